@@ -1,0 +1,127 @@
+"""Transmitting log entries inside the application's own transaction (seed 004, "Client on sender")."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.orm import Session
+
+from lr_client.limits import MAX_PAYLOAD_BYTES, checked_limit, checked_payload
+from lr_client.replication_wait import wait_replicated
+from lr_client.snapshots import (
+    SnapshotProvider,
+    SnapshotTransmitter,
+    request_global_snapshot_sync,
+    request_snapshot_sync,
+)
+from queues import dialects, doorbell, names
+from queues.clock import now_us
+from queues.destinations import destination_set
+from queues.errors import UsageError
+from queues.outbox import NewEntry
+from queues.positions import PositionToken
+from queues.transactions import mapped_setup_errors
+
+
+@dataclass(frozen=True, slots=True)
+class LRMessageWithDestinations:
+    """One payload and the sites that it goes to.
+
+    `item_key` names the item that the payload replaces: of one tick only the last entry of an item need be sent.
+    `partition_key` is kept with the entry for routing.
+    """
+
+    payload: bytes
+    destinations: Sequence[str]
+    item_key: str | None = None
+    partition_key: str | None = None
+
+
+class RoutingQueueSenderClient:
+    """Writes one client's entries into the site's log-entry queue.
+
+    Holds no connection and no state, so one object serves all threads and databases of an application.
+
+    Example:
+        >>> client = RoutingQueueSenderClient("policy")
+        >>> with Session(engine) as session, session.begin():
+        ...     session.add(rule)
+        ...     token = client.transmit_log_entry_message(session, payload, ["tokyo", "lima"])
+    """
+
+    def __init__(self, client_name: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
+        """Name the client; raise `InvalidNameError` (a `ValueError`) for a malformed name.
+
+        A payload above *max_payload_bytes* is refused when it is transmitted.
+        """
+        self.client_name = names.client_name(client_name)
+        self._limit = checked_limit(max_payload_bytes)
+
+    def transmit_log_entry_message(
+        self,
+        session: Session | Connection,
+        payload: bytes,
+        destinations: Iterable[str],
+        *,
+        item_key: str | None = None,
+        partition_key: str | None = None,
+    ) -> PositionToken:
+        """Queue *payload*, stored once, for all *destinations*, inside the caller's transaction.
+
+        Never commits and opens no connection; a rollback, also of a savepoint, takes the entry with it. Returns a
+        token for `wait_replicated` and `wait_applied`.
+
+        Raises:
+            ValueError: no destination, or a malformed one (`InvalidNameError`), or a payload above the limit
+                (`PayloadTooLargeError`); nothing was written.
+            NotInTransactionError: the connection commits every statement by itself.
+            SetupError: the database has no lrq tables.
+        """
+        return self._write(session, [self._checked(payload, destinations, item_key, partition_key)])
+
+    def transmit_log_entry_messages(
+        self, session: Session | Connection, messages: Iterable[LRMessageWithDestinations]
+    ) -> PositionToken:
+        """Queue several entries in their order; like as many calls of `transmit_log_entry_message`, but faster."""
+        entries = [self._checked(m.payload, m.destinations, m.item_key, m.partition_key) for m in messages]
+        if not entries:
+            raise UsageError("there is no message to transmit")
+        return self._write(session, entries)
+
+    def wait_replicated(
+        self, engine: Engine, token: PositionToken | str, destinations: Iterable[str], timeout: float
+    ) -> None:
+        """Wait until each of *destinations* has everything up to *token* durably; at most *timeout* seconds.
+
+        Raises `WaitTimeoutError`, which names the sites that do not have it yet.
+        """
+        wait_replicated(engine, self.client_name, token, [names.site_id(name) for name in destinations], timeout)
+
+    def start_snapshot_transmitter(self, engine: Engine, provider: SnapshotProvider) -> SnapshotTransmitter:
+        """Serve this client's snapshot requests with *provider*, in threads of this process, until `close()`."""
+        return SnapshotTransmitter(engine, self.client_name, provider, max_payload_bytes=self._limit)
+
+    def request_snapshot_sync(self, session: Session | Connection, destination: str) -> None:
+        """Ask for a full snapshot for one site, in the caller's transaction; the newest request wins."""
+        request_snapshot_sync(session, self.client_name, destination)
+
+    def request_global_snapshot_sync(self, session: Session | Connection) -> None:
+        """Ask for a full snapshot for every known site, in the caller's transaction."""
+        request_global_snapshot_sync(session, self.client_name)
+
+    def _checked(
+        self, payload: bytes, destinations: Iterable[str], item_key: str | None, partition_key: str | None
+    ) -> NewEntry:
+        return NewEntry(
+            checked_payload(payload, self._limit),
+            destination_set(self.client_name, destinations),
+            item_key,
+            partition_key,
+        )
+
+    def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:
+        connection = session.connection() if isinstance(session, Session) else session
+        with mapped_setup_errors():
+            written = dialects.outbox(connection)(connection, self.client_name, entries, now_us())
+        doorbell.ring(written.branch)
+        return PositionToken(written.site, self.client_name, written.branch, written.transaction)

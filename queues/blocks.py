@@ -1,0 +1,150 @@
+"""Rows packed into a `Block` and back: made once, sent to every session that is owed the same rows."""
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeVar
+from zlib import crc32
+
+import zstandard
+from google.protobuf.message import DecodeError, Message
+
+from queues.errors import CorruptFrameError
+from queues.wire.replication_pb2 import PLAIN, ZSTD, Block, EntryRows, SnapshotRows
+
+#: Smaller bodies are sent as they are, in bytes.
+COMPRESS_FROM = 512
+_LEVEL = 1
+# A row takes a tag and a length at least, so no honest block has more rows than this allows.
+_LEAST_BYTES_A_ROW = 2
+
+
+class EntryRow(NamedTuple):
+    """One log entry of a tick.
+
+    `transaction_index` is the index, in the tick's rows for this session, of its source transaction's first row.
+    """
+
+    payload: bytes
+    transaction_index: int
+    committed_us: int
+    item_key: str | None = None
+
+
+class SnapshotRow(NamedTuple):
+    """One entry of a snapshot."""
+
+    payload: bytes
+    item_key: str | None = None
+
+
+class _HasKey(Protocol):
+    @property
+    def item_key(self) -> str | None: ...
+
+
+Rows = TypeVar("Rows", bound=Message)
+
+
+def encode_entries(rows: Sequence[EntryRow]) -> Block:
+    """Pack *rows*, in their order."""
+    columns = EntryRows(
+        payloads=[row.payload for row in rows],
+        transactions=[row.transaction_index for row in rows],
+        committed_us=[row.committed_us for row in rows],
+        item_keys=_keys(rows),
+    )
+    return _pack(columns, len(rows))
+
+
+def decode_entries(block: Block, limit: int) -> list[EntryRow]:
+    """Unpack what `encode_entries` packed.
+
+    Raises `CorruptFrameError` when it is damaged, or would be larger than *limit* bytes (nothing is unpacked then).
+    """
+    columns = _unpack(block, EntryRows, limit)
+    payloads = columns.payloads
+    keys = _checked_keys(block, len(payloads), columns.item_keys)
+    if not len(payloads) == len(columns.transactions) == len(columns.committed_us):
+        raise CorruptFrameError("the columns of a block differ in length")
+    return list(map(EntryRow, payloads, columns.transactions, columns.committed_us, keys))
+
+
+def encode_snapshot(rows: Sequence[SnapshotRow]) -> Block:
+    """Pack *rows*, in their order."""
+    return _pack(SnapshotRows(payloads=[row.payload for row in rows], item_keys=_keys(rows)), len(rows))
+
+
+def decode_snapshot(block: Block, limit: int) -> list[SnapshotRow]:
+    """Unpack what `encode_snapshot` packed; raises like `decode_entries`."""
+    columns = _unpack(block, SnapshotRows, limit)
+    keys = _checked_keys(block, len(columns.payloads), columns.item_keys)
+    return list(map(SnapshotRow, columns.payloads, keys))
+
+
+def _keys(rows: Sequence[_HasKey]) -> list[str]:
+    keys = [row.item_key or "" for row in rows]
+    return keys if any(keys) else []
+
+
+def _checked_keys(block: Block, rows: int, keys: Sequence[str]) -> Sequence[str | None]:
+    if rows != block.rows:
+        raise CorruptFrameError(f"a block holds {rows} rows, but says {block.rows}")
+    if not keys:
+        return [None] * rows
+    if len(keys) != rows:
+        raise CorruptFrameError("the columns of a block differ in length")
+    return [key or None for key in keys]
+
+
+class _Codecs(threading.local):
+    """Compressors are costly to make and must not be shared by threads."""
+
+    def __init__(self) -> None:
+        self.pack = zstandard.ZstdCompressor(level=_LEVEL)
+        self.unpack = zstandard.ZstdDecompressor()
+
+
+_codecs = _Codecs()
+
+
+def _pack(columns: Message, rows: int) -> Block:
+    plain = columns.SerializeToString()
+    codec, body = PLAIN, plain
+    if len(plain) >= COMPRESS_FROM:
+        packed = _codecs.pack.compress(plain)
+        if len(packed) < len(plain):
+            codec, body = ZSTD, packed
+    return Block(codec=codec, rows=rows, crc32=crc32(body), body=body, plain_size=len(plain))
+
+
+def _unpack(block: Block, columns: type[Rows], limit: int) -> Rows:
+    body = block.body
+    _check_before_unpacking(block, body, limit)
+    plain = _decompress(body, block.plain_size) if block.codec == ZSTD else body
+    if len(plain) != block.plain_size:
+        raise CorruptFrameError(f"a block unpacks to {len(plain)} bytes, but says {block.plain_size}")
+    try:
+        return columns.FromString(plain)
+    except DecodeError as error:
+        raise CorruptFrameError(f"the rows of a block cannot be read: {error}") from error
+
+
+def _check_before_unpacking(block: Block, body: bytes, limit: int) -> None:
+    if crc32(body) != block.crc32:
+        raise CorruptFrameError(f"the checksum of a block of {len(body)} bytes is wrong")
+    if block.codec not in (PLAIN, ZSTD):
+        raise CorruptFrameError(f"a block has the unknown codec {block.codec}")
+    if block.plain_size > limit:
+        raise CorruptFrameError(f"a block would unpack to {block.plain_size} bytes, the limit is {limit}")
+    if block.rows * _LEAST_BYTES_A_ROW > block.plain_size:
+        raise CorruptFrameError(f"a block says {block.rows} rows in {block.plain_size} bytes")
+
+
+def _decompress(body: bytes, plain_size: int) -> bytes:
+    try:
+        # The decompressor trusts the size in the frame's own header, so that must be the one that was checked.
+        if zstandard.frame_content_size(body) != plain_size:
+            raise CorruptFrameError("the size in a compressed block differs from the one that it says")
+        return _codecs.unpack.decompress(body, max_output_size=plain_size, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise CorruptFrameError(f"a block cannot be decompressed: {error}") from error

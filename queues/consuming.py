@@ -1,0 +1,143 @@
+"""The subscriber's side of a receive queue: where it stands, and taking entries off the queue."""
+
+from typing import Final, NamedTuple
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    bindparam,
+    delete,
+    exc,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from queues.clock import now_us
+from queues.leases import Lease
+from queues.tables import consumers, parked_entries, receive_marks
+from queues.tables import receive_entries as log
+from queues.tables import receive_snapshot_entries as snapshot
+from queues.transactions import reading, writing
+
+#: Phases of a consumer.
+IN_LOG: Final = "log"
+IN_SNAPSHOT: Final = "snapshot"
+
+
+class Consumed(NamedTuple):
+    """The subscriber's own marks: what it has applied durably."""
+
+    phase: str
+    sync_id: str
+    row_no: int
+    branch: str
+    seq: int
+
+
+class Received(NamedTuple):
+    """The sink's marks, as far as the subscriber needs them: what there is to apply."""
+
+    branch: str
+    boundary_seq: int
+    sync_id: str
+    sync_rows: int
+    base_seq: int
+
+
+class Standing(NamedTuple):
+    """Both sides of one queue at one moment, and the parked transaction that is to be tried again."""
+
+    consumed: Consumed
+    received: Received
+    retry_id: int | None
+
+
+def enroll(engine: Engine, queue_id: int) -> None:
+    """Make the subscriber's marks of a queue if it has none yet."""
+    known = select(consumers.c.queue_id).where(consumers.c.queue_id == queue_id)
+    with reading(engine) as connection:
+        if connection.execute(known).first() is not None:
+            return
+    origin = {"generation": 0, "phase": IN_LOG, "sync_id": "", "row_no": 0, "branch": "", "seq": 0, "applied_total": 0}
+    try:
+        with writing(engine) as connection:
+            connection.execute(insert(consumers).values(queue_id=queue_id, updated_us=now_us(), **origin))
+    except exc.IntegrityError:
+        return  # another subscriber was quicker, which is as good
+
+
+def standing(connection: Connection, queue_id: int) -> Standing | None:
+    """Read both sides' marks in one statement; None while one of them has none."""
+    row = connection.execute(_STANDING, {"queue": queue_id}).first()
+    if row is None:
+        return None
+    return Standing(Consumed(*row[:5]), Received(*row[5:10]), row.retry_id)
+
+
+_STANDING = (
+    select(
+        *(consumers.c[name] for name in Consumed._fields),
+        *(receive_marks.c[name] for name in Received._fields),
+        select(func.min(parked_entries.c.id))
+        .where(parked_entries.c.queue_id == bindparam("queue"), parked_entries.c.tries == 0)
+        .scalar_subquery()
+        .label("retry_id"),
+    )
+    .join_from(consumers, receive_marks, receive_marks.c.queue_id == consumers.c.queue_id)
+    .where(consumers.c.queue_id == bindparam("queue"))
+)
+
+
+def move(
+    connection: Connection, queue_id: int, lease: Lease, seen: Consumed, to: Consumed, *, applied: int = 0
+) -> bool:
+    """Compare-and-set the subscriber's marks from *seen* to *to*; False when they are no longer as seen.
+
+    Also False under an older *lease* than the one that wrote last. Until the end of the transaction nobody else
+    can move them.
+    """
+    moved = connection.execute(
+        update(consumers)
+        .where(
+            consumers.c.queue_id == queue_id,
+            consumers.c.generation <= lease.generation,
+            *(consumers.c[name] == value for name, value in seen._asdict().items()),
+        )
+        .values(
+            generation=lease.generation,
+            applied_total=consumers.c.applied_total + applied,
+            updated_us=now_us(),
+            **to._asdict(),
+        )
+    )
+    return moved.rowcount == 1
+
+
+def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> int:
+    """Delete the log entries after *seen* up to *end* and return their number.
+
+    None are deleted when the sink has completed another snapshot, or changed the branch, in the meantime: the rows
+    with these numbers are other ones then. (One statement, so that marks and rows are of the same moment.)
+    """
+    unchanged = select(receive_marks.c.queue_id).where(
+        receive_marks.c.queue_id == queue_id,
+        receive_marks.c.sync_id == seen.sync_id,
+        receive_marks.c.branch == branch,
+    )
+    return connection.execute(
+        delete(log).where(log.c.queue_id == queue_id, log.c.seq > seen.seq, log.c.seq <= end, unchanged.exists())
+    ).rowcount
+
+
+def remove_snapshot_rows(connection: Connection, queue_id: int, seen: Consumed, end: int) -> int:
+    """Delete the rows of the consumed snapshot after *seen* up to row *end* and return their number."""
+    return connection.execute(
+        delete(snapshot).where(
+            snapshot.c.queue_id == queue_id,
+            snapshot.c.sync_id == seen.sync_id,
+            snapshot.c.row_no > seen.row_no,
+            snapshot.c.row_no <= end,
+        )
+    ).rowcount

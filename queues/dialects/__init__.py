@@ -1,0 +1,44 @@
+"""What differs between databases, one module each."""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from sqlalchemy import Connection, Engine, Table
+
+from queues.dialects import postgresql, postgresql_outbox, sqlite, sqlite_outbox
+from queues.errors import ConfigurationError
+from queues.outbox import Write
+
+
+class Dialect(Protocol):
+    """What every database must offer to everyone; the log's own needs are in `queues.log`."""
+
+    def bulk_insert(
+        self, connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]
+    ) -> None:
+        """Insert *rows* (in the order of *columns*) by the fastest way that the driver has."""
+        ...
+
+    def now_us(self, connection: Connection) -> int:
+        """The database's clock, in microseconds since 1970: one clock for all processes that share it."""
+        ...
+
+
+_DIALECTS: dict[str, Dialect] = {"sqlite": sqlite.DIALECT, "postgresql": postgresql.DIALECT}
+_OUTBOXES: dict[str, Write] = {"sqlite": sqlite_outbox.write, "postgresql": postgresql_outbox.write}
+
+
+def of(bind: Engine | Connection) -> Dialect:
+    """Return the dialect of an engine or connection; raise `ConfigurationError` for a database we do not know."""
+    try:
+        return _DIALECTS[bind.dialect.name]
+    except KeyError:
+        raise ConfigurationError(
+            f"lrq works with SQLite and PostgreSQL, not with {bind.dialect.name}: use another database URL"
+        ) from None
+
+
+def outbox(connection: Connection) -> Write:
+    """Return how entries are written on this connection; raise `ConfigurationError` for an unknown database."""
+    of(connection)
+    return _OUTBOXES[connection.dialect.name]

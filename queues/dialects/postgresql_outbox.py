@@ -1,0 +1,55 @@
+"""Writing entries on PostgreSQL: one statement, no lock, no NOTIFY (DESIGN 2 and 3)."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from queues.errors import NotInTransactionError
+from queues.outbox import NewEntry, Written
+from queues.tables import SLOTS
+
+# The set's text is sent with every call and stored only while the dictionary does not have it: no cache at the
+# client can be stale, and no race inside the application's transaction can be lost.
+_COLUMNS = "(slot, client, tag_set, destinations, item_key, partition_key, created_us, payload)"
+_SLOT = f"(SELECT (last_value %% {SLOTS})::smallint FROM lrq_log_segment)"
+_TOKEN = "RETURNING xid, (SELECT site_id FROM lrq_site), (SELECT branch FROM lrq_site)"
+_ONE = (
+    f"INSERT INTO lrq_log_entries {_COLUMNS} VALUES ({_SLOT}, %s, %s, "  # noqa: S608 - constants
+    "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = %s AND shared) THEN NULL ELSE %s END, "
+    f"%s, %s, %s, %s) {_TOKEN}"
+)
+_MANY = (
+    f"INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
+    f"SELECT {_SLOT}, %s, n.tag_set, CASE WHEN s.number IS NULL THEN n.destinations END, "
+    "n.item_key, n.partition_key, %s, n.payload "
+    "FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::bytea[]) WITH ORDINALITY "
+    "AS n (tag_set, destinations, item_key, partition_key, payload, ord) "
+    "LEFT JOIN lrq_tag_sets s ON s.number = n.tag_set AND s.shared "
+    f"ORDER BY n.ord {_TOKEN}"
+)
+
+
+def write(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
+    """Insert *entries* in the caller's transaction."""
+    if getattr(connection.connection.dbapi_connection, "autocommit", False):
+        raise NotInTransactionError(
+            "transmit needs a transaction, but this connection commits every statement by itself"
+        )
+    if len(entries) == 1:
+        only = entries[0]
+        number, text = only.destinations
+        values: tuple[object, ...] = (
+            client, number, number, text, only.item_key, only.partition_key, created_us, only.payload,
+        )  # fmt: skip
+        row = connection.exec_driver_sql(_ONE, values).one()
+    else:
+        columns = (
+            [entry.destinations.number for entry in entries],
+            [entry.destinations.text for entry in entries],
+            [entry.item_key for entry in entries],
+            [entry.partition_key for entry in entries],
+            [entry.payload for entry in entries],
+        )
+        row = connection.exec_driver_sql(_MANY, (client, created_us, *columns)).all()[-1]
+    xid, site, branch = row
+    return Written(site, branch, xid)

@@ -1,0 +1,238 @@
+"""The log-entry queue on SQLite: one writer at a time, so ids are in commit order and a tick is `max(id)`."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing as closed
+
+from sqlalchemy import Connection, Engine, select
+
+from queues import leases, sql_log
+from queues.leases import Lease
+from queues.log import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
+from queues.positions import Mark, Tick
+from queues.set_dictionary import SetDictionary, Sighting, sightings
+from queues.sql_log import Closing
+from queues.tables import SLOTS, log_head, ticks
+from queues.transactions import mapped_errors, reading, writing
+
+_COLUMNS = "transaction_id, id, id, client, tag_set, item_key, created_us, payload"
+_SETS = "SELECT tag_set FROM lrq_tag_set_members WHERE client = ? AND destination = ?"
+
+
+def _everywhere(columns: str, condition: str) -> str:
+    """Select from all segments; ids are unique over them, so their union is one queue."""
+    parts = [
+        f"SELECT {columns} FROM lrq_log_entries_{slot} WHERE {condition}"  # noqa: S608 - constants
+        for slot in range(SLOTS)
+    ]
+    return " UNION ALL ".join(parts)
+
+
+_NEXT = _everywhere(_COLUMNS + ", destinations", "id > ?") + " ORDER BY 2"
+_OWED = _everywhere(_COLUMNS, f"tag_set IN ({_SETS}) AND id > ? AND id <= ?") + " ORDER BY 2"
+_SIGHTED = (
+    "SELECT client, tag_set, max(destinations), count(*), sum(length(payload)), max(id) FROM ("
+    + _everywhere("client, tag_set, destinations, payload, id", "id >= ? AND transaction_id = ?")
+    + ") GROUP BY client, tag_set"
+)
+
+
+class SqliteLog:
+    """See `queues.log.Log`."""
+
+    def __init__(self, engine: Engine, limits: Limits) -> None:
+        self._engine = engine
+        self._limits = limits
+        self._dictionary = SetDictionary()
+
+    def bounds(self) -> Bounds:
+        """See the port."""
+        return sql_log.bounds(self._engine)
+
+    def take_tick(self, lease: Lease, last: Tick | None) -> Group | None:
+        """See the port. Rows are read before the write lock is taken: what is committed does not change."""
+        after = Mark.parse(last.mark).high if last else 0
+        with reading(self._engine) as connection:
+            closing = self._next(connection, after)
+        if closing is None:
+            return None
+        try:
+            with writing(self._engine) as connection:
+                sql_log.check_newest(connection, lease, last)
+                return sql_log.insert_tick(connection, lease, last, closing, self._dictionary)
+        except BaseException:
+            self._dictionary.forget()
+            raise
+
+    def _next(self, connection: Connection, after: int) -> Closing | None:
+        head = connection.execute(select(log_head.c.last_id)).scalar_one()
+        if head <= after:
+            return None
+        rows, inline, complete = self._fill(connection, after)
+        if not rows:
+            return None
+        if not complete:
+            whole = _whole_transactions(rows)
+            if whole == 0:
+                return _giant(connection, rows[0])
+            del rows[whole:], inline[whole:]
+        seen = sightings((row.client, row.tag_set, text) for row, text in zip(rows, inline, strict=True))
+        return Closing(Mark(high=rows[-1].id), rows, seen, len(rows), sum(len(row.payload) for row in rows))
+
+    def _fill(self, connection: Connection, after: int) -> tuple[list[LogRow], list[str | None], bool]:
+        """Read on until the limits are reached; tell whether the end of the queue was."""
+        rows: list[LogRow] = []
+        inline: list[str | None] = []
+        size = 0
+        streaming = connection.execution_options(stream_results=True, max_row_buffer=256)
+        with closed(streaming.exec_driver_sql(_NEXT, (after,) * SLOTS)) as result:
+            for found in result:
+                row = LogRow(*found[:8])
+                size += len(row.payload)
+                if rows and (len(rows) >= self._limits.rows or size > self._limits.payload_bytes):
+                    # One row more than fits, so that the cut below falls between transactions.
+                    rows.append(row)
+                    inline.append(found[8])
+                    return rows, inline, False
+                rows.append(row)
+                inline.append(found[8])
+        return rows, inline, True
+
+    def ticks_after(self, seq: int, limits: Limits) -> list[Tick]:
+        """See the port."""
+        return sql_log.ticks_after(self._engine, seq, limits)
+
+    def read(self, owed: Owed, ticks: Sequence[Tick]) -> list[list[LogRow]]:
+        """See the port."""
+        highs = [Mark.parse(tick.mark).high for tick in ticks]
+        with sql_log.still_kept(self._engine, ticks[0]) as connection:
+            before = sql_log.mark_before(connection, ticks[0])
+            bounds = (owed.client, owed.destination, before.high if before else 0, highs[-1])
+            found = [LogRow(*row) for row in connection.exec_driver_sql(_OWED, bounds * SLOTS)]
+        groups: list[list[LogRow]] = [[] for _ in ticks]
+        index = 0
+        for row in found:
+            while row.id > highs[index]:
+                index += 1
+            groups[index].append(row)
+        return groups
+
+    def stream(self, owed: Owed, tick: Tick, skip: int, limits: Limits) -> Iterator[list[LogRow]]:
+        """See the port. Each piece is a read of its own, so a slow sink holds no read transaction."""
+        high = Mark.parse(tick.mark).high
+        with sql_log.still_kept(self._engine, tick) as connection:
+            before = sql_log.mark_before(connection, tick)
+        after = before.high if before else 0
+        while True:
+            with sql_log.still_kept(self._engine, tick) as connection:
+                statement = f"{_OWED} LIMIT ? OFFSET ?"
+                bounds = (owed.client, owed.destination, after, high) * SLOTS
+                result = connection.exec_driver_sql(statement, (*bounds, limits.rows, skip))
+                piece = [LogRow(*row) for row in result]
+            if not piece:
+                return
+            after, skip = piece[-1].id, 0
+            yield piece
+
+    def rotate(self, lease: Lease, segment_bytes: int, segment_seconds: float) -> bool:
+        """See the port."""
+        with writing(self._engine) as connection:
+            leases.check(connection, lease)
+            segment = connection.execute(select(log_head.c.segment)).scalar_one()
+            due = sql_log.segment_is_due(connection, segment_bytes, segment_seconds)
+            if not due or _is_empty(connection, segment % SLOTS) or not _is_empty(connection, (segment + 1) % SLOTS):
+                return False
+            sql_log.open_segment(connection, segment + 1)
+            return True
+
+    def trim(self, lease: Lease, retention: Retention) -> Trimmed:
+        """See the port."""
+        emptied = 0
+        laggards: list[Owed] = []
+        while True:
+            with writing(self._engine) as connection:
+                leases.check(connection, lease)
+                one = _trim_one(connection, retention)
+                if one is None:
+                    return Trimmed(sql_log.trimmed_seq(connection), emptied, tuple(laggards))
+                emptied += 1
+                laggards += one
+
+
+def _whole_transactions(rows: Sequence[LogRow]) -> int:
+    """Count the rows before the transaction of the last one."""
+    last = rows[-1].transaction
+    count = len(rows)
+    while count and rows[count - 1].transaction == last:
+        count -= 1
+    return count
+
+
+def _giant(connection: Connection, first: LogRow) -> Closing:
+    found = connection.exec_driver_sql(_SIGHTED, (first.id, first.transaction) * SLOTS).all()
+    seen = [Sighting(number, client, text, rows) for client, number, text, rows, _, _ in found]
+    high = max(row[5] for row in found)
+    return Closing(Mark(high=high), None, seen, sum(row[3] for row in found), sum(row[4] for row in found))
+
+
+def _is_empty(connection: Connection, slot: int) -> bool:
+    found = connection.exec_driver_sql(f"SELECT 1 FROM lrq_log_entries_{slot} LIMIT 1")  # noqa: S608 - a number
+    return found.first() is None
+
+
+def _trim_one(connection: Connection, retention: Retention) -> tuple[Owed, ...] | None:
+    """Empty the oldest segment that has rows, if that is allowed; return the laggards, or None."""
+    current = connection.execute(select(log_head.c.slot)).scalar_one()
+    for step in range(1, SLOTS):
+        slot = (current + step) % SLOTS
+        high = connection.exec_driver_sql(f"SELECT max(id) FROM lrq_log_entries_{slot}").scalar()  # noqa: S608
+        if high is not None:
+            return _empty(connection, slot, high, retention)
+    return None
+
+
+def _empty(connection: Connection, slot: int, high: int, retention: Retention) -> tuple[Owed, ...] | None:
+    upto = _allowed(connection, slot, high, retention)
+    if upto is None:
+        return None
+    laggards = sql_log.let_go(connection, upto)
+    # Without a condition SQLite frees the pages of the whole table at once.
+    connection.exec_driver_sql(f"DELETE FROM lrq_log_entries_{slot}")  # noqa: S608 - a number
+    return laggards
+
+
+def _allowed(connection: Connection, slot: int, high: int, retention: Retention) -> Tick | None:
+    acknowledged = sql_log.acknowledged_seq(connection)
+    if acknowledged is not None:
+        upto = sql_log.newest_full_tick(connection, ticks.c.end_seq <= acknowledged)
+        if upto and Mark.parse(upto.mark).high >= high:
+            sets = connection.exec_driver_sql(f"SELECT DISTINCT tag_set FROM lrq_log_entries_{slot}")  # noqa: S608
+            if not sql_log.owed_to_strangers(connection, list(sets.scalars())):
+                return upto
+    upto = sql_log.beyond_retention(connection, retention)
+    return upto if upto and Mark.parse(upto.mark).high >= high else None
+
+
+class DataVersion:
+    """Tells whether anything was committed to the file since the last look (2.5 µs), without a transaction."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        with mapped_errors():
+            self._raw = engine.raw_connection()
+        self._seen = -1
+
+    def changed(self) -> bool:
+        """Tell whether another connection has committed since the last call; True at the first."""
+        cursor = self._raw.cursor()
+        try:
+            cursor.execute("PRAGMA data_version")
+            version = int(cursor.fetchone()[0])
+        finally:
+            cursor.close()
+        changed = version != self._seen
+        self._seen = version
+        return changed
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._raw.close()

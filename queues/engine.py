@@ -1,0 +1,38 @@
+"""Engines with the settings that lrq's own processes use."""
+
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, event
+from sqlalchemy import create_engine as _create_engine
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from queues.transactions import READING
+
+#: How long a statement waits for SQLite's one writer, in seconds.
+BUSY_TIMEOUT = 30.0
+
+
+def create_engine(url: str | URL, **options: Any) -> Engine:  # noqa: ANN401 - passed on as they are
+    """Return `sqlalchemy.create_engine(url, **options)`; on SQLite with WAL, a busy timeout and BEGIN IMMEDIATE."""
+    engine = _create_engine(url, **options)
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    # The driver must not begin by itself: `_begin_sqlite` does.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("isolation_level") != "AUTOCOMMIT":
+        connection.exec_driver_sql("BEGIN" if options.get(READING) else "BEGIN IMMEDIATE")

@@ -1,0 +1,109 @@
+"""Leases: timed ownership of a name, with a fencing number that every transaction of the owner checks."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, Update, bindparam, exc, func, insert, select, text, update
+
+from queues import dialects
+from queues.errors import OwnershipLostError
+from queues.tables import leases
+from queues.transactions import reading, writing
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One acquisition of *name*: a later one, by whomever, has a higher `generation`."""
+
+    name: str
+    owner: str
+    generation: int
+
+
+def acquire(engine: Engine, name: str, owner: str, ttl: float) -> Lease | None:
+    """Own *name* for *ttl* seconds; None while another owner's lease has neither expired nor been released.
+
+    Every acquisition raises the generation, one's own again included, and ends what transactions of older
+    generations are still open where the database can do that (PostgreSQL), so that a stopped process or a dead
+    machine cannot hold up its successor.
+    """
+    try:
+        with writing(engine) as connection:
+            generation = _take(connection, name, owner, int(ttl * 1_000_000))
+    except exc.IntegrityError:  # another process made the first row at this moment
+        return None
+    if generation is None:
+        return None
+    if engine.dialect.name == "postgresql":
+        with writing(engine) as connection:
+            connection.execute(_END_OLDER, {"name": name})
+    return Lease(name, owner, generation)
+
+
+def _take(connection: Connection, name: str, owner: str, ttl_us: int) -> int | None:
+    now = dialects.of(connection).now_us(connection)
+    taken = connection.execute(
+        update(leases)
+        .where(leases.c.name == name, (leases.c.owner == owner) | (leases.c.expires_us <= now))
+        .values(owner=owner, generation=leases.c.generation + 1, expires_us=now + ttl_us)
+    )
+    generation = connection.execute(_GENERATION, {"name": name}).scalar()
+    if generation is None:
+        connection.execute(insert(leases).values(name=name, owner=owner, generation=1, expires_us=now + ttl_us))
+        return 1
+    return int(generation) if taken.rowcount else None
+
+
+def renew(engine: Engine, lease: Lease, ttl: float) -> None:
+    """Own it for *ttl* seconds from now; raise `OwnershipLostError` when another acquisition came in between."""
+    with writing(engine) as connection:
+        now = dialects.of(connection).now_us(connection)
+        renewed = connection.execute(_held(lease).values(expires_us=now + int(ttl * 1_000_000)))
+        if not renewed.rowcount:
+            current = connection.execute(_GENERATION, {"name": lease.name}).scalar()
+            raise OwnershipLostError(lease.name, lease.generation, int(current or 0))
+
+
+def release(engine: Engine, lease: Lease) -> None:
+    """Let the next one have it at once; nothing happens when it was taken over already."""
+    with writing(engine) as connection:
+        connection.execute(_held(lease).values(expires_us=0))
+
+
+def holder(engine: Engine, name: str) -> Lease | None:
+    """Return the newest acquisition of *name*, expired or not; None if there was never one."""
+    with reading(engine) as connection:
+        row = connection.execute(select(leases.c.owner, leases.c.generation).where(leases.c.name == name)).first()
+    return None if row is None else Lease(name, row.owner, row.generation)
+
+
+def check(connection: Connection, lease: Lease) -> None:
+    """Raise `OwnershipLostError` inside the caller's transaction when another acquisition has come after *lease*.
+
+    Only a takeover counts, not the clock. On SQLite the caller holds the write lock, so that none can come before
+    its commit. On PostgreSQL one may come between this and the commit; then the two owners' transactions meet at
+    the row both must write (tick number, receive marks, consumer marks), which lets only one of them through: write
+    that row by compare-and-set. A row lock here instead would let a stopped process keep its successor out.
+    """
+    known = _GENERATION_SHOWING_PRESENCE if connection.dialect.name == "postgresql" else _GENERATION
+    current = connection.execute(known, {"name": lease.name}).scalar()
+    if current != lease.generation:
+        raise OwnershipLostError(lease.name, lease.generation, int(current or 0))
+
+
+def _held(lease: Lease) -> Update:
+    return update(leases).where(leases.c.name == lease.name, leases.c.generation == lease.generation)
+
+
+_GENERATION = select(leases.c.generation).where(leases.c.name == bindparam("name"))
+
+# A transaction shows that it works under a lease by a shared advisory lock. It never makes anybody wait, because
+# nobody takes it exclusively: it only tells a successor which backends to end.
+_GENERATION_SHOWING_PRESENCE = _GENERATION.add_columns(
+    func.pg_advisory_xact_lock_shared(func.hashtext("lrq lease"), func.hashtext(bindparam("name")))
+)
+_END_OLDER = text(
+    "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+    " WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND l.classid = hashtext('lrq lease')::bit(32)::bigint::oid AND l.objid = hashtext(:name)::bit(32)::bigint::oid"
+    " AND a.usename = current_user AND l.pid <> pg_backend_pid()"
+)

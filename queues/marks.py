@@ -1,0 +1,39 @@
+"""What a sink has of one session: the marks that its writer keeps with every receive queue. Pure."""
+
+from dataclasses import dataclass
+
+from queues.positions import ORIGIN, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Staging:
+    """How much of a snapshot has been staged; no snapshot where `sync_id` is empty.
+
+    `bytes` counts payload bytes, `checksum` is that of all staged rows (`queues.checksum`).
+    """
+
+    sync_id: str = ""
+    rows: int = 0
+    bytes: int = 0
+    checksum: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Where a receive queue stands, durably.
+
+    Invariant: `boundary_seq <= received.seq`. Where they differ, a tick that came in parts is open: it began at
+    `boundary_seq`, and `received.seq - boundary_seq` of its rows are there.
+    """
+
+    generation: int = 0
+    received: Position = ORIGIN
+    boundary_seq: int = 0
+    staging: Staging = Staging()
+    sync_id: str = ""
+    sync_rows: int = 0
+    base_seq: int = 0
+    entries_total: int = 0
+    duplicates_total: int = 0
+    source_seq: int = 0
+    source_us: int = 0

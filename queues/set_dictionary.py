@@ -1,0 +1,131 @@
+"""The dictionary of destination sets, as the one who takes ticks keeps it (DESIGN 3).
+
+A set is recorded in the transaction of the first tick that holds it, so that whoever reads a tick finds every set of
+it. One that comes again is `shared`: from then on rows carry its number alone. Shared sets are never forgotten,
+because a slow transaction may still use the number; so their count is bounded, and beyond it rows stay inline.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from queues.destinations import members
+from queues.errors import StoreUnavailableError
+from queues.names import SiteId
+from queues.tables import tag_set_members, tag_sets
+
+#: How many sets may be shared.
+MAX_SHARED = 4_096
+#: So many rows of one set in one tick make it shared at once.
+_MANY_ROWS = 8
+#: How many sets are remembered in memory.
+_MAX_REMEMBERED = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    destinations: frozenset[SiteId]
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One set as a tick's rows show it: `text` is None when every row carries the number alone."""
+
+    number: int
+    client: str
+    text: str | None
+    rows: int
+
+
+class SetDictionary:
+    """Records the sets of one tick after another. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, _Known] = OrderedDict()
+        self._shared_count: int | None = None
+
+    def record(self, connection: Connection, sightings: Iterable[Sighting], seq: int) -> dict[int, frozenset[SiteId]]:
+        """Write what the dictionary lacks, in the caller's transaction; return the destinations of every set.
+
+        *seq* is the end of the tick that shows them.
+        """
+        seen = {sighting.number: sighting for sighting in sightings}
+        self._load(connection, [number for number in seen if number not in self._known])
+        for sighting in seen.values():
+            known = self._known.get(sighting.number)
+            if known is None:
+                self._add(connection, sighting, seq)
+            elif not known.shared:
+                self._see_again(connection, sighting.number, known, seq)
+            self._known.move_to_end(sighting.number)
+        found = {number: self._known[number].destinations for number in seen}
+        while len(self._known) > _MAX_REMEMBERED:
+            self._known.popitem(last=False)
+        return found
+
+    def forget(self) -> None:
+        """Drop what is remembered: the transaction that recorded it was rolled back."""
+        self._known.clear()
+        self._shared_count = None
+
+    def _load(self, connection: Connection, numbers: list[int]) -> None:
+        for begin in range(0, len(numbers), 500):
+            chosen = select(tag_sets).where(tag_sets.c.number.in_(numbers[begin : begin + 500]))
+            for row in connection.execute(chosen):
+                self._known[row.number] = _Known(frozenset(members(row.destinations)), row.shared)
+
+    def _room(self, connection: Connection) -> bool:
+        if self._shared_count is None:
+            counted = select(func.count()).select_from(tag_sets).where(tag_sets.c.shared)
+            self._shared_count = connection.execute(counted).scalar_one()
+        return self._shared_count < MAX_SHARED
+
+    def _add(self, connection: Connection, sighting: Sighting, seq: int) -> None:
+        number, client, text = sighting.number, sighting.client, sighting.text
+        if text is None:
+            raise StoreUnavailableError(
+                f"destination set {number} of client {client!r} is not in lrq_tag_sets, though entries refer to it: "
+                "restore that table from the same backup as the entries"
+            )
+        shared = sighting.rows >= _MANY_ROWS and self._room(connection)
+        connection.execute(
+            insert(tag_sets).values(number=number, client=client, destinations=text, shared=shared, last_seq=seq)
+        )
+        names = members(text)
+        connection.execute(
+            insert(tag_set_members), [{"client": client, "destination": name, "tag_set": number} for name in names]
+        )
+        self._remember(number, frozenset(names), shared=shared)
+
+    def _see_again(self, connection: Connection, number: int, known: _Known, seq: int) -> None:
+        shared = self._room(connection)
+        connection.execute(update(tag_sets).where(tag_sets.c.number == number).values(shared=shared, last_seq=seq))
+        self._remember(number, known.destinations, shared=shared)
+
+    def _remember(self, number: int, destinations: frozenset[SiteId], *, shared: bool) -> None:
+        self._known[number] = _Known(destinations, shared)
+        if shared and self._shared_count is not None:
+            self._shared_count += 1
+
+
+def sightings(rows: Iterable[tuple[str, int, str | None]]) -> list[Sighting]:
+    """Count (client, tag set, inline text) triples set by set. Pure."""
+    counts: dict[int, int] = {}
+    clients: dict[int, str] = {}
+    texts: dict[int, str | None] = {}
+    for client, number, text in rows:
+        counts[number] = counts.get(number, 0) + 1
+        clients[number] = client
+        if text is not None or number not in texts:
+            texts[number] = text
+    return [Sighting(number, clients[number], texts[number], rows=count) for number, count in counts.items()]
+
+
+def forget_unused(connection: Connection, trimmed_seq: int) -> None:
+    """Delete the sets that only trimmed entries carried; rows carry them inline, so nobody depends on them."""
+    unused = select(tag_sets.c.number).where(~tag_sets.c.shared, tag_sets.c.last_seq <= trimmed_seq)
+    connection.execute(delete(tag_set_members).where(tag_set_members.c.tag_set.in_(unused)))
+    connection.execute(delete(tag_sets).where(~tag_sets.c.shared, tag_sets.c.last_seq <= trimmed_seq))

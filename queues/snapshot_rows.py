@@ -1,0 +1,113 @@
+"""Rows of a published snapshot, in (part, ord) order, from any row on."""
+
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Select, func, select
+
+from queues.errors import SnapshotCancelledError
+from queues.snapshot_states import SnapshotState
+from queues.tables import snapshot_entries, snapshot_parts, snapshots
+
+#: Most parts that one read looks into.
+MAX_PARTS = 256
+
+
+class SnapshotRow(NamedTuple):
+    """One entry of a snapshot; `row_no` counts from 1 over all its parts."""
+
+    row_no: int
+    payload: bytes
+    item_key: str | None
+
+
+class _Stretch(NamedTuple):
+    """What is left of one part: its rows `ord` > `skip`."""
+
+    part: int
+    attempt: int
+    rows: int
+    bytes: int
+    first: int
+    skip: int
+
+
+def read_rows(
+    connection: Connection, sync_id: str, *, after_row: int, limit_rows: int, limit_bytes: int
+) -> list[SnapshotRow]:
+    """Return the rows `after_row` + 1, + 2, … of a ready snapshot, as many as the limits allow, but at least one.
+
+    An empty list means that there is none left. Raises `SnapshotCancelledError` when the snapshot is not ready or
+    its rows are no longer kept. Costs the same at any `after_row`.
+    """
+    state = connection.execute(select(snapshots.c.state).where(snapshots.c.sync_id == sync_id)).scalar()
+    if state not in (SnapshotState.READY, SnapshotState.APPLIED):
+        raise SnapshotCancelledError(f"snapshot {sync_id} is {state or 'not known'}, so none of its rows is to be sent")
+    rows: list[SnapshotRow] = []
+    left = limit_bytes
+    for stretch in _stretches(connection, sync_id, after_row):
+        last = _last_within(connection, sync_id, stretch, limit_rows - len(rows), left)
+        if last == stretch.skip and not rows:
+            last += 1
+        read = _read(connection, sync_id, stretch, last)
+        rows += read
+        left -= sum(len(row.payload) for row in read)
+        if last < stretch.rows:
+            break
+    return rows
+
+
+def _stretches(connection: Connection, sync_id: str, after_row: int) -> list[_Stretch]:
+    parts = (
+        select(
+            snapshot_parts.c.part,
+            snapshot_parts.c.attempt,
+            snapshot_parts.c.row_count,
+            snapshot_parts.c.byte_count,
+            (func.sum(snapshot_parts.c.row_count).over(order_by=snapshot_parts.c.part)).label("total"),
+        )
+        .where(snapshot_parts.c.sync_id == sync_id)
+        .subquery()
+    )
+    rest = select(parts).where(parts.c.total > after_row).order_by(parts.c.part).limit(MAX_PARTS)
+    found = []
+    for row in connection.execute(rest):
+        first = int(row.total) - row.row_count
+        found.append(_Stretch(row.part, row.attempt, row.row_count, row.byte_count, first, max(0, after_row - first)))
+    return found
+
+
+def _last_within(connection: Connection, sync_id: str, stretch: _Stretch, limit_rows: int, limit_bytes: int) -> int:
+    """Return the last `ord` that the limits allow; `skip` when not even the next one fits."""
+    if stretch.rows - stretch.skip <= limit_rows and stretch.bytes <= limit_bytes:
+        return stretch.rows
+    entries = snapshot_entries.c
+    sizes = _entries(select(func.length(entries.payload)), sync_id, stretch).limit(max(0, limit_rows))
+    last = stretch.skip
+    for size in connection.execute(sizes).scalars():
+        limit_bytes -= size
+        if limit_bytes < 0:
+            break
+        last += 1
+    return last
+
+
+def _read(connection: Connection, sync_id: str, stretch: _Stretch, last: int) -> list[SnapshotRow]:
+    entries = snapshot_entries.c
+    wanted = _entries(select(entries.ord, entries.payload, entries.item_key), sync_id, stretch)
+    rows = [
+        SnapshotRow(stretch.first + row.ord, row.payload, row.item_key)
+        for row in connection.execute(wanted.where(entries.ord <= last))
+    ]
+    if len(rows) != last - stretch.skip:
+        raise SnapshotCancelledError(f"rows of snapshot {sync_id} are no longer kept: it was finished meanwhile")
+    return rows
+
+
+def _entries[Row: tuple[object, ...]](wanted: Select[Row], sync_id: str, stretch: _Stretch) -> Select[Row]:
+    entries = snapshot_entries.c
+    return wanted.where(
+        entries.sync_id == sync_id,
+        entries.part == stretch.part,
+        entries.attempt == stretch.attempt,
+        entries.ord > stretch.skip,
+    ).order_by(entries.ord)

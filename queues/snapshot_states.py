@@ -1,0 +1,132 @@
+"""What a source keeps of each snapshot sync, its attempts and parts, and which of several requests counts."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Row, exists, tuple_
+
+from queues.names import ClientName, SiteId
+from queues.positions import Position
+from queues.tables import snapshots
+
+
+class SnapshotState(StrEnum):
+    """How far a snapshot sync has come.
+
+    requested -> building -> ready -> applied; from each of the first three also to cancelled or failed. An
+    attempt that fails goes from building back to requested, its error kept.
+    """
+
+    REQUESTED = "requested"
+    BUILDING = "building"
+    READY = "ready"
+    APPLIED = "applied"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+UNFINISHED: Final = (SnapshotState.REQUESTED, SnapshotState.BUILDING, SnapshotState.READY)
+
+#: The destination of a request for every site; `queues.snapshots.expand` turns it into one request a site.
+EVERY_SITE: Final = SiteId("*")
+
+#: Longest reason, progress or error that is kept, in characters.
+MAX_WORDS: Final = 500
+
+#: Each try to write one part has a number; those of the snapshot's attempt a lie in [a << BITS, (a + 1) << BITS).
+PART_ATTEMPT_BITS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One request for a full snapshot of *client* for *destination*, and what has become of it.
+
+    `base` is known once its cut is pinned (before that its branch is empty); `rows`, `bytes` and `checksum` are
+    those of the whole once it is ready, and grow while it is being built.
+    """
+
+    sync_id: str
+    client: ClientName
+    destination: SiteId
+    state: SnapshotState
+    reason: str
+    attempt: int
+    owner: str
+    base: Position
+    rows: int
+    bytes: int
+    checksum: int
+    progress: str
+    error: str
+    retry_us: int
+    requested_us: int
+    updated_us: int
+
+    @property
+    def finished(self) -> bool:
+        """Nothing will happen to it any more."""
+        return self.state not in UNFINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try to build one snapshot; `number` grows with every try, whoever makes it."""
+
+    sync_id: str
+    client: ClientName
+    destination: SiteId
+    reason: str
+    owner: str
+    number: int
+
+    @property
+    def first_part_attempt(self) -> int:
+        """The lowest number under which this attempt may write a part; each earlier attempt's are all below it."""
+        return self.number << PART_ATTEMPT_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows `ord` = 1..rows that were written under (sync_id, part, attempt)."""
+
+    part: int
+    attempt: int
+    rows: int
+    bytes: int
+    checksum: int
+
+
+def snapshot_of(row: Row[Any]) -> Snapshot:
+    """Read one row of `lrq_snapshots`."""
+    return Snapshot(
+        sync_id=row.sync_id,
+        client=ClientName(row.client),
+        destination=SiteId(row.destination),
+        state=SnapshotState(row.state),
+        reason=row.reason,
+        attempt=row.attempt,
+        owner=row.owner,
+        base=Position(row.branch, row.base_seq, row.cut),
+        rows=row.row_count,
+        bytes=row.byte_count,
+        checksum=row.checksum,
+        progress=row.progress,
+        error=row.error,
+        retry_us=row.retry_us,
+        requested_us=row.requested_us,
+        updated_us=row.updated_us,
+    )
+
+
+def superseded() -> ColumnElement[bool]:
+    """Be true of a row of `lrq_snapshots` when a newer request for the same client and destination is there.
+
+    Newer is what was requested later; of two at the same microsecond, the one with the greater sync_id.
+    """
+    newer = snapshots.alias("newer")
+    return exists().where(
+        newer.c.client == snapshots.c.client,
+        newer.c.destination == snapshots.c.destination,
+        tuple_(newer.c.requested_us, newer.c.sync_id) > tuple_(snapshots.c.requested_us, snapshots.c.sync_id),
+    )

@@ -1,0 +1,89 @@
+"""Transactions of our own, on any engine, with the driver's errors mapped to ours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine, exc, text
+
+from queues.errors import NotInitializedError, StoreUnavailableError
+
+#: Execution option that tells `queues.create_engine`'s SQLite engines to begin without the write lock.
+READING = "lrq_reading"
+
+# A write that touches nothing: on SQLite it takes the write lock, however the engine begins its transactions, so that
+# a transaction never has to upgrade from reading (which no busy timeout can wait for).
+_TAKE_WRITE_LOCK = text("UPDATE lrq_site SET site_id = site_id WHERE one IS NULL")
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """Open one transaction that writes; commit at the end, roll back on an exception.
+
+    Raises `StoreUnavailableError` when the database is locked, full or gone, `NotInitializedError` when it
+    has no lrq tables.
+    """
+    with mapped_errors(), engine.connect() as connection, connection.begin():
+        if engine.dialect.name == "sqlite":
+            connection.execute(_TAKE_WRITE_LOCK)
+        yield connection
+
+
+@contextmanager
+def reading(engine: Engine, *, snapshot: bool = False) -> Iterator[Connection]:
+    """Open one transaction that only reads; with *snapshot*, all its statements see the same state.
+
+    Raises the errors of `writing`.
+    """
+    options: dict[str, object] = {READING: True}
+    if snapshot and engine.dialect.name == "postgresql":
+        options["isolation_level"] = "REPEATABLE READ"
+    with mapped_errors(), engine.connect().execution_options(**options) as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
+def mapped_errors() -> Iterator[None]:
+    """Turn the driver's errors that the caller can do something about into ours, cause attached."""
+    try:
+        yield
+    except exc.DBAPIError as error:
+        mapped = map_error(error)
+        if mapped is None:
+            raise
+        raise mapped from error
+
+
+@contextmanager
+def mapped_setup_errors() -> Iterator[None]:
+    """Say in one sentence that the tables are missing; leave every other error of the caller's transaction alone."""
+    try:
+        yield
+    except exc.DBAPIError as error:
+        mapped = map_error(error)
+        if not isinstance(mapped, NotInitializedError):
+            raise
+        raise mapped from error
+
+
+_MISSING = ("no such table: lrq_", 'relation "lrq_')
+#: SQLSTATE classes and codes that a later try can cure: connection, resources, operator intervention, conflicts.
+_TRANSIENT_STATES = ("08", "40", "53", "55P03", "57", "58", "25006")
+_TRANSIENT_SQLITE = frozenset(
+    {"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY"}
+)
+
+
+def map_error(error: exc.DBAPIError) -> NotInitializedError | StoreUnavailableError | None:
+    """Return our error for a driver's, or None when it is nobody's fault but the code's."""
+    cause = error.orig
+    words = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
+    if any(missing in words for missing in _MISSING):
+        return NotInitializedError(f"the database has no lrq tables ({words}): run `lrq init`")
+    state = getattr(cause, "sqlstate", None)
+    if state is not None:
+        transient = str(state).startswith(_TRANSIENT_STATES)
+    else:
+        name = str(getattr(cause, "sqlite_errorname", ""))
+        transient = error.connection_invalidated or any(name.startswith(known) for known in _TRANSIENT_SQLITE)
+        transient = transient or (not name and isinstance(error, exc.OperationalError))
+    return StoreUnavailableError(f"the database cannot be used just now: {words}") if transient else None

