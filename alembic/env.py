@@ -4,7 +4,7 @@ from alembic import context
 from sqlalchemy import Connection
 
 from queues import create_engine, tables
-from queues.migrate import VERSION_TABLE
+from queues.schema import VERSION_TABLE
 
 config = context.config
 

@@ -21,6 +21,7 @@
     + TrimmedError
     + NoCommonHistoryError
   x OwnershipLostError    stop working: another owner has taken over
+  x ListenerError         the listener refused a batch, or broke its contract; the batch comes back
   x ProtocolError         the peers disagree; the sentence says who and about what
     + CorruptFrameError
     + WrongPeerError
@@ -132,6 +133,10 @@ class OwnershipLostError(LrqError):
         self.name = name
         self.held = held
         self.current = current
+
+
+class ListenerError(LrqError):
+    """A listener returned False or broke its contract; all was rolled back, and the entries come back."""
 
 
 class ProtocolError(LrqError):

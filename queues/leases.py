@@ -19,6 +19,14 @@ class Lease:
     generation: int
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease as others see it; released counts as expired."""
+
+    lease: Lease
+    expired: bool
+
+
 def acquire(engine: Engine, name: str, owner: str, ttl: float) -> Lease | None:
     """Own *name* for *ttl* seconds; None while another owner's lease has neither expired nor been released.
 
@@ -69,11 +77,12 @@ def release(engine: Engine, lease: Lease) -> None:
         connection.execute(_held(lease).values(expires_us=0))
 
 
-def holder(engine: Engine, name: str) -> Lease | None:
-    """Return the newest acquisition of *name*, expired or not; None if there was never one."""
+def holder(engine: Engine, name: str) -> Held | None:
+    """Return the newest acquisition of *name*, with whether it has expired; None if there was never one."""
     with reading(engine) as connection:
-        row = connection.execute(select(leases.c.owner, leases.c.generation).where(leases.c.name == name)).first()
-    return None if row is None else Lease(name, row.owner, row.generation)
+        row = connection.execute(select(leases).where(leases.c.name == name)).first()
+        now = dialects.of(connection).now_us(connection)
+    return None if row is None else Held(Lease(name, row.owner, row.generation), row.expires_us <= now)
 
 
 def check(connection: Connection, lease: Lease) -> None:

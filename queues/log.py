@@ -95,8 +95,9 @@ class Log(Protocol):
         ...
 
     def ticks_after(self, seq: int, limits: Limits) -> list[Tick]:
-        """Return the oldest ticks that end after *seq*: at least one if there is any, else within *limits*.
+        """Return the oldest ticks that end after *seq*, within *limits*, but one if there is any.
 
+        A large tick comes alone: `stream` it. Those of any other answer can be `read` together.
         Raises `TrimmedError` when entries after *seq* are gone.
         """
         ...

@@ -1,4 +1,4 @@
-"""A site's tables: made, migrated, checked, and printed as SQL for those who apply it themselves.
+"""A site's tables: made, migrated, and printed as SQL for those who apply it themselves.
 
 Only migrating imports Alembic, so that applications whose tables are there do not pay for it.
 """
@@ -9,29 +9,26 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, func, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, func, insert, inspect, select, text
 from sqlalchemy.pool import PoolProxiedConnection
 
-from queues import dialects, tables
-from queues.errors import ConfigurationError, NotInitializedError, SchemaMismatchError, WrongSiteError
+from queues import dialects, schema, tables
+from queues.errors import ConfigurationError, NotInitializedError, SchemaMismatchError
 from queues.names import SiteId
 from queues.names import site_id as checked_site_id
-from queues.transactions import mapped_errors, reading
+from queues.schema import SiteInfo, check, require
+from queues.transactions import mapped_errors
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-#: The schema that this software works with: the newest revision in `alembic/versions`.
-SCHEMA: Final = "0002"
-#: An application that uses Alembic too keeps `alembic_version` for itself.
-VERSION_TABLE: Final = "lrq_alembic_version"
+__all__ = ["DIALECTS", "SiteInfo", "check", "config", "ddl", "incarnation", "initialize", "require"]
 
-#: What the tables exist for.
-NAMES: Final = ("postgresql", "sqlite")
+#: The databases that the tables are made for.
+DIALECTS: Final = ("postgresql", "sqlite")
 
-_version = Table(VERSION_TABLE, MetaData(), Column("version_num", Text))
 _PACKAGED: Final = Path(__file__).parent / "_migrations"
 _CHECKOUT: Final = Path(__file__).parent.parent / "alembic"
 _OLDEST_POSTGRESQL: Final = (14,)
@@ -39,13 +36,6 @@ _OLDEST_POSTGRESQL: Final = (14,)
 _ADVISORY_LOCK: Final = 0x6C7271
 # Alembic works through module-level proxies, so one migration at a time in a process.
 _one_at_a_time = threading.Lock()
-
-
-class SiteInfo(NamedTuple):
-    """Whose database it is, and the branch that its log is numbered in."""
-
-    site_id: SiteId
-    branch: str
 
 
 def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
@@ -64,44 +54,13 @@ def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
     with suppress(NotInitializedError, SchemaMismatchError):
         return require(engine, site_id=wanted)
     with mapped_errors(), _exclusive(engine) as connection:
-        _refuse_newer(_found_schema(connection))
+        if inspect(connection).has_table(schema.VERSION_TABLE):
+            schema.refuse_newer(schema.version(connection))
         with _one_at_a_time:
             _upgrade(connection)
         if connection.execute(select(tables.site.c.site_id)).first() is None:
             _found(connection, wanted)
-        return _site(connection, wanted)
-
-
-def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInfo:
-    """Tell whose database it is, for everything that needs a ready one.
-
-    Raises `NotInitializedError`, `SchemaMismatchError`, or, if *site_id* is given, `WrongSiteError`; each says what
-    to run.
-    """
-    if isinstance(bind, Engine):
-        with reading(bind) as connection:
-            return require(connection, site_id=site_id)
-    with mapped_errors():
-        found = bind.execute(select(func.max(_version.c.version_num))).scalar()
-        _refuse_newer(found)
-        if found is None:
-            raise NotInitializedError("the database has no lrq tables: run `lrq init`")
-        if found < SCHEMA:
-            raise SchemaMismatchError(f"the tables have schema {found}, this lrq needs {SCHEMA}: run `lrq init`")
-        return _site(bind, site_id)
-
-
-def check(engine: Engine, *, site_id: str | None = None) -> SiteInfo:
-    """Do what `require` does, and compare every table with what this software expects.
-
-    Raises `SchemaMismatchError` that names what is missing, besides the errors of `require`.
-    """
-    with reading(engine) as connection:
-        found = require(connection, site_id=site_id)
-        missing = _missing(connection)
-    if missing:
-        raise SchemaMismatchError(f"the database lacks {', '.join(missing)}: apply `lrq init --sql` to an empty one")
-    return found
+        return schema.site(connection, wanted)
 
 
 def ddl(dialect_name: str) -> str:
@@ -111,15 +70,25 @@ def ddl(dialect_name: str) -> str:
     """
     from alembic import command
 
-    if dialect_name not in NAMES:
-        raise ConfigurationError(f"lrq has no tables for {dialect_name!r}: choose one of {', '.join(NAMES)}")
-    config = _config()
-    config.output_buffer = io.StringIO()
-    config.attributes["dialect_name"] = dialect_name
+    if dialect_name not in DIALECTS:
+        raise ConfigurationError(f"lrq has no tables for {dialect_name!r}: choose one of {', '.join(DIALECTS)}")
+    scripts = config()
+    scripts.output_buffer = io.StringIO()
+    scripts.attributes["dialect_name"] = dialect_name
     with _one_at_a_time:
-        command.upgrade(config, "head", sql=True)
+        command.upgrade(scripts, "head", sql=True)
     wal = "PRAGMA journal_mode = WAL;\n\n" if dialect_name == "sqlite" else ""
-    return wal + config.output_buffer.getvalue()
+    return wal + scripts.output_buffer.getvalue()
+
+
+def config() -> "Config":
+    """Return the Alembic configuration of the migrations, those of the checkout or those that came with the wheel."""
+    from alembic.config import Config
+
+    found = Config()
+    scripts = _PACKAGED if _PACKAGED.exists() else _CHECKOUT
+    found.set_main_option("script_location", str(scripts).replace("%", "%%"))
+    return found
 
 
 def incarnation(connection: Connection) -> str:
@@ -180,26 +149,12 @@ def _in_transaction(connection: PoolProxiedConnection) -> bool:
     return bool(getattr(connection.dbapi_connection, "in_transaction", False))
 
 
-def _found_schema(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    return connection.execute(select(func.max(_version.c.version_num))).scalar()
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
 
-
-def _refuse_newer(found: str | None) -> None:
-    if found is not None and found > SCHEMA:
-        raise SchemaMismatchError(f"the tables have schema {found}, newer than this lrq's {SCHEMA}: upgrade lrq")
-
-
-def _site(connection: Connection, wanted: str | None) -> SiteInfo:
-    row = connection.execute(select(tables.site.c.site_id, tables.site.c.branch)).first()
-    if row is None:
-        raise NotInitializedError("the tables are there, but they belong to no site yet: run `lrq init`")
-    if wanted is not None and row.site_id != wanted:
-        raise WrongSiteError(
-            f"the database belongs to site {row.site_id!r}, not to {wanted!r}: correct the site id or the database URL"
-        )
-    return SiteInfo(SiteId(row.site_id), row.branch)
+    scripts = config()
+    scripts.attributes["connection"] = connection
+    command.upgrade(scripts, "head")
 
 
 def _found(connection: Connection, site_id: SiteId) -> None:
@@ -211,34 +166,3 @@ def _found(connection: Connection, site_id: SiteId) -> None:
     head = {"one": 1, "slot": 0, "last_id": 0, "segment": 0, "opened_us": now, "trimmed_seq": 0}
     connection.execute(insert(tables.log_head).values(head))
     connection.execute(insert(tables.site).values(one=1, site_id=site_id, branch=branch, created_us=now))
-
-
-def _missing(connection: Connection) -> list[str]:
-    """Name the tables and columns that are not there."""
-    inspector = inspect(connection)
-    own = tables.sqlite_metadata if connection.dialect.name == "sqlite" else tables.postgresql_metadata
-    missing: list[str] = []
-    for table in (*tables.metadata.sorted_tables, *own.sorted_tables):
-        if not inspector.has_table(table.name):
-            missing.append(f"table {table.name}")
-            continue
-        there = {column["name"] for column in inspector.get_columns(table.name)}
-        missing += [f"column {table.name}.{column.name}" for column in table.columns if column.name not in there]
-    return missing
-
-
-def _upgrade(connection: Connection) -> None:
-    from alembic import command
-
-    config = _config()
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
-
-
-def _config() -> "Config":
-    from alembic.config import Config
-
-    config = Config()
-    scripts = _PACKAGED if _PACKAGED.exists() else _CHECKOUT
-    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
-    return config

@@ -114,7 +114,8 @@ class Tick:
     """One durable header that closes a group: every entry committed since the last one.
 
     `start_seq < seq of its rows <= end_seq`, gapless over ticks; `bytes_total` counts payload bytes since the
-    branch began. `uid` is random, so that two databases that diverged never share a header by accident.
+    branch began. `is_large`: it holds one transaction above the limits, which is read and sent in pieces, and of
+    which every entry is sent, whatever its item key. `uid` is random, so that two databases that diverged never share a header by accident.
     """
 
     number: int
@@ -123,6 +124,7 @@ class Tick:
     start_seq: int
     end_seq: int
     bytes_total: int
+    is_large: bool
     mark: str
     created_us: int
 

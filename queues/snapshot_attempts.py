@@ -11,7 +11,6 @@ from sqlalchemy import (
     Connection,
     Update,
     and_,
-    exists,
     func,
     insert,
     not_,
@@ -25,17 +24,16 @@ from queues.checksum import combine
 from queues.errors import SnapshotCancelledError, SnapshotFailedError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.snapshot_states import EVERY_SITE, MAX_WORDS, Attempt, Part, SnapshotState, superseded
-from queues.snapshots import cancel_superseded
+from queues.snapshot_states import EVERY_SITE, MAX_WORDS, Attempt, Part, SnapshotState, cancel_superseded, superseded
 from queues.tables import snapshot_entries, snapshot_parts, snapshots
 
 
-def due(
-    connection: Connection, client: ClientName, *, running: Collection[str] = ()
-) -> bool:
+def due(connection: Connection, client: ClientName, *, running: Collection[str] = ()) -> bool:
     """Tell whether `claim` would find work."""
     now = dialects.of(connection).now_us(connection)
-    return connection.execute(select(snapshots.c.sync_id).where(*_due(client, now, running)).limit(1)).first() is not None
+    return (
+        connection.execute(select(snapshots.c.sync_id).where(*_due(client, now, running)).limit(1)).first() is not None
+    )
 
 
 def claim(
@@ -58,7 +56,9 @@ def claim(
     for row in found:
         taken = connection.execute(
             update(snapshots)
-            .where(snapshots.c.sync_id == row.sync_id, snapshots.c.state == row.state, snapshots.c.attempt == row.attempt)
+            .where(
+                snapshots.c.sync_id == row.sync_id, snapshots.c.state == row.state, snapshots.c.attempt == row.attempt
+            )
             .values(
                 state=SnapshotState.BUILDING,
                 owner=owner,
@@ -80,10 +80,11 @@ def claim(
 
 def _due(client: ClientName, now: int, running: Collection[str]) -> tuple[ColumnElement[bool], ...]:
     waiting = and_(snapshots.c.state == SnapshotState.REQUESTED, snapshots.c.retry_us <= now)
-    abandoned = and_(snapshots.c.state == SnapshotState.BUILDING, snapshots.c.sync_id.not_in(running))
+    abandoned = snapshots.c.state == SnapshotState.BUILDING
     return (
         snapshots.c.client == client,
         snapshots.c.destination != EVERY_SITE,
+        snapshots.c.sync_id.not_in(running),
         or_(waiting, abandoned),
         not_(superseded()),
     )
@@ -178,8 +179,18 @@ def _check_whole(connection: Connection, sync_id: str) -> None:
         )
 
 
+def is_published(connection: Connection, attempt: Attempt) -> bool:
+    """Tell whether this very attempt has made the snapshot ready (and nothing has cancelled it since)."""
+    published = (
+        snapshots.c.sync_id == attempt.sync_id,
+        snapshots.c.attempt == attempt.number,
+        snapshots.c.state.in_((SnapshotState.READY, SnapshotState.APPLIED)),
+    )
+    return connection.execute(select(snapshots.c.sync_id).where(*published)).first() is not None
+
+
 def fail(connection: Connection, attempt: Attempt, error: str, *, retry_after: float) -> bool:
-    """Give the request back, to be tried again after *retry_after* seconds; tell whether it was still this attempt's."""
+    """Give the request back, to be tried again after *retry_after* seconds; False when it was not *attempt*'s own."""
     now = dialects.of(connection).now_us(connection)
     given_back = connection.execute(
         update(snapshots)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, delete, exists, not_, select, tuple_
 
 from queues import dialects
-from queues.snapshot_states import UNFINISHED, Attempt, SnapshotState, superseded
+from queues.snapshot_states import UNFINISHED, SnapshotState, cancel_superseded, part_attempts_from, superseded
 from queues.tables import snapshot_entries, snapshot_parts, snapshots
 
 #: How long a finished snapshot that is not the newest of its destination stays listed, in seconds.
@@ -18,6 +18,7 @@ def collect_garbage(connection: Connection, *, limit_rows: int = 2_000, keep: fl
     One bounded transaction of `queues.transactions.writing` a call: repeat until it returns 0. Finished statuses
     older than *keep* seconds go as well, but never the newest of a client and destination. Repeating it is harmless.
     """
+    cancel_superseded(connection)
     deleted = 0
     for sync_id in _stored(connection):
         for part, attempt in _dead(connection, sync_id):
@@ -80,21 +81,17 @@ def _written(connection: Connection, sync_id: str) -> Iterator[tuple[int, int]]:
 
 def _delete(connection: Connection, sync_id: str, part: int, attempt: int, limit: int) -> int:
     entries = snapshot_entries.c
-    rows = (entries.sync_id == sync_id, entries.part == part, entries.attempt == attempt)
+    rows = [entries.sync_id == sync_id, entries.part == part, entries.attempt == attempt]
     beyond = connection.execute(select(entries.ord).where(*rows).order_by(entries.ord).offset(limit).limit(1)).scalar()
     if beyond is not None:
-        rows = (*rows, entries.ord < beyond)
+        rows.append(entries.ord < beyond)
     return connection.execute(delete(snapshot_entries).where(*rows)).rowcount
 
 
 def _forget(connection: Connection, keep: float) -> None:
     before = dialects.of(connection).now_us(connection) - int(keep * 1_000_000)
     connection.execute(
-        delete(snapshots).where(
-            snapshots.c.state.not_in(UNFINISHED), snapshots.c.updated_us < before, superseded()
-        )
+        delete(snapshots).where(snapshots.c.state.not_in(UNFINISHED), snapshots.c.updated_us < before, superseded())
     )
-    kept = exists().where(
-        snapshots.c.sync_id == snapshot_parts.c.sync_id, snapshots.c.state.in_((SnapshotState.READY,))
-    )
+    kept = exists().where(snapshots.c.sync_id == snapshot_parts.c.sync_id, snapshots.c.state == SnapshotState.READY)
     connection.execute(delete(snapshot_parts).where(not_(kept)))

@@ -1,6 +1,6 @@
 """Rows of a published snapshot, in (part, ord) order, from any row on."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, func, select
 
@@ -40,7 +40,7 @@ def read_rows(
     its rows are no longer kept. Costs the same at any `after_row`.
     """
     state = connection.execute(select(snapshots.c.state).where(snapshots.c.sync_id == sync_id)).scalar()
-    if state not in (SnapshotState.READY, SnapshotState.APPLIED):
+    if state != SnapshotState.READY:
         raise SnapshotCancelledError(f"snapshot {sync_id} is {state or 'not known'}, so none of its rows is to be sent")
     rows: list[SnapshotRow] = []
     left = limit_bytes
@@ -103,7 +103,7 @@ def _read(connection: Connection, sync_id: str, stretch: _Stretch, last: int) ->
     return rows
 
 
-def _entries[Row: tuple[object, ...]](wanted: Select[Row], sync_id: str, stretch: _Stretch) -> Select[Row]:
+def _entries(wanted: Select[Any], sync_id: str, stretch: _Stretch) -> Select[Any]:
     entries = snapshot_entries.c
     return wanted.where(
         entries.sync_id == sync_id,

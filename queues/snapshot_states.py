@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, exists, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, exists, tuple_, update
 
+from queues import dialects
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.tables import snapshots
@@ -80,10 +81,14 @@ class Attempt:
     owner: str
     number: int
 
-    @property
-    def first_part_attempt(self) -> int:
-        """The lowest number under which this attempt may write a part; each earlier attempt's are all below it."""
-        return self.number << PART_ATTEMPT_BITS
+    def part_attempt(self, chance: int = 0) -> int:
+        """Return a number to write a part under; a part that may be written more than once takes *chance* at random."""
+        return part_attempts_from(self.number) + chance % (1 << PART_ATTEMPT_BITS)
+
+
+def part_attempts_from(number: int) -> int:
+    """Return the lowest number that attempt *number* writes parts under; those of earlier attempts are all below it."""
+    return number << PART_ATTEMPT_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +135,22 @@ def superseded() -> ColumnElement[bool]:
         newer.c.destination == snapshots.c.destination,
         tuple_(newer.c.requested_us, newer.c.sync_id) > tuple_(snapshots.c.requested_us, snapshots.c.sync_id),
     )
+
+
+def cancel_superseded(connection: Connection, client: ClientName | None = None) -> int:
+    """Write down that requests with a newer one behind them are cancelled; return how many were."""
+    chosen = [superseded()]
+    if client is not None:
+        chosen.append(snapshots.c.client == client)
+    return finish(connection, SnapshotState.CANCELLED, "a newer request replaced it", *chosen)
+
+
+def finish(connection: Connection, state: SnapshotState, error: str, *chosen: ColumnElement[bool]) -> int:
+    """Put what is unfinished of *chosen* into a final *state*; return how many were."""
+    now = dialects.of(connection).now_us(connection)
+    finished = connection.execute(
+        update(snapshots)
+        .where(snapshots.c.state.in_(UNFINISHED), *chosen)
+        .values(state=state, error=error[:MAX_WORDS], updated_us=now)
+    )
+    return finished.rowcount

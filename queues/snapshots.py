@@ -8,18 +8,40 @@ finished are superseded, whatever their `state` still says, until `cancel_supers
 import uuid
 from collections.abc import Iterable
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Text, case, cast, delete, func, insert, literal, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Text,
+    case,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 
 from queues import dialects
 from queues.names import ClientName, SiteId, site_id
 from queues.positions import Position
 from queues.snapshot_collection import collect_garbage
+from queues.snapshot_providers import Provider, provider_gone, provider_seen, providers
 from queues.snapshot_rows import SnapshotRow, read_rows
-from queues.snapshot_states import EVERY_SITE, MAX_WORDS, UNFINISHED, Snapshot, SnapshotState, snapshot_of, superseded
+from queues.snapshot_states import (
+    EVERY_SITE,
+    MAX_WORDS,
+    Snapshot,
+    SnapshotState,
+    cancel_superseded,
+    finish,
+    snapshot_of,
+)
 from queues.tables import snapshots
 
 __all__ = [
     "EVERY_SITE",
+    "Provider",
     "Snapshot",
     "SnapshotRow",
     "SnapshotState",
@@ -33,14 +55,15 @@ __all__ = [
     "mark_failed",
     "needed_base",
     "newest",
+    "provider_gone",
+    "provider_seen",
+    "providers",
     "read_rows",
     "request",
 ]
 
 
-def request(
-    connection: Connection, client: ClientName, destinations: Iterable[str] | None, reason: str
-) -> list[str]:
+def request(connection: Connection, client: ClientName, destinations: Iterable[str] | None, reason: str) -> list[str]:
     """Ask for a snapshot for each destination, or with None for every site; return the sync ids.
 
     In the caller's transaction, whose first statement it may be. The request for every site is one row
@@ -121,9 +144,9 @@ def listing(connection: Connection, client: ClientName | None = None, *, limit: 
 
 
 def needed_base(connection: Connection, client: ClientName, destination: SiteId) -> Position | None:
-    """Return the base after which the log must be kept for a snapshot that is pinned but not applied; None if none is."""
+    """Return the base after which the log must be kept for a snapshot that is being built or sent; None if none is."""
     last = newest(connection, client, destination)
-    if last is None or last.finished or not last.base.branch:
+    if last is None or last.state not in (SnapshotState.BUILDING, SnapshotState.READY) or not last.base.branch:
         return None
     return last.base
 
@@ -131,19 +154,11 @@ def needed_base(connection: Connection, client: ClientName, destination: SiteId)
 def cancel(
     connection: Connection, client: ClientName, destination: SiteId | None = None, *, reason: str = "cancelled"
 ) -> int:
-    """Cancel what is unfinished of *client*, for one destination or all; return how many were. Repeating it is harmless."""
+    """Cancel what is unfinished of *client*, for one destination or all; return how many were."""
     chosen = [snapshots.c.client == client]
     if destination is not None:
         chosen.append(snapshots.c.destination == destination)
-    return _finish(connection, SnapshotState.CANCELLED, reason, *chosen)
-
-
-def cancel_superseded(connection: Connection, client: ClientName | None = None) -> int:
-    """Write down that requests with a newer one behind them are cancelled; return how many were."""
-    chosen = [superseded()]
-    if client is not None:
-        chosen.append(snapshots.c.client == client)
-    return _finish(connection, SnapshotState.CANCELLED, "a newer request replaced it", *chosen)
+    return finish(connection, SnapshotState.CANCELLED, reason, *chosen)
 
 
 def mark_applied(connection: Connection, sync_id: str) -> None:
@@ -155,14 +170,4 @@ def mark_applied(connection: Connection, sync_id: str) -> None:
 
 def mark_failed(connection: Connection, sync_id: str, error: str) -> None:
     """Give it up for good: nobody tries again until someone requests another. A finished one stays as it is."""
-    _finish(connection, SnapshotState.FAILED, error, snapshots.c.sync_id == sync_id)
-
-
-def _finish(connection: Connection, state: SnapshotState, error: str, *chosen: ColumnElement[bool]) -> int:
-    now = dialects.of(connection).now_us(connection)
-    finished = connection.execute(
-        update(snapshots)
-        .where(snapshots.c.state.in_(UNFINISHED), *chosen)
-        .values(state=state, error=error[:MAX_WORDS], updated_us=now)
-    )
-    return finished.rowcount
+    finish(connection, SnapshotState.FAILED, error, snapshots.c.sync_id == sync_id)

@@ -2,20 +2,21 @@
 
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Engine, Row, func, insert, select
 
 from queues import leases
 from queues.clock import now_us
 from queues.errors import OwnershipLostError, TrimmedError
 from queues.leases import Lease
-from queues.log import Bounds, Group, Limits, LogRow, Owed, Retention
-from queues.names import ClientName, SiteId
+from queues.log import Bounds, Group, Limits, LogRow
+from queues.names import ClientName
 from queues.positions import Mark, Tick
-from queues.set_dictionary import SetDictionary, Sighting, forget_unused
-from queues.tables import SLOTS, branches, log_head, sessions, tag_set_members, tag_sets, ticks
+from queues.set_dictionary import SetDictionary, Sighting
+from queues.tables import branches, log_head, tag_sets, ticks
 from queues.transactions import reading
 
 
@@ -32,7 +33,17 @@ class Closing:
 
 def tick_of(row: Row[*tuple[object, ...]]) -> Tick:
     """Build a `Tick` from a row of `lrq_ticks`."""
-    return Tick(row.number, row.uid, row.branch, row.start_seq, row.end_seq, row.bytes_total, row.mark, row.created_us)
+    return Tick(
+        row.number,
+        row.uid,
+        row.branch,
+        row.start_seq,
+        row.end_seq,
+        row.bytes_total,
+        row.is_large,
+        row.mark,
+        row.created_us,
+    )
 
 
 def newest_tick(connection: Connection) -> Tick | None:
@@ -82,17 +93,17 @@ def mark_before(connection: Connection, tick: Tick) -> Mark | None:
 
 def _within(found: list[Tick], limits: Limits, bytes_before: int) -> list[Tick]:
     taken = 1
-    while taken < len(found):
+    while taken < len(found) and not found[0].is_large:
         tick = found[taken]
         too_many = tick.end_seq - found[0].start_seq > limits.rows
-        if too_many or tick.bytes_total - bytes_before > limits.payload_bytes:
+        if tick.is_large or too_many or tick.bytes_total - bytes_before > limits.payload_bytes:
             break
         taken += 1
     return found[:taken]
 
 
 def insert_tick(
-    connection: Connection, lease: Lease, last: Tick | None, closing: Closing, dictionary: SetDictionary
+    connection: Connection, lease: Lease, last: Tick | None, upcoming: Closing, dictionary: SetDictionary
 ) -> Group:
     """Write the next tick and the sets that it shows, in the caller's transaction."""
     leases.check(connection, lease)
@@ -102,21 +113,23 @@ def insert_tick(
         uid=secrets.randbits(62),
         branch=start.branch,
         start_seq=start.end_seq,
-        end_seq=start.end_seq + closing.row_count,
-        bytes_total=start.bytes_total + closing.payload_bytes,
-        mark=str(closing.mark),
+        end_seq=start.end_seq + upcoming.row_count,
+        bytes_total=start.bytes_total + upcoming.payload_bytes,
+        is_large=upcoming.rows is None,
+        mark=str(upcoming.mark),
         created_us=now_us(),
     )
-    sets = dictionary.record(connection, closing.seen, tick.end_seq)
+    sets = dictionary.record(connection, upcoming.seen, tick.end_seq)
     # A tick of the same number that another process wrote meanwhile makes this fail.
     connection.execute(
         insert(ticks).values(
             number=tick.number, uid=tick.uid, generation=lease.generation, branch=tick.branch,
-            start_seq=tick.start_seq, end_seq=tick.end_seq, bytes_total=tick.bytes_total, mark=tick.mark,
+            start_seq=tick.start_seq, end_seq=tick.end_seq, bytes_total=tick.bytes_total, is_large=tick.is_large,
+            mark=tick.mark,
             created_us=tick.created_us,
         )
     )  # fmt: skip
-    return Group(tick, closing.rows, sets)
+    return Group(tick, upcoming.rows, sets)
 
 
 def check_newest(connection: Connection, lease: Lease, last: Tick | None) -> None:
@@ -129,7 +142,7 @@ def check_newest(connection: Connection, lease: Lease, last: Tick | None) -> Non
 
 def _beginning(connection: Connection) -> Tick:
     row = connection.execute(select(branches).order_by(branches.c.number.desc()).limit(1)).one()
-    return Tick(0, 0, row.branch, row.start_seq, row.start_seq, 0, "", 0)
+    return Tick(0, 0, row.branch, row.start_seq, row.start_seq, 0, is_large=False, mark="", created_us=0)
 
 
 @contextmanager
@@ -146,81 +159,20 @@ def still_kept(engine: Engine, first: Tick) -> Iterator[Connection]:
             raise TrimmedError(requested=first.start_seq, oldest=oldest)
 
 
-# --- trim -----------------------------------------------------------------------------------------------------
+def fill(connection: Connection, statement: str, values: Any, limits: Limits) -> list[LogRow]:  # noqa: ANN401
+    """Return the first rows of *statement* (it has their number limited), up to the limit in bytes, but one."""
+    rows: list[LogRow] = []
+    size = 0
+    streaming = connection.execution_options(stream_results=True, max_row_buffer=64)
+    with closing(streaming.exec_driver_sql(statement, values)) as result:
+        for found in result:
+            rows.append(LogRow(*found))
+            size += len(rows[-1].payload)
+            if size >= limits.payload_bytes:
+                break
+    return rows
 
 
-def segment_is_due(connection: Connection, segment_bytes: int, segment_seconds: float) -> bool:
-    """Tell whether the current segment is older, or holds more payload, than a segment should."""
-    opened = connection.execute(select(log_head.c.opened_us)).scalar_one()
-    if opened + int(segment_seconds * 1_000_000) <= now_us():
-        return True
-    latest_first = select(ticks.c.bytes_total).order_by(ticks.c.number.desc()).limit(1)
-    newest = connection.execute(latest_first).scalar()
-    before = connection.execute(latest_first.where(ticks.c.created_us <= opened)).scalar()
-    return (newest or 0) - (before or 0) >= segment_bytes
-
-
-def open_segment(connection: Connection, segment: int) -> None:
-    """Let segment number *segment* be the one that is written to."""
-    connection.execute(update(log_head).values(slot=segment % SLOTS, segment=segment, opened_us=now_us()))
-
-
-def acknowledged_seq(connection: Connection) -> int | None:
-    """Return what every session with a claim has acknowledged; None when no session has one."""
-    return connection.execute(select(func.min(sessions.c.acked_seq)).where(sessions.c.claims)).scalar()
-
-
-def newest_full_tick(connection: Connection, *conditions: object) -> Tick | None:
-    """Return the newest tick under *conditions* that ends its window."""
-    chosen = select(ticks).where(*conditions, ~ticks.c.mark.like("xid/%/%/_%")).order_by(ticks.c.number.desc())  # type: ignore[arg-type]
-    row = connection.execute(chosen.limit(1)).first()
-    return None if row is None else tick_of(row)
-
-
-def beyond_retention(connection: Connection, retention: Retention) -> Tick | None:
-    """Return the newest tick that need not be kept any longer for anyone."""
-    newest = newest_tick(connection)
-    if newest is None:
-        return None
-    old = ticks.c.created_us < now_us() - int(retention.seconds * 1_000_000)
-    surplus = ticks.c.bytes_total <= newest.bytes_total - retention.payload_bytes
-    return newest_full_tick(connection, old | surplus)
-
-
-def owed_to_strangers(connection: Connection, sets: Sequence[int]) -> bool:
-    """Tell whether one of *sets* names a destination that has no session yet: it may still appear."""
-    for begin in range(0, len(sets), 500):
-        joined = tag_set_members.outerjoin(
-            sessions,
-            (sessions.c.client == tag_set_members.c.client) & (sessions.c.destination == tag_set_members.c.destination),
-        )
-        strangers = (
-            select(tag_set_members.c.destination)
-            .select_from(joined)
-            .where(tag_set_members.c.tag_set.in_(sets[begin : begin + 500]), sessions.c.client.is_(None))
-            .limit(1)
-        )
-        if connection.execute(strangers).first() is not None:
-            return True
-    return False
-
-
-def let_go(connection: Connection, upto: Tick) -> tuple[Owed, ...]:
-    """Record that entries up to *upto* are gone; return the sessions that lose their claim by it."""
-    behind = sessions.c.claims & (sessions.c.acked_seq < upto.end_seq)
-    laggards = tuple(
-        Owed(ClientName(row.client), SiteId(row.destination))
-        for row in connection.execute(select(sessions.c.client, sessions.c.destination).where(behind))
-    )
-    reason = f"its entries up to {upto.end_seq} were trimmed before it had acknowledged them"
-    connection.execute(update(sessions).where(behind).values(claims=False, full_sync_reason=reason))
-    connection.execute(update(log_head).where(log_head.c.trimmed_seq < upto.end_seq).values(trimmed_seq=upto.end_seq))
-    connection.execute(delete(ticks).where(ticks.c.number < upto.number))
-    forget_unused(connection, upto.end_seq)
-    return laggards
-
-
-def clients_seen(engine: Engine) -> list[ClientName]:
+def clients_seen(connection: Connection) -> list[ClientName]:
     """Return the clients that have transmitted here and whose sets are still recorded."""
-    with reading(engine) as connection:
-        return [ClientName(name) for name in connection.execute(select(tag_sets.c.client).distinct()).scalars()]
+    return [ClientName(name) for name in connection.execute(select(tag_sets.c.client).distinct()).scalars()]

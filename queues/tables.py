@@ -158,12 +158,14 @@ ticks = Table(
     Column("start_seq", BigInteger, nullable=False),
     Column("end_seq", BigInteger, nullable=False),
     Column("bytes_total", BigInteger, nullable=False),
+    Column("is_large", Boolean, nullable=False),
     Column("mark", Text, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Index("ix_lrq_ticks_end_seq", "end_seq"),
 )
 
-#: What this source knows of each of its sessions; the sink's own marks are the truth.
+#: What this source knows of each of its sessions; the sink's own marks are the truth. `lost_seq` is the end of the
+#: newest tick that was trimmed although it held something for this session that was not acknowledged.
 sessions = Table(
     "lrq_sessions",
     metadata,
@@ -174,8 +176,7 @@ sessions = Table(
     Column("branch", Text, nullable=False),
     Column("acked_seq", BigInteger, nullable=False),
     Column("cut", Text, nullable=False),
-    Column("claims", Boolean, nullable=False),
-    Column("full_sync_reason", Text),
+    Column("lost_seq", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
 )
 

@@ -6,10 +6,15 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from sqlalchemy import Engine, make_url, text
 
 import queues
+
+# How long an example takes says more about the other tests that run than about the code.
+hypothesis.settings.register_profile("lrq", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("lrq")
 
 #: Makes an initialised database of a site and returns an engine for it.
 NewSite = Callable[[str], Engine]

@@ -108,6 +108,7 @@ def _source() -> None:
         sa.Column("start_seq", sa.BigInteger(), nullable=False),
         sa.Column("end_seq", sa.BigInteger(), nullable=False),
         sa.Column("bytes_total", sa.BigInteger(), nullable=False),
+        sa.Column("is_large", sa.Boolean(), nullable=False),
         sa.Column("mark", sa.Text(), nullable=False),
         sa.Column("created_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("number", name="pk_lrq_ticks"),
@@ -122,8 +123,7 @@ def _source() -> None:
         sa.Column("branch", sa.Text(), nullable=False),
         sa.Column("acked_seq", sa.BigInteger(), nullable=False),
         sa.Column("cut", sa.Text(), nullable=False),
-        sa.Column("claims", sa.Boolean(), nullable=False),
-        sa.Column("full_sync_reason", sa.Text(), nullable=True),
+        sa.Column("lost_seq", sa.BigInteger(), nullable=False),
         sa.Column("updated_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("client", "destination", name="pk_lrq_sessions"),
     )

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, Engine, exc
 
-from queues import leases, sql_log
+from queues import leases, segments, sql_log
 from queues.leases import Lease
 from queues.log import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
 from queues.positions import Mark, Snapshot, Tick, first_covering
 from queues.set_dictionary import SetDictionary, Sighting, sightings
 from queues.sql_log import Closing
-from queues.tables import SLOTS, ticks
+from queues.tables import SLOTS
 from queues.transactions import mapped_errors, writing
 
 #: Sees no transaction: what the first tick begins from.
@@ -132,7 +132,7 @@ class PostgresqlLog:
         while True:
             with sql_log.still_kept(self._engine, tick) as connection:
                 values = _owed(owed, before, mark) | {"after_id": after, "piece": limits.rows, "skip": skip}
-                piece = [LogRow(*row) for row in connection.exec_driver_sql(statement, values)]
+                piece = sql_log.fill(connection, statement, values, limits)
             if not piece:
                 return
             after, skip = piece[-1].id, 0
@@ -143,11 +143,11 @@ class PostgresqlLog:
         with writing(self._engine) as connection:
             leases.check(connection, lease)
             current = connection.exec_driver_sql("SELECT last_value FROM lrq_log_segment").scalar_one()
-            due = sql_log.segment_is_due(connection, segment_bytes, segment_seconds)
+            due = segments.segment_is_due(connection, segment_bytes, segment_seconds)
             if not due or _is_empty(connection, current % SLOTS) or not _is_empty(connection, (current + 1) % SLOTS):
                 return False
             segment = connection.exec_driver_sql("SELECT nextval('lrq_log_segment')").scalar_one()
-            sql_log.open_segment(connection, segment)
+            segments.open_segment(connection, segment)
             return True
 
     def trim(self, lease: Lease, retention: Retention) -> Trimmed:
@@ -159,7 +159,7 @@ class PostgresqlLog:
                 with writing(self._engine) as connection:
                     leases.check(connection, lease)
                     one = _trim_one(connection, retention)
-            except _Busy:
+            except _BusyError:
                 one = None
             if one is None:
                 return Trimmed(self.bounds().trimmed_seq, emptied, tuple(laggards))
@@ -167,7 +167,7 @@ class PostgresqlLog:
             laggards += one
 
 
-class _Busy(Exception):
+class _BusyError(Exception):
     """Somebody holds a lock on the segment."""
 
 
@@ -238,6 +238,7 @@ def _is_empty(connection: Connection, slot: int) -> bool:
 
 
 def _trim_one(connection: Connection, retention: Retention) -> tuple[Owed, ...] | None:
+    """Empty the oldest segment that has rows, if that is allowed; return the laggards, or None."""
     current = connection.exec_driver_sql("SELECT last_value FROM lrq_log_segment").scalar_one()
     for step in range(1, SLOTS):
         slot = (current + step) % SLOTS
@@ -251,35 +252,36 @@ def _empty(connection: Connection, slot: int, retention: Retention) -> tuple[Owe
 
     With the lock held no transaction can have an uncommitted row in it, so what is seen now is all there is.
     """
-    if _allowed(connection, slot, retention) is None:
+    if _verdict(connection, slot, retention) is None:
         return None
+    names = f"lrq_log_entries_{slot}, lrq_log_commits_{slot}"
     try:
         with connection.begin_nested():
-            names = f"lrq_log_entries_{slot}, lrq_log_commits_{slot}"
             connection.exec_driver_sql(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE NOWAIT")
     except exc.OperationalError as error:
-        raise _Busy from error
-    upto = _allowed(connection, slot, retention)
+        raise _BusyError from error
+    verdict = _verdict(connection, slot, retention)
+    if verdict is None:
+        return None
+    segments.let_go(connection, verdict)
+    connection.exec_driver_sql(f"TRUNCATE {names}")
+    return verdict.laggards
+
+
+def _verdict(connection: Connection, slot: int, retention: Retention) -> segments.Verdict | None:
+    upto = segments.full_tick_covering(connection, lambda mark: _covers_all(connection, slot, mark))
     if upto is None:
         return None
-    laggards = sql_log.let_go(connection, upto)
-    connection.exec_driver_sql(f"TRUNCATE {names}")
-    return laggards
+    sets = connection.exec_driver_sql(f"SELECT DISTINCT tag_set FROM lrq_log_entries_{slot}").scalars().all()  # noqa: S608
+    return segments.judge(connection, upto, sets, lambda *bounds: _owes(connection, *bounds), retention)
 
 
-def _allowed(connection: Connection, slot: int, retention: Retention) -> Tick | None:
-    acknowledged = sql_log.acknowledged_seq(connection)
-    if acknowledged is not None:
-        upto = sql_log.newest_full_tick(connection, ticks.c.end_seq <= acknowledged)
-        if upto and _covers_all(connection, slot, upto):
-            sets = connection.exec_driver_sql(f"SELECT DISTINCT tag_set FROM lrq_log_entries_{slot}")  # noqa: S608
-            if not sql_log.owed_to_strangers(connection, list(sets.scalars())):
-                return upto
-    upto = sql_log.beyond_retention(connection, retention)
-    return upto if upto and _covers_all(connection, slot, upto) else None
-
-
-def _covers_all(connection: Connection, slot: int, upto: Tick) -> bool:
-    window = Mark.parse(upto.mark).window or _NOTHING
+def _covers_all(connection: Connection, slot: int, mark: Mark) -> bool:
+    window = mark.window or _NOTHING
     uncovered = connection.exec_driver_sql(_UNCOVERED.format(slot=slot), (window.xmax, sorted(window.running)))
     return uncovered.first() is None
+
+
+def _owes(connection: Connection, owed: Owed, after: Mark | None, upto: Mark) -> bool:
+    bounds = _owed(owed, after or Mark(window=_NOTHING), upto)
+    return connection.exec_driver_sql(f"SELECT 1 FROM ({_OWED}) AS owed LIMIT 1", bounds).first() is not None  # noqa: S608

@@ -5,13 +5,13 @@ from contextlib import closing as closed
 
 from sqlalchemy import Connection, Engine, select
 
-from queues import leases, sql_log
+from queues import leases, segments, sql_log
 from queues.leases import Lease
 from queues.log import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
 from queues.positions import Mark, Tick
 from queues.set_dictionary import SetDictionary, Sighting, sightings
 from queues.sql_log import Closing
-from queues.tables import SLOTS, log_head, ticks
+from queues.tables import SLOTS, log_head
 from queues.transactions import mapped_errors, reading, writing
 
 _COLUMNS = "transaction_id, id, id, client, tag_set, item_key, created_us, payload"
@@ -126,8 +126,7 @@ class SqliteLog:
             with sql_log.still_kept(self._engine, tick) as connection:
                 statement = f"{_OWED} LIMIT ? OFFSET ?"
                 bounds = (owed.client, owed.destination, after, high) * SLOTS
-                result = connection.exec_driver_sql(statement, (*bounds, limits.rows, skip))
-                piece = [LogRow(*row) for row in result]
+                piece = sql_log.fill(connection, statement, (*bounds, limits.rows, skip), limits)
             if not piece:
                 return
             after, skip = piece[-1].id, 0
@@ -138,10 +137,10 @@ class SqliteLog:
         with writing(self._engine) as connection:
             leases.check(connection, lease)
             segment = connection.execute(select(log_head.c.segment)).scalar_one()
-            due = sql_log.segment_is_due(connection, segment_bytes, segment_seconds)
+            due = segments.segment_is_due(connection, segment_bytes, segment_seconds)
             if not due or _is_empty(connection, segment % SLOTS) or not _is_empty(connection, (segment + 1) % SLOTS):
                 return False
-            sql_log.open_segment(connection, segment + 1)
+            segments.open_segment(connection, segment + 1)
             return True
 
     def trim(self, lease: Lease, retention: Retention) -> Trimmed:
@@ -191,25 +190,22 @@ def _trim_one(connection: Connection, retention: Retention) -> tuple[Owed, ...] 
 
 
 def _empty(connection: Connection, slot: int, high: int, retention: Retention) -> tuple[Owed, ...] | None:
-    upto = _allowed(connection, slot, high, retention)
+    upto = segments.full_tick_covering(connection, lambda mark: mark.high >= high)
     if upto is None:
         return None
-    laggards = sql_log.let_go(connection, upto)
+    sets = connection.exec_driver_sql(f"SELECT DISTINCT tag_set FROM lrq_log_entries_{slot}").scalars().all()  # noqa: S608
+    verdict = segments.judge(connection, upto, sets, lambda *bounds: _owes(connection, *bounds), retention)
+    if verdict is None:
+        return None
+    segments.let_go(connection, verdict)
     # Without a condition SQLite frees the pages of the whole table at once.
     connection.exec_driver_sql(f"DELETE FROM lrq_log_entries_{slot}")  # noqa: S608 - a number
-    return laggards
+    return verdict.laggards
 
 
-def _allowed(connection: Connection, slot: int, high: int, retention: Retention) -> Tick | None:
-    acknowledged = sql_log.acknowledged_seq(connection)
-    if acknowledged is not None:
-        upto = sql_log.newest_full_tick(connection, ticks.c.end_seq <= acknowledged)
-        if upto and Mark.parse(upto.mark).high >= high:
-            sets = connection.exec_driver_sql(f"SELECT DISTINCT tag_set FROM lrq_log_entries_{slot}")  # noqa: S608
-            if not sql_log.owed_to_strangers(connection, list(sets.scalars())):
-                return upto
-    upto = sql_log.beyond_retention(connection, retention)
-    return upto if upto and Mark.parse(upto.mark).high >= high else None
+def _owes(connection: Connection, owed: Owed, after: Mark | None, upto: Mark) -> bool:
+    bounds = (owed.client, owed.destination, after.high if after else 0, upto.high)
+    return connection.exec_driver_sql(f"SELECT 1 FROM ({_OWED}) LIMIT 1", bounds * SLOTS).first() is not None  # noqa: S608
 
 
 class DataVersion:
@@ -226,7 +222,7 @@ class DataVersion:
         cursor = self._raw.cursor()
         try:
             cursor.execute("PRAGMA data_version")
-            version = int(cursor.fetchone()[0])
+            (version,) = cursor.fetchone() or (0,)
         finally:
             cursor.close()
         changed = version != self._seen

@@ -18,5 +18,3 @@ def lease(site: Engine) -> Lease:
 @pytest.fixture
 def reader(site: Engine, lease: Lease) -> Reader:
     return Reader(site, lease)
-
-

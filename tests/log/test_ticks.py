@@ -95,9 +95,7 @@ def test_an_autocommit_connection_is_refused(site: Engine) -> None:
         client.transmit_log_entry_message(connection, b"x", ["tokyo"])
 
 
-def test_a_slow_transaction_is_never_skipped_and_delays_nobody(
-    site: Engine, reader: Reader, dialect: str
-) -> None:
+def test_a_slow_transaction_is_never_skipped_and_delays_nobody(site: Engine, reader: Reader, dialect: str) -> None:
     if dialect == "sqlite":
         pytest.skip("SQLite has one writer at a time")
     with Session(site) as slow, slow.begin():
@@ -193,9 +191,7 @@ def test_two_owners_cannot_both_take_ticks(site: Engine, reader: Reader, lease: 
 
 def test_a_rare_destination_is_read_through_an_index(site: Engine, reader: Reader) -> None:
     with Session(site) as session, session.begin():
-        client.transmit_log_entry_messages(
-            session, [LRMessageWithDestinations(b"x", ["lima"]) for _ in range(2_000)]
-        )
+        client.transmit_log_entry_messages(session, [LRMessageWithDestinations(b"x", ["lima"]) for _ in range(2_000)])
     transmit(site, b"rare")
     reader.drain()
     ticks = [group.tick for group in reader.groups]
@@ -212,7 +208,7 @@ def acknowledge(engine: Engine, destination: str, seq: int) -> None:
         connection.execute(
             sessions.insert().values(
                 client="policy", destination=destination, state="log-entry sync", reason="", branch="b",
-                acked_seq=seq, cut="", claims=True, full_sync_reason=None, updated_us=0,
+                acked_seq=seq, cut="", lost_seq=0, updated_us=0,
             )
         )  # fmt: skip
 
@@ -256,8 +252,18 @@ def test_a_site_that_lags_holds_its_entries_until_retention_and_then_loses_its_c
     assert trimmed.emptied_segments == 1
     assert trimmed.laggards == (LIMA,)
     with site.connect() as connection:
-        claims = dict(connection.execute(text("SELECT destination, claims FROM lrq_sessions")).all())
-    assert (bool(claims["tokyo"]), bool(claims["lima"])) == (True, False)
+        lost = dict(connection.execute(text("SELECT destination, lost_seq FROM lrq_sessions")).all())
+    assert lost == {"tokyo": 0, "lima": 1}
+
+
+def test_a_quiet_session_that_lags_loses_nothing(site: Engine, reader: Reader) -> None:
+    transmit(site, b"1")
+    reader.drain()
+    acknowledge(site, "tokyo", 1)
+    acknowledge(site, "lima", 0)
+    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    trimmed = reader.log.trim(reader.lease, Retention())
+    assert (trimmed.emptied_segments, trimmed.laggards) == (1, ())
 
 
 def test_entries_for_a_site_that_is_not_known_yet_are_kept_until_retention(site: Engine, reader: Reader) -> None:
@@ -295,7 +301,9 @@ def test_segments_rotate_round_and_nothing_is_lost(site: Engine, reader: Reader)
 
 
 def test_a_thread_of_writers_is_read_gaplessly(site: Engine, reader: Reader) -> None:
-    writers = [threading.Thread(target=lambda w=w: [transmit(site, f"{w}/{n}".encode()) for n in range(30)]) for w in range(4)]
+    writers = [
+        threading.Thread(target=lambda w=w: [transmit(site, f"{w}/{n}".encode()) for n in range(30)]) for w in range(4)
+    ]
     for writer in writers:
         writer.start()
     rows = []

@@ -1,0 +1,46 @@
+# Everything works from a clean checkout with Python 3.11+ and make alone. `make` tells what there is.
+
+JOBS ?= 2
+ARGS ?=
+SEED ?=
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test faults check format proto clean
+
+help: ## Tell what there is to make
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+demo: ## Run the three-site demonstration on SQLite, Spark snapshot included (ARGS=--json)
+	@tools/ensure_venv.sh demo
+	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && $(BIN)/lrq demo $(ARGS)
+
+test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2, ARGS="-k name")
+	@tools/ensure_venv.sh test
+	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
+		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+
+faults: ## Kill processes at random moments and check that nothing is lost (SEED=number repeats a run)
+	@tools/ensure_venv.sh test
+	@LRQ_TEST_SEED=$(SEED) $(BIN)/python -m pytest tests/faults --capture no $(ARGS)
+
+check: ## Run every static check: format, lint, types, layers, generated code
+	@tools/ensure_venv.sh dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/wire.py --check
+
+format: ## Format the code and mend what ruff can mend
+	@tools/ensure_venv.sh dev
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+proto: ## Generate queues/wire from proto
+	@tools/ensure_venv.sh dev
+	$(BIN)/python tools/wire.py
+
+clean: ## Remove all that was made, the environment included
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

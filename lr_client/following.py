@@ -1,0 +1,155 @@
+"""Following one receive queue: step by step, waiting where nothing is new, trying again where a step fails."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sqlalchemy import Engine
+
+from discovery.registry import ReceiveQueue
+from lr_client.delivery import Delivery, Superseded
+from lr_client.listener import RoutingQueueListener
+from lr_client.steps import Kind, Step, next_step
+from queues import consuming, failures, parked
+from queues.clock import Clock, jittered
+from queues.errors import OwnershipLostError, StoreUnavailableError
+from queues.failures import Failure
+from queues.leases import Lease
+from queues.transactions import reading
+from queues.upcoming import Limits
+
+#: How soon an idle queue is looked at again at first, in seconds; each time twice as late, up to `Options.idle`.
+_QUICK: Final = 0.005
+
+OnFailure = Literal["block", "park"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a subscription treats its queues; times in seconds."""
+
+    limits: Limits
+    on_failure: OnFailure
+    max_tries: int
+    backoff: float
+    max_backoff: float
+    idle: float
+
+    def delay(self, tries: int) -> float:
+        """Return how long to wait after *tries* failures in a row."""
+        return jittered(min(self.backoff * 2.0 ** min(tries - 1, 32), self.max_backoff))
+
+
+class Follower:
+    """Follows one queue under one lease, until it is told to stop or the lease is lost."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        listener: RoutingQueueListener,
+        queue: ReceiveQueue,
+        lease: Lease,
+        options: Options,
+        *,
+        stopping: threading.Event,
+        report: Callable[[str, Exception], None],
+        clock: Clock,
+    ) -> None:
+        """Report every error as (source, error)."""
+        self._engine = engine
+        self._queue = queue
+        self._options = options
+        self._delivery = Delivery(engine, listener, queue, lease)
+        self._stopping = stopping
+        self._report = report
+        self._clock = clock
+        self._idle = _QUICK
+        self._enrolled = False
+        self._failure: Failure | None = None
+        # After a batch was refused, up to where its source transactions are delivered one by one.
+        self._singly: tuple[Kind, int] | None = None
+
+    def run(self) -> None:
+        """Follow the queue; raises `OwnershipLostError` when another subscriber has taken over."""
+        troubles = 0
+        while not self._stopping.is_set():
+            try:
+                pause = self._turn()
+                troubles = 0
+            except OwnershipLostError:
+                raise
+            except Superseded:
+                pause = self._longer()
+            except Exception as error:  # noqa: BLE001 - reported; the queue stays as it is and is tried again
+                troubles += 1
+                pause = self._options.delay(troubles)
+                self._report(self._queue.source, error)
+            if pause:
+                self._clock.wait(self._stopping, pause)
+
+    def _turn(self) -> float:
+        """Make one step; return how long to wait before the next."""
+        if not self._enrolled:
+            self._enroll()
+        with reading(self._engine, snapshot=True) as connection:
+            step = next_step(connection, self._queue.queue_id, self._options.limits, one=self._one_by_one())
+        if step is None:
+            return self._longer()
+        try:
+            self._delivery.carry_out(step, recovers=self._failure is not None and step.kind is not Kind.RETRY)
+        except (Superseded, OwnershipLostError, StoreUnavailableError):
+            raise
+        except Exception as error:  # noqa: BLE001 - recorded and reported
+            return self._refused(step, error)
+        return self._done(step)
+
+    def _enroll(self) -> None:
+        consuming.enroll(self._engine, self._queue.queue_id)
+        with reading(self._engine) as connection:
+            self._failure = failures.last(connection, self._queue.queue_id)
+        self._enrolled = True
+
+    def _longer(self) -> float:
+        pause = self._idle
+        self._idle = min(2 * pause, self._options.idle)
+        return pause
+
+    def _one_by_one(self) -> bool:
+        return self._failure is not None or self._singly is not None
+
+    def _done(self, step: Step) -> float:
+        if step.kind is Kind.RETRY:
+            return 0
+        self._failure = None
+        if self._singly and (step.kind is not self._singly[0] or step.end >= self._singly[1]):
+            self._singly = None
+        if step.kind is Kind.LOG_ENTRIES and not step.rows:
+            return self._longer()
+        self._idle = _QUICK
+        return 0
+
+    def _refused(self, step: Step, error: Exception) -> float:
+        """Keep the failure and decide what it leads to; return how long to wait."""
+        words = failures.describe(error)
+        if step.retry is not None:
+            parked.refuse(self._engine, step.retry, words)
+            self._report(self._queue.source, error)
+            return 0
+        if step.divisible:
+            # Which of its transactions it is shows when they come one by one.
+            self._singly = (step.kind, step.end)
+            self._report(self._queue.source, error)
+            return 0
+        tries = self._failure.tries + 1 if self._failure and self._failure.seq == step.first else 1
+        self._failure = Failure(step.first, tries, words)
+        self._report(self._queue.source, error)
+        if self._parks(step, tries):
+            self._delivery.park(step, words, tries)
+            return self._done(step)
+        failures.record(self._engine, self._queue.queue_id, self._failure)
+        return self._options.delay(tries)
+
+    def _parks(self, step: Step, tries: int) -> bool:
+        parkable = bool(step.rows) and not step.incomplete
+        return self._options.on_failure == "park" and parkable and tries >= self._options.max_tries

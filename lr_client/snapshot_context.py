@@ -1,0 +1,181 @@
+"""What a snapshot provider implements, and what it is given to do it."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from sqlalchemy import Connection, Engine
+
+from lr_client.cut import Cut
+from lr_client.limits import checked_payload
+from queues import doorbell, leases, snapshot_attempts
+from queues.errors import OwnershipLostError, SnapshotCancelledError, UsageError
+from queues.leases import Lease
+from queues.names import SiteId
+from queues.positions import Position
+from queues.snapshot_states import Attempt, Part
+from queues.snapshot_writer import PartWriter, WriteLimits, persistently
+from queues.transactions import writing
+
+
+class SnapshotProvider(Protocol):
+    """The application's side of a snapshot sync.
+
+    Both are called in threads of the transmitter; several snapshots, for different sites, may run at a time.
+    """
+
+    def provide_full_state_data(self, context: "SnapshotContext") -> None:
+        """Transmit everything that `context.destination` is owed, then call `context.mark_completed()`.
+
+        Raising, or returning without `mark_completed()`, fails the attempt: none of it is ever seen, and it is
+        tried again with backoff.
+        """
+        ...
+
+    def cancel(self, context: "SnapshotContext") -> None:
+        """Hear that *context* is of no use any more, while `provide_full_state_data` still runs in its thread."""
+        ...
+
+
+class SnapshotContext:
+    """One attempt to provide one snapshot. Safe to use from several threads."""
+
+    def __init__(
+        self, engine: Engine, attempt: Attempt, lease: Lease, cut: Cut, *, limits: WriteLimits, cancel: threading.Event
+    ) -> None:
+        self._engine = engine
+        self._lease = lease
+        self._limits = limits
+        self._cancel = cancel
+        self._guard = threading.Lock()
+        self._progress = ""
+        self._completed = False
+        self._writer = PartWriter(
+            engine,
+            attempt.sync_id,
+            part=0,
+            attempt=attempt.part_attempt(),
+            limits=limits,
+            in_batch=self._report,
+            stop=cancel,
+        )
+        self.attempt = attempt
+        self.snapshot = cut
+
+    @property
+    def sync_id(self) -> str:
+        """Which snapshot sync this is; a retry has the same."""
+        return self.attempt.sync_id
+
+    @property
+    def destination(self) -> SiteId:
+        """The site that the snapshot is for."""
+        return self.attempt.destination
+
+    @property
+    def reason(self) -> str:
+        """Why it was asked for."""
+        return self.attempt.reason
+
+    @property
+    def base(self) -> Position:
+        """The position in the log that `snapshot` was taken at: what came later follows as the log."""
+        return self.snapshot.base
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants the result any more; `transmit` raises `SnapshotCancelledError` then."""
+        return self._cancel.is_set()
+
+    @property
+    def completed(self) -> bool:
+        """Whether the snapshot was published."""
+        return self._completed
+
+    @property
+    def limits(self) -> WriteLimits:
+        """The bounds of batches and payloads."""
+        return self._limits
+
+    def transmit(self, payload: bytes, *, item_key: str | None = None, progress: str | float | None = None) -> None:
+        """Add one entry to the snapshot.
+
+        *item_key* names the item that the payload is of; *progress*, words or a share between 0 and 1, is shown by
+        `lrq status`. Returns at once most of the time: entries are written in batches.
+
+        Raises:
+            SnapshotCancelledError: a newer request replaced this one, or another process took it over: return.
+            PayloadTooLargeError: *payload* is above the limit.
+            UsageError: the snapshot was completed already.
+        """
+        data = checked_payload(payload, self._limits.payload_bytes)
+        with self._guard:
+            self._check_open()
+            if progress is not None:
+                self._progress = progress if isinstance(progress, str) else f"{progress:.0%}"
+            self._writer.add(data, item_key)
+
+    def mark_completed(self) -> None:
+        """Publish all that was transmitted, at once and for good; no other entry can follow.
+
+        Raises `SnapshotCancelledError` when it is no longer wanted: then nothing was published.
+        """
+        with self._guard:
+            self._check_open()
+            self._writer.flush()
+            self._publish([self._writer.written])
+
+    def publish(self, parts: Iterable[Part]) -> None:
+        """Publish exactly the rows of *parts*, which were written beside this object, instead of `mark_completed()`.
+
+        Raises `SnapshotCancelledError` when the snapshot is no longer wanted, `SnapshotFailedError` when a part does
+        not have the rows that it claims: then nothing was published.
+        """
+        with self._guard:
+            self._check_open()
+            self._publish(list(parts))
+
+    def check(self) -> None:
+        """Raise `SnapshotCancelledError` when nobody wants the result any more."""
+        if self._cancel.is_set():
+            raise snapshot_attempts.cancelled(self.attempt)
+
+    def _check_open(self) -> None:
+        self.check()
+        if self._completed:
+            raise UsageError(f"snapshot {self.sync_id} was completed already: nothing can be added to it")
+
+    def _report(self, connection: Connection, written: Part) -> None:
+        with self._noticing():
+            leases.check(connection, self._lease)
+            snapshot_attempts.report(
+                connection, self.attempt, rows=written.rows, payload_bytes=written.bytes, progress=self._progress
+            )
+
+    def _publish(self, parts: list[Part]) -> None:
+        def publish(again: bool) -> None:
+            with self._noticing(), writing(self._engine) as connection:
+                if again and snapshot_attempts.is_published(connection, self.attempt):
+                    return
+                leases.check(connection, self._lease)
+                if connection.dialect.name == "postgresql":
+                    # Nothing may leave the site that a crash could still undo, this commit and those in the cut.
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+                snapshot_attempts.publish(connection, self.attempt, base=self.base, parts=parts)
+
+        persistently(publish, patience=self._limits.patience, stop=self._cancel)
+        self._completed = True
+        doorbell.ring(self.base.branch)
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        """Remember that the attempt is cancelled when the database says so."""
+        try:
+            yield
+        except SnapshotCancelledError:
+            self._cancel.set()
+            raise
+        except OwnershipLostError as lost:
+            self._cancel.set()
+            raise SnapshotCancelledError(f"snapshot {self.sync_id} is built by another process now: {lost}") from lost

@@ -1,0 +1,201 @@
+"""The transmitter: finds snapshot requests of one client and has its provider serve them."""
+
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Engine
+
+from lr_client.limits import MAX_PAYLOAD_BYTES, checked_limit
+from lr_client.snapshot_builds import Build, BuildSettings, in_words
+from lr_client.snapshot_context import SnapshotProvider
+from queues import leases, snapshot_attempts, snapshots
+from queues.clock import SYSTEM_CLOCK, Clock, jittered
+from queues.errors import LrqError, OwnershipLostError
+from queues.leases import Lease
+from queues.names import client_name
+from queues.snapshot_writer import WriteLimits
+from queues.transactions import reading, writing
+
+log = logging.getLogger(__name__)
+
+#: Longest wait after a failed attempt, in seconds.
+LONGEST_BACKOFF = 300.0
+_QUICKEST_POLL = 0.02
+#: Signs of life in one term of the lease.
+_SIGNS = 4
+#: What a step under way may take beyond the time to close, in seconds.
+_GRACE = 5.0
+_CLOSED = "the transmitter was closed"
+
+
+def exponential(attempt: int) -> float:
+    """Wait 1 s after the first failed attempt, twice as long after each further one; with jitter."""
+    return jittered(min(LONGEST_BACKOFF, 2.0 ** min(attempt - 1, 30)))
+
+
+class SnapshotTransmitter:
+    """Serves the snapshot requests of one client, in threads of this process, from its making until `close()`.
+
+    Of several transmitters of one client, in whatever processes, one works and the others stand by. Up to *parallel*
+    snapshots, for different sites, are built at a time, so that a slow one does not hold up the rest.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        client: str,
+        provider: SnapshotProvider,
+        *,
+        max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+        parallel: int = 2,
+        poll_interval: float = 0.5,
+        lease_seconds: float = 10.0,
+        backoff: Callable[[int], float] = exponential,
+        scratch_folder: Path | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Start. Another transmitter takes over *lease_seconds* after this process died, or at once after `close()`.
+
+        Copies of SQLite databases go to *scratch_folder*, by default the system's for temporary files.
+        """
+        self._engine = engine
+        self._client = client_name(client)
+        self._provider = provider
+        self._parallel = parallel
+        self._poll_interval = poll_interval
+        self._lease_seconds = lease_seconds
+        self._clock = clock
+        limits = WriteLimits(payload_bytes=checked_limit(max_payload_bytes))
+        self._settings = BuildSettings(limits=limits, backoff=backoff, scratch=scratch_folder)
+        self._owner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._guard = threading.Lock()
+        self._builds: dict[str, Build] = {}
+        self._threads: list[threading.Thread] = []
+        self._lease: Lease | None = None
+        self._next_sign = 0.0
+        self._problem = ""
+        self._close_by = 0.0
+        self._thread = threading.Thread(target=self._work, name=f"lrq-transmitter-{client}", daemon=True)
+        self._thread.start()
+
+    @property
+    def problem(self) -> str:
+        """What keeps it from looking for requests just now; empty when nothing does."""
+        return self._problem
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Cancel what is being built, wait up to *timeout* seconds for the provider to return, and let others serve.
+
+        What was not finished is built again by the next transmitter. Repeating it is harmless.
+        """
+        self._close_by = self._clock.monotonic() + timeout
+        self._stop.set()
+        self._wake.set()
+        self._thread.join(timeout + _GRACE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _work(self) -> None:
+        pause = _QUICKEST_POLL
+        while not self._stop.is_set():
+            self._wake.clear()
+            try:
+                began = self._turn()
+                self._problem = ""
+                pause = _QUICKEST_POLL if began else min(2 * pause, self._poll_interval)
+            except OwnershipLostError as lost:
+                self._stand_down(str(lost))
+            except Exception as failure:  # noqa: BLE001 - the top of the loop: said, and tried again
+                self._problem = in_words(failure)
+                log.warning("snapshot transmitter cannot work", extra={"client": self._client, "error": self._problem})
+                pause = self._poll_interval
+            self._clock.wait(self._wake, pause)
+        self._finish()
+
+    def _turn(self) -> bool:
+        """Do what is due; tell whether a snapshot was begun."""
+        lease = self._own()
+        if lease is None:
+            return False
+        running = self._running()
+        free = self._parallel - len(running)
+        with reading(self._engine) as connection:
+            unwanted = [build for build in running.values() if not snapshot_attempts.is_live(connection, build.attempt)]
+            due = free > 0 and snapshot_attempts.due(connection, self._client, running=running)
+        for build in unwanted:
+            build.cancel()
+        if not due:
+            return False
+        with writing(self._engine) as connection:
+            leases.check(connection, lease)
+            begun = snapshot_attempts.claim(connection, self._client, self._owner, limit=free, running=running)
+        for attempt in begun:
+            self._start(Build(self._engine, attempt, lease, self._provider, self._settings))
+        return bool(begun)
+
+    def _own(self) -> Lease | None:
+        """Hold the client's lease and show that it is served; None while another transmitter does."""
+        now = self._clock.monotonic()
+        if now < self._next_sign:
+            return self._lease
+        if self._lease is not None:
+            leases.renew(self._engine, self._lease, self._lease_seconds)
+        else:
+            self._lease = leases.acquire(self._engine, f"transmitter/{self._client}", self._owner, self._lease_seconds)
+        self._next_sign = now + self._lease_seconds / _SIGNS
+        if self._lease is not None:
+            with writing(self._engine) as connection:
+                snapshots.provider_seen(connection, self._client, self._owner)
+        return self._lease
+
+    def _stand_down(self, why: str) -> None:
+        log.warning("snapshot transmitter stands by", extra={"client": self._client, "reason": why})
+        self._lease = None
+        for build in self._running().values():
+            build.cancel()
+
+    def _start(self, build: Build) -> None:
+        with self._guard:
+            self._builds[build.attempt.sync_id] = build
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            self._threads.append(build.start(self._ended))
+
+    def _ended(self, build: Build) -> None:
+        with self._guard:
+            del self._builds[build.attempt.sync_id]
+        self._wake.set()
+
+    def _running(self) -> dict[str, Build]:
+        with self._guard:
+            return dict(self._builds)
+
+    def _finish(self) -> None:
+        for build in self._running().values():
+            build.give_up(_CLOSED)
+        for thread in self._threads:
+            thread.join(max(0.0, self._close_by - self._clock.monotonic()))
+        for build in self._running().values():
+            build.hand_back(_CLOSED)
+        if self._lease is None:
+            return
+        # Without a database there is nobody to tell: the lease runs out by itself.
+        with suppress(LrqError):
+            with writing(self._engine) as connection:
+                snapshots.provider_gone(connection, self._client, self._owner)
+            leases.release(self._engine, self._lease)

@@ -1,0 +1,134 @@
+"""Takes ticks: the one reader of everything that was committed, and the heart of a source (DESIGN 2)."""
+
+import threading
+from collections.abc import Callable
+
+import structlog
+from sqlalchemy import Engine
+
+from lr_server.feed import LiveFeed
+from queues.clock import Clock
+from queues.dialects.sqlite_log import DataVersion
+from queues.doorbell import Bell
+from queues.errors import LrqError, OwnershipLostError
+from queues.leases import Lease
+from queues.log import Log
+from queues.positions import Tick
+
+#: While it rang or something was found within this time, the next look comes soon, in seconds.
+_HOT = 0.05
+_SOON = 0.002
+_RETRY = 0.5
+
+log = structlog.get_logger("lrq.sequencer")
+
+
+class Sequencer:
+    """A thread that closes what was committed in ticks and publishes them to the feed.
+
+    Ends by itself, through *on_lost*, when the lease is another's.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: Log,
+        feed: LiveFeed,
+        lease: Lease,
+        *,
+        bell: Bell,
+        clock: Clock,
+        idle_seconds: float,
+        interval_seconds: float,
+        on_lost: Callable[[OwnershipLostError], None],
+    ) -> None:
+        self._engine = engine
+        self._log = source
+        self._feed = feed
+        self._lease = lease
+        self._bell = bell
+        self._clock = clock
+        self._idle = idle_seconds
+        self._interval = interval_seconds
+        self._on_lost = on_lost
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lrq-sequencer", daemon=True)
+        #: Why no tick can be taken just now; empty while all is well.
+        self.trouble = ""
+        #: How often it has looked for something to close.
+        self.looks = 0
+
+    def start(self) -> None:
+        """Begin after the newest tick."""
+        self._thread.start()
+
+    def look(self) -> None:
+        """Look again soon."""
+        self._bell.rung.set()
+
+    def stop(self) -> None:
+        """Finish the tick in hand and end."""
+        self._stopping.set()
+        self._bell.rung.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._follow()
+            except OwnershipLostError as lost:
+                self._on_lost(lost)
+                return
+            except LrqError as error:
+                self._tell(str(error))
+            except Exception as error:  # noqa: BLE001 - the loop's top: recorded, shown in the status, tried again
+                self._tell(f"{type(error).__name__}: {error}")
+            self._clock.wait(self._stopping, _RETRY)
+
+    def _tell(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            log.warning("no tick can be taken", reason=trouble)
+        self.trouble = trouble
+
+    def _follow(self) -> None:
+        last = self._log.bounds().newest
+        self._feed.begin(last)
+        changed = DataVersion(self._engine) if self._engine.dialect.name == "sqlite" else None
+        try:
+            self._poll(last, changed)
+        finally:
+            if changed is not None:
+                changed.close()
+
+    def _poll(self, last: Tick | None, changed: DataVersion | None) -> None:
+        hot_until = self._clock.monotonic() + _HOT
+        wait = _SOON
+        while not self._stopping.is_set():
+            took = False
+            if changed is None or changed.changed():
+                last, took = self._drain(last)
+            self.trouble = ""
+            self.looks += 1
+            now = self._clock.monotonic()
+            if took:
+                hot_until = now + _HOT
+            # Under load ticks come at intervals, so that each holds many transactions; after a pause at once.
+            wait = self._interval if took else _SOON if now < hot_until else min(self._idle, wait * 2)
+            if took:
+                self._clock.wait(self._stopping, wait)
+                continue
+            if self._clock.wait(self._bell.rung, wait):
+                self._bell.rung.clear()
+                hot_until = self._clock.monotonic() + _HOT
+                wait = _SOON
+
+    def _drain(self, last: Tick | None) -> tuple[Tick | None, bool]:
+        """Take ticks until nothing is left; return the newest and whether any was taken."""
+        took = False
+        while not self._stopping.is_set():
+            group = self._log.take_tick(self._lease, last)
+            if group is None:
+                break
+            self._feed.publish(group)
+            last, took = group.tick, True
+        return last, took

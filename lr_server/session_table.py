@@ -1,0 +1,46 @@
+"""What the database keeps of the sessions: for status, for `wait_replicated`, and for what trim may let go."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, Engine, select, update
+
+from lr_server.session import Standing
+from queues.clock import now_us
+from queues.log import Owed
+from queues.tables import sessions
+from queues.transactions import reading, writing
+
+
+def ensure(engine: Engine, owed: Owed) -> None:
+    """Make the session known before it begins, so that what it is owed is kept for it."""
+    mine = sessions.c.client == owed.client, sessions.c.destination == owed.destination
+    with reading(engine) as connection:
+        if connection.execute(select(sessions.c.client).where(*mine)).first() is not None:
+            return
+    with writing(engine) as connection:
+        if connection.execute(select(sessions.c.client).where(*mine)).first() is None:
+            connection.execute(
+                sessions.insert().values(
+                    client=owed.client, destination=owed.destination, state="idle", reason="not started", branch="",
+                    acked_seq=0, cut="", lost_seq=0, updated_us=now_us(),
+                )
+            )  # fmt: skip
+
+
+def save(engine: Engine, standings: Iterable[tuple[Owed, Standing]]) -> None:
+    """Write how the sessions stand, in one transaction."""
+    with writing(engine) as connection:
+        for owed, standing in standings:
+            _save(connection, owed, standing)
+
+
+def _save(connection: Connection, owed: Owed, standing: Standing) -> None:
+    values: dict[str, object] = {
+        "state": standing.words.name,
+        "reason": standing.words.detail,
+        "updated_us": now_us(),
+    }
+    if standing.acked.branch:
+        values |= {"branch": standing.acked.branch, "acked_seq": standing.acked.seq, "cut": standing.acked.cut}
+    mine = sessions.c.client == owed.client, sessions.c.destination == owed.destination
+    connection.execute(update(sessions).where(*mine).values(**values))

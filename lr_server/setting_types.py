@@ -1,0 +1,86 @@
+"""How the values of settings are read and checked, and how their errors are put into words. Pure."""
+
+import difflib
+import json
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from queues import names
+from queues.errors import ConfigurationError
+from sink.endpoints import network_endpoint, parse_endpoint
+
+
+def _checked(parse: Callable[[str], object]) -> AfterValidator:
+    """Keep the text as it is if *parse* can read it."""
+
+    def check(text: str) -> str:
+        try:
+            parse(text)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error  # pydantic adds the field's name to a ValueError only
+        return text
+
+    return AfterValidator(check)
+
+
+def _database_url(text: str) -> None:
+    try:
+        backend = make_url(text).get_backend_name()
+    except ArgumentError:
+        backend = ""
+    if backend not in ("sqlite", "postgresql"):
+        # The text itself is not repeated: it may hold a password.
+        raise ConfigurationError("write a URL such as sqlite:///paris.db or postgresql+psycopg://user@host/database")
+
+
+def _list(value: object) -> object:
+    """Read a list as a variable holds it: JSON, or items between commas."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return _json(value, '["tcp://0.0.0.0:7400"]')
+    return [item.strip() for item in value.split(",")]
+
+
+def _table(value: object) -> object:
+    """Read a table as a variable holds it: a JSON object."""
+    return _json(value, '{"tokyo": "tcp://10.0.0.2:7400"}') if isinstance(value, str) else value
+
+
+def _json(text: str, example: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ValueError(f"write JSON such as {example}") from None
+
+
+Site = Annotated[str, AfterValidator(names.site_id)]
+Client = Annotated[str, AfterValidator(names.client_name)]
+DatabaseUrl = Annotated[str, _checked(_database_url)]
+PeerEndpoint = Annotated[str, _checked(parse_endpoint)]
+ListenEndpoint = Annotated[str, _checked(network_endpoint)]
+Positive = Annotated[int, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+#: For fields that a variable holds as text.
+ListFromText = BeforeValidator(_list)
+TableFromText = BeforeValidator(_table)
+
+
+def sentence(error: ValidationError, fields: Iterable[str]) -> str:
+    """Say the first thing that is wrong, without repeating what was written."""
+    problems = error.errors(include_url=False, include_input=False)
+    # A misspelt name explains why another one is missing.
+    first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
+    field, *within = (str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(field, fields, n=1)
+        return f"there is no setting {field!r}" + (f": did you mean {near[0]!r}?" if near else "")
+    if first["type"] == "missing":
+        return f"{field} is missing: write it in the file, or set LRQ_{field.upper()}"
+    where = f"{field}[{within[0]}]" if within else field
+    return f"{where}: {first['msg'].removeprefix('Value error, ')}"

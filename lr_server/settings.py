@@ -1,0 +1,187 @@
+"""What a site's server is told: in Python, in `lrq.toml`, or by `LRQ_*` variables."""
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+
+from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from sqlalchemy import make_url
+
+from lr_server.negotiation import InitialSync
+from lr_server.setting_types import (
+    Client,
+    DatabaseUrl,
+    ListenEndpoint,
+    ListFromText,
+    PeerEndpoint,
+    Positive,
+    Seconds,
+    Site,
+    TableFromText,
+    sentence,
+)
+from lr_server.throttle import FlowControl
+from queues.errors import ConfigurationError
+from queues.names import ClientName, SiteId
+
+#: Where `Settings.load()` looks when it is not told.
+DEFAULT_FILE: Final = "lrq.toml"
+#: What a frame holds beside its rows, at most.
+FRAME_OVERHEAD_BYTES: Final = 64 * 1024
+
+MIB: Final = 1024**2
+GIB: Final = 1024**3
+
+
+class Settings(BaseSettings):
+    """The settings of one site's server; frozen, checked when made.
+
+    What is given in Python comes first, then `LRQ_<FIELD>` variables, then (with `load`) the file. Raises
+    `ConfigurationError` with one sentence that names the field and says what to write.
+
+    Attributes:
+        site_id: this site.
+        database_url: its database, SQLite or PostgreSQL. Never shown with its password.
+        listen: endpoints at which other sites reach this one; none for a site that only sends.
+        peers: the endpoint of every other site: tcp://host:port, ipc:///path, or local:<site> in this process.
+        clients: what is replicated from here; left out, whatever transmits or offers snapshots here.
+        initial_sync: whether a session that begins gets a snapshot first, or the oldest kept log entry.
+        flow_control: what the shared feed does about slow destinations: wait for them (`cascade`), let them read
+            alone (`drop`), or that unless more than half are slow (`smart`). Nothing is lost by any of them.
+        max_payload_bytes: largest payload of one entry.
+        max_batch_bytes: rows are gathered into one frame up to this size.
+        max_message_bytes: largest frame that is sent or taken; a batch and one payload must fit.
+        window_bytes: how much may be in flight to one session's sink.
+        window_frames: the same, in frames.
+        tick_rows: a tick closes at this many rows, but never within a transaction.
+        tick_bytes: the same, in bytes of payload.
+        tick_interval_seconds: shortest time between two ticks under load; an idle log is closed at once.
+        idle_poll_seconds: longest time between two looks at a quiet log.
+        snapshot_poll_seconds: time between two looks at requests for snapshots and their progress.
+        feed_bytes: how much of the newest log the shared feed keeps in memory.
+        retention_seconds: entries are kept this long for those who have not acknowledged them.
+        retention_bytes: the same, in bytes of payload.
+        segment_seconds: a segment of the log is closed, to be emptied whole later, after this time.
+        segment_bytes: the same, in bytes of payload.
+        trim_seconds: time between two runs of trim.
+        lease_seconds: another server of this site takes over after this time without a sign of life.
+        heartbeat_seconds: a quiet session is told of the newest tick this often, and lag is reported.
+        stall_seconds: a session that owes something and gets no answer for this long is stalled: it reconnects.
+        retry_first_seconds: delay before the first retry; it doubles with each further one.
+        retry_cap_seconds: longest delay between two retries.
+        slow_retry_seconds: delay between two retries where only a person can help.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="LRQ_", frozen=True, extra="forbid", env_ignore_empty=True)
+
+    site_id: Site
+    database_url: DatabaseUrl = Field(repr=False)
+    listen: Annotated[Sequence[ListenEndpoint], NoDecode, ListFromText] = ()
+    peers: Annotated[Mapping[Site, PeerEndpoint], NoDecode, TableFromText] = {}
+    clients: Annotated[Sequence[Client], NoDecode, ListFromText] = ()
+    initial_sync: InitialSync = "snapshot"
+    flow_control: FlowControl = "smart"
+
+    max_payload_bytes: Positive = 16 * MIB
+    max_batch_bytes: Positive = 1 * MIB
+    max_message_bytes: Positive = 20 * MIB
+    window_bytes: Positive = 8 * MIB
+    window_frames: Positive = 64
+
+    tick_rows: Positive = 5_000
+    tick_bytes: Positive = 8 * MIB
+    tick_interval_seconds: Seconds = 0.02
+    idle_poll_seconds: Seconds = 0.05
+    snapshot_poll_seconds: Seconds = 0.2
+    feed_bytes: Positive = 32 * MIB
+
+    retention_seconds: Seconds = 7 * 86_400.0
+    retention_bytes: Positive = 10 * GIB
+    segment_seconds: Seconds = 86_400.0
+    segment_bytes: Positive = 1 * GIB
+    trim_seconds: Seconds = 60.0
+
+    lease_seconds: Seconds = 10.0
+    heartbeat_seconds: Seconds = 2.0
+    stall_seconds: Seconds = 60.0
+    retry_first_seconds: Seconds = 0.1
+    retry_cap_seconds: Seconds = 30.0
+    slow_retry_seconds: Seconds = 15.0
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | None = None) -> Self:
+        """Read a TOML file and `LRQ_*` variables, which come first.
+
+        Without *path*, `lrq.toml` of the working directory if there is one.
+        """
+        file = Path(path) if path is not None else Path(DEFAULT_FILE)
+        written = {} if path is None and not file.exists() else _read(file)
+        return cls(**{**written, **EnvSettingsSource(cls)()})
+
+    @property
+    def site(self) -> SiteId:
+        """`site_id` as what it is."""
+        return SiteId(self.site_id)
+
+    @property
+    def client_names(self) -> tuple[ClientName, ...]:
+        """`clients` as what they are; empty when they are to be found."""
+        return tuple(ClientName(client) for client in self.clients)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take arguments before variables, and nothing else."""
+        return init_settings, env_settings
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_sentence(cls, values: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        # Not `from`: pydantic's own error repeats values, among them the password.
+        try:
+            made = handler(values)
+        except ValidationError as error:
+            problem = sentence(error, cls.model_fields)
+        else:
+            _check_together(made)
+            return made
+        raise ConfigurationError(problem)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Show everything but the database's password, which may also stand in the URL's query."""
+        yield from super().__repr_args__()
+        yield "database_url", make_url(self.database_url).set(query={}).render_as_string(hide_password=True)
+
+
+def _read(file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # also a UnicodeDecodeError
+        raise ConfigurationError(f"{file} is no TOML: {error}") from None
+
+
+def _check_together(settings: Settings) -> None:
+    """Raise `ConfigurationError` where one setting contradicts another."""
+    if settings.site_id in settings.peers:
+        raise ConfigurationError(f"peers names {settings.site_id!r}, which is this site itself: remove it")
+    needed = settings.max_payload_bytes + settings.max_batch_bytes + FRAME_OVERHEAD_BYTES
+    if settings.max_message_bytes < needed:
+        raise ConfigurationError(
+            f"max_message_bytes is {settings.max_message_bytes}, but a batch and the largest payload need {needed}: "
+            "raise it, or lower max_payload_bytes"
+        )
+    if settings.retry_cap_seconds < settings.retry_first_seconds:
+        raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise it")
+    if settings.stall_seconds <= settings.heartbeat_seconds:
+        raise ConfigurationError("stall_seconds must be above heartbeat_seconds, or a quiet session looks stalled")

@@ -1,0 +1,269 @@
+"""One connection of a session: frames go out as the window allows, acknowledgements come in.
+
+The transport pulls the frames, over gRPC in a thread of its own; the acknowledgements are read here.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lr_server.events import (
+    BatchAcked,
+    CaughtUp,
+    ChunkAcked,
+    FellBehind,
+    PeerLost,
+    RefusalKind,
+    Refused,
+    SessionEvent,
+    SnapshotApplied,
+    SnapshotCancelled,
+    SnapshotSent,
+    Trimmed,
+)
+from lr_server.inflight import Inflight
+from lr_server.outgoing import Outgoing, Piece, batch
+from queues.clock import Clock
+from queues.errors import LrqError, SnapshotCancelledError, TrimmedError
+from queues.positions import Position, Tick
+from queues.snapshots import Snapshot
+from queues.wire.replication_pb2 import Ack, Frame, SessionId
+from sink.port import Sink
+
+#: How long a sender that waits for something to send sleeps at most, in seconds.
+_LOOK = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LogWork:
+    """Send the log after `position`; nothing before `read_after` is this session's."""
+
+    position: Position
+    read_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWork:
+    """Send this snapshot; the sink has its first `after_row` rows."""
+
+    snapshot: Snapshot
+    after_row: int
+
+
+Work = LogWork | SnapshotWork
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Where a stream gets what it sends."""
+
+    outgoing: Outgoing
+    snapshot_frames: Callable[[Snapshot, int], Iterator[tuple[Frame, int, int]]]
+    newest: Callable[[], Tick | None]
+
+
+class Stream:
+    """Sends one piece of work after another to one sink; reports what happens, until closed or broken."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        session: SessionId,
+        paths: Paths,
+        *,
+        inflight: Inflight,
+        batch_bytes: int,
+        heartbeat: float,
+        clock: Clock,
+        report: Callable[[SessionEvent], None],
+    ) -> None:
+        self._sink = sink
+        self._session = session
+        self._paths = paths
+        self._inflight = inflight
+        self._batch_bytes = batch_bytes
+        self._heartbeat = heartbeat
+        self._clock = clock
+        self._report = report
+        self._work: Work | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        self._heard = clock.monotonic()
+        self._thread = threading.Thread(
+            target=self._run, name=f"lrq-stream-{session.client}-{session.sink}", daemon=True
+        )
+
+    def start(self) -> None:
+        """Open the connection."""
+        self._thread.start()
+
+    def assign(self, work: Work | None) -> None:
+        """Send this from now on, instead of what was sent so far."""
+        with self._changed:
+            self._work = work
+            self._changed.notify_all()
+        self._inflight.reset()
+        self._paths.outgoing.wake()
+
+    def close(self) -> None:
+        """Send nothing more; whatever is in flight is given up. Does not wait."""
+        with self._changed:
+            self._closed = True
+            self._work = None
+            self._changed.notify_all()
+        self._inflight.wake()
+        self._paths.outgoing.wake()
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long the sink owes an answer; 0 while nothing is in flight."""
+        return self._clock.monotonic() - max(self._heard, self._inflight.since) if self._inflight.busy else 0.0
+
+    def break_off(self, why: str) -> None:
+        """Report the connection as lost."""
+        self._lost(why)
+
+    def join(self) -> None:
+        """Wait until the thread has ended; call `close` first, and close the sink."""
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    # --- acknowledgements -------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            with _closing(self._sink.replicate(self._frames())) as acks:
+                for ack in acks:
+                    self._note(ack)
+                    if self._closed:
+                        return
+            self._lost("the sink has ended the stream")
+        except TrimmedError as error:
+            self._tell(Trimmed(error.requested, error.oldest))
+        except SnapshotCancelledError:
+            work = self._work
+            if isinstance(work, SnapshotWork):
+                self._tell(SnapshotCancelled(work.snapshot.sync_id))
+        except LrqError as error:
+            self._lost(str(error))
+        except Exception as error:  # noqa: BLE001 - the loop's top: the session shows it and tries again
+            self._lost(f"{type(error).__name__}: {error}")
+        finally:
+            self._paths.outgoing.leave()
+
+    def _lost(self, error: str) -> None:
+        self._tell(PeerLost(error))
+
+    def _tell(self, event: SessionEvent) -> None:
+        if not self._closed:
+            self._report(event)
+
+    def _note(self, ack: Ack) -> None:
+        self._heard = self._clock.monotonic()
+        if ack.HasField("refusal"):
+            self._closed = True
+            self._report(Refused(RefusalKind(ack.refusal.kind), ack.refusal.reason))
+            return
+        match self._work:
+            case LogWork():
+                position = Position(ack.received.branch, ack.received.seq, ack.received.cut)
+                self._inflight.ack(position.seq)
+                self._report(BatchAcked(position))
+            case SnapshotWork(snapshot=snapshot):
+                self._note_snapshot(ack, snapshot)
+            case None:
+                pass
+
+    def _note_snapshot(self, ack: Ack, snapshot: Snapshot) -> None:
+        if ack.sync_id == snapshot.sync_id:
+            self._report(SnapshotApplied(snapshot.sync_id, snapshot.base))
+        elif ack.staging.sync_id == snapshot.sync_id:
+            self._inflight.ack(ack.staging.rows)
+            self._report(ChunkAcked(snapshot.sync_id, ack.staging.rows))
+
+    # --- frames -----------------------------------------------------------------------------------------------
+
+    def _frames(self) -> Iterator[Frame]:
+        while (work := self._next_work()) is not None:
+            match work:
+                case LogWork():
+                    yield from self._log(work)
+                case SnapshotWork():
+                    yield from self._snapshot(work)
+
+    def _next_work(self, done: Work | None = None) -> Work | None:
+        """Wait for work other than *done*; None when the stream is closed."""
+        with self._changed:
+            while not self._closed and (self._work is None or self._work is done):
+                self._changed.wait(_LOOK)
+            return None if self._closed else self._work
+
+    def _wants(self, work: Work) -> Callable[[], bool]:
+        return lambda: not self._closed and self._work is work
+
+    def _snapshot(self, work: SnapshotWork) -> Iterator[Frame]:
+        wanted = self._wants(work)
+        for frame, row, size in self._paths.snapshot_frames(work.snapshot, work.after_row):
+            if not self._inflight.admit(row, size, wanted):
+                return
+            frame.session.CopyFrom(self._session)
+            if frame.HasField("snapshot_end"):
+                self._tell(SnapshotSent(work.snapshot.sync_id))
+            yield frame
+        self._next_work(done=work)
+
+    def _log(self, work: LogWork) -> Iterator[Frame]:
+        wanted = self._wants(work)
+        for start, pieces in self._batches(work, wanted):
+            size = sum(piece.size for piece in pieces)
+            if not self._inflight.admit(pieces[-1].end.seq, size, wanted):
+                return
+            yield Frame(session=self._session, batch=batch(start, pieces, self._paths.newest()))
+
+    def _batches(self, work: LogWork, wanted: Callable[[], bool]) -> Iterator[tuple[Position, list[Piece]]]:
+        """Yield what is sent, each with the position that it follows.
+
+        Ticks that hold nothing for this session are told once a heartbeat, or with the next that does.
+        """
+        sent = cursor = work.position
+        read_after = work.read_after
+        is_live: bool | None = None
+        waiting: list[Piece] = []
+        told = self._clock.monotonic()
+        while wanted():
+            found = self._paths.outgoing.after(cursor, read_after, _LOOK if not waiting else self._heartbeat)
+            if found.is_live is not is_live:
+                is_live = self._change_mode(found.is_live, is_live)
+            for piece in found.pieces:
+                if waiting and not waiting[-1].has_rows:
+                    waiting.pop()
+                waiting.append(piece)
+                cursor = piece.end
+                if sum(one.size for one in waiting) >= self._batch_bytes:
+                    yield sent, waiting
+                    sent, waiting, told = cursor, [], self._clock.monotonic()
+            if waiting and (_has_rows(waiting) or self._clock.monotonic() - told >= self._heartbeat):
+                yield sent, waiting
+                sent, waiting, told = cursor, [], self._clock.monotonic()
+
+    def _change_mode(self, is_live: bool, was_live: bool | None) -> bool:
+        if is_live:
+            self._tell(CaughtUp())
+        elif was_live:
+            self._tell(FellBehind())
+        return is_live
+
+
+@contextmanager
+def _closing(acks: Iterator[Ack]) -> Iterator[Iterator[Ack]]:
+    try:
+        yield acks
+    finally:
+        close = getattr(acks, "close", None)
+        if close is not None:
+            close()
+
+
+def _has_rows(pieces: list[Piece]) -> bool:
+    return any(piece.has_rows for piece in pieces)

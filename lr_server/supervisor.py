@@ -1,0 +1,149 @@
+"""All sessions of an owner: begun as peers and clients are found, watched together, ended together."""
+
+import threading
+from collections.abc import Iterable
+
+import structlog
+from sqlalchemy import Engine, select
+
+from discovery.topology import Topology
+from lr_server import session_table
+from lr_server.session import Session, Standing, Surroundings
+from queues import snapshots
+from queues.clock import Clock
+from queues.dialects.sqlite_log import DataVersion
+from queues.errors import LrqError
+from queues.log import Owed
+from queues.names import ClientName
+from queues.snapshots import EVERY_SITE, Snapshot
+from queues.sql_log import clients_seen
+from queues.tables import snapshots as snapshot_table
+from queues.transactions import reading, writing
+
+log = structlog.get_logger("lrq.supervisor")
+
+
+class Supervisor:
+    """Runs one session for every peer and client; looks after all of them from one thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        topology: Topology,
+        around: Surroundings,
+        *,
+        clients: Iterable[ClientName],
+        look_seconds: float,
+        clock: Clock,
+    ) -> None:
+        self._engine = engine
+        self._topology = topology
+        self._around = around
+        self._clients = frozenset(clients)
+        self._look = look_seconds
+        self._clock = clock
+        self._sessions: dict[Owed, Session] = {}
+        self._saved: dict[Owed, Standing] = {}
+        self._guard = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lrq-supervisor", daemon=True)
+        #: Why the sessions cannot be looked after just now; empty while all is well.
+        self.trouble = ""
+
+    def start(self) -> None:
+        """Begin the sessions that are known, and those that are found later."""
+        self._thread.start()
+
+    def stop(self, lost: str | None = None) -> None:
+        """End all sessions and wait for that; *lost* says why, when the site is another server's now."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        running = self.sessions()
+        for session in running:
+            session.stop(lost=lost)
+        for session in running:
+            session.join()
+        if lost is None:
+            self.save()
+
+    def sessions(self) -> list[Session]:
+        """Return the sessions that there are."""
+        with self._guard:
+            return list(self._sessions.values())
+
+    def save(self) -> None:
+        """Write to the database how the sessions stand, where that has changed."""
+        with self._guard:
+            now = {owed: session.standing for owed, session in self._sessions.items()}
+            changed = [(owed, standing) for owed, standing in now.items() if self._saved.get(owed) != standing]
+        if changed:
+            session_table.save(self._engine, changed)
+            self._saved |= dict(changed)
+
+    def _run(self) -> None:
+        changed = DataVersion(self._engine) if self._engine.dialect.name == "sqlite" else None
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._turn(look=changed is None or changed.changed())
+                    self.trouble = ""
+                except LrqError as error:
+                    self._tell(str(error))
+                except Exception as error:  # noqa: BLE001 - the loop's top: recorded, shown in the status, tried again
+                    self._tell(f"{type(error).__name__}: {error}")
+                self._clock.wait(self._stopping, self._look)
+        finally:
+            if changed is not None:
+                changed.close()
+
+    def _tell(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            log.warning("the sessions cannot be looked after", reason=trouble)
+        self.trouble = trouble
+
+    def _turn(self, *, look: bool) -> None:
+        if look:
+            self._begin_sessions()
+            self._pass_on(self._requests())
+        for session in self.sessions():
+            session.check_stall()
+        self.save()
+
+    def _begin_sessions(self) -> None:
+        for client in self._clients or _found_clients(self._engine):
+            for peer in self._topology.peers():
+                owed = Owed(client, peer)
+                if owed not in self._sessions:
+                    session_table.ensure(self._engine, owed)
+                    session = Session(owed, self._around)
+                    with self._guard:
+                        self._sessions[owed] = session
+                    session.start()
+
+    def _requests(self) -> list[Snapshot]:
+        """Return the requests that count; those for every site become one a site first."""
+        with reading(self._engine) as connection:
+            every = select(snapshot_table.c.client).where(snapshot_table.c.destination == EVERY_SITE)
+            for_all = [ClientName(name) for name in connection.execute(every.distinct()).scalars()]
+            found = [snapshots.newest(connection, owed.client, owed.destination) for owed in self._sessions]
+        if for_all:
+            with writing(self._engine) as connection:
+                for client in for_all:
+                    snapshots.expand(connection, client, sorted(self._topology.peers()))
+            return self._requests()
+        return [request for request in found if request is not None]
+
+    def _pass_on(self, requests: Iterable[Snapshot]) -> None:
+        for request in requests:
+            session = self._sessions.get(Owed(request.client, request.destination))
+            if session is not None:
+                session.note_snapshot(request)
+
+
+def _found_clients(engine: Engine) -> set[ClientName]:
+    with reading(engine) as connection:
+        offering = {provider.client for provider in snapshots.providers(connection)}
+        asked = select(snapshot_table.c.client).distinct()
+        requested = {ClientName(name) for name in connection.execute(asked).scalars()}
+        return offering | requested | set(clients_seen(connection))

@@ -1,0 +1,57 @@
+"""A snapshot as frames: begin, the rows after those that the sink has staged, and the end marker."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import Engine, select
+
+from lr_server.outgoing import tick_header
+from queues import snapshots
+from queues.blocks import SnapshotRow, encode_snapshot
+from queues.errors import SnapshotCancelledError
+from queues.snapshots import Snapshot
+from queues.sql_log import tick_of
+from queues.tables import ticks
+from queues.transactions import reading
+from queues.wire.replication_pb2 import Frame, SnapshotBegin, SnapshotChunk, SnapshotEnd
+from queues.wire.replication_pb2 import Position as WirePosition
+
+
+def frames(
+    engine: Engine, snapshot: Snapshot, after_row: int, *, chunk_rows: int, chunk_bytes: int
+) -> Iterator[tuple[Frame, int, int]]:
+    """Yield each frame with the row that it brings the sink to and its size, without the session's name.
+
+    Raises `SnapshotCancelledError` when rows are missing, because the snapshot was given up meanwhile.
+    """
+    sync_id = snapshot.sync_id
+    yield Frame(snapshot_begin=SnapshotBegin(sync_id=sync_id)), after_row, 64
+    row = after_row
+    while row < snapshot.rows:
+        with reading(engine) as connection:
+            rows = snapshots.read_rows(
+                connection, sync_id, after_row=row, limit_rows=chunk_rows, limit_bytes=chunk_bytes
+            )
+        if not rows:
+            raise SnapshotCancelledError(f"snapshot {sync_id} has lost its rows after {row}: it was given up")
+        block = encode_snapshot([SnapshotRow(found.payload, found.item_key) for found in rows])
+        chunk = SnapshotChunk(sync_id=sync_id, first_row=row + 1, block=block)
+        row += len(rows)
+        yield Frame(snapshot_chunk=chunk), row, len(block.body) + 64
+    yield Frame(snapshot_end=_end(engine, snapshot)), row, 128
+
+
+def _end(engine: Engine, snapshot: Snapshot) -> SnapshotEnd:
+    base = snapshot.base
+    with reading(engine) as connection:
+        tick = connection.execute(
+            select(ticks).where(ticks.c.end_seq == base.seq, ticks.c.branch == base.branch).limit(1)
+        ).first()
+    header = None if tick is None else tick_header(tick_of(tick))
+    return SnapshotEnd(
+        sync_id=snapshot.sync_id,
+        base=WirePosition(branch=base.branch, seq=base.seq, cut=base.cut),
+        rows=snapshot.rows,
+        bytes=snapshot.bytes,
+        checksum=snapshot.checksum,
+        header=header,
+    )

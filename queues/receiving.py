@@ -1,0 +1,201 @@
+"""The sink's side of a receive queue in the database. Every function works in the caller's transaction."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from sqlalchemy import Connection, Row, and_, delete, exc, func, insert, select, update
+
+from queues import dialects, names
+from queues.errors import StoreUnavailableError
+from queues.marks import Marks, Staging
+from queues.names import ClientName, SiteId
+from queues.positions import Header, Position
+from queues.tables import (
+    consumers,
+    receive_entries,
+    receive_headers,
+    receive_marks,
+    receive_queues,
+    receive_snapshot_entries,
+)
+
+#: Headers kept with a queue; some more may be, between two prunings.
+KEPT_HEADERS: Final = 1024
+_PRUNE_EVERY: Final = 256
+
+#: (sequence, sequence of its transaction's first row, commit time, item key, payload)
+ReceivedRow = tuple[int, int, int, str | None, bytes]
+#: (item key, payload)
+StagedRow = tuple[str | None, bytes]
+
+
+class Stored(NamedTuple):
+    """A receive queue as it stands: the writer's marks, and how far the subscriber has come in their history."""
+
+    queue_id: int
+    marks: Marks
+    applied_seq: int
+
+
+def find(connection: Connection, client: ClientName, source: SiteId) -> Stored | None:
+    """Read a queue's marks and lock them until the transaction ends; None when nothing was ever received for it."""
+    row = connection.execute(_FIND.where(receive_queues.c.name == names.receive_queue(client, source))).first()
+    return None if row is None else Stored(row.queue_id, _marks_of(row), row.applied_seq)
+
+
+def register(connection: Connection, client: ClientName, source: SiteId, now_us: int) -> int:
+    """Make a queue, announce it in the registry, and return its id.
+
+    Raises `StoreUnavailableError` when another writer did so at this moment; the transaction must be rolled back.
+    """
+    queue = insert(receive_queues).values(
+        name=names.receive_queue(client, source),
+        client=client,
+        source=source,
+        tag=names.receive_tag(client),
+        registered_us=now_us,
+    )
+    try:
+        queue_id = int(connection.execute(queue.returning(receive_queues.c.queue_id)).scalar_one())
+    except exc.IntegrityError as error:
+        raise StoreUnavailableError("another writer has just announced the same receive queue: try again") from error
+    connection.execute(insert(receive_marks).values(queue_id=queue_id, updated_us=now_us, **_columns(Marks())))
+    return queue_id
+
+
+def save(connection: Connection, queue_id: int, marks: Marks, now_us: int) -> None:
+    """Replace the marks of a queue that the transaction has locked."""
+    where = receive_marks.c.queue_id == queue_id
+    connection.execute(update(receive_marks).where(where).values(updated_us=now_us, **_columns(marks)))
+
+
+_FIND = (
+    select(
+        receive_marks,
+        func.coalesce(consumers.c.seq, 0).label("applied_seq"),
+    )
+    .join(receive_queues, receive_queues.c.queue_id == receive_marks.c.queue_id)
+    # A subscriber that has not begun the newest snapshot yet counts in another history.
+    .outerjoin(
+        consumers,
+        and_(consumers.c.queue_id == receive_marks.c.queue_id, consumers.c.sync_id == receive_marks.c.sync_id),
+    )
+    .with_for_update(of=receive_marks)
+)
+
+
+def _marks_of(row: Row[*tuple[object, ...]]) -> Marks:
+    return Marks(
+        generation=row.generation,
+        received=Position(row.branch, row.seq, row.cut),
+        boundary_seq=row.boundary_seq,
+        staging=Staging(row.staging_sync_id, row.staging_rows, row.staging_bytes, row.staging_checksum),
+        sync_id=row.sync_id,
+        sync_rows=row.sync_rows,
+        base_seq=row.base_seq,
+        entries_total=row.entries_total,
+        duplicates_total=row.duplicates_total,
+        source_seq=row.source_seq,
+        source_us=row.source_us,
+    )
+
+
+def _columns(marks: Marks) -> dict[str, int | str]:
+    return {
+        "generation": marks.generation,
+        "branch": marks.received.branch,
+        "seq": marks.received.seq,
+        "cut": marks.received.cut,
+        "boundary_seq": marks.boundary_seq,
+        "staging_sync_id": marks.staging.sync_id,
+        "staging_rows": marks.staging.rows,
+        "staging_bytes": marks.staging.bytes,
+        "staging_checksum": marks.staging.checksum,
+        "sync_id": marks.sync_id,
+        "sync_rows": marks.sync_rows,
+        "base_seq": marks.base_seq,
+        "entries_total": marks.entries_total,
+        "duplicates_total": marks.duplicates_total,
+        "source_seq": marks.source_seq,
+        "source_us": marks.source_us,
+    }
+
+
+# --- log entries ------------------------------------------------------------------------------------------------
+
+
+def append(connection: Connection, queue_id: int, rows: Iterable[ReceivedRow]) -> None:
+    """Add log entries."""
+    columns = ("queue_id", "seq", "transaction_seq", "committed_us", "item_key", "payload")
+    dialects.of(connection).bulk_insert(connection, receive_entries, columns, ((queue_id, *row) for row in rows))
+
+
+def add_headers(connection: Connection, queue_id: int, headers: Sequence[Header], *, before: int) -> None:
+    """Add the headers of closed ticks to those up to *before*; only about the newest `KEPT_HEADERS` are kept."""
+    rows = ((queue_id, header.seq, header.branch, header.uid, header.mark) for header in headers[-KEPT_HEADERS:])
+    columns = ("queue_id", "seq", "branch", "uid", "mark")
+    dialects.of(connection).bulk_insert(connection, receive_headers, columns, rows)
+    # Pruning now and then costs less than a statement with every batch.
+    if headers and headers[-1].seq // _PRUNE_EVERY != before // _PRUNE_EVERY:
+        _prune_headers(connection, queue_id)
+
+
+def _prune_headers(connection: Connection, queue_id: int) -> None:
+    own = receive_headers.c.queue_id == queue_id
+    seq = receive_headers.c.seq
+    oldest_kept = select(seq).where(own).order_by(seq.desc()).offset(KEPT_HEADERS - 1).limit(1).scalar_subquery()
+    connection.execute(delete(receive_headers).where(own, seq < oldest_kept))
+
+
+def forget_headers_before(connection: Connection, queue_id: int, seq: int) -> None:
+    """Forget headers before *seq*, so that nothing can be rolled back to them."""
+    own = receive_headers.c.queue_id == queue_id
+    connection.execute(delete(receive_headers).where(own, receive_headers.c.seq < seq))
+
+
+def newest_headers(connection: Connection, queue_id: int, limit: int) -> list[Header]:
+    """Return up to *limit* headers, newest first."""
+    columns = (receive_headers.c.branch, receive_headers.c.seq, receive_headers.c.uid, receive_headers.c.mark)
+    newest = select(*columns).where(receive_headers.c.queue_id == queue_id).order_by(receive_headers.c.seq.desc())
+    return [Header(*row) for row in connection.execute(newest.limit(limit))]
+
+
+def keeps_header(connection: Connection, queue_id: int, position: Position) -> bool:
+    """Tell whether the header that ends at *position* is kept."""
+    own = receive_headers.c.queue_id == queue_id
+    here = (receive_headers.c.seq == position.seq, receive_headers.c.branch == position.branch)
+    return connection.execute(select(receive_headers.c.seq).where(own, *here)).first() is not None
+
+
+def lock_consumer(connection: Connection, queue_id: int, sync_id: str) -> int:
+    """Keep the subscriber from moving on until the transaction ends; return how far it has come after *sync_id*."""
+    where = (consumers.c.queue_id == queue_id, consumers.c.sync_id == sync_id)
+    return connection.execute(select(consumers.c.seq).where(*where).with_for_update()).scalar() or 0
+
+
+def forget_after(connection: Connection, queue_id: int, seq: int) -> None:
+    """Forget log entries and headers after *seq*."""
+    for table in (receive_entries, receive_headers):
+        connection.execute(delete(table).where(table.c.queue_id == queue_id, table.c.seq > seq))
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------
+
+
+def stage(connection: Connection, queue_id: int, sync_id: str, after: int, rows: Iterable[StagedRow]) -> None:
+    """Add rows to snapshot *sync_id*, numbered from *after* + 1."""
+    numbered = ((queue_id, sync_id, number, *row) for number, row in enumerate(rows, start=after + 1))
+    columns = ("queue_id", "sync_id", "row_no", "item_key", "payload")
+    dialects.of(connection).bulk_insert(connection, receive_snapshot_entries, columns, numbered)
+
+
+def drop_staged(connection: Connection, queue_id: int, *, keep: Collection[str]) -> None:
+    """Forget the rows of all snapshots but those named in *keep*."""
+    table = receive_snapshot_entries
+    connection.execute(delete(table).where(table.c.queue_id == queue_id, table.c.sync_id.not_in(keep)))
+
+
+def clear_log(connection: Connection, queue_id: int) -> None:
+    """Forget all log entries and headers: a snapshot replaces them."""
+    for table in (receive_entries, receive_headers):
+        connection.execute(delete(table).where(table.c.queue_id == queue_id))

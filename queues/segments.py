@@ -1,0 +1,121 @@
+"""Rotating and emptying the segments of the log-entry queue (DESIGN 8): what both SQL dialects share.
+
+A segment is emptied whole, when nothing in it is owed to anybody any more, or when it is beyond retention. In the
+second case those who were still owed something lose it in the same transaction, and need a full snapshot. One dead
+site never stops the rotation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, select, update
+
+from queues.clock import now_us
+from queues.log import Owed, Retention
+from queues.names import ClientName, SiteId
+from queues.positions import Mark, Tick
+from queues.set_dictionary import forget_unused
+from queues.sql_log import newest_tick, tick_of
+from queues.tables import SLOTS, log_head, sessions, tag_set_members, ticks
+
+#: Tells whether ticks after the first mark, up to the second, hold something for a session.
+Owes = Callable[[Owed, Mark | None, Mark], bool]
+
+# The mark of a tick that closed a backlog in part only; it does not end its window.
+_IS_PART = ticks.c.mark.like("xid/%/%/_%")
+
+
+def segment_is_due(connection: Connection, segment_bytes: int, segment_seconds: float) -> bool:
+    """Tell whether the current segment is older, or holds more payload, than a segment should."""
+    opened = connection.execute(select(log_head.c.opened_us)).scalar_one()
+    if opened + int(segment_seconds * 1_000_000) <= now_us():
+        return True
+    latest_first = select(ticks.c.bytes_total).order_by(ticks.c.number.desc()).limit(1)
+    newest = connection.execute(latest_first).scalar()
+    before = connection.execute(latest_first.where(ticks.c.created_us <= opened)).scalar()
+    return (newest or 0) - (before or 0) >= segment_bytes
+
+
+def open_segment(connection: Connection, segment: int) -> None:
+    """Let segment number *segment* be the one that is written to."""
+    connection.execute(update(log_head).values(slot=segment % SLOTS, segment=segment, opened_us=now_us()))
+
+
+def full_tick_covering(connection: Connection, covers: Callable[[Mark], bool]) -> Tick | None:
+    """Return the first kept tick that ends a window and *covers* a segment; None when none does yet.
+
+    Marks only grow, so the ticks can be searched by halving.
+    """
+    oldest = connection.execute(select(ticks.c.number).order_by(ticks.c.number).limit(1)).scalar() or 0
+    newest = newest_tick(connection)
+    found: Tick | None = None
+    low, high = oldest, newest.number + 1 if newest else oldest
+    while low < high:
+        middle = (low + high) // 2
+        upwards = select(ticks).where(ticks.c.number >= middle, ~_IS_PART).order_by(ticks.c.number).limit(1)
+        row = connection.execute(upwards).first()
+        if row is None:
+            high = middle
+        elif covers(Mark.parse(row.mark)):
+            found, high = tick_of(row), middle
+        else:
+            low = row.number + 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A segment may be emptied, all its entries being in ticks up to `upto`; the `laggards` lose something."""
+
+    upto: Tick
+    laggards: tuple[Owed, ...]
+
+
+def judge(connection: Connection, upto: Tick, sets: Sequence[int], owes: Owes, retention: Retention) -> Verdict | None:
+    """Decide about a segment that holds the tag *sets* and whose entries are all in ticks up to *upto*."""
+    laggards = tuple(owed for owed, mark in _behind(connection, upto) if owes(owed, mark, Mark.parse(upto.mark)))
+    if not laggards and not _owed_to_strangers(connection, sets):
+        return Verdict(upto, ())
+    return Verdict(upto, laggards) if _is_beyond(connection, upto, retention) else None
+
+
+def _behind(connection: Connection, upto: Tick) -> list[tuple[Owed, Mark | None]]:
+    """Return the sessions that have not acknowledged *upto*, each with the mark that it has acknowledged."""
+    found: list[tuple[Owed, Mark | None]] = []
+    for session in connection.execute(select(sessions).where(sessions.c.acked_seq < upto.end_seq)).all():
+        acked = select(ticks.c.mark).where(ticks.c.end_seq <= session.acked_seq, ~_IS_PART)
+        mark = connection.execute(acked.order_by(ticks.c.number.desc()).limit(1)).scalar()
+        owed = Owed(ClientName(session.client), SiteId(session.destination))
+        found.append((owed, None if mark is None else Mark.parse(mark)))
+    return found
+
+
+def _owed_to_strangers(connection: Connection, sets: Sequence[int]) -> bool:
+    """Tell whether one of *sets* names a destination that has no session yet: it may still appear."""
+    joined = tag_set_members.outerjoin(
+        sessions,
+        (sessions.c.client == tag_set_members.c.client) & (sessions.c.destination == tag_set_members.c.destination),
+    )
+    strangers = select(tag_set_members.c.destination).select_from(joined).where(sessions.c.client.is_(None)).limit(1)
+    chunks = [sets[begin : begin + 500] for begin in range(0, len(sets), 500)]
+    return any(connection.execute(strangers.where(tag_set_members.c.tag_set.in_(chunk))).first() for chunk in chunks)
+
+
+def _is_beyond(connection: Connection, upto: Tick, retention: Retention) -> bool:
+    newest = newest_tick(connection)
+    if newest is None:
+        return False
+    too_old = upto.created_us < now_us() - int(retention.seconds * 1_000_000)
+    return too_old or upto.bytes_total <= newest.bytes_total - retention.payload_bytes
+
+
+def let_go(connection: Connection, verdict: Verdict) -> None:
+    """Record that the entries of the ticks up to `verdict.upto` are gone, and who lost by it."""
+    end = verdict.upto.end_seq
+    for owed in verdict.laggards:
+        lost = (sessions.c.client == owed.client) & (sessions.c.destination == owed.destination)
+        connection.execute(update(sessions).where(lost).values(lost_seq=end))
+    connection.execute(update(log_head).where(log_head.c.trimmed_seq < end).values(trimmed_seq=end))
+    # The last of them stays, because the next one is read from where it ends.
+    connection.execute(delete(ticks).where(ticks.c.number < verdict.upto.number))
+    forget_unused(connection, end)

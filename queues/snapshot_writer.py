@@ -1,0 +1,148 @@
+"""Writing the rows of one part of a snapshot, in bounded batches, each in a short transaction of its own."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, delete
+
+from queues import dialects
+from queues.checksum import combine, row_checksum
+from queues.clock import SYSTEM_CLOCK, Clock
+from queues.errors import PayloadTooLargeError, StoreUnavailableError
+from queues.snapshot_states import Part
+from queues.tables import snapshot_entries
+from queues.transactions import writing
+
+_COLUMNS = ("sync_id", "part", "attempt", "ord", "item_key", "payload")
+#: Between two tries of an unavailable database, in seconds.
+_PAUSE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLimits:
+    """Bounds of one batch and of one payload, and how long a busy database is tried again, in seconds."""
+
+    batch_rows: int = 2_000
+    batch_bytes: int = 4 * 1024 * 1024
+    payload_bytes: int = 16 * 1024 * 1024
+    patience: float = 60.0
+
+
+def persistently(
+    action: Callable[[bool], None], *, patience: float, stop: threading.Event, clock: Clock = SYSTEM_CLOCK
+) -> None:
+    """Do *action*, again and again for *patience* seconds while the database is unavailable.
+
+    It is told whether this is a repetition: then the one before may have succeeded all the same.
+    """
+    give_up = clock.monotonic() + patience
+    again = False
+    while True:
+        try:
+            action(again)
+        except StoreUnavailableError:
+            if clock.monotonic() >= give_up or clock.wait(stop, _PAUSE):
+                raise
+            again = True
+        else:
+            return
+
+
+class PartWriter:
+    """Appends rows to (sync_id, part, attempt); nobody sees them until the attempt is published.
+
+    `in_batch` is called in each batch's transaction, behind its rows, with what will have been written: it may
+    raise to refuse the batch. `stop`, when set, ends every wait. Not for several threads at once.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        sync_id: str,
+        *,
+        part: int,
+        attempt: int,
+        limits: WriteLimits,
+        in_batch: Callable[[Connection, Part], None],
+        stop: threading.Event | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._engine = engine
+        self._sync_id = sync_id
+        self._limits = limits
+        self._in_batch = in_batch
+        self._stop = threading.Event() if stop is None else stop
+        self._clock = clock
+        self._written = Part(part, attempt, rows=0, bytes=0, checksum=0)
+        self._rows: list[tuple[str | None, bytes]] = []
+        self._bytes = 0
+
+    @property
+    def written(self) -> Part:
+        """What is in the database so far."""
+        return self._written
+
+    def add(self, payload: bytes, item_key: str | None) -> None:
+        """Append one row; raise `PayloadTooLargeError` or what a full batch meets."""
+        if len(payload) > self._limits.payload_bytes:
+            raise PayloadTooLargeError(len(payload), self._limits.payload_bytes)
+        if self._rows and self._bytes + len(payload) > self._limits.batch_bytes:
+            self.flush()
+        self._rows.append((item_key or None, payload))
+        self._bytes += len(payload)
+        if len(self._rows) >= self._limits.batch_rows:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what `add` has gathered; raise `StoreUnavailableError` when the database stays unusable."""
+        if not self._rows:
+            return
+        before = self._written
+        after = Part(
+            before.part,
+            before.attempt,
+            before.rows + len(self._rows),
+            before.bytes + self._bytes,
+            combine(before.checksum, *(row_checksum(payload, item_key) for item_key, payload in self._rows)),
+        )
+        persistently(
+            lambda again: self._insert(after, again=again),
+            patience=self._limits.patience,
+            stop=self._stop,
+            clock=self._clock,
+        )
+        self._written = after
+        self._rows = []
+        self._bytes = 0
+
+    def _insert(self, after: Part, *, again: bool) -> None:
+        with writing(self._engine) as connection:
+            began = self._clock.monotonic()
+            if again:  # the connection may have broken in the commit that did succeed
+                self._delete_batch(connection)
+            first = self._written.rows + 1
+            dialects.of(connection).bulk_insert(
+                connection,
+                snapshot_entries,
+                _COLUMNS,
+                (
+                    (self._sync_id, after.part, after.attempt, ord_, item_key, payload)
+                    for ord_, (item_key, payload) in enumerate(self._rows, first)
+                ),
+            )
+            self._in_batch(connection, after)
+        if self._engine.dialect.name == "sqlite":
+            # Whoever waits for SQLite's one write lock only polls: leave it free for as long as it was held.
+            self._clock.wait(self._stop, self._clock.monotonic() - began)
+
+    def _delete_batch(self, connection: Connection) -> None:
+        entries = snapshot_entries.c
+        connection.execute(
+            delete(snapshot_entries).where(
+                entries.sync_id == self._sync_id,
+                entries.part == self._written.part,
+                entries.attempt == self._written.attempt,
+                entries.ord > self._written.rows,
+            )
+        )

@@ -1,0 +1,222 @@
+"""One receive queue under one transaction: carries out what the inbox rule decides about a frame."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from sqlalchemy import Connection
+
+from queues import receiving
+from queues.blocks import EntryRow, SnapshotRow, decode_entries, decode_snapshot
+from queues.checksum import combine, row_checksum
+from queues.marks import Marks, Staging
+from queues.names import ClientName, SiteId
+from queues.positions import Position
+from queues.receiving import ReceivedRow
+from queues.wire import replication_pb2 as pb
+from sink import machine, staging
+from sink.machine import Group, Refuse, Step
+from sink.wire import claim_of, group_of, header_of, position_of, to_header, to_position
+
+#: Most headers in one answer to a negotiation.
+ANSWERED_HEADERS = 256
+
+
+@dataclass(slots=True)
+class Inbox:
+    """A receive queue whose marks are locked; it is registered when something is first kept for it."""
+
+    connection: Connection
+    client: ClientName
+    source: SiteId
+    now_us: int
+    queue_id: int | None
+    marks: Marks
+    applied_seq: int
+
+    def take(self, frame: pb.Frame, limit: int) -> Refuse | None:
+        """Store what is new in *frame*, of at most *limit* bytes of rows; tell why not.
+
+        Raises `CorruptFrameError` for rows that cannot be unpacked: the transaction must be rolled back then.
+        """
+        match frame.WhichOneof("kind"):
+            case "batch":
+                return self._batch(frame.batch, limit)
+            case "snapshot_begin":
+                return self._begin(frame.snapshot_begin.sync_id)
+            case "snapshot_chunk":
+                return self._chunk(frame.snapshot_chunk, limit)
+            case "snapshot_end":
+                return self._end(frame.snapshot_end)
+            case _:
+                return Refuse(pb.Refusal.PROTOCOL, "the frame is of a kind that this sink does not know")
+
+    def ack(self) -> pb.Ack:
+        """Tell where the session stands once the transaction is committed."""
+        return pb.Ack(
+            received=to_position(self.marks.received),
+            applied_seq=self.applied_seq,
+            staging=self._progress(),
+            sync_id=self.marks.sync_id,
+        )
+
+    def answer(self, site: SiteId, protocol: int) -> pb.NegotiateResponse:
+        """Tell all that a source needs to decide where the session continues."""
+        received = self.marks.received
+        queue_id = self.queue_id
+        headers = [] if queue_id is None else receiving.newest_headers(self.connection, queue_id, ANSWERED_HEADERS)
+        return pb.NegotiateResponse(
+            protocol=protocol,
+            site=site,
+            received=to_position(received),
+            boundary=to_position(received._replace(seq=self.marks.boundary_seq)),
+            applied_seq=self.applied_seq,
+            headers=map(to_header, headers),
+            staging=self._progress(),
+            sync_id=self.marks.sync_id,
+        )
+
+    def fence(self, generation: int) -> None:
+        """Refuse lower generations than *generation* from now on."""
+        if generation > self.marks.generation:
+            self.marks = replace(self.marks, generation=generation)
+            if self.queue_id is not None:
+                self._save(self.marks)
+
+    def roll_back(self, target: Position) -> Refuse | None:
+        """Forget what came after the header at *target*; tell why not."""
+        known, applied_seq = False, 0
+        if self.queue_id is not None:
+            known = receiving.keeps_header(self.connection, self.queue_id, target)
+            applied_seq = receiving.lock_consumer(self.connection, self.queue_id, self.marks.sync_id)
+        decision = machine.decide_rollback(self.marks, target, applied_seq, known=known)
+        match decision:
+            case Refuse():
+                return decision
+            case machine.Rollback(marks):
+                receiving.forget_after(self.connection, self._queue(), marks.received.seq)
+                self._save(marks)
+        return None
+
+    def _batch(self, batch: pb.Batch, limit: int) -> Refuse | None:
+        if self.queue_id is None and not batch.groups:
+            return None
+        size = sum(group.block.plain_size for group in batch.groups)
+        if size > limit:
+            return _too_large(size, limit)
+        groups = [group_of(group) for group in batch.groups]
+        start = position_of(getattr(batch, "from"))
+        decision = machine.decide_batch(self.marks, start, groups, cut_passed=batch.cut_passed)
+        if isinstance(decision, Refuse):
+            return decision
+        before, after = self.marks, decision.marks
+        queue_id = self._queue()
+        self._append(queue_id, batch.groups, groups, decision.steps, limit)
+        closed = [header_of(g.header) for g, step in zip(batch.groups, decision.steps, strict=True) if step.closes]
+        receiving.add_headers(self.connection, queue_id, closed, before=before.boundary_seq)
+        if before.received.cut and not after.received.cut:
+            # Going back behind the cut would need it again.
+            receiving.forget_headers_before(self.connection, queue_id, after.boundary_seq)
+        source_seq = max(before.source_seq, batch.source_seq)
+        self._save(replace(after, source_seq=source_seq, source_us=max(before.source_us, batch.source_us)))
+        return None
+
+    def _append(
+        self, queue_id: int, parts: Sequence[pb.TickGroup], groups: Sequence[Group], steps: Sequence[Step], limit: int
+    ) -> None:
+        new = [
+            _received(group, decode_entries(part.block, limit), step.skip)
+            for part, group, step in zip(parts, groups, steps, strict=True)
+            if step.skip < group.rows
+        ]
+        if new:
+            receiving.append(self.connection, queue_id, chain.from_iterable(new))
+
+    def _begin(self, sync_id: str) -> Refuse | None:
+        decision = staging.decide_begin(self.marks, sync_id)
+        match decision:
+            case Refuse():
+                return decision
+            case staging.Stage(marks):
+                self._restage(marks)
+        return None
+
+    def _chunk(self, chunk: pb.SnapshotChunk, limit: int) -> Refuse | None:
+        if chunk.block.plain_size > limit:
+            return _too_large(chunk.block.plain_size, limit)
+        decision = staging.decide_chunk(self.marks, chunk.sync_id, chunk.first_row, chunk.block.rows)
+        match decision:
+            case Refuse():
+                return decision
+            case staging.TakeRows(skip):
+                self._stage(decode_snapshot(chunk.block, limit)[skip:])
+        return None
+
+    def _stage(self, rows: Sequence[SnapshotRow]) -> None:
+        there = self.marks.staging
+        staged = ((row.item_key, row.payload) for row in rows)
+        receiving.stage(self.connection, self._queue(), there.sync_id, there.rows, staged)
+        progress = Staging(
+            there.sync_id,
+            there.rows + len(rows),
+            there.bytes + sum(len(row.payload) for row in rows),
+            combine(there.checksum, *(row_checksum(row.payload, row.item_key) for row in rows)),
+        )
+        self._save(replace(self.marks, staging=progress))
+
+    def _end(self, end: pb.SnapshotEnd) -> Refuse | None:
+        decision = staging.decide_end(self.marks, claim_of(end))
+        match decision:
+            case Refuse():
+                return decision
+            case staging.StartAgain(marks, refuse):
+                self._restage(marks)
+                return refuse
+            case staging.Publish(marks):
+                self._publish(marks, end)
+        return None
+
+    def _publish(self, marks: Marks, end: pb.SnapshotEnd) -> None:
+        queue_id = self._queue()
+        receiving.clear_log(self.connection, queue_id)
+        receiving.drop_staged(self.connection, queue_id, keep={marks.sync_id})
+        if end.HasField("header"):
+            receiving.add_headers(self.connection, queue_id, [header_of(end.header)], before=marks.base_seq)
+        # The subscriber has yet to begin with it.
+        self.applied_seq = 0
+        self._save(marks)
+
+    def _restage(self, marks: Marks) -> None:
+        receiving.drop_staged(self.connection, self._queue(), keep={marks.sync_id})
+        self._save(marks)
+
+    def _queue(self) -> int:
+        if self.queue_id is None:
+            self.queue_id = receiving.register(self.connection, self.client, self.source, self.now_us)
+        return self.queue_id
+
+    def _save(self, marks: Marks) -> None:
+        receiving.save(self.connection, self._queue(), marks, self.now_us)
+        self.marks = marks
+
+    def _progress(self) -> pb.SnapshotProgress:
+        return pb.SnapshotProgress(sync_id=self.marks.staging.sync_id, rows=self.marks.staging.rows)
+
+
+def open_inbox(connection: Connection, client: ClientName, source: SiteId, now_us: int) -> Inbox:
+    """Lock and read what there is of a receive queue."""
+    stored = receiving.find(connection, client, source)
+    if stored is None:
+        return Inbox(connection, client, source, now_us, None, Marks(), 0)
+    return Inbox(connection, client, source, now_us, *stored)
+
+
+def _received(group: Group, rows: Sequence[EntryRow], skip: int) -> Iterator[ReceivedRow]:
+    first_seq = group.start_seq + 1
+    numbers = range(group.after_seq + 1 + skip, group.after_seq + 1 + len(rows))
+    for seq, row in zip(numbers, rows[skip:], strict=True):
+        yield seq, first_seq + row.transaction_index, row.committed_us, row.item_key, row.payload
+
+
+def _too_large(size: int, limit: int) -> Refuse:
+    return Refuse(pb.Refusal.TOO_LARGE, f"the frame holds {size} bytes of rows, this sink takes {limit}")

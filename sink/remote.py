@@ -1,0 +1,139 @@
+"""A `Sink` on the other side of a network connection."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import grpc
+
+from queues.errors import PeerUnreachableError, ProtocolError
+from queues.wire import replication_pb2 as pb
+from queues.wire.replication_pb2_grpc import ReplicationStub
+from sink.endpoints import IpcEndpoint, TcpEndpoint
+
+#: How long an answer to a negotiation may take, in seconds.
+NEGOTIATION_TIMEOUT: Final = 10.0
+
+_OPTIONS = (
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    # The session has a backoff of its own, so the connection's need not be long.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_send_message_length", -1),
+)
+_TOO_LARGE = "larger than max"
+# The peer was reached, and what it says is not what a sink of this version says.
+_DISAGREEMENT = frozenset(
+    {
+        grpc.StatusCode.DATA_LOSS,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.UNKNOWN,
+    }
+)
+
+
+class RemoteSink:
+    """See `Sink`; it connects when it is first used, and again whenever that is needed."""
+
+    def __init__(
+        self, endpoint: TcpEndpoint | IpcEndpoint, *, negotiation_timeout: float = NEGOTIATION_TIMEOUT
+    ) -> None:
+        """Wait at most *negotiation_timeout* seconds for the answer to a negotiation."""
+        self._endpoint = endpoint
+        self._timeout = negotiation_timeout
+        self._channel = grpc.insecure_channel(endpoint.address, options=_OPTIONS)
+        self._stub = ReplicationStub(self._channel)
+
+    def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
+        """See `Sink`."""
+        try:
+            return self._stub.Negotiate(request, timeout=self._timeout)
+        except grpc.RpcError as error:
+            raise self._mapped(error) from error
+        except ValueError as error:
+            raise self._closed() from error
+
+    def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
+        """See `Sink`; *frames* is read by another thread."""
+        outgoing = _Outgoing(frames)
+        try:
+            call = self._stub.Replicate(outgoing)
+        except ValueError as error:
+            raise self._closed() from error
+        acknowledged = 0
+        try:
+            for ack in call:
+                acknowledged += 1
+                yield ack
+                if ack.HasField("refusal"):
+                    return
+        except grpc.RpcError as error:
+            if not _is_too_large(error):
+                raise self._mapped(error) from error
+            yield pb.Ack(refusal=pb.Refusal(kind=pb.Refusal.TOO_LARGE, reason=_details(error)))
+            return
+        finally:
+            call.cancel()
+        outgoing.check()
+        if not outgoing.finished or acknowledged < outgoing.sent:
+            raise PeerUnreachableError(f"{self._endpoint} ended the stream, most likely because it stops")
+
+    def close(self) -> None:
+        """See `Sink`."""
+        self._channel.close()
+
+    def _closed(self) -> PeerUnreachableError:
+        return PeerUnreachableError(f"the connection to {self._endpoint} was closed on this side")
+
+    def _mapped(self, error: grpc.RpcError) -> PeerUnreachableError | ProtocolError:
+        code, details = error.code(), _details(error)
+        # A connection that breaks in the middle of an answer may also look like an internal error.
+        if code in _DISAGREEMENT and "RST_STREAM" not in details:
+            return ProtocolError(f"{self._endpoint} does not answer as a sink does: {code.name} ({details})")
+        return PeerUnreachableError(f"{self._endpoint} cannot be reached: {code.name} ({details})")
+
+
+class _Outgoing:
+    """The frames of a stream, as gRPC's thread reads them; an error of theirs is kept for the stream's own thread."""
+
+    def __init__(self, frames: Iterator[pb.Frame]) -> None:
+        self._frames = frames
+        self._error: Exception | None = None
+        self.sent = 0
+        self.finished = False
+
+    def __iter__(self) -> Iterator[pb.Frame]:
+        return self
+
+    def __next__(self) -> pb.Frame:
+        try:
+            frame = next(self._frames)
+        except StopIteration:
+            self.finished = True
+            raise
+        except Exception as error:
+            self._error = error
+            raise StopIteration from error
+        self.sent += 1
+        return frame
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _is_too_large(error: grpc.RpcError) -> bool:
+    return error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in _details(error)
+
+
+def _details(error: grpc.RpcError) -> str:
+    return (error.details() or "").partition("\n")[0]

@@ -1,0 +1,161 @@
+"""Serves a `Sink` over gRPC, at TCP ports and Unix sockets."""
+
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from queues.errors import ConfigurationError, CorruptFrameError
+from queues.wire import replication_pb2 as pb
+from sink.endpoints import IpcEndpoint, TcpEndpoint, network_endpoint
+from sink.port import Sink
+from sink.writer import MAX_FRAME_BYTES
+
+#: What a frame may have beside its rows: headers, keys and numbers, in bytes.
+FRAME_OVERHEAD: Final = 4 * 1024 * 1024
+#: Sessions that are served at the same time; each holds a thread while it lasts.
+MAX_STREAMS: Final = 256
+# Threads beyond those of streams, so that a full house can still negotiate.
+_SPARE_THREADS = 8
+
+_OPTIONS = (
+    # Two servers must never share a port without knowing.
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+
+
+class SinkService:
+    """A running server; `stop` it, or use it as a context manager."""
+
+    def __init__(
+        self, server: grpc.Server, threads: ThreadPoolExecutor, stopping: threading.Event, endpoints: Sequence[str]
+    ) -> None:
+        """See `serve`."""
+        self._server = server
+        self._threads = threads
+        self._stopping = stopping
+        #: Where it listens, with port 0 replaced by the real one.
+        self.endpoints = tuple(endpoints)
+
+    def stop(self, grace: float = 0.2) -> None:
+        """End all streams; one that is at work finishes its frame, and within *grace* seconds also acknowledges it.
+
+        Nothing is written any more when this returns. May be called twice.
+        """
+        self._stopping.set()
+        self._server.stop(grace).wait()
+        self._threads.shutdown(wait=True)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+
+def serve(
+    sink: Sink, listen: Sequence[str], *, max_frame_bytes: int = MAX_FRAME_BYTES, max_streams: int = MAX_STREAMS
+) -> SinkService:
+    """Serve *sink* at all endpoints of *listen*, for at most *max_streams* sessions at the same time.
+
+    A Unix socket that a dead process left behind is replaced. Raises `ConfigurationError` for an endpoint where
+    nobody can listen.
+    """
+    endpoints = [network_endpoint(text) for text in listen]
+    for endpoint in endpoints:
+        if isinstance(endpoint, IpcEndpoint):
+            _clear_socket(endpoint)
+    workers = max_streams + _SPARE_THREADS
+    threads = ThreadPoolExecutor(workers, thread_name_prefix="lrq-sink")
+    limits = (("grpc.max_receive_message_length", max_frame_bytes + FRAME_OVERHEAD),)
+    server = grpc.server(threads, options=_OPTIONS + limits, maximum_concurrent_rpcs=workers)
+    stopping = threading.Event()
+    server.add_generic_rpc_handlers((_handlers(_Servicer(sink, stopping)),))
+    bound = [_bind(server, endpoint) for endpoint in endpoints]
+    server.start()
+    return SinkService(server, threads, stopping, [str(endpoint) for endpoint in bound])
+
+
+def _bind(server: grpc.Server, endpoint: TcpEndpoint | IpcEndpoint) -> TcpEndpoint | IpcEndpoint:
+    try:
+        port = server.add_insecure_port(endpoint.address)
+    except RuntimeError as error:
+        raise ConfigurationError(
+            f"cannot listen at {endpoint}: it is in use, not an address of this machine, or not permitted"
+        ) from error
+    return TcpEndpoint(endpoint.host, port) if isinstance(endpoint, TcpEndpoint) else endpoint
+
+
+def _clear_socket(endpoint: IpcEndpoint) -> None:
+    path = Path(endpoint.path)
+    if not path.exists():
+        return
+    if not path.is_socket():
+        raise ConfigurationError(f"cannot listen at {endpoint}: there is a file that is no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(endpoint.path)
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"cannot listen at {endpoint}: {error.strerror}") from error
+        else:
+            raise ConfigurationError(f"cannot listen at {endpoint}: another process does")
+
+
+class _Servicer:
+    """Reads frames from bytes itself, so that a damaged one is refused like any other."""
+
+    def __init__(self, sink: Sink, stopping: threading.Event) -> None:
+        self._sink = sink
+        self._stopping = stopping
+
+    def negotiate(self, request: bytes, _context: grpc.ServicerContext) -> pb.NegotiateResponse:
+        try:
+            return self._sink.negotiate(pb.NegotiateRequest.FromString(request))
+        except DecodeError:
+            return pb.NegotiateResponse(refusal=_corrupt("the request for a negotiation cannot be read"))
+
+    def replicate(self, requests: Iterator[bytes], _context: grpc.ServicerContext) -> Iterator[pb.Ack]:
+        try:
+            for ack in self._sink.replicate(map(_frame_of, requests)):
+                yield ack
+                if self._stopping.is_set():
+                    return
+        except CorruptFrameError as error:
+            yield pb.Ack(refusal=_corrupt(str(error)))
+
+
+def _handlers(servicer: _Servicer) -> grpc.GenericRpcHandler:
+    service = pb.DESCRIPTOR.services_by_name["Replication"]
+    answer, ack = pb.NegotiateResponse.SerializeToString, pb.Ack.SerializeToString
+    methods: dict[str, grpc.RpcMethodHandler[bytes, Message]] = {
+        "Negotiate": grpc.unary_unary_rpc_method_handler(servicer.negotiate, response_serializer=answer),
+        "Replicate": grpc.stream_stream_rpc_method_handler(servicer.replicate, response_serializer=ack),
+    }
+    return grpc.method_handlers_generic_handler(service.full_name, methods)
+
+
+def _frame_of(message: bytes) -> pb.Frame:
+    try:
+        return pb.Frame.FromString(message)
+    except DecodeError as error:
+        raise CorruptFrameError(f"a frame of {len(message)} bytes cannot be read") from error
+
+
+def _corrupt(reason: str) -> pb.Refusal:
+    return pb.Refusal(kind=pb.Refusal.CORRUPT, reason=reason)

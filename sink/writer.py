@@ -1,0 +1,147 @@
+"""The sink of one site, writing into its database: the in-process `Sink`, and what the service serves."""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from queues import leases, names
+from queues.clock import SYSTEM_CLOCK, Clock
+from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError
+from queues.leases import Lease
+from queues.names import SiteId
+from queues.transactions import writing
+from queues.wire import replication_pb2 as pb
+from sink import machine
+from sink.inbox import Inbox, open_inbox
+from sink.machine import Refuse, Speaker
+from sink.port import PROTOCOL
+from sink.streams import Stream, Streams
+from sink.wire import position_of, speaker_of, to_refusal
+
+#: Most bytes of rows in one frame, unpacked.
+MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+class SinkWriter:
+    """The `Sink` (see there) of *site*, whose database *engine* opens and keeps.
+
+    *lease* gives the lease that every transaction checks, None while another server works for the site (all is
+    refused as TRANSIENT then); without *lease* nothing is checked.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        site: SiteId,
+        *,
+        lease: Callable[[], Lease | None] | None = None,
+        max_frame_bytes: int = MAX_FRAME_BYTES,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Take *max_frame_bytes* of unpacked rows in a frame."""
+        self._engine = engine
+        self._site = site
+        self._lease = lease
+        self._limit = max_frame_bytes
+        self._clock = clock
+        self._streams = Streams()
+
+    def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
+        """See `Sink`."""
+        try:
+            answer = self._negotiate(request)
+        except (LrqError, SQLAlchemyError) as error:
+            answer = _refuse_for(error)
+        if isinstance(answer, Refuse):
+            _tell(request.session, answer)
+            return pb.NegotiateResponse(protocol=PROTOCOL, site=self._site, refusal=to_refusal(answer))
+        return answer
+
+    def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
+        """See `Sink`."""
+        stream = Stream()
+        for frame in frames:
+            try:
+                answer = self._take(frame, stream)
+            except (LrqError, SQLAlchemyError) as error:
+                answer = _refuse_for(error)
+            if isinstance(answer, Refuse):
+                _tell(frame.session, answer)
+                yield pb.Ack(refusal=to_refusal(answer))
+                return
+            yield answer
+
+    def close(self) -> None:
+        """See `Sink`; the engine stays open, it belongs to whoever made it."""
+
+    def _negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse | Refuse:
+        if request.protocol != PROTOCOL:
+            reason = f"this sink speaks protocol {PROTOCOL}, not {request.protocol}: upgrade the older of the two"
+            return Refuse(pb.Refusal.PROTOCOL, reason)
+        speaker = speaker_of(request.session)
+        with writing(self._engine) as connection:
+            inbox = self._open(connection, speaker)
+            refuse = machine.admit(inbox.marks, speaker, self._site, negotiated=True)
+            if refuse is None:
+                inbox.fence(speaker.generation)
+                if request.HasField("rollback_to"):
+                    refuse = inbox.roll_back(position_of(request.rollback_to))
+            answer = refuse or inbox.answer(self._site, PROTOCOL)
+        if refuse is None:
+            self._streams.begin((speaker.source, speaker.client), speaker.generation)
+        return answer
+
+    def _take(self, frame: pb.Frame, stream: Stream) -> pb.Ack | Refuse:
+        speaker = speaker_of(frame.session)
+        with writing(self._engine) as connection:
+            inbox = self._open(connection, speaker)
+            negotiated = self._streams.admits((speaker.source, speaker.client), speaker.generation, stream)
+            refuse = machine.admit(inbox.marks, speaker, self._site, negotiated=negotiated)
+            if refuse is None:
+                inbox.fence(speaker.generation)
+                refuse = inbox.take(frame, self._limit)
+            return refuse or inbox.ack()
+
+    def _open(self, connection: Connection, speaker: Speaker) -> Inbox:
+        client, source = names.client_name(speaker.client), names.site_id(speaker.source)
+        inbox = open_inbox(connection, client, source, self._clock.now_us())
+        # A queue that is not registered yet has no row to keep the generation in.
+        inbox.fence(self._streams.generation((source, client)))
+        # Only now, with the marks locked: two owners' transactions meet there, and one of them is stale.
+        self._check_lease(connection)
+        return inbox
+
+    def _check_lease(self, connection: Connection) -> None:
+        if self._lease is None:
+            return
+        lease = self._lease()
+        if lease is None:
+            raise TransientError(f"this server of site {self._site} stands by while another one works: try that one")
+        leases.check(connection, lease)
+
+
+def _refuse_for(error: LrqError | SQLAlchemyError) -> Refuse:
+    if isinstance(error, CorruptFrameError):
+        return Refuse(pb.Refusal.CORRUPT, str(error))
+    if isinstance(error, InvalidNameError):
+        return Refuse(pb.Refusal.PROTOCOL, str(error))
+    if isinstance(error, LrqError):
+        return Refuse(pb.Refusal.TRANSIENT, str(error))
+    # The driver's first line: the rest, and SQLAlchemy's own words, may quote what was to be stored.
+    words = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+    return Refuse(pb.Refusal.TRANSIENT, f"the database of the sink does not take it: {words}")
+
+
+def _tell(session: pb.SessionId, refuse: Refuse) -> None:
+    fields = {
+        "source": session.source,
+        "client": session.client,
+        "kind": pb.Refusal.Kind.Name(refuse.kind),
+        "reason": refuse.reason,
+    }
+    _log.warning("frame refused", extra=fields)

@@ -1,0 +1,190 @@
+"""Ownership: one works, the others stand by."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, update
+
+from discovery.ownership import Ownership
+from queues import leases, tables
+from queues.errors import LrqError, OwnershipLostError
+from queues.leases import Lease
+from queues.transactions import reading, writing
+from tests.waiting import eventually
+
+
+class Worker:
+    """Notes what an `Ownership` tells it."""
+
+    def __init__(self, engine: Engine, *, ttl: float = 60, begin: Callable[[], None] | None = None) -> None:
+        self.acquired: list[Lease] = []
+        self.lost: list[Exception | None] = []
+        self._begin = begin
+        self.ownership = Ownership(engine, "server", on_acquired=self._acquire, on_lost=self.lost.append, ttl=ttl)
+
+    def _acquire(self, lease: Lease) -> None:
+        if self._begin:
+            self._begin()
+        self.acquired.append(lease)
+
+
+@pytest.fixture
+def worker(site: Engine) -> Iterator[Callable[..., Worker]]:
+    made: list[Worker] = []
+
+    def make(**options: object) -> Worker:
+        made.append(Worker(site, **options))
+        made[-1].ownership.start()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.ownership.stop()
+
+
+def expire(engine: Engine) -> None:
+    """What time does when a process is stopped."""
+    with writing(engine) as connection:
+        connection.execute(update(tables.leases).values(expires_us=0))
+
+
+def test_the_first_one_owns_it(worker: Callable[..., Worker]) -> None:
+    one = worker()
+    eventually(lambda: one.acquired)
+    assert one.ownership.lease == one.acquired[0]
+    assert "owned as generation 1" in one.ownership.reason
+
+
+def test_the_second_one_stands_by_and_says_who_owns_it(worker: Callable[..., Worker]) -> None:
+    one = worker()
+    eventually(lambda: one.acquired)
+    two = worker()
+    eventually(lambda: "standing by" in two.ownership.reason)
+    assert one.acquired[0].owner in two.ownership.reason
+    assert two.acquired == []
+
+
+def test_stopping_hands_over_without_waiting_for_the_lease_to_expire(worker: Callable[..., Worker]) -> None:
+    one = worker()
+    eventually(lambda: one.acquired)
+    two = worker()
+    one.ownership.stop()
+    two.ownership.wake()
+    eventually(lambda: two.acquired)
+    assert one.lost == [None]
+    assert two.acquired[0].generation == 2
+
+
+def test_an_owner_that_was_replaced_learns_it_and_stands_by_again(site: Engine, worker: Callable[..., Worker]) -> None:
+    one = worker()
+    eventually(lambda: one.acquired)
+    two = worker()
+    expire(site)
+    two.ownership.wake()
+    eventually(lambda: two.acquired)
+    one.ownership.wake()
+    eventually(lambda: one.lost)
+    assert isinstance(one.lost[0], OwnershipLostError)
+    eventually(lambda: "standing by" in one.ownership.reason or "taken over" in one.ownership.reason)
+    two.ownership.stop()
+    one.ownership.wake()
+    eventually(lambda: len(one.acquired) == 2)
+    assert [lease.generation for lease in one.acquired] == [1, 3]
+
+
+def test_a_replaced_owner_is_refused_in_its_transactions_before_it_knows(
+    site: Engine, worker: Callable[..., Worker]
+) -> None:
+    one = worker()
+    eventually(lambda: one.acquired)
+    expire(site)
+    leases.acquire(site, "server", "another", ttl=60)
+    with pytest.raises(OwnershipLostError), writing(site) as connection:
+        leases.check(connection, one.acquired[0])
+    assert one.lost == []
+
+
+def test_the_lease_is_renewed_while_it_is_held(site: Engine, worker: Callable[..., Worker]) -> None:
+    one = worker(ttl=0.3)
+    eventually(lambda: one.acquired)
+    first = _expiry(site)
+    eventually(lambda: _expiry(site) > first)
+    assert one.lost == []
+
+
+def test_the_work_has_ended_when_the_lease_is_released(site: Engine) -> None:
+    held: list[bool] = []
+    ownership = Ownership(
+        site,
+        "server",
+        on_acquired=lambda _: None,
+        on_lost=lambda _: held.append(leases.holder(site, "server").expired),
+        ttl=60,
+    )
+    ownership.start()
+    eventually(lambda: ownership.lease)
+    ownership.stop()
+    assert held == [False]
+    assert leases.holder(site, "server").expired
+
+
+def test_an_owner_whose_work_cannot_begin_releases_and_tries_again(worker: Callable[..., Worker]) -> None:
+    troubles = [LrqError("not yet")]
+
+    def begin() -> None:
+        if troubles:
+            raise troubles.pop()
+
+    one = worker(begin=begin)
+    eventually(lambda: one.lost)
+    assert str(one.lost[0]) == "not yet"
+    one.ownership.wake()
+    eventually(lambda: one.acquired)
+
+
+def test_a_database_that_cannot_be_used_is_told_and_tried_again(site: Engine) -> None:
+    with writing(site) as connection:
+        tables.leases.drop(connection)
+    ownership = Ownership(site, "server", on_acquired=lambda _: None, on_lost=lambda _: None, ttl=60)
+    ownership.start()
+    eventually(lambda: "lrq init" in ownership.reason)
+    with writing(site) as connection:
+        tables.leases.create(connection)
+    ownership.wake()
+    eventually(lambda: ownership.lease)
+    ownership.stop()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_the_lease_of_a_process_that_is_gone_is_taken_over_at_once(site: Engine, worker: Callable[..., Worker]) -> None:
+    program = "from discovery.processes import owner_name; print(owner_name())"
+    gone = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    leases.acquire(site, "server", gone, ttl=3600)
+    one = worker()
+    eventually(lambda: one.acquired)
+    assert one.acquired[0].generation == 2
+
+
+def test_stopping_from_its_own_callback_does_not_wait_for_itself(site: Engine) -> None:
+    def acquired(_: Lease) -> None:
+        ownership.stop()
+        done.set()
+
+    done = threading.Event()
+    ownership = Ownership(site, "server", on_acquired=acquired, on_lost=lambda _: None, ttl=60)
+    ownership.start()
+    eventually(done.is_set)
+    eventually(lambda: ownership.reason == "server: stopped")
+
+
+def test_one_that_was_never_started_can_be_stopped(site: Engine) -> None:
+    Ownership(site, "server", on_acquired=lambda _: None, on_lost=lambda _: None).stop()
+
+
+def _expiry(engine: Engine) -> int:
+    with reading(engine) as connection:
+        return connection.execute(tables.leases.select()).one().expires_us

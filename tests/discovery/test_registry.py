@@ -1,0 +1,105 @@
+"""Receive queues are found in the registry, and new ones by polling."""
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine, insert
+
+from discovery import registry
+from discovery.polling import RegistryPoller
+from discovery.registry import ReceiveQueue
+from queues import names, tables
+from queues.errors import NotInitializedError
+from queues.transactions import reading, writing
+from tests.waiting import eventually
+
+
+def announce(engine: Engine, client: str, source: str) -> None:
+    name = names.receive_queue(names.client_name(client), names.site_id(source))
+    values = {"name": name, "client": client, "source": source, "tag": names.receive_tag(client), "registered_us": 0}
+    with writing(engine) as connection:
+        connection.execute(insert(tables.receive_queues).values(**values))
+
+
+class Found:
+    """Collects what a poller tells."""
+
+    def __init__(self) -> None:
+        self.queues: list[ReceiveQueue] = []
+        self.errors: list[Exception] = []
+
+    @property
+    def sources(self) -> list[str]:
+        return [queue.source for queue in self.queues]
+
+
+@pytest.fixture
+def found() -> Found:
+    return Found()
+
+
+@pytest.fixture
+def poller(site: Engine, found: Found) -> Iterator[RegistryPoller]:
+    one = RegistryPoller(
+        site, names.client_name("policy"), interval=0.05, on_found=found.queues.append, on_error=found.errors.append
+    )
+    yield one
+    one.stop()
+
+
+def test_a_client_finds_its_own_queues_and_no_other_client_s(site: Engine) -> None:
+    announce(site, "policy", "tokyo")
+    announce(site, "policy_v2", "tokyo")
+    announce(site, "policy", "v2_tokyo")
+    with reading(site) as connection:
+        queues = registry.find(connection, names.client_name("policy"))
+    assert [(queue.client, queue.source) for queue in queues] == [("policy", "tokyo"), ("policy", "v2_tokyo")]
+
+
+def test_the_queues_that_are_there_are_told_when_start_returns(
+    site: Engine, poller: RegistryPoller, found: Found
+) -> None:
+    announce(site, "policy", "tokyo")
+    poller.start()
+    assert found.sources == ["tokyo"]
+
+
+def test_a_queue_that_comes_later_is_told_once(site: Engine, poller: RegistryPoller, found: Found) -> None:
+    announce(site, "policy", "tokyo")
+    poller.start()
+    announce(site, "policy", "lima")
+    eventually(lambda: found.sources == ["tokyo", "lima"])
+    announce(site, "policy", "münchen")
+    eventually(lambda: found.sources == ["tokyo", "lima", "münchen"])
+
+
+def test_an_error_is_told_and_does_not_end_the_polling(site: Engine, poller: RegistryPoller, found: Found) -> None:
+    with writing(site) as connection:
+        tables.receive_queues.drop(connection)
+    poller.start()
+    eventually(lambda: len(found.errors) >= 2)
+    assert isinstance(found.errors[0], NotInitializedError)
+    with writing(site) as connection:
+        tables.receive_queues.create(connection)
+    announce(site, "policy", "tokyo")
+    eventually(lambda: found.sources == ["tokyo"])
+
+
+def test_a_queue_whose_telling_failed_is_told_again(site: Engine, found: Found) -> None:
+    def refuse_once(queue: ReceiveQueue) -> None:
+        found.queues.append(queue)
+        if len(found.queues) == 1:
+            raise ValueError("no thread just now")
+
+    announce(site, "policy", "tokyo")
+    poller = RegistryPoller(
+        site, names.client_name("policy"), interval=0.05, on_found=refuse_once, on_error=found.errors.append
+    )
+    poller.start()
+    eventually(lambda: found.sources == ["tokyo", "tokyo"])
+    poller.stop()
+    assert [str(error) for error in found.errors] == ["no thread just now"]
+
+
+def test_one_that_was_never_started_can_be_stopped(poller: RegistryPoller) -> None:
+    poller.stop()

@@ -1,0 +1,93 @@
+"""What runs periodically."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from lr_server.jobs import Jobs
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def jobs() -> Iterator[Jobs]:
+    made = Jobs(max_threads=3)
+    yield made
+    made.stop()
+
+
+def ignore(_name: str, _error: Exception) -> None:
+    """Take an error that is not the test's concern."""
+
+
+def test_a_job_runs_again_and_again(jobs: Jobs):
+    runs: list[int] = []
+    jobs.add_periodic("count", 0.01, lambda: runs.append(1), ignore)
+    jobs.start()
+    eventually(lambda: len(runs) >= 3)
+
+
+def test_a_job_that_fails_is_told_by_name_and_runs_again(jobs: Jobs):
+    told: list[tuple[str, str]] = []
+
+    def fail() -> None:
+        raise ValueError("no luck")
+
+    jobs.add_periodic("trim", 0.01, fail, lambda name, error: told.append((name, str(error))))
+    jobs.start()
+    eventually(lambda: len(told) >= 2)
+    assert set(told) == {("trim", "no luck")}
+
+
+def test_a_job_never_runs_twice_at_the_same_time(jobs: Jobs):
+    running, together, others = threading.Lock(), threading.Event(), []
+    released = threading.Event()
+
+    def slow() -> None:
+        if not running.acquire(blocking=False):
+            together.set()
+            return
+        with_timeout = released.wait(20)
+        running.release()
+        assert with_timeout
+
+    jobs.add_periodic("slow", 0.01, slow, ignore)
+    jobs.add_periodic("quick", 0.01, lambda: others.append(1), ignore)
+    jobs.start()
+    eventually(lambda: running.locked() and len(others) >= 5)
+    released.set()
+    assert not together.is_set()
+
+
+def test_stop_waits_for_what_runs_and_begins_nothing_more(jobs: Jobs):
+    started, finished = threading.Event(), []
+    go_on = threading.Event()
+
+    def work() -> None:
+        started.set()
+        go_on.wait(20)
+        finished.append(1)
+
+    jobs.add_periodic("work", 0.01, work, ignore)
+    jobs.start()
+    assert started.wait(20)
+    stopper = threading.Thread(target=jobs.stop)
+    stopper.start()
+    go_on.set()
+    stopper.join(20)
+    assert not stopper.is_alive()
+    assert finished == [1]
+
+
+def test_stopping_what_never_started_is_harmless():
+    Jobs().stop()
+
+
+def test_a_job_of_the_same_name_replaces_the_older_one(jobs: Jobs):
+    old: list[int] = []
+    new: list[int] = []
+    jobs.start()
+    jobs.add_periodic("poll", 3600, lambda: old.append(1), ignore)
+    jobs.add_periodic("poll", 0.01, lambda: new.append(1), ignore)
+    eventually(lambda: len(new) >= 2)
+    assert not old

@@ -1,0 +1,165 @@
+"""A sink behind each of its transports, and what is in its database."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+from sqlalchemy import Engine, event, func, insert, select
+
+import queues
+from queues.names import site_id
+from queues.tables import (
+    consumers,
+    receive_entries,
+    receive_headers,
+    receive_marks,
+    receive_queues,
+    receive_snapshot_entries,
+)
+from queues.wire import replication_pb2 as pb
+from sink import RemoteSink, Sink, SinkWriter, serve
+from sink.endpoints import network_endpoint
+from tests.sink.frames import request
+
+
+@pytest.fixture(params=["in-process", "ipc", "tcp"])
+def transport(request: pytest.FixtureRequest) -> str:
+    """How the source reaches the sink."""
+    return request.param
+
+
+@pytest.fixture
+def engine(new_site) -> Engine:
+    """The database of site `tokyo`, the sink."""
+    return new_site("tokyo")
+
+
+@pytest.fixture
+def connect(transport: str) -> Iterator[Callable[[SinkWriter], Sink]]:
+    """Give a function that reaches a writer through the transport."""
+    with ExitStack() as closing:
+        folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="lrq-"))
+
+        def reach(writer: SinkWriter) -> Sink:
+            if transport == "in-process":
+                return writer
+            listen = "tcp://127.0.0.1:0" if transport == "tcp" else f"ipc://{Path(folder) / 'sink.sock'}"
+            service = closing.enter_context(serve(writer, [listen]))
+            sink = RemoteSink(network_endpoint(service.endpoints[0]))
+            closing.callback(sink.close)
+            return sink
+
+        yield reach
+
+
+@pytest.fixture
+def sink(engine: Engine, connect: Callable[[SinkWriter], Sink]) -> Sink:
+    """The sink of site `tokyo`."""
+    return connect(SinkWriter(engine, site_id("tokyo")))
+
+
+def talk(sink: Sink, *frames: pb.Frame) -> list[pb.Ack]:
+    """Negotiate for the session of the first frame, then send all in one stream."""
+    answer = sink.negotiate(request(frames[0].session))
+    assert not answer.HasField("refusal"), answer.refusal
+    return list(sink.replicate(iter(frames)))
+
+
+def accepted(acks: list[pb.Ack]) -> pb.Ack:
+    """Return the last answer; none of them may be a refusal."""
+    refusals = [ack.refusal for ack in acks if ack.HasField("refusal")]
+    assert not refusals, refusals
+    return acks[-1]
+
+
+def refused(acks: list[pb.Ack]) -> pb.Refusal:
+    """Return the refusal that ended the stream."""
+    assert acks, "the stream ended without an answer"
+    assert acks[-1].HasField("refusal"), acks[-1]
+    return acks[-1].refusal
+
+
+class Conversation:
+    """One stream, frame by frame; it must have been negotiated."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._frames: SimpleQueue[pb.Frame | None] = SimpleQueue()
+        self._acks = sink.replicate(iter(self._frames.get, None))
+
+    def say(self, frame: pb.Frame) -> pb.Ack:
+        self._frames.put(frame)
+        return next(self._acks)
+
+    def hang_up(self) -> None:
+        self._acks.close()
+        self._frames.put(None)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the database of a sink holds for the one receive queue of a test."""
+
+    engine: Engine
+
+    def log(self):
+        return self._rows(select(receive_entries.c.seq, receive_entries.c.payload).order_by(receive_entries.c.seq))
+
+    def transactions(self):
+        table = receive_entries
+        return self._rows(select(table.c.seq, table.c.transaction_seq).order_by(table.c.seq))
+
+    def staged(self):
+        table = receive_snapshot_entries
+        columns = (table.c.sync_id, table.c.row_no, table.c.payload)
+        return self._rows(select(*columns).order_by(table.c.sync_id, table.c.row_no))
+
+    def headers(self):
+        table = receive_headers
+        return self._rows(select(table.c.branch, table.c.seq, table.c.uid, table.c.mark).order_by(table.c.seq))
+
+    def queues(self):
+        return self._rows(select(receive_queues.c.name, receive_queues.c.tag).order_by(receive_queues.c.name))
+
+    def marks(self):
+        with self.engine.connect() as connection:
+            return connection.execute(select(receive_marks)).one()
+
+    def count(self, table):
+        return self._rows(select(func.count()).select_from(table))[0][0]
+
+    def consume(self, seq, sync_id=""):
+        """Let the subscriber have come to *seq*."""
+        at = {"generation": 0, "phase": "log", "row_no": 0, "branch": "b1", "applied_total": 0, "updated_us": 0}
+        with self.engine.begin() as connection:
+            queue_id = connection.execute(select(receive_queues.c.queue_id)).scalar_one()
+            connection.execute(insert(consumers).values(queue_id=queue_id, sync_id=sync_id, seq=seq, **at))
+
+    def _rows(self, statement):
+        with self.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(statement)]
+
+
+@pytest.fixture
+def contents(engine: Engine) -> Contents:
+    """What the sink's database holds."""
+    return Contents(engine)
+
+
+@pytest.fixture
+def impatient(engine: Engine) -> Iterator[Engine]:
+    """Another engine for the sink's database, which gives up soon where others would wait for a lock."""
+    if engine.dialect.name == "postgresql":
+        other = queues.create_engine(engine.url.update_query_dict({"options": "-c lock_timeout=50ms"}))
+    else:
+        other = queues.create_engine(engine.url)
+
+        @event.listens_for(other, "connect")
+        def shorten(connection: object, _record: object) -> None:
+            connection.execute("PRAGMA busy_timeout = 50")
+
+    yield other
+    other.dispose()

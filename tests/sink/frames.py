@@ -1,0 +1,83 @@
+"""Frames as a source would send them."""
+
+from collections.abc import Sequence
+
+from queues.blocks import EntryRow, SnapshotRow, encode_entries, encode_snapshot
+from queues.checksum import combine, row_checksum
+from queues.positions import Position
+from queues.wire import replication_pb2 as pb
+from sink import PROTOCOL
+from sink.wire import to_position
+
+BRANCH = "b1"
+
+
+def session(*, source="paris", sink="tokyo", client="policy", generation=1) -> pb.SessionId:
+    return pb.SessionId(source=source, sink=sink, client=client, generation=generation)
+
+
+def request(by: pb.SessionId | None = None, *, protocol=PROTOCOL, rollback_to: Position | None = None):
+    target = None if rollback_to is None else to_position(rollback_to)
+    return pb.NegotiateRequest(protocol=protocol, session=by or session(), rollback_to=target)
+
+
+def header(start: int, end: int, *, branch=BRANCH, uid: int | None = None) -> pb.TickHeader:
+    mark = f"id/{end}"
+    return pb.TickHeader(branch=branch, start_seq=start, end_seq=end, uid=uid or end, mark=mark, created_us=7)
+
+
+def tick(
+    start: int, end: int, payloads: Sequence[bytes] = (), *, branch=BRANCH, first_index=0, complete=True, first_of=None
+) -> pb.TickGroup:
+    """One source transaction, unless `first_of` tells for every row the index of its transaction's first one."""
+    firsts = first_of or [0] * len(payloads)
+    rows = [EntryRow(payload, first, 1_000) for payload, first in zip(payloads, firsts, strict=True)]
+    return pb.TickGroup(
+        header=header(start, end, branch=branch),
+        block=encode_entries(rows) if rows else None,
+        first_index=first_index,
+        complete=complete,
+    )
+
+
+def batch(start: int | Position, *groups: pb.TickGroup, by: pb.SessionId | None = None, cut_passed=False) -> pb.Frame:
+    """What follows *start* (a number counts in the branch `BRANCH`)."""
+    position = Position(BRANCH, start) if isinstance(start, int) else start
+    fields = {"from": to_position(position), "groups": groups, "cut_passed": cut_passed, "source_seq": 99}
+    return pb.Frame(session=by or session(), batch=pb.Batch(**fields))
+
+
+def begin(sync_id: str, *, by: pb.SessionId | None = None) -> pb.Frame:
+    return pb.Frame(session=by or session(), snapshot_begin=pb.SnapshotBegin(sync_id=sync_id))
+
+
+def chunk(sync_id: str, first_row: int, payloads: Sequence[bytes], *, by: pb.SessionId | None = None) -> pb.Frame:
+    block = encode_snapshot([SnapshotRow(payload) for payload in payloads])
+    part = pb.SnapshotChunk(sync_id=sync_id, first_row=first_row, block=block)
+    return pb.Frame(session=by or session(), snapshot_chunk=part)
+
+
+def end(
+    sync_id: str,
+    payloads: Sequence[bytes],
+    *,
+    base: Position | None = None,
+    header: pb.TickHeader | None = None,
+    by: pb.SessionId | None = None,
+    **wrong: int,
+) -> pb.Frame:
+    """The end marker of a snapshot of *payloads*; *wrong* replaces its rows, bytes or checksum."""
+    told = {
+        "rows": len(payloads),
+        "bytes": sum(map(len, payloads)),
+        "checksum": combine(*(row_checksum(payload, None) for payload in payloads)),
+    }
+    marker = pb.SnapshotEnd(
+        sync_id=sync_id, base=to_position(base or Position(BRANCH, 0)), header=header, **(told | wrong)
+    )
+    return pb.Frame(session=by or session(), snapshot_end=marker)
+
+
+def numbered(first: int, last: int) -> list[bytes]:
+    """Payloads that tell their sequence number."""
+    return [b"entry %d" % number for number in range(first, last + 1)]

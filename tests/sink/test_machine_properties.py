@@ -1,0 +1,180 @@
+"""The inbox rule under random deliveries, against an oracle that is too simple to be wrong."""
+
+import itertools
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from queues.checksum import combine
+from queues.marks import Marks, Staging
+from queues.positions import Position
+from queues.wire.replication_pb2 import Refusal
+from sink.machine import Group, Nothing, Refuse, TakeBatch, decide_batch
+from sink.staging import Claim, Publish, Stage, TakeRows, decide_begin, decide_chunk, decide_end
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A tick of the source: `rows` of its numbers are for this session."""
+
+    start: int
+    end: int
+    rows: int
+
+
+@st.composite
+def logs(draw):
+    """A source's log: some ticks are quiet, some hold rows of others as well."""
+    ticks, start = [], 0
+    for size, share in draw(st.lists(st.tuples(st.integers(1, 6), st.floats(0, 1)), min_size=1, max_size=8)):
+        ticks.append(Tick(start, start + size, round(size * share)))
+        start += size
+    return ticks
+
+
+def parts_of(tick, cuts):
+    """Cut a tick into parts at the row indexes *cuts*."""
+    edges = [0, *sorted({cut for cut in cuts if 0 < cut < tick.rows}), tick.rows]
+    return [
+        Group("b1", tick.start, tick.end, upto - first, first, complete=upto == tick.rows)
+        for first, upto in itertools.pairwise(edges)
+    ]
+
+
+@st.composite
+def deliveries(draw, log):
+    """Frames of a source that cuts as it likes, leaves quiet ticks out, repeats itself and mixes up the order."""
+    frames = []
+    for _ in range(draw(st.integers(1, 12))):
+        groups = [part for tick in log for part in parts_of(tick, draw(st.lists(st.integers(1, 5), max_size=2)))]
+        first = draw(st.integers(0, len(groups) - 1))
+        last = draw(st.integers(first, len(groups)))
+        start = groups[first].after_seq
+        kept = [g for g in groups[first:last] if g.rows or g.first_index or not g.complete or draw(st.booleans())]
+        frames.append((start, kept))
+    return frames
+
+
+class Store:
+    """Does what the machine says, with plain lists: the sequence numbers of the rows it holds."""
+
+    def __init__(self):
+        self.marks = Marks()
+        self.rows = []
+
+    def take(self, start, groups):
+        decision = decide_batch(self.marks, Position("b1", start), groups, cut_passed=False)
+        if isinstance(decision, TakeBatch):
+            for group, step in zip(groups, decision.steps, strict=True):
+                self.rows += range(group.after_seq + 1 + step.skip, group.after_seq + 1 + group.rows)
+            self.marks = decision.marks
+        return decision
+
+
+def owed(log, upto=None):
+    """Every row of the session, or those up to a sequence number."""
+    numbers = [tick.start + k + 1 for tick in log for k in range(tick.rows)]
+    return numbers if upto is None else [seq for seq in numbers if seq <= upto]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_whatever_arrives_in_whatever_order_each_row_is_stored_once_in_order_without_a_gap(data):
+    log = data.draw(logs())
+    store = Store()
+    store.marks = Marks(received=Position("b1", 0))
+    for start, groups in data.draw(deliveries(log)):
+        before = store.marks
+        decision = store.take(start, groups)
+        assert store.rows == owed(log, store.marks.received.seq)
+        assert store.marks.boundary_seq in {0, *(tick.end for tick in log)}
+        assert store.marks.boundary_seq <= store.marks.received.seq
+        assert store.marks.received.seq >= before.received.seq
+        if isinstance(decision, Refuse):
+            assert decision.kind == Refusal.GAP
+            assert store.marks == before
+        else:
+            assert start <= before.received.seq
+            assert store.marks.entries_total == len(store.rows)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_source_that_goes_on_where_the_sink_stands_always_brings_everything(data):
+    log = data.draw(logs())
+    store = Store()
+    store.marks = Marks(received=Position("b1", 0))
+    for start, groups in data.draw(deliveries(log)):
+        store.take(start, groups)
+    received = store.marks.received.seq
+    rest = [tick for tick in log if tick.end > store.marks.boundary_seq]
+    whole = [Group("b1", tick.start, tick.end, tick.rows) for tick in rest]
+    exact = [
+        Group("b1", tick.start, tick.end, tick.rows - known, first_index=known)
+        for tick in rest
+        for known in [received - tick.start if tick.start < received else 0]
+    ]
+    assert isinstance(store.take(received, data.draw(st.sampled_from([whole, exact]))), TakeBatch)
+    assert store.rows == owed(log)
+    assert store.marks.boundary_seq == log[-1].end
+
+
+class SnapshotTransfer(RuleBasedStateMachine):
+    """Two snapshots whose frames arrive cut, doubled and in any order; a row's checksum is its number."""
+
+    SIZES = {"s1": 4, "s2": 7}  # noqa: RUF012 - a constant
+
+    def __init__(self):
+        super().__init__()
+        self.marks = Marks()
+        self.staged = []
+
+    @rule(sync_id=st.sampled_from(["s1", "s2"]))
+    def begin(self, sync_id):
+        decision = decide_begin(self.marks, sync_id)
+        if isinstance(decision, Stage):
+            self.marks, self.staged = decision.marks, []
+
+    @rule(sync_id=st.sampled_from(["s1", "s2"]), first=st.integers(1, 7), rows=st.integers(0, 7))
+    def chunk(self, sync_id, first, rows):
+        numbers = [number for number in range(first, first + rows) if number <= self.SIZES[sync_id]]
+        decision = decide_chunk(self.marks, sync_id, first, len(numbers))
+        if isinstance(decision, TakeRows):
+            new = [(sync_id, number) for number in numbers[decision.skip :]]
+            there = self.marks.staging
+            checksum = combine(there.checksum, *(number for _, number in new))
+            progress = Staging(sync_id, there.rows + len(new), there.bytes + len(new), checksum)
+            self.marks = Marks(staging=progress, sync_id=self.marks.sync_id)
+            self.staged += new
+
+    @rule(sync_id=st.sampled_from(["s1", "s2"]))
+    def end(self, sync_id):
+        rows = self.SIZES[sync_id]
+        claim = Claim(sync_id, Position("b1", 1), rows, rows, sum(range(1, rows + 1)))
+        before = self.marks
+        decision = decide_end(self.marks, claim)
+        if isinstance(decision, Publish):
+            assert self.staged == [(sync_id, number) for number in range(1, rows + 1)]
+            self.marks, self.staged = decision.marks, []
+        elif isinstance(decision, Nothing):
+            assert before.sync_id == sync_id
+        else:
+            assert isinstance(decision, Refuse)
+
+    @precondition(lambda self: self.marks.staging.sync_id)
+    @rule()
+    def the_rest_of_the_staged_one(self):
+        sync_id = self.marks.staging.sync_id
+        self.chunk(sync_id, 1, self.SIZES[sync_id])
+        self.end(sync_id)
+        assert self.marks.sync_id == sync_id
+
+    @invariant()
+    def one_snapshot_is_staged_from_its_first_row_without_a_gap(self):
+        sync_id = self.marks.staging.sync_id
+        assert self.staged == [(sync_id, number) for number in range(1, self.marks.staging.rows + 1)]
+
+
+TestSnapshotTransfer = SnapshotTransfer.TestCase

@@ -1,0 +1,348 @@
+"""What every `Sink` promises: in this process, over a Unix socket and over TCP; on SQLite and on PostgreSQL."""
+
+import pytest
+from sqlalchemy import update
+
+from queues import leases
+from queues.blocks import EntryRow, encode_entries
+from queues.names import site_id
+from queues.positions import Position
+from queues.tables import receive_entries, receive_marks
+from queues.wire import replication_pb2 as pb
+from sink import SinkWriter
+from sink.inbox import ANSWERED_HEADERS
+from tests.sink.conftest import Conversation, accepted, refused, talk
+from tests.sink.frames import BRANCH, batch, begin, chunk, numbered, request, session, tick
+
+FIRST = batch(0, tick(0, 3, numbered(1, 3)))
+SECOND = batch(3, tick(3, 5, numbered(4, 5)))
+ALL_FIVE = list(enumerate(numbered(1, 5), start=1))
+
+
+def position(message):
+    return message.branch, message.seq, message.cut
+
+
+# --- negotiation ------------------------------------------------------------------------------------------------
+
+
+def test_a_new_session_has_nothing(sink, contents):
+    answer = sink.negotiate(request())
+    assert answer.site == "tokyo"
+    assert (position(answer.received), position(answer.boundary)) == (("", 0, ""), ("", 0, ""))
+    assert (answer.applied_seq, answer.sync_id, answer.staging.sync_id, list(answer.headers)) == (0, "", "", [])
+    assert contents.queues() == []
+
+
+def test_the_answer_tells_where_the_session_stands(sink, contents):
+    accepted(talk(sink, FIRST, batch(3, tick(3, 10, numbered(4, 5), complete=False)), begin("s1")))
+    contents.consume(2)
+    answer = sink.negotiate(request())
+    assert (position(answer.received), position(answer.boundary)) == ((BRANCH, 5, ""), (BRANCH, 3, ""))
+    assert answer.applied_seq == 2
+    assert [(h.branch, h.end_seq, h.uid, h.mark) for h in answer.headers] == [(BRANCH, 3, 3, "id/3")]
+    assert (answer.staging.sync_id, answer.staging.rows) == ("s1", 0)
+
+
+def test_the_newest_headers_are_told_first_and_not_all(sink):
+    ticks = [tick(n, n + 1, [b"x"]) for n in range(ANSWERED_HEADERS + 44)]
+    accepted(talk(sink, batch(0, *ticks)))
+    told = [header.end_seq for header in sink.negotiate(request()).headers]
+    assert told == list(range(ANSWERED_HEADERS + 44, 44, -1))
+
+
+def test_another_protocol_version_is_told_in_words(sink):
+    refusal = sink.negotiate(request(protocol=2)).refusal
+    assert refusal.kind == pb.Refusal.PROTOCOL
+    assert "protocol 1, not 2" in refusal.reason
+
+
+def test_a_malformed_name_is_told_in_words(sink):
+    refusal = sink.negotiate(request(session(client="po/licy"))).refusal
+    assert refusal.kind == pb.Refusal.PROTOCOL
+    assert "client name" in refusal.reason
+
+
+@pytest.mark.parametrize("kind", ["negotiate", "replicate"])
+def test_what_is_meant_for_another_site_is_refused(sink, contents, kind):
+    sink.negotiate(request())
+    lima = session(sink="lima")
+    if kind == "negotiate":
+        refusal = sink.negotiate(request(lima)).refusal
+    else:
+        refusal = refused(list(sink.replicate(iter([batch(0, tick(0, 1, [b"x"]), by=lima)]))))
+    assert refusal.kind == pb.Refusal.WRONG_SITE
+    assert "'tokyo'" in refusal.reason
+    assert contents.queues() == []
+
+
+# --- streams ----------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_was_not_negotiated_is_refused(sink, contents):
+    assert refused(list(sink.replicate(iter([FIRST])))).kind == pb.Refusal.NO_STREAM_BEGIN
+    assert contents.queues() == []
+
+
+def test_a_second_stream_needs_a_negotiation_of_its_own(sink):
+    accepted(talk(sink, FIRST))
+    assert refused(list(sink.replicate(iter([SECOND])))).kind == pb.Refusal.NO_STREAM_BEGIN
+
+
+def test_an_older_stream_of_the_session_is_refused_once_a_newer_one_is_negotiated(sink, contents):
+    sink.negotiate(request())
+    older = Conversation(sink)
+    accepted([older.say(FIRST)])
+    sink.negotiate(request())
+    assert refused([older.say(SECOND)]).kind == pb.Refusal.NO_STREAM_BEGIN
+    older.hang_up()
+    assert contents.log() == ALL_FIVE[:3]
+    accepted(list(sink.replicate(iter([SECOND]))))
+
+
+def test_sessions_do_not_disturb_each_other(sink, contents):
+    talk(sink, FIRST)
+    talk(sink, batch(0, tick(0, 1, [b"x"]), by=session(client="policy_v2")))
+    talk(sink, batch(0, tick(0, 1, [b"x"]), by=session(source="lima")))
+    assert contents.queues() == [
+        ("LRQ_Recv_policy%5Fv2_paris", "lrq_recv_policy_v2"),
+        ("LRQ_Recv_policy_lima", "lrq_recv_policy"),
+        ("LRQ_Recv_policy_paris", "lrq_recv_policy"),
+    ]
+
+
+# --- generations ------------------------------------------------------------------------------------------------
+
+
+def test_a_lower_generation_is_refused_everywhere(sink, contents):
+    talk(sink, batch(0, tick(0, 3, numbered(1, 3)), by=session(generation=2)))
+    assert sink.negotiate(request(session(generation=1))).refusal.kind == pb.Refusal.STALE_LEADER
+    assert refused(list(sink.replicate(iter([SECOND])))).kind == pb.Refusal.STALE_LEADER
+    assert contents.log() == ALL_FIVE[:3]
+
+
+def test_a_stream_ends_when_a_newer_generation_negotiates(sink):
+    sink.negotiate(request())
+    older = Conversation(sink)
+    accepted([older.say(FIRST)])
+    sink.negotiate(request(session(generation=2)))
+    refusal = refused([older.say(SECOND)])
+    older.hang_up()
+    assert refusal.kind == pb.Refusal.STALE_LEADER
+    assert "generation 1" in refusal.reason
+
+
+def test_the_generation_is_fenced_before_anything_was_received(sink):
+    sink.negotiate(request(session(generation=2)))
+    assert sink.negotiate(request(session(generation=1))).refusal.kind == pb.Refusal.STALE_LEADER
+
+
+def test_the_generation_outlives_the_sink(engine, connect):
+    talk(connect(SinkWriter(engine, site_id("tokyo"))), batch(0, tick(0, 1, [b"x"])))
+    SinkWriter(engine, site_id("tokyo")).negotiate(request(session(generation=2)))
+    refusal = SinkWriter(engine, site_id("tokyo")).negotiate(request(session(generation=1))).refusal
+    assert refusal.kind == pb.Refusal.STALE_LEADER
+
+
+# --- log entries ------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_stored_with_its_position_and_headers(sink, contents):
+    ack = accepted(talk(sink, batch(0, tick(0, 3, numbered(1, 3), first_of=[0, 0, 2]), tick(3, 9, numbered(4, 5)))))
+    assert position(ack.received) == (BRANCH, 9, "")
+    assert contents.log() == ALL_FIVE
+    assert contents.transactions() == [(1, 1), (2, 1), (3, 3), (4, 4), (5, 4)]
+    assert contents.headers() == [(BRANCH, 3, 3, "id/3"), (BRANCH, 9, 9, "id/9")]
+    marks = contents.marks()
+    assert (marks.seq, marks.boundary_seq, marks.entries_total, marks.source_seq) == (9, 9, 5, 99)
+
+
+def test_the_queue_is_announced_when_the_first_batch_arrives(sink, contents):
+    talk(sink, batch(0))
+    assert contents.queues() == []
+    talk(sink, FIRST)
+    assert contents.queues() == [("LRQ_Recv_policy_paris", "lrq_recv_policy")]
+
+
+def test_every_frame_has_its_answer(sink):
+    acks = talk(sink, FIRST, FIRST, SECOND, batch(5), batch(5, tick(5, 8)))
+    assert [ack.received.seq for ack in acks] == [3, 3, 5, 5, 8]
+
+
+def test_the_same_batch_twice_is_stored_once(sink, contents):
+    ack = accepted(talk(sink, FIRST, FIRST))
+    assert ack.received.seq == 3
+    accepted(talk(sink, FIRST))
+    assert contents.log() == ALL_FIVE[:3]
+    assert contents.marks().duplicates_total == 6
+
+
+def test_overlapping_batches_are_stored_once(sink, contents):
+    both = batch(0, tick(0, 3, numbered(1, 3)), tick(3, 5, numbered(4, 5)))
+    ack = accepted(talk(sink, FIRST, both, SECOND))
+    assert ack.received.seq == 5
+    assert contents.log() == ALL_FIVE
+
+
+def test_a_tick_in_parts_is_trimmed_to_the_row(sink, contents):
+    parts = [
+        batch(0, tick(0, 9, numbered(1, 2), complete=False)),
+        batch(0, tick(0, 9, numbered(1, 3), complete=False)),
+        batch(2, tick(0, 9, numbered(3, 4), first_index=2, complete=False)),
+    ]
+    ack = accepted(talk(sink, *parts))
+    assert (ack.received.seq, contents.marks().boundary_seq, contents.headers()) == (4, 0, [])
+    accepted(talk(sink, batch(4, tick(0, 9, numbered(5, 5), first_index=4))))
+    assert contents.log() == ALL_FIVE
+    assert contents.transactions() == [(n, 1) for n in range(1, 6)]
+    assert (contents.marks().seq, contents.marks().boundary_seq) == (9, 9)
+
+
+def test_a_gap_is_refused_and_nothing_is_stored(sink, contents):
+    assert refused(talk(sink, FIRST, batch(4, tick(4, 5, [b"x"])))).kind == pb.Refusal.GAP
+    assert contents.log() == ALL_FIVE[:3]
+
+
+def test_a_refusal_ends_the_stream(sink, contents):
+    acks = talk(sink, batch(0), batch(0, tick(0, 3, numbered(1, 3))), batch(7), batch(3, tick(3, 5, numbered(4, 5))))
+    assert len(acks) == 3
+    assert refused(acks).kind == pb.Refusal.GAP
+    assert contents.log() == ALL_FIVE[:3]
+
+
+def test_an_empty_payload_and_an_item_key_arrive(sink, engine):
+    group = tick(0, 2)
+    group.block.CopyFrom(encode_entries([EntryRow(b"", 0, 5, "clé"), EntryRow(b"\x00", 0, 5)]))
+    accepted(talk(sink, batch(0, group)))
+    with engine.connect() as connection:
+        rows = connection.execute(receive_entries.select().order_by(receive_entries.c.seq)).all()
+    assert [(row.payload, row.item_key, row.committed_us) for row in rows] == [(b"", "clé", 5), (b"\x00", None, 5)]
+
+
+# --- what goes wrong ----------------------------------------------------------------------------------------------
+
+
+def test_a_lost_acknowledgement_stores_nothing_twice(sink, contents):
+    sink.negotiate(request())
+    dropped = Conversation(sink)
+    accepted([dropped.say(FIRST)])
+    dropped.hang_up()
+    assert sink.negotiate(request()).received.seq == 3
+    accepted(list(sink.replicate(iter([FIRST, SECOND]))))
+    assert contents.log() == ALL_FIVE
+
+
+def test_a_crash_between_storing_and_acknowledging_stores_nothing_twice(engine, connect, contents):
+    crashing = connect(SinkWriter(engine, site_id("tokyo")))
+    talk(crashing, FIRST)
+    restarted = SinkWriter(engine, site_id("tokyo"))
+    answer = restarted.negotiate(request())
+    assert answer.received.seq == 3
+    accepted(list(restarted.replicate(iter([FIRST, SECOND]))))
+    assert contents.log() == ALL_FIVE
+
+
+def damaged(frame):
+    copy = pb.Frame()
+    copy.CopyFrom(frame)
+    block = copy.batch.groups[-1].block if copy.HasField("batch") else copy.snapshot_chunk.block
+    block.body = block.body[:-1] + bytes([block.body[-1] ^ 1])
+    return copy
+
+
+def test_a_damaged_block_is_refused_and_nothing_of_its_frame_is_stored(sink, contents):
+    both = batch(3, tick(3, 5, numbered(4, 5)), tick(5, 6, [b"x"]))
+    refusal = refused(talk(sink, FIRST, damaged(both)))
+    assert refusal.kind == pb.Refusal.CORRUPT
+    assert "checksum" in refusal.reason
+    assert contents.log() == ALL_FIVE[:3]
+    assert contents.marks().seq == 3
+
+
+def test_a_damaged_first_frame_does_not_announce_the_queue(sink, contents):
+    assert refused(talk(sink, damaged(FIRST))).kind == pb.Refusal.CORRUPT
+    assert contents.queues() == []
+
+
+def test_a_frame_above_the_limit_is_refused_and_says_the_limit(engine, connect, contents):
+    sink = connect(SinkWriter(engine, site_id("tokyo"), max_frame_bytes=1000))
+    for frame in (batch(0, tick(0, 2, [b"a" * 600] * 2)), chunk("s1", 1, [b"a" * 1200])):
+        refusal = refused(talk(sink, begin("s1"), frame))
+        assert refusal.kind == pb.Refusal.TOO_LARGE
+        assert "takes 1000" in refusal.reason
+    assert (contents.log(), contents.staged()) == ([], [])
+
+
+def test_a_frame_of_no_known_kind_is_refused(sink):
+    assert refused(talk(sink, pb.Frame(session=session()))).kind == pb.Refusal.PROTOCOL
+
+
+def test_a_number_that_no_database_can_hold_is_refused(sink):
+    assert refused(talk(sink, batch(0, tick(0, 2**63, [b"x"])))).kind == pb.Refusal.CORRUPT
+
+
+def test_a_locked_database_is_told_and_the_frame_can_be_sent_again(engine, impatient, connect, contents):
+    sink = connect(SinkWriter(impatient, site_id("tokyo")))
+    talk(sink, FIRST)
+    sink.negotiate(request())
+    with engine.begin() as connection:
+        connection.execute(update(receive_marks).values(updated_us=1))
+        refusal = refused(list(sink.replicate(iter([SECOND]))))
+    assert refusal.kind == pb.Refusal.TRANSIENT
+    assert contents.log() == ALL_FIVE[:3]
+    accepted(talk(sink, SECOND))
+    assert contents.log() == ALL_FIVE
+
+
+# --- ownership --------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_was_taken_over_is_refused_at_its_own_database(engine, connect, contents):
+    mine = leases.acquire(engine, "server", "one", ttl=0)
+    sink = connect(SinkWriter(engine, site_id("tokyo"), lease=lambda: mine))
+    sink.negotiate(request())
+    stream = Conversation(sink)
+    accepted([stream.say(FIRST)])
+    leases.acquire(engine, "server", "two", ttl=60)
+    refusal = refused([stream.say(SECOND)])
+    stream.hang_up()
+    assert refusal.kind == pb.Refusal.TRANSIENT
+    assert "taken over" in refusal.reason
+    assert contents.log() == ALL_FIVE[:3]
+    assert sink.negotiate(request()).refusal.kind == pb.Refusal.TRANSIENT
+
+
+def test_a_server_that_stands_by_says_so(engine, connect):
+    sink = connect(SinkWriter(engine, site_id("tokyo"), lease=lambda: None))
+    refusal = sink.negotiate(request()).refusal
+    assert refusal.kind == pb.Refusal.TRANSIENT
+    assert "stands by" in refusal.reason
+
+
+# --- rollback ---------------------------------------------------------------------------------------------------
+
+
+def test_a_rollback_forgets_what_came_after_the_header(sink, contents):
+    accepted(talk(sink, FIRST, SECOND, batch(5, tick(5, 9, [b"x"], complete=False))))
+    contents.consume(3)
+    answer = sink.negotiate(request(rollback_to=Position(BRANCH, 3)))
+    assert position(answer.received) == position(answer.boundary) == (BRANCH, 3, "")
+    assert [header.end_seq for header in answer.headers] == [3]
+    assert contents.log() == ALL_FIVE[:3]
+    accepted(list(sink.replicate(iter([batch(3, tick(3, 4, [b"y"], branch="b2"))]))))
+    assert contents.log()[-1] == (4, b"y")
+
+
+def test_a_rollback_does_not_take_back_what_was_applied(sink, contents):
+    accepted(talk(sink, FIRST, SECOND))
+    contents.consume(4)
+    refusal = sink.negotiate(request(rollback_to=Position(BRANCH, 3))).refusal
+    assert refusal.kind == pb.Refusal.CONSUMED
+    assert contents.log() == ALL_FIVE
+
+
+def test_a_rollback_to_an_unknown_header_is_refused(sink, contents):
+    accepted(talk(sink, FIRST, SECOND))
+    refusal = sink.negotiate(request(rollback_to=Position(BRANCH, 2))).refusal
+    assert refusal.kind == pb.Refusal.NO_STREAM_BEGIN
+    assert contents.log() == ALL_FIVE

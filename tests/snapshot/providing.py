@@ -1,0 +1,134 @@
+"""Providers, and a look at what they published."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+from sqlalchemy import Engine, func, select
+
+from lr_client.snapshots import SnapshotContext, SnapshotTransmitter
+from queues import snapshot_attempts, snapshots
+from queues.names import ClientName, SiteId
+from queues.positions import Position
+from queues.snapshot_states import Attempt
+from queues.snapshot_writer import PartWriter, WriteLimits
+from queues.tables import snapshot_entries
+from queues.transactions import reading, writing
+from tests.waiting import eventually
+
+POLICY = ClientName("policy")
+TOKYO = SiteId("tokyo")
+LIMA = SiteId("lima")
+
+
+class Provider:
+    """Transmits `payloads(context)`, then completes; keeps what it was asked for."""
+
+    def __init__(self, payloads: Callable[[SnapshotContext], Iterator[bytes]]) -> None:
+        self._payloads = payloads
+        self.contexts: list[SnapshotContext] = []
+        self.cancelled: list[str] = []
+
+    def provide_full_state_data(self, context: SnapshotContext) -> None:
+        self.contexts.append(context)
+        for payload in self._payloads(context):
+            context.transmit(payload)
+        context.mark_completed()
+
+    def cancel(self, context: SnapshotContext) -> None:
+        self.cancelled.append(context.sync_id)
+
+
+def numbered(count: int, prefix: bytes = b"row ") -> Callable[[SnapshotContext], Iterator[bytes]]:
+    return lambda _context: (prefix + str(n).encode() for n in range(count))
+
+
+def quick(engine: Engine, provider: object, **options: object) -> SnapshotTransmitter:
+    """Start a transmitter that polls often and retries at once."""
+    defaults: dict[str, object] = {"poll_interval": 0.02, "backoff": lambda _attempt: 0.0}
+    return SnapshotTransmitter(engine, POLICY, provider, **{**defaults, **options})  # type: ignore[arg-type]
+
+
+def request(engine: Engine, *destinations: str, client: str = POLICY) -> list[str]:
+    with writing(engine) as connection:
+        return snapshots.request(connection, ClientName(client), destinations, "a test wants it")
+
+
+def newest(engine: Engine, destination: str = TOKYO) -> snapshots.Snapshot:
+    with reading(engine) as connection:
+        found = snapshots.newest(connection, POLICY, SiteId(destination))
+    assert found is not None
+    return found
+
+
+def by_id(engine: Engine, sync_id: str) -> snapshots.Snapshot:
+    with reading(engine) as connection:
+        found = snapshots.find(connection, sync_id)
+    assert found is not None
+    return found
+
+
+def ready(engine: Engine, sync_id: str, *, timeout: float = 20.0) -> snapshots.Snapshot:
+    """Wait until the snapshot is published."""
+    eventually(lambda: by_id(engine, sync_id).state == "ready", timeout=timeout)
+    return by_id(engine, sync_id)
+
+
+def rows_of(
+    engine: Engine, sync_id: str, *, after_row: int = 0, limit_rows: int = 100, limit_bytes: int = 1 << 20
+) -> list[snapshots.SnapshotRow]:
+    """Read a snapshot to its end, chunk by chunk."""
+    rows: list[snapshots.SnapshotRow] = []
+    while True:
+        with reading(engine) as connection:
+            chunk = snapshots.read_rows(
+                connection, sync_id, after_row=after_row, limit_rows=limit_rows, limit_bytes=limit_bytes
+            )
+        if not chunk:
+            return rows
+        rows += chunk
+        after_row = chunk[-1].row_no
+
+
+def payloads_of(engine: Engine, sync_id: str) -> list[bytes]:
+    return [row.payload for row in rows_of(engine, sync_id)]
+
+
+def stored(engine: Engine, sync_id: str | None = None) -> int:
+    """Count the entries in the queue, visible or not."""
+    counted = select(func.count()).select_from(snapshot_entries)
+    if sync_id is not None:
+        counted = counted.where(snapshot_entries.c.sync_id == sync_id)
+    with reading(engine) as connection:
+        return int(connection.execute(counted).scalar_one())
+
+
+def claim(engine: Engine, owner: str = "me") -> Attempt:
+    with writing(engine) as connection:
+        (attempt,) = snapshot_attempts.claim(connection, POLICY, owner, limit=1)
+    return attempt
+
+
+def write_part(
+    engine: Engine, attempt: Attempt, part: int, payloads: list[bytes], *, chance: int = 0, batch_rows: int = 1000
+) -> PartWriter:
+    writer = PartWriter(
+        engine,
+        attempt.sync_id,
+        part=part,
+        attempt=attempt.part_attempt(chance),
+        limits=WriteLimits(batch_rows=batch_rows),
+        in_batch=lambda _connection, _written: None,
+        stop=threading.Event(),
+    )
+    for payload in payloads:
+        writer.add(payload, None)
+    writer.flush()
+    return writer
+
+
+BASE = Position("b", 7, "id/9")
+
+
+def publish(engine: Engine, attempt: Attempt, *writers: PartWriter, base: Position = BASE) -> None:
+    with writing(engine) as connection:
+        snapshot_attempts.publish(connection, attempt, base=base, parts=[writer.written for writer in writers])

@@ -1,0 +1,126 @@
+"""Log entries reach the listener once, in order, in whole transactions, and leave the queue with its changes."""
+
+import pytest
+from sqlalchemy import Engine
+
+from queues.wire.entry_pb2 import LOG_ENTRY_SYNC
+from tests.subscriber.applying import Apply, payloads, story, texts
+from tests.subscriber.arrivals import BRANCH, Arrivals
+from tests.subscriber.conftest import Follow
+from tests.waiting import eventually
+
+
+def test_entries_are_applied_in_order_and_leave_the_queue(
+    sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow
+) -> None:
+    tokyo.tick(*[[payload] for payload in payloads("e", 10)])
+    follow(listener)
+    eventually(lambda: tokyo.left == 0)
+    assert story(sink) == texts("e", 10)
+
+
+def test_the_envelope_tells_where_an_entry_comes_from(
+    sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow
+) -> None:
+    tokyo.tick([b"a"], [b"b", b""])
+    follow(listener)
+    eventually(lambda: tokyo.left == 0)
+    entries = [entry for call in listener.calls for entry in call]
+    assert [entry.sequence for entry in entries] == [1, 2, 3]
+    assert [entry.transaction for entry in entries] == [1, 2, 2]
+    assert [entry.opaque_payload for entry in entries] == [b"a", b"b", b""]
+    first = entries[0]
+    assert (first.type, first.source_id, first.client_name) == (LOG_ENTRY_SYNC, "tokyo", "policy")
+    assert (first.branch, first.commit_time_us, list(first.destinations)) == (BRANCH, 1_001, [])
+
+
+def test_entries_that_come_later_are_applied_as_they_come(
+    sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow
+) -> None:
+    follow(listener)
+    for n in range(1, 6):
+        tokyo.tick([f"e{n}".encode()], gap=n)
+        eventually(lambda: tokyo.left == 0)
+    assert story(sink) == texts("e", 5)
+
+
+def test_a_transaction_is_never_split_whatever_the_limits(
+    sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow
+) -> None:
+    sizes = [3, 1, 4, 1, 5, 9, 2, 6]
+    tokyo.tick(*[payloads(f"t{n}-", size) for n, size in enumerate(sizes)])
+    follow(listener, max_batch_entries=4)
+    eventually(lambda: tokyo.left == 0)
+    assert story(sink) == [text for n, size in enumerate(sizes) for text in texts(f"t{n}-", size)]
+    assert [len(call) for call in listener.calls] == [4, 4, 1, 5, 9, 2, 6]
+
+
+def test_the_bytes_of_a_call_are_bounded_too(tokyo: Arrivals, listener: Apply, follow: Follow) -> None:
+    tokyo.tick(*[[b"x" * 1000] for _ in range(10)], [b"y" * 5000], [b"z"])
+    follow(listener, max_batch_bytes=3000)
+    eventually(lambda: tokyo.left == 0)
+    assert [len(call) for call in listener.calls] == [3, 3, 3, 1, 1, 1]
+
+
+def test_entries_of_an_incomplete_tick_wait_until_it_is_complete(
+    sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow
+) -> None:
+    tokyo.tick([b"before"])
+    tokyo.part_of_a_tick([b"one", b"two"])
+    follow(listener)
+    eventually(lambda: story(sink) == ["before"])
+    tokyo.part_of_a_tick([b"three"])
+    tokyo.complete_the_tick()
+    eventually(lambda: tokyo.left == 0)
+    assert [[entry.opaque_payload for entry in call] for call in listener.calls] == [
+        [b"before"],
+        [b"one", b"two", b"three"],
+    ]
+
+
+def test_a_subscription_that_is_closed_and_made_again_continues_where_it_was(
+    sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow
+) -> None:
+    first = follow(listener)
+    tokyo.tick([b"e1"])
+    eventually(lambda: tokyo.left == 0)
+    first.close()
+    tokyo.tick([b"e2"])
+    again = Apply()
+    follow(again)
+    eventually(lambda: tokyo.left == 0)
+    assert story(sink) == ["e1", "e2"]
+    assert [len(call) for call in again.calls] == [1]
+
+
+def test_closing_waits_for_the_listener_and_nothing_is_applied_afterwards(
+    sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow
+) -> None:
+    subscription = follow(listener)
+    tokyo.tick([b"e1"])
+    eventually(lambda: tokyo.left == 0)
+    subscription.close()
+    subscription.close()
+    tokyo.tick([b"e2"])
+    assert not subscription.active
+    assert tokyo.left == 1
+
+
+def test_a_listener_may_close_its_own_subscription(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    listener = Apply(lambda _: subscription.close())
+    tokyo.tick([b"e1"])
+    subscription = follow(listener, max_batch_entries=1)
+    eventually(lambda: subscription.reason.endswith("stopped"))
+    eventually(lambda: tokyo.left == 0)
+    assert story(sink) == ["e1"]
+
+
+@pytest.mark.parametrize("count", [1, 3000])
+def test_large_backlogs_take_several_calls(
+    sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow, count: int
+) -> None:
+    tokyo.tick(*[[payload] for payload in payloads("e", count)])
+    follow(listener)
+    eventually(lambda: tokyo.left == 0)
+    assert story(sink) == texts("e", count)
+    assert len(listener.calls) == -(-count // 1000)

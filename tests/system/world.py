@@ -1,0 +1,139 @@
+"""A world of sites: databases, servers, snapshot providers and subscribers that keep what they were given."""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe
+from lr_server import LogReplicationServer, Settings
+
+#: Short times, so that tests wait for facts and not for timers.
+QUICK: dict[str, Any] = {
+    "heartbeat_seconds": 0.1,
+    "snapshot_poll_seconds": 0.05,
+    "idle_poll_seconds": 0.02,
+    "tick_interval_seconds": 0.005,
+    "retry_cap_seconds": 0.5,
+    "slow_retry_seconds": 0.5,
+}
+
+
+class Recorder(RoutingQueueListener):
+    """Keeps everything that it is given, in order: ("start",), ("snapshot", payload), ("complete",), ("log", payload)."""
+
+    def __init__(self, client_name: str = "policy") -> None:
+        self.client_name = client_name
+        self.heard: dict[str, list[tuple[str, bytes]]] = {}
+        self.calls: list[tuple[str, list[bytes]]] = []
+        self.errors: list[Exception] = []
+        self.obey: Callable[[Session, str, Sequence[Any]], bool] = lambda _session, _source, _entries: True
+
+    def _note(self, source: str, kind: str, payload: bytes = b"") -> None:
+        self.heard.setdefault(source, []).append((kind, payload))
+
+    def process_updates_in_snapshot_sync(self, session: Session, source_id: str, entries: Sequence[Any]) -> bool:
+        for entry in entries:
+            self._note(source_id, "snapshot", entry.opaque_payload)
+        return True
+
+    def process_updates_in_log_entry_sync(self, session: Session, source_id: str, entries: Sequence[Any]) -> bool:
+        if not self.obey(session, source_id, entries):
+            return False
+        self.calls.append((source_id, [entry.opaque_payload for entry in entries]))
+        for entry in entries:
+            self._note(source_id, "log", entry.opaque_payload)
+        return True
+
+    def on_snapshot_sync_start(self, session: Session, source_id: str) -> None:
+        self._note(source_id, "start")
+
+    def on_snapshot_sync_complete(self, session: Session, source_id: str) -> None:
+        self._note(source_id, "complete")
+
+    def on_error(self, source_id: str, error: Exception) -> None:
+        self.errors.append(error)
+
+    def log(self, source: str) -> list[bytes]:
+        return [payload for kind, payload in self.heard.get(source, []) if kind == "log"]
+
+    def snapshot(self, source: str) -> list[bytes]:
+        return [payload for kind, payload in self.heard.get(source, []) if kind == "snapshot"]
+
+    def kinds(self, source: str) -> list[str]:
+        """Name what was heard, runs of the same kind once with their length."""
+        runs: list[list[Any]] = []
+        for kind, _ in self.heard.get(source, []):
+            if runs and runs[-1][0] == kind:
+                runs[-1][1] += 1
+            else:
+                runs.append([kind, 1])
+        return [f"{kind} {count}" for kind, count in runs]
+
+
+@dataclass
+class Messages:
+    """A snapshot provider that sends what it is told; `hold` lets a test stop it half way."""
+
+    payloads: Callable[[Any], Sequence[bytes]]
+    hold_after: int = -1
+    held: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+    served: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+
+    def provide_full_state_data(self, context: Any) -> None:
+        self.served.append(context.destination)
+        for number, payload in enumerate(self.payloads(context)):
+            if number == self.hold_after:
+                self.held.set()
+                self.go_on.wait(30)
+            context.transmit(payload)
+        context.mark_completed()
+
+    def cancel(self, context: Any) -> None:
+        self.cancelled.append(context.destination)
+        self.go_on.set()
+
+
+class World:
+    """Makes sites and what runs at them."""
+
+    def __init__(self, new_site: Callable[[str], Engine], stack: ExitStack) -> None:
+        self._new_site = new_site
+        self._stack = stack
+        self.engines: dict[str, Engine] = {}
+
+    def site(self, name: str) -> Engine:
+        if name not in self.engines:
+            self.engines[name] = self._new_site(name)
+        return self.engines[name]
+
+    def settings(self, name: str, **options: Any) -> Settings:
+        url = self.site(name).url.render_as_string(hide_password=False)
+        return Settings(site_id=name, database_url=url, **{**QUICK, **options})
+
+    def server(self, name: str, **options: Any) -> LogReplicationServer:
+        """Start the server of a site; it listens at a free port unless told otherwise."""
+        options.setdefault("listen", ["tcp://127.0.0.1:0"])
+        return self._stack.enter_context(LogReplicationServer(self.settings(name, **options)))
+
+    def provide(self, name: str, provider: Any, client: str = "policy") -> Any:
+        transmitter = RoutingQueueSenderClient(client).start_snapshot_transmitter(self.site(name), provider)
+        return self._stack.enter_context(closing(transmitter))
+
+    def subscribe(self, name: str, listener: Recorder | None = None, **options: Any) -> Recorder:
+        recorder = listener or Recorder()
+        self._stack.enter_context(closing(subscribe(self.site(name), recorder, poll_interval=0.05, **options)))
+        return recorder
+
+    def transmit(self, name: str, *payloads: bytes, to: Sequence[str], client: str = "policy") -> str:
+        sender = RoutingQueueSenderClient(client)
+        with Session(self.site(name)) as session, session.begin():
+            for payload in payloads:
+                token = sender.transmit_log_entry_message(session, payload, to)
+        return str(token)

@@ -1,0 +1,55 @@
+"""Make `queues/wire` from `proto`: `python tools/wire.py`; with `--check`, only tell whether it is up to date."""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Both hold messages; only the second has a service.
+MESSAGES = ("entry.proto", "replication.proto")
+SERVICES = ("replication.proto",)
+
+# What another version of the same generator writes differently although the protocol is the same.
+_STAMPS = re.compile(
+    r"^# Protobuf Python Version: .*$|Domain\.PUBLIC,\s+\d+,\s+\d+,\s+\d+,|^GRPC_GENERATED_VERSION = .*$", re.MULTILINE
+)
+
+
+def generate(folder: Path) -> None:
+    """Write `queues/wire/*_pb2*` for all of `proto` below *folder*."""
+    plugins = [
+        f"--plugin=protoc-gen-{name}={Path(sys.executable).with_name(f'protoc-gen-{name}')}"
+        for name in ("mypy", "mypy_grpc")
+    ]
+    protoc = [sys.executable, "-m", "grpc_tools.protoc", "-Iqueues/wire=proto", *plugins]
+    messages = [f"--python_out={folder}", f"--mypy_out=quiet:{folder}"]
+    services = [f"--grpc_python_out={folder}", f"--mypy_grpc_out=quiet:{folder}"]
+    for outputs, protos in ((messages, MESSAGES), (services, SERVICES)):
+        subprocess.run([*protoc, *outputs, *(f"queues/wire/{name}" for name in protos)], cwd=ROOT, check=True)
+
+
+def stale() -> list[str]:
+    """Return the names of generated files that differ from what `proto` says now, those too many included."""
+    with tempfile.TemporaryDirectory() as folder:
+        generate(Path(folder))
+        fresh = _read(Path(folder) / "queues" / "wire")
+    committed = _read(ROOT / "queues" / "wire")
+    return sorted(name for name in fresh | committed if fresh.get(name) != committed.get(name))
+
+
+def _read(folder: Path) -> dict[str, str]:
+    return {path.name: _STAMPS.sub("", path.read_text()) for path in folder.glob("*_pb2*.py*") if path.is_file()}
+
+
+def main() -> None:
+    """Generate or, with `--check`, fail with the names of stale files."""
+    if sys.argv[1:] != ["--check"]:
+        generate(ROOT)
+    elif names := stale():
+        sys.exit(f"queues/wire is not what proto/ says ({', '.join(names)}): run `make proto`")
+
+
+if __name__ == "__main__":
+    main()
