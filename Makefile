@@ -22,7 +22,7 @@ test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2, ARGS="-k name")
 
 faults: ## Kill processes at random moments and check that nothing is lost (SEED=number repeats a run)
 	@tools/ensure_venv.sh test
-	@LRQ_TEST_SEED=$(SEED) $(BIN)/python -m pytest tests/faults --capture no $(ARGS)
+	@$(if $(SEED),LRQ_TEST_SEED=$(SEED)) $(BIN)/python -m pytest tests/faults --capture no $(ARGS)
 
 check: ## Run every static check: format, lint, types, layers, generated code
 	@tools/ensure_venv.sh dev

@@ -11,6 +11,7 @@ from discovery.ownership import Ownership
 from discovery.topology import StaticTopology, Topology
 from lr_server import local
 from lr_server.drain import drain
+from lr_server.incarnation import adopt
 from lr_server.settings import Settings
 from lr_server.source import Source
 from lr_server.status import read_status
@@ -131,6 +132,7 @@ class LogReplicationServer:
 
     def _begin(self, lease: Lease) -> None:
         self._stood_down = ""
+        adopt(self._engine, lease)
         source = Source(self._engine, self._settings, self._topology, lease, clock=self._clock, on_lost=self._refused)
         source.start()
         self._source = source

@@ -89,8 +89,8 @@ class Log(Protocol):
     def take_tick(self, lease: Lease, last: Tick | None) -> Group | None:
         """Close everything committed since *last* (the newest tick) in a new tick; None when there is nothing.
 
-        The tick is durable on return, and so is all it holds. Raises `OwnershipLostError` when the lease, or the
-        newest tick, is another's by now.
+        The tick is durable on return, and so is all it holds. Raises `OwnershipLostError` when the lease is
+        another's by now, `StoreUnavailableError` when *last* is not the newest tick any more.
         """
         ...
 

@@ -59,7 +59,7 @@ def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
         with _one_at_a_time:
             _upgrade(connection)
         if connection.execute(select(tables.site.c.site_id)).first() is None:
-            _found(connection, wanted)
+            _establish(connection, wanted)
         return schema.site(connection, wanted)
 
 
@@ -157,7 +157,7 @@ def _upgrade(connection: Connection) -> None:
     command.upgrade(scripts, "head")
 
 
-def _found(connection: Connection, site_id: SiteId) -> None:
+def _establish(connection: Connection, site_id: SiteId) -> None:
     """Write the rows that a new site begins with."""
     branch = uuid.uuid4().hex
     now = dialects.of(connection).now_us(connection)

@@ -115,7 +115,8 @@ class Tick:
 
     `start_seq < seq of its rows <= end_seq`, gapless over ticks; `bytes_total` counts payload bytes since the
     branch began. `is_large`: it holds one transaction above the limits, which is read and sent in pieces, and of
-    which every entry is sent, whatever its item key. `uid` is random, so that two databases that diverged never share a header by accident.
+    which every entry is sent, whatever its item key. `uid` is random, so that two databases that diverged never share
+    a header by accident.
     """
 
     number: int

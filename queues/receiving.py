@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, Row, and_, delete, exc, func, insert, select, update
+from sqlalchemy import Connection, Row, Table, and_, delete, exc, func, insert, select, update
 
 from queues import dialects, names
 from queues.errors import StoreUnavailableError
@@ -127,14 +127,14 @@ def _columns(marks: Marks) -> dict[str, int | str]:
 def append(connection: Connection, queue_id: int, rows: Iterable[ReceivedRow]) -> None:
     """Add log entries."""
     columns = ("queue_id", "seq", "transaction_seq", "committed_us", "item_key", "payload")
-    dialects.of(connection).bulk_insert(connection, receive_entries, columns, ((queue_id, *row) for row in rows))
+    _insert(connection, receive_entries, columns, ((queue_id, *row) for row in rows))
 
 
 def add_headers(connection: Connection, queue_id: int, headers: Sequence[Header], *, before: int) -> None:
     """Add the headers of closed ticks to those up to *before*; only about the newest `KEPT_HEADERS` are kept."""
     rows = ((queue_id, header.seq, header.branch, header.uid, header.mark) for header in headers[-KEPT_HEADERS:])
     columns = ("queue_id", "seq", "branch", "uid", "mark")
-    dialects.of(connection).bulk_insert(connection, receive_headers, columns, rows)
+    _insert(connection, receive_headers, columns, rows)
     # Pruning now and then costs less than a statement with every batch.
     if headers and headers[-1].seq // _PRUNE_EVERY != before // _PRUNE_EVERY:
         _prune_headers(connection, queue_id)
@@ -186,7 +186,7 @@ def stage(connection: Connection, queue_id: int, sync_id: str, after: int, rows:
     """Add rows to snapshot *sync_id*, numbered from *after* + 1."""
     numbered = ((queue_id, sync_id, number, *row) for number, row in enumerate(rows, start=after + 1))
     columns = ("queue_id", "sync_id", "row_no", "item_key", "payload")
-    dialects.of(connection).bulk_insert(connection, receive_snapshot_entries, columns, numbered)
+    _insert(connection, receive_snapshot_entries, columns, numbered)
 
 
 def drop_staged(connection: Connection, queue_id: int, *, keep: Collection[str]) -> None:
@@ -199,3 +199,12 @@ def clear_log(connection: Connection, queue_id: int) -> None:
     """Forget all log entries and headers: a snapshot replaces them."""
     for table in (receive_entries, receive_headers):
         connection.execute(delete(table).where(table.c.queue_id == queue_id))
+
+
+def _insert(connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    driver = connection.dialect.loaded_dbapi.Error
+    try:
+        dialects.of(connection).bulk_insert(connection, table, columns, rows)
+    except driver as error:
+        # COPY goes past SQLAlchemy; its errors must look like those of all other statements.
+        raise exc.DBAPIError.instance(None, None, error, driver, dialect=connection.dialect) from error

@@ -3,20 +3,20 @@
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, func, insert, select
 
 from queues import leases
 from queues.clock import now_us
-from queues.errors import OwnershipLostError, TrimmedError
+from queues.errors import StoreUnavailableError, TrimmedError
 from queues.leases import Lease
 from queues.log import Bounds, Group, Limits, LogRow
 from queues.names import ClientName
 from queues.positions import Mark, Tick
 from queues.set_dictionary import SetDictionary, Sighting
-from queues.tables import branches, log_head, tag_sets, ticks
+from queues.tables import branches, log_head, site, tag_sets, ticks
 from queues.transactions import reading
 
 
@@ -107,7 +107,7 @@ def insert_tick(
 ) -> Group:
     """Write the next tick and the sets that it shows, in the caller's transaction."""
     leases.check(connection, lease)
-    start = last or _beginning(connection)
+    start = _begin(connection, last)
     tick = Tick(
         number=start.number + 1,
         uid=secrets.randbits(62),
@@ -132,16 +132,16 @@ def insert_tick(
     return Group(tick, upcoming.rows, sets)
 
 
-def check_newest(connection: Connection, lease: Lease, last: Tick | None) -> None:
-    """Raise `OwnershipLostError` when someone else has taken a tick after *last*."""
-    number = connection.execute(select(func.max(ticks.c.number))).scalar()
-    if (number or 0) != (last.number if last else 0):
-        leases.check(connection, lease)
-        raise OwnershipLostError("ticks", lease.generation, lease.generation + 1)
-
-
-def _beginning(connection: Connection) -> Tick:
-    row = connection.execute(select(branches).order_by(branches.c.number.desc()).limit(1)).one()
+def _begin(connection: Connection, last: Tick | None) -> Tick:
+    """Return what the next tick follows, on the branch of now; raise if someone else has taken one after *last*."""
+    newest = select(func.max(ticks.c.number)).scalar_subquery()
+    first = select(branches.c.start_seq).where(branches.c.branch == site.c.branch).scalar_subquery()
+    row = connection.execute(select(site.c.branch, newest.label("newest"), first.label("start_seq"))).one()
+    if (row.newest or 0) != (last.number if last else 0):
+        # An earlier owner's last tick may come after this one has looked; the next look sees it.
+        raise StoreUnavailableError(f"tick {row.newest} was taken meanwhile, after {last.number if last else 0}")
+    if last is not None:
+        return replace(last, branch=row.branch)
     return Tick(0, 0, row.branch, row.start_seq, row.start_seq, 0, is_large=False, mark="", created_us=0)
 
 

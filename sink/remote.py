@@ -16,9 +16,9 @@ NEGOTIATION_TIMEOUT: Final = 10.0
 _OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
-    # The session has a backoff of its own, so the connection's need not be long.
+    # The session has a backoff of its own, so the connection's need not be long; the second is how long one may take.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),

@@ -73,7 +73,6 @@ class PostgresqlLog:
                 if closing is None:
                     return None
                 connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-                sql_log.check_newest(connection, lease, last)
                 return sql_log.insert_tick(connection, lease, last, closing, self._dictionary)
         except BaseException:
             self._dictionary.forget()

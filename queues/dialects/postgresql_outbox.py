@@ -11,7 +11,7 @@ from queues.tables import SLOTS
 # The set's text is sent with every call and stored only while the dictionary does not have it: no cache at the
 # client can be stale, and no race inside the application's transaction can be lost.
 _COLUMNS = "(slot, client, tag_set, destinations, item_key, partition_key, created_us, payload)"
-_SLOT = f"(SELECT (last_value %% {SLOTS})::smallint FROM lrq_log_segment)"
+_SLOT = f"(SELECT (last_value %% {SLOTS})::smallint FROM lrq_log_segment)"  # noqa: S608 - a constant
 _TOKEN = "RETURNING xid, (SELECT site_id FROM lrq_site), (SELECT branch FROM lrq_site)"
 _ONE = (
     f"INSERT INTO lrq_log_entries {_COLUMNS} VALUES ({_SLOT}, %s, %s, "  # noqa: S608 - constants

@@ -16,8 +16,8 @@ _TAKE_IDS = (
 _INSERT = (
     "INSERT INTO lrq_log_entries_{slot} "
     "(id, transaction_id, client, tag_set, destinations, item_key, partition_key, created_us, payload) "
-    "VALUES (?, ?, ?, ?, CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = ? AND shared) THEN NULL ELSE ? END, "
-    "?, ?, ?, ?)"
+    "VALUES (?, ?, ?, ?, "
+    "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = ? AND shared) THEN NULL ELSE ? END, ?, ?, ?, ?)"
 )
 
 # SQLite has no transaction ids: the first id that a transaction takes names it.

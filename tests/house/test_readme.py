@@ -16,4 +16,5 @@ def test_the_example_of_the_readme_delivers_its_entry(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
     )
-    assert (done.returncode, done.stdout) == (0, "paris b'rule 1'\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines().count("paris b'rule 1'") == 1

@@ -50,10 +50,9 @@ def test_a_rolled_back_savepoint_replicates_nothing_of_its_own(site: Engine, rea
         with session.begin_nested():
             client.transmit_log_entry_message(session, b"kept savepoint", ["tokyo"])
         client.transmit_log_entry_message(session, b"after", ["tokyo"])
-    with Session(site) as session, session.begin():
-        with session.begin_nested() as savepoint:
-            client.transmit_log_entry_message(session, b"alone", ["tokyo"])
-            savepoint.rollback()
+    with Session(site) as session, session.begin(), session.begin_nested() as savepoint:
+        client.transmit_log_entry_message(session, b"alone", ["tokyo"])
+        savepoint.rollback()
     transmit(site, b"next")
     rows = reader.drain()
     assert [row.payload for row in rows] == [b"before", b"kept savepoint", b"after", b"next"]

@@ -130,7 +130,7 @@ def test_what_is_missing_is_named_with_its_variable(missing: str):
 
 def test_a_misspelt_field_is_told_before_the_one_that_is_missing_for_it(tmp_path: Path):
     (tmp_path / "lrq.toml").write_text('siteid = "lima"\ndatabase_url = "sqlite:///lima.db"\n')
-    with pytest.raises(ConfigurationError, match="there is no setting 'siteid': did you mean 'site_id'?"):
+    with pytest.raises(ConfigurationError, match=r"no setting 'siteid': did you mean 'site_id'\?"):
         Settings.load()
 
 

@@ -1,6 +1,7 @@
 """A sink behind each of its transports, and what is in its database."""
 
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -8,12 +9,13 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
-from sqlalchemy import Engine, event, func, insert, select
+from sqlalchemy import Engine, delete, event, insert, make_url, select, text
 
 import queues
 from queues.names import site_id
 from queues.tables import (
     consumers,
+    leases,
     receive_entries,
     receive_headers,
     receive_marks,
@@ -25,17 +27,65 @@ from sink import RemoteSink, Sink, SinkWriter, serve
 from sink.endpoints import network_endpoint
 from tests.sink.frames import request
 
+SINK_TABLES = (
+    receive_queues,
+    receive_marks,
+    receive_headers,
+    receive_entries,
+    receive_snapshot_entries,
+    consumers,
+    leases,
+)
+
 
 @pytest.fixture(params=["in-process", "ipc", "tcp"])
 def transport(request: pytest.FixtureRequest) -> str:
     """How the source reaches the sink."""
-    return request.param
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def tokyo(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Engine]]:
+    """Give the one database of site `tokyo` on each dialect: making it takes longer than most tests."""
+    made: dict[str, Engine] = {}
+
+    def database(dialect: str) -> str:
+        if dialect == "sqlite":
+            return f"sqlite:///{tmp_path_factory.mktemp('tokyo') / 'tokyo.db'}"
+        server = make_url(request.getfixturevalue("postgres_server"))
+        admin = queues.create_engine(server, isolation_level="AUTOCOMMIT")
+        name = f"tokyo_{uuid.uuid4().hex}"
+        with admin.connect() as connection:
+            connection.execute(text(f'CREATE DATABASE "{name}"'))
+        admin.dispose()
+        return server.set(database=name).render_as_string(hide_password=False)
+
+    def engine_of(dialect: str) -> Engine:
+        if dialect not in made:
+            made[dialect] = queues.create_engine(database(dialect))
+            queues.initialize(made[dialect], site_id="tokyo")
+        return made[dialect]
+
+    yield engine_of
+    for engine in made.values():
+        engine.dispose()
+
+
+def wipe(engine: Engine) -> None:
+    """Let the sink have received nothing."""
+    with engine.begin() as connection:
+        for table in SINK_TABLES:
+            connection.execute(delete(table))
 
 
 @pytest.fixture
-def engine(new_site) -> Engine:
-    """The database of site `tokyo`, the sink."""
-    return new_site("tokyo")
+def engine(tokyo: Callable[[str], Engine], dialect: str) -> Iterator[Engine]:
+    """The database of site `tokyo`, the sink, which has received nothing yet."""
+    engine = tokyo(dialect)
+    yield engine
+    wipe(engine)
 
 
 @pytest.fixture
@@ -92,6 +142,9 @@ class Conversation:
 
     def say(self, frame: pb.Frame) -> pb.Ack:
         self._frames.put(frame)
+        return self.listen()
+
+    def listen(self) -> pb.Ack:
         return next(self._acks)
 
     def hang_up(self) -> None:
@@ -127,9 +180,6 @@ class Contents:
     def marks(self):
         with self.engine.connect() as connection:
             return connection.execute(select(receive_marks)).one()
-
-    def count(self, table):
-        return self._rows(select(func.count()).select_from(table))[0][0]
 
     def consume(self, seq, sync_id=""):
         """Let the subscriber have come to *seq*."""
