@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 
-import structlog
 from sqlalchemy import Engine
 
 from lr_server.feed import LiveFeed
@@ -13,6 +12,7 @@ from queues.doorbell import Bell
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
 from queues.log import Log
+from queues.logs import logger
 from queues.positions import Tick
 
 #: While it rang or something was found within this time, the next look comes soon, in seconds.
@@ -20,7 +20,7 @@ _HOT = 0.05
 _SOON = 0.002
 _RETRY = 0.5
 
-log = structlog.get_logger("lrq.sequencer")
+log = logger("lrq.sequencer")
 
 
 class Sequencer:

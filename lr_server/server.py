@@ -4,8 +4,6 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-import structlog
-
 import queues
 from discovery.ownership import Ownership
 from discovery.topology import StaticTopology, Topology
@@ -18,11 +16,12 @@ from lr_server.status import read_status
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import ConfigurationError, OwnershipLostError
 from queues.leases import Lease
+from queues.logs import logger
 from queues.migrate import require
 from sink.service import SinkService, serve
 from sink.writer import SinkWriter
 
-log = structlog.get_logger("lrq.server")
+log = logger("lrq.server")
 
 #: The lease that makes a server the owner of its site.
 LEASE = "server"

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
-import structlog
 from sqlalchemy import Engine
 
 from lr_server import effects as do
@@ -29,6 +28,7 @@ from queues.clock import Clock, jittered
 from queues.errors import LrqError, PeerUnreachableError, ProtocolError, TransientError
 from queues.leases import Lease
 from queues.log import Owed
+from queues.logs import logger
 from queues.names import SiteId
 from queues.positions import ORIGIN, Position
 from queues.snapshots import Snapshot, SnapshotState
@@ -37,7 +37,7 @@ from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, Ses
 from queues.wire.replication_pb2 import Position as WirePosition
 from sink.port import PROTOCOL, Sink
 
-log = structlog.get_logger("lrq.session")
+log = logger("lrq.session")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import structlog
 from sqlalchemy import Engine
 
 from discovery.topology import Topology
@@ -23,6 +22,7 @@ from queues.doorbell import Bell
 from queues.errors import OwnershipLostError
 from queues.leases import Lease
 from queues.log import Limits, Retention
+from queues.logs import logger
 from queues.migrate import require
 from queues.names import SiteId
 from queues.open_log import open_log
@@ -31,7 +31,7 @@ from sink.endpoints import LocalEndpoint, parse_endpoint
 from sink.port import Sink
 from sink.remote import RemoteSink
 
-log = structlog.get_logger("lrq.source")
+log = logger("lrq.source")
 
 #: Rows of a snapshot in one frame.
 _CHUNK_ROWS = 2_000

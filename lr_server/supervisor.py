@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterable
 
-import structlog
 from sqlalchemy import Engine, select
 
 from discovery.topology import Topology
@@ -14,13 +13,14 @@ from queues.clock import Clock
 from queues.dialects.sqlite_log import DataVersion
 from queues.errors import LrqError
 from queues.log import Owed
+from queues.logs import logger
 from queues.names import ClientName
 from queues.snapshots import EVERY_SITE, Snapshot
 from queues.sql_log import clients_seen
 from queues.tables import snapshots as snapshot_table
 from queues.transactions import reading, writing
 
-log = structlog.get_logger("lrq.supervisor")
+log = logger("lrq.supervisor")
 
 
 class Supervisor:

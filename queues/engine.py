@@ -7,6 +7,7 @@ from sqlalchemy import create_engine as _create_engine
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from queues.errors import MissingDependencyError
 from queues.transactions import READING
 
 #: How long a statement waits for SQLite's one writer, in seconds.
@@ -14,8 +15,16 @@ BUSY_TIMEOUT = 30.0
 
 
 def create_engine(url: str | URL, **options: Any) -> Engine:  # noqa: ANN401 - passed on as they are
-    """Return `sqlalchemy.create_engine(url, **options)`; on SQLite with WAL, a busy timeout and BEGIN IMMEDIATE."""
-    engine = _create_engine(url, **options)
+    """Return `sqlalchemy.create_engine(url, **options)`; on SQLite with WAL, a busy timeout and BEGIN IMMEDIATE.
+
+    Raises `MissingDependencyError` when the database's driver is not installed.
+    """
+    try:
+        engine = _create_engine(url, **options)
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            f"the driver {error.name!r} of this database is not installed: pip install 'lrq[postgres]'"
+        ) from error
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)

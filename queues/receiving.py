@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, Row, Table, and_, delete, exc, func, insert, select, update
+from sqlalchemy import Connection, Row, Table, and_, bindparam, delete, exc, func, insert, select, update
 
 from queues import dialects, names
 from queues.errors import StoreUnavailableError
@@ -39,7 +39,7 @@ class Stored(NamedTuple):
 
 def find(connection: Connection, client: ClientName, source: SiteId) -> Stored | None:
     """Read a queue's marks and lock them until the transaction ends; None when nothing was ever received for it."""
-    row = connection.execute(_FIND.where(receive_queues.c.name == names.receive_queue(client, source))).first()
+    row = connection.execute(_FIND, {"queue_name": names.receive_queue(client, source)}).first()
     return None if row is None else Stored(row.queue_id, _marks_of(row), row.applied_seq)
 
 
@@ -65,16 +65,14 @@ def register(connection: Connection, client: ClientName, source: SiteId, now_us:
 
 def save(connection: Connection, queue_id: int, marks: Marks, now_us: int) -> None:
     """Replace the marks of a queue that the transaction has locked."""
-    where = receive_marks.c.queue_id == queue_id
-    connection.execute(update(receive_marks).where(where).values(updated_us=now_us, **_columns(marks)))
+    connection.execute(_SAVE, {"of_queue": queue_id, "updated_us": now_us, **_columns(marks)})
 
 
+_SAVE = update(receive_marks).where(receive_marks.c.queue_id == bindparam("of_queue"))
 _FIND = (
-    select(
-        receive_marks,
-        func.coalesce(consumers.c.seq, 0).label("applied_seq"),
-    )
+    select(receive_marks, func.coalesce(consumers.c.seq, 0).label("applied_seq"))
     .join(receive_queues, receive_queues.c.queue_id == receive_marks.c.queue_id)
+    .where(receive_queues.c.name == bindparam("queue_name"))
     # A subscriber that has not begun the newest snapshot yet counts in another history.
     .outerjoin(
         consumers,
@@ -131,20 +129,26 @@ def append(connection: Connection, queue_id: int, rows: Iterable[ReceivedRow]) -
 
 
 def add_headers(connection: Connection, queue_id: int, headers: Sequence[Header], *, before: int) -> None:
-    """Add the headers of closed ticks to those up to *before*; only about the newest `KEPT_HEADERS` are kept."""
+    """Add the headers of ticks after *before*; only about the newest `KEPT_HEADERS` are kept."""
     rows = ((queue_id, header.seq, header.branch, header.uid, header.mark) for header in headers[-KEPT_HEADERS:])
     columns = ("queue_id", "seq", "branch", "uid", "mark")
     _insert(connection, receive_headers, columns, rows)
     # Pruning now and then costs less than a statement with every batch.
     if headers and headers[-1].seq // _PRUNE_EVERY != before // _PRUNE_EVERY:
-        _prune_headers(connection, queue_id)
+        connection.execute(_PRUNE_HEADERS, {"of_queue": queue_id})
 
 
-def _prune_headers(connection: Connection, queue_id: int) -> None:
-    own = receive_headers.c.queue_id == queue_id
-    seq = receive_headers.c.seq
-    oldest_kept = select(seq).where(own).order_by(seq.desc()).offset(KEPT_HEADERS - 1).limit(1).scalar_subquery()
-    connection.execute(delete(receive_headers).where(own, seq < oldest_kept))
+_OLDEST_KEPT = (
+    select(receive_headers.c.seq)
+    .where(receive_headers.c.queue_id == bindparam("of_queue"))
+    .order_by(receive_headers.c.seq.desc())
+    .offset(KEPT_HEADERS - 1)
+    .limit(1)
+    .scalar_subquery()
+)
+_PRUNE_HEADERS = delete(receive_headers).where(
+    receive_headers.c.queue_id == bindparam("of_queue"), receive_headers.c.seq < _OLDEST_KEPT
+)
 
 
 def forget_headers_before(connection: Connection, queue_id: int, seq: int) -> None:
@@ -154,7 +158,7 @@ def forget_headers_before(connection: Connection, queue_id: int, seq: int) -> No
 
 
 def newest_headers(connection: Connection, queue_id: int, limit: int) -> list[Header]:
-    """Return up to *limit* headers, newest first."""
+    """Return up to *limit* headers, newest first; the first may be that of a tick which is not complete."""
     columns = (receive_headers.c.branch, receive_headers.c.seq, receive_headers.c.uid, receive_headers.c.mark)
     newest = select(*columns).where(receive_headers.c.queue_id == queue_id).order_by(receive_headers.c.seq.desc())
     return [Header(*row) for row in connection.execute(newest.limit(limit))]

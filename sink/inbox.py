@@ -112,8 +112,9 @@ class Inbox:
         before, after = self.marks, decision.marks
         queue_id = self._queue()
         self._append(queue_id, batch.groups, groups, decision.steps, limit)
-        closed = [header_of(g.header) for g, step in zip(batch.groups, decision.steps, strict=True) if step.closes]
-        receiving.add_headers(self.connection, queue_id, closed, before=before.boundary_seq)
+        # Of an open tick too: its header tells the source whose rows those are.
+        begun = [header_of(g.header) for g, step in zip(batch.groups, decision.steps, strict=True) if step.begins]
+        receiving.add_headers(self.connection, queue_id, begun, before=before.boundary_seq)
         if before.received.cut and not after.received.cut:
             # Going back behind the cut would need it again.
             receiving.forget_headers_before(self.connection, queue_id, after.boundary_seq)

@@ -99,11 +99,11 @@ class Place(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Where a group leads: `skip` rows of it are there already, and it `closes` a tick or not."""
+    """Where a group leads: `skip` rows of it are there already, and it is the first that is taken of its tick or not."""
 
     place: Place
     skip: int
-    closes: bool
+    begins: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def advance(place: Place, group: Group) -> Step | Refuse:
             return _other_history(f"a tick after {group.branch}@{group.start_seq}", place)
         place = place._replace(branch=group.branch)
     if group.end_seq <= place.boundary:
-        return Step(place, skip=group.rows, closes=False)
+        return Step(place, skip=group.rows, begins=False)
     if group.start_seq < place.boundary:
         return _other_history(f"a tick from {group.start_seq} to {group.end_seq}", place)
     known = place.seq - place.boundary if group.start_seq == place.boundary else 0
@@ -190,7 +190,8 @@ def _extend(group: Group, known: int) -> Step | Refuse:
     reached = group.end_seq if group.complete else group.start_seq + max(known, total)
     boundary = group.end_seq if group.complete else group.start_seq
     skip = min(known - group.first_index, group.rows)
-    return Step(Place(group.branch, reached, boundary), skip, closes=group.complete)
+    begins = known == 0 and (group.complete or group.rows > 0)
+    return Step(Place(group.branch, reached, boundary), skip, begins)
 
 
 def _other_history(what: str, place: Place) -> Refuse:

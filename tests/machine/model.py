@@ -169,7 +169,7 @@ class Source:
         )
 
     def after(self, position: Position, read_after: int, limit: int) -> Batch | None:
-        """Return what follows *position*, at most *limit* rows of one tick; quiet ticks are left out but for the last."""
+        """Return what follows *position*, at most *limit* rows of a tick; of quiet ticks only the last is told."""
         seq = max(position.seq, read_after)
         for tick in self.ticks:
             if tick.key.seq <= seq:

@@ -1,14 +1,13 @@
 """One session at work between two sites in memory: the edge that the machine asks for, and a network that breaks."""
 
 from collections import deque
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import count
 
 from lr_server import effects as do
 from lr_server import events as happened
-from lr_server.events import Event, RefusalKind
+from lr_server.events import Event
 from lr_server.machine import advance
 from lr_server.negotiation import InitialSync, Resume, decide
 from lr_server.states import BackingOff, Failed, Idle, LogEntrySync, SnapshotAwaiting, State
@@ -291,17 +290,14 @@ class Simulation:
                 self.retry()
             elif isinstance(self.state, SnapshotAwaiting):
                 self.build()
-            moved: list[Callable[[], bool]] = [self.send, self.deliver, self.receive]
-            busy = any([move() for move in moved])
+            moved = (self.send(), self.deliver(), self.receive())
             self.sink.consume(3)
-            if not busy and not self.events and self._is_done():
+            if not any(moved) and not self.events and self._is_done():
                 return
         raise AssertionError(f"no end: {self.state}, sink {self.sink}, source {self.source}")
 
     def _is_done(self) -> bool:
-        caught_up = self.sink.received.seq == self.source.newest_seq
+        log = self.sending
+        caught_up = isinstance(log, LogCursor) and max(log.position.seq, log.read_after) == self.source.newest_seq
         consumed = not self.sink.queue and self.sink.pending is None
         return isinstance(self.state, LogEntrySync) and caught_up and consumed
-
-
-__all__ = ["RefusalKind", "Simulation"]

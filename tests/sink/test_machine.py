@@ -170,7 +170,26 @@ def test_a_tick_that_used_all_its_numbers_is_still_closed_by_its_last_part():
     marks = Marks(received=at(30), boundary_seq=20)
     decision = decide(marks, at(30), group(20, 30, first_index=10))
     assert reached(decision) == (30, 30, [0])
-    assert decision.steps[0].closes
+
+
+@pytest.mark.parametrize(
+    ("marks", "groups", "begins"),
+    [
+        (AT_20, [group(20, 30, 1)], [True]),
+        (AT_20, [group(20, 30)], [True]),
+        (AT_20, [group(20, 30, 2, complete=False), group(20, 30, 1, first_index=2)], [True, False]),
+        (AT_20, [group(20, 30, 0, complete=False), group(20, 30, 1)], [False, True]),
+        (OPEN_AT_20, [group(20, 30, 4)], [False]),
+        (OPEN_AT_20, [group(20, 30, 1, first_index=3), group(30, 40, 1)], [False, True]),
+    ],
+    ids=["whole", "quiet", "in parts", "an empty part", "open already", "open already and the next"],
+)
+def test_a_tick_begins_with_the_first_group_that_is_taken_of_it(marks, groups, begins):
+    assert [step.begins for step in decide(marks, at(20), *groups).steps] == begins
+
+
+def test_a_known_tick_does_not_begin_again():
+    assert not decide(AT_20, at(10), group(10, 20, 3)).steps[0].begins
 
 
 @pytest.mark.parametrize(

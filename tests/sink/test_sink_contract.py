@@ -40,7 +40,8 @@ def test_the_answer_tells_where_the_session_stands(sink, contents):
     answer = sink.negotiate(request())
     assert (position(answer.received), position(answer.boundary)) == ((BRANCH, 5, ""), (BRANCH, 3, ""))
     assert answer.applied_seq == 2
-    assert [(h.branch, h.end_seq, h.uid, h.mark) for h in answer.headers] == [(BRANCH, 3, 3, "id/3")]
+    headers = [(h.branch, h.end_seq, h.uid, h.mark) for h in answer.headers]
+    assert headers == [(BRANCH, 10, 10, "id/10"), (BRANCH, 3, 3, "id/3")], "the open tick's header is told as well"
     assert (answer.staging.sync_id, answer.staging.rows) == ("s1", 0)
 
 
@@ -191,11 +192,12 @@ def test_a_tick_in_parts_is_trimmed_to_the_row(sink, contents):
         batch(2, tick(0, 9, numbered(3, 4), first_index=2, complete=False)),
     ]
     ack = accepted(talk(sink, *parts))
-    assert (ack.received.seq, contents.marks().boundary_seq, contents.headers()) == (4, 0, [])
+    assert (ack.received.seq, contents.marks().boundary_seq) == (4, 0)
     accepted(talk(sink, batch(4, tick(0, 9, numbered(5, 5), first_index=4))))
     assert contents.log() == ALL_FIVE
     assert contents.transactions() == [(n, 1) for n in range(1, 6)]
     assert (contents.marks().seq, contents.marks().boundary_seq) == (9, 9)
+    assert contents.headers() == [(BRANCH, 9, 9, "id/9")]
 
 
 def test_a_gap_is_refused_and_nothing_is_stored(sink, contents):
@@ -331,6 +333,16 @@ def test_a_rollback_forgets_what_came_after_the_header(sink, contents):
     assert contents.log() == ALL_FIVE[:3]
     accepted(list(sink.replicate(iter([batch(3, tick(3, 4, [b"y"], branch="b2"))]))))
     assert contents.log()[-1] == (4, b"y")
+
+
+def test_a_rollback_takes_back_an_open_tick(sink, contents):
+    accepted(talk(sink, FIRST, batch(3, tick(3, 9, [b"x"], complete=False))))
+    contents.consume(3)
+    answer = sink.negotiate(request(rollback_to=Position(BRANCH, 3)))
+    assert (answer.received.seq, [h.end_seq for h in answer.headers]) == (3, [3])
+    accepted(list(sink.replicate(iter([batch(3, tick(3, 8, [b"y"]))]))))
+    assert contents.log() == [*ALL_FIVE[:3], (4, b"y")]
+    assert [seq for _, seq, _, _ in contents.headers()] == [3, 8]
 
 
 def test_a_rollback_does_not_take_back_what_was_applied(sink, contents):

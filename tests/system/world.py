@@ -4,13 +4,16 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe
-from lr_server import LogReplicationServer, Settings
+from lr_server import LogReplicationServer, Settings, local
+from queues.names import SiteId
+from sink.port import Sink
+from tests.waiting import eventually
 
 #: Short times, so that tests wait for facts and not for timers.
 QUICK: dict[str, Any] = {
@@ -21,6 +24,9 @@ QUICK: dict[str, Any] = {
     "retry_cap_seconds": 0.5,
     "slow_retry_seconds": 0.5,
 }
+
+
+Decorated = TypeVar("Decorated", bound=Sink)
 
 
 class Recorder(RoutingQueueListener):
@@ -106,6 +112,8 @@ class World:
     def __init__(self, new_site: Callable[[str], Engine], stack: ExitStack) -> None:
         self._new_site = new_site
         self._stack = stack
+        self._kept: list[object] = []
+        self.client = RoutingQueueSenderClient("policy")
         self.engines: dict[str, Engine] = {}
 
     def site(self, name: str) -> Engine:
@@ -122,6 +130,26 @@ class World:
         options.setdefault("listen", ["tcp://127.0.0.1:0"])
         return self._stack.enter_context(LogReplicationServer(self.settings(name, **options)))
 
+    def link(self, source: str, *sinks: str, **options: Any) -> LogReplicationServer:
+        """Start the servers of *sinks* and of a *source* that replicates to them, all within this process."""
+        for sink in sinks:
+            self.server(sink, listen=[])
+        return self.server(source, listen=[], peers={sink: f"local:{sink}" for sink in sinks}, **options)
+
+    def behind(self, sink: str, decorate: Callable[[Sink], Decorated]) -> Decorated:
+        """Start the server of *sink*; who reaches it within this process finds it decorated."""
+        server = self.server(sink, listen=[])
+        decorated = decorate(server._writer)
+        local.offer(SiteId(sink), decorated)  # type: ignore[arg-type]
+        self._kept.append(decorated)
+        return decorated
+
+    def execute(self, name: str, statement: str, **values: Any) -> Any:
+        """Run one statement at a site; return the rows that it gives."""
+        with self.site(name).begin() as connection:
+            result = connection.execute(text(statement), values)
+            return result.all() if result.returns_rows else None
+
     def provide(self, name: str, provider: Any, client: str = "policy") -> Any:
         transmitter = RoutingQueueSenderClient(client).start_snapshot_transmitter(self.site(name), provider)
         return self._stack.enter_context(closing(transmitter))
@@ -132,8 +160,32 @@ class World:
         return recorder
 
     def transmit(self, name: str, *payloads: bytes, to: Sequence[str], client: str = "policy") -> str:
+        """Commit one transaction with *payloads*; return its token."""
         sender = RoutingQueueSenderClient(client)
         with Session(self.site(name)) as session, session.begin():
             for payload in payloads:
                 token = sender.transmit_log_entry_message(session, payload, to)
         return str(token)
+
+    def request_snapshots(self, name: str, *destinations: str, client: str = "policy") -> None:
+        """Ask for snapshots in one transaction; without *destinations* for every site."""
+        sender = RoutingQueueSenderClient(client)
+        with Session(self.site(name)) as session, session.begin():
+            for destination in destinations:
+                sender.request_snapshot_sync(session, destination)
+            if not destinations:
+                sender.request_global_snapshot_sync(session)
+
+
+def sessions_of(server: LogReplicationServer) -> dict[str, dict[str, Any]]:
+    """Return how the sessions of a server stand, by destination (of one client)."""
+    return {session["destination"]: session for session in server.status()["sessions"]}
+
+
+def in_log_sync(server: LogReplicationServer, *destinations: str) -> None:
+    """Wait until the sessions with *destinations* replicate the log."""
+    eventually(
+        lambda: all(
+            sessions_of(server).get(destination, {}).get("state") == "log-entry sync" for destination in destinations
+        )
+    )

@@ -1,0 +1,111 @@
+"""A Spark session that can be had: Java found, workers that run this interpreter, a small local one for a machine."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from queues.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: What Spark 4 runs on.
+OLDEST_JAVA: Final = 17
+_INSTALL = (
+    "install a JDK or JRE of version 17 or newer (Debian and Ubuntu: `apt-get install openjdk-17-jre-headless`, "
+    "macOS: `brew install openjdk@17`) and let JAVA_HOME or PATH point to it"
+)
+
+
+def ensure_java() -> Path:
+    """Return the `java` that Spark will use; raise `MissingDependencyError` when there is none or it is too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not shutil.which(java):
+        where = f"JAVA_HOME ({home}) has none" if home else "PATH has none"
+        raise MissingDependencyError(f"Spark needs Java {OLDEST_JAVA} or newer, and {where}: {_INSTALL}")
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60)
+    version = java_version(answer.stderr + answer.stdout)
+    if version is None or version < OLDEST_JAVA:
+        found = f"is version {version}" if version else "does not tell its version"
+        raise MissingDependencyError(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} {found}: {_INSTALL}")
+    return Path(java)
+
+
+def java_version(printed: str) -> int | None:
+    """Return the feature release in what `java -version` printed (8 for "1.8.0_292"); None if there is none."""
+    found = re.search(r'version "(?:1\.)?(\d+)', printed)
+    return int(found[1]) if found else None
+
+
+def ensure_pyspark() -> None:
+    """Raise `MissingDependencyError` unless PySpark and Arrow are installed, and new enough."""
+    try:
+        import pyarrow  # noqa: F401, PLC0415
+        from pyspark.sql.datasource import DataSourceArrowWriter  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise MissingDependencyError(f"snapshots by Spark need PySpark 4.1 and PyArrow ({error}): run `pip install 'lrq[spark]'`") from error
+
+
+def prepare() -> None:
+    """Make a Spark session possible: check what it needs, and let its workers run this interpreter.
+
+    What the user chose in `PYSPARK_PYTHON` and `PYSPARK_DRIVER_PYTHON` is left alone. Raises
+    `MissingDependencyError` with what to install.
+    """
+    ensure_pyspark()
+    ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+
+
+def local_session(
+    cores: int = 2, *, memory: str = "1g", log_level: str = "ERROR", options: Mapping[str, str] | None = None
+) -> "SparkSession":
+    """Return a Spark session in this process: small, quick to start, silent, without a web page; or the one there is.
+
+    A task that fails is tried once more. *options* are Spark's own and win over those chosen here.
+
+        provider = SparkSnapshotProvider(local_session, build)
+    """
+    prepare()
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="lrq-spark-") as folder:
+        quiet = Path(folder) / "log4j2.properties"
+        quiet.write_text(_LOGGING.format(level=log_level), encoding="ascii")
+        chosen = {
+            "spark.driver.memory": memory,
+            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet.as_uri()} {_QUICK_JAVA}",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": str(cores),
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+            **(options or {}),
+        }
+        builder = SparkSession.builder.appName("lrq").master(f"local[{cores},2]")
+        for name, value in chosen.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+
+
+# Jobs of seconds never earn back what the optimising compiler costs.
+_QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_LOGGING = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex{{1}}
+"""

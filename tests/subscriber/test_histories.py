@@ -1,0 +1,120 @@
+"""Random histories: whatever arrives, fails, restarts and is taken over, each entry is applied once and in order."""
+
+import os
+import random
+import secrets
+
+import pytest
+from sqlalchemy import Engine, update
+
+from queues import tables
+from queues.transactions import writing
+from queues.wire.entry_pb2 import RoutingTableEntryMsg
+from tests.subscriber.applying import Apply, story
+from tests.subscriber.arrivals import Arrivals
+from tests.subscriber.conftest import Follow
+from tests.waiting import eventually
+
+STEPS = 60
+
+
+class Source:
+    """Sends at random and knows what must come of it."""
+
+    def __init__(self, engine: Engine, name: str, chance: random.Random) -> None:
+        self.arrivals = Arrivals(engine, source=name)
+        self.name = name
+        self.chance = chance
+        # What there is to apply since each snapshot; the first epoch has none.
+        self.epochs: list[list[str]] = [[]]
+        self.seq = 0
+        self.sent = 0
+
+    def send(self) -> None:
+        if self.chance.random() < 0.1:
+            self._send_snapshot()
+        else:
+            self._send_tick()
+
+    def _send_tick(self) -> None:
+        transactions = [self._payloads(self.chance.randint(1, 4)) for _ in range(self.chance.randint(0, 5))]
+        self.epochs[-1] += [payload.decode() for payloads in transactions for payload in payloads]
+        self.seq = self.arrivals.tick(*transactions, gap=self.chance.choice([0, 0, 1, 7] if transactions else [1, 7]))
+
+    def _send_snapshot(self) -> None:
+        rows = self._payloads(self.chance.choice([0, 1, 5, 30]))
+        self.seq = self.chance.randint(0, self.seq)
+        self.epochs.append(["<start>", *[row.decode() for row in rows], "<complete>"])
+        self.arrivals.snapshot(f"s{len(self.epochs)}", rows, base=self.seq)
+
+    def _payloads(self, count: int) -> list[bytes]:
+        self.sent += count
+        return [f"{self.name}{self.sent - n}".encode() for n in reversed(range(count))]
+
+    def check(self, applied: list[str]) -> None:
+        """Check that *applied* is a part of some epochs, in order, each a beginning of it, and all of the last."""
+        epochs = list(self.epochs)
+        for segment in _split_at_starts(applied):
+            while epochs and segment[:2] != epochs[0][: len(segment[:2])]:
+                epochs.pop(0)
+            assert epochs, f"{segment} was applied out of order, twice, or never sent"
+            epoch = epochs.pop(0)
+            assert segment == epoch[: len(segment)]
+            whole = len(segment) == len(epoch)
+        assert not epochs
+        assert whole
+
+
+def _split_at_starts(applied: list[str]) -> list[list[str]]:
+    segments: list[list[str]] = [[]]
+    for what in applied:
+        if what == "<start>":
+            segments.append([])
+        segments[-1].append(what)
+    return [segment for segment in segments if segment]
+
+
+@pytest.mark.parametrize("round_", range(4))
+def test_random_histories(sink: Engine, follow: Follow, round_: int) -> None:
+    seed = int(os.environ.get("LRQ_SEED", secrets.randbits(32)))
+    print(f"LRQ_SEED={seed}")  # noqa: T201 - shown when the test fails
+    chance = random.Random(seed)
+    refusals = random.Random(seed + 1)
+    sources = [Source(sink, name, chance) for name in ("tokyo", "paris")]
+
+    def be_moody(entry: RoutingTableEntryMsg) -> object:
+        mood = refusals.random()
+        if mood < 0.03:
+            raise ValueError("not now")
+        return False if mood < 0.06 else None
+
+    def subscribe_again() -> None:
+        follow(Apply(be_moody), max_batch_entries=chance.choice([1, 3, 1000]), lease_ttl=0.5)
+
+    subscribe_again()
+    for _ in range(STEPS):
+        chance.choice(sources).send()
+        if chance.random() < 0.1:
+            _expire(sink)
+            subscribe_again()
+    eventually(lambda: sum(source.arrivals.left for source in sources) == 0 and _all_in_log(sink), timeout=60)
+    for source in sources:
+        source.check(story(sink, source.name))
+
+
+def _expire(engine: Engine) -> None:
+    with writing(engine) as connection:
+        connection.execute(update(tables.leases).values(expires_us=0))
+
+
+def _all_in_log(engine: Engine) -> bool:
+    with engine.connect() as connection:
+        queues = tables.receive_marks.outerjoin(
+            tables.consumers,
+            (tables.consumers.c.queue_id == tables.receive_marks.c.queue_id)
+            & (tables.consumers.c.sync_id == tables.receive_marks.c.sync_id)
+            & (tables.consumers.c.seq == tables.receive_marks.c.boundary_seq)
+            & (tables.consumers.c.phase == "log"),
+        )
+        rows = connection.execute(queues.select()).all()
+        return all(row.phase for row in rows)

@@ -1,0 +1,76 @@
+"""Sinks that misbehave: decorators of the port."""
+
+import random
+import threading
+from collections.abc import Iterator
+
+from queues.errors import PeerUnreachableError
+from queues.wire.replication_pb2 import Ack, Frame, NegotiateRequest, NegotiateResponse
+from sink.port import Sink
+
+
+class PassingSink:
+    """Passes everything on."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
+        return self._sink.negotiate(request)
+
+    def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
+        return self._sink.replicate(frames)
+
+    def close(self) -> None:
+        """Stay open: others use the same sink."""
+
+
+class HeldSink(PassingSink):
+    """Takes *chunks* chunks of snapshots and the next one only when it is told to go on."""
+
+    def __init__(self, sink: Sink, chunks: int) -> None:
+        super().__init__(sink)
+        self._left = chunks
+        self.held = threading.Event()
+        self.go_on = threading.Event()
+
+    def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
+        return self._sink.replicate(self._hold(frames))
+
+    def _hold(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            if frame.HasField("snapshot_chunk"):
+                if not self._left:
+                    self.held.set()
+                    assert self.go_on.wait(20)
+                self._left -= 1
+            yield frame
+
+
+class UnreliableSink(PassingSink):
+    """Loses the connection at random: before a frame arrives, or after it was stored and before that is told."""
+
+    def __init__(self, sink: Sink, chance: random.Random, share: float = 0.1) -> None:
+        super().__init__(sink)
+        self._chance = chance
+        self._share = share
+        self.lost = 0
+        self.snapshot_rows = 0
+
+    def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
+        for ack in self._sink.replicate(self._count(frames)):
+            if self._strikes():
+                raise PeerUnreachableError("the connection was lost before the acknowledgement arrived")
+            yield ack
+
+    def _count(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            if self._strikes():
+                raise PeerUnreachableError("the connection was lost before the frame arrived")
+            self.snapshot_rows += frame.snapshot_chunk.block.rows
+            yield frame
+
+    def _strikes(self) -> bool:
+        strikes = self._chance.random() < self._share
+        self.lost += strikes
+        return strikes
