@@ -77,8 +77,7 @@ class Ownership:
             self._turn()
             if not self._stopping.is_set():
                 self._clock.wait(self._awake, self._pause())
-        self.reason = f"{self._name}: stopped"
-        self._end(None)
+        self._end(None, f"{self._name}: stopped")
 
     def _pause(self) -> float:
         return self._ttl / 3 if self._lease else min(self._ttl / 3, _LOOK)
@@ -90,8 +89,7 @@ class Ownership:
             else:
                 self._stand_by()
         except OwnershipLostError as error:
-            self._end(error)
-            self.reason = str(error)
+            self._end(error, str(error))
         except Exception as error:  # noqa: BLE001 - told in `reason`; the next turn tries again
             self.reason = f"{self._name}: {error}"
 
@@ -110,16 +108,15 @@ class Ownership:
     def _begin(self, lease: Lease) -> None:
         try:
             self._on_acquired(lease)
-        except Exception as error:
-            self._end(error)
-            raise
+        except Exception as error:  # noqa: BLE001 - told to `on_lost`; the next turn tries again
+            self._end(error, f"{self._name}: the work could not begin: {error}")
 
-    def _end(self, error: Exception | None) -> None:
-        if self._lease is None:
-            return
+    def _end(self, error: Exception | None, reason: str) -> None:
         lease, self._lease = self._lease, None
         try:
-            self._on_lost(error)
-            leases.release(self._engine, lease)
+            if lease is not None:
+                self._on_lost(error)
+                leases.release(self._engine, lease)
+            self.reason = reason
         except Exception as problem:  # noqa: BLE001 - the lease expires by itself
-            self.reason = f"{self._name}: not released, it expires within {self._ttl} s: {problem}"
+            self.reason = f"{reason}; not released, it expires within {self._ttl} s: {problem}"

@@ -20,7 +20,7 @@ class Topology(Protocol):
         ...
 
     def endpoint(self, site: SiteId) -> str:
-        """Return where *site* is reached; raise `ConfigurationError` when it is no peer."""
+        """Return where *site* is reached (see `split_endpoints`); raise `ConfigurationError` when it is no peer."""
         ...
 
 
@@ -43,3 +43,8 @@ class StaticTopology:
             return self._endpoints[site]
         except KeyError:
             raise ConfigurationError(f"site {site!r} has no endpoint: add it to `peers`") from None
+
+
+def split_endpoints(text: str) -> tuple[str, ...]:
+    """Return the endpoints of a site: one, or one for each of its servers, between commas."""
+    return tuple(endpoint.strip() for endpoint in text.split(","))

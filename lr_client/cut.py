@@ -8,7 +8,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, exc, select, text
@@ -33,10 +33,24 @@ class Cut:
     base: Position
     snapshot: str
     engine: Engine
+    holder: Connection | None = field(default=None, repr=False)
 
     def connect(self) -> AbstractContextManager[Connection]:
         """Open a read-only connection, in a transaction, that sees exactly this state; any number at a time."""
         return connect_at(self.engine, self.snapshot)
+
+    def keep(self, table: str) -> None:
+        """Until the cut is closed, let nobody truncate, rewrite or alter *table* (`name` or `schema.name`).
+
+        PostgreSQL shows the effect of these even to those who read an older state; SQLite's copy never does. Not for
+        several threads at once.
+        """
+        if self.holder is None:
+            return
+        quote = self.holder.dialect.identifier_preparer.quote
+        name = ".".join(quote(part) for part in table.split("."))
+        with mapped_errors(), self.holder.begin_nested():
+            self.holder.exec_driver_sql(f"LOCK TABLE {name} IN ACCESS SHARE MODE")
 
     def __str__(self) -> str:
         """Return `snapshot`."""
@@ -72,7 +86,7 @@ def _pin(engine: Engine, held: ExitStack) -> Cut:
     if (connection.dialect.server_version_info or ()) >= (17,):
         connection.exec_driver_sql("SET LOCAL transaction_timeout = 0")
     snapshot, window = connection.execute(_EXPORT).one()
-    return Cut(_base(connection, Mark(window=Snapshot.parse(window))), snapshot, engine)
+    return Cut(_base(connection, Mark(window=Snapshot.parse(window))), snapshot, engine, connection)
 
 
 def _base(connection: Connection, mark: Mark) -> Position:

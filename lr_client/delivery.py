@@ -89,16 +89,10 @@ class Delivery:
         elif step.kind is Kind.SNAPSHOT_COMPLETE:
             listener.on_snapshot_sync_complete(session, source)
         elif step.rows:
-            callback = (
-                listener.process_updates_in_snapshot_sync
-                if step.of_snapshot
-                else listener.process_updates_in_log_entry_sync
-            )
-            entries = [self._entry(row, step) for row in step.rows]
-            if not listening.checked_answer(callback(session, source, entries), callback.__name__):
-                raise ListenerError(
-                    f"{callback.__name__} returned False: its changes were undone, the entries come back"
-                )
+            name = "process_updates_in_snapshot_sync" if step.of_snapshot else "process_updates_in_log_entry_sync"
+            answer = getattr(listener, name)(session, source, [self._entry(row, step) for row in step.rows])
+            if not listening.checked_answer(answer, name):
+                raise ListenerError(f"{name} returned False: its changes were undone, the entries come back")
 
     def _entry(self, row: EntryRow, step: Step) -> RoutingTableEntryMsg:
         return received_entry(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from sqlalchemy import Connection, Engine, event, exc
 from sqlalchemy.orm import Session, SessionTransaction
@@ -83,10 +83,14 @@ def _refuse_commit(connection: Connection) -> NoReturn:
 
 
 def require_transactions(connection: Connection) -> None:
-    """Raise `NotInTransactionError` when *connection*, after a write, is in no transaction of the driver's."""
-    driver = connection.connection.dbapi_connection
-    autocommits = getattr(driver, "autocommit", False) is True
-    if autocommits or not getattr(driver, "in_transaction", True):
+    """Raise `NotInTransactionError` when *connection*, which has begun, commits every statement by itself."""
+    driver: Any = connection.connection.dbapi_connection
+    if connection.dialect.name == "sqlite":
+        # Between statements either someone has begun a transaction, or the driver will before the first write.
+        autocommits = driver.isolation_level is None and not driver.in_transaction
+    else:
+        autocommits = driver.autocommit
+    if autocommits:
         raise NotInTransactionError(
             "a subscriber needs transactions, but this engine commits every statement by itself: "
             "pass one without isolation_level='AUTOCOMMIT'"

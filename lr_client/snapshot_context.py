@@ -16,7 +16,7 @@ from queues.names import SiteId
 from queues.positions import Position
 from queues.snapshot_states import Attempt, Part
 from queues.snapshot_writer import PartWriter, WriteLimits, persistently
-from queues.transactions import writing
+from queues.transactions import reading, writing
 
 
 class SnapshotProvider(Protocol):
@@ -45,7 +45,6 @@ class SnapshotContext:
         self, engine: Engine, attempt: Attempt, lease: Lease, cut: Cut, *, limits: WriteLimits, cancel: threading.Event
     ) -> None:
         self._engine = engine
-        self._lease = lease
         self._limits = limits
         self._cancel = cancel
         self._guard = threading.Lock()
@@ -61,6 +60,7 @@ class SnapshotContext:
             stop=cancel,
         )
         self.attempt = attempt
+        self.lease = lease
         self.snapshot = cut
 
     @property
@@ -136,6 +136,17 @@ class SnapshotContext:
             self._check_open()
             self._publish(list(parts))
 
+    def adopt(self) -> None:
+        """Note that a process of the provider's has published this attempt.
+
+        Raises `SnapshotCancelledError` when it has not, or when something newer has cancelled it since.
+        """
+        with self._guard, reading(self._engine) as connection:
+            if not snapshot_attempts.is_published(connection, self.attempt):
+                raise snapshot_attempts.cancelled(self.attempt)
+            self._completed = True
+        doorbell.ring(self.base.branch)
+
     def check(self) -> None:
         """Raise `SnapshotCancelledError` when nobody wants the result any more."""
         if self._cancel.is_set():
@@ -148,7 +159,7 @@ class SnapshotContext:
 
     def _report(self, connection: Connection, written: Part) -> None:
         with self._noticing():
-            leases.check(connection, self._lease)
+            leases.check(connection, self.lease)
             snapshot_attempts.report(
                 connection, self.attempt, rows=written.rows, payload_bytes=written.bytes, progress=self._progress
             )
@@ -158,10 +169,7 @@ class SnapshotContext:
             with self._noticing(), writing(self._engine) as connection:
                 if again and snapshot_attempts.is_published(connection, self.attempt):
                     return
-                leases.check(connection, self._lease)
-                if connection.dialect.name == "postgresql":
-                    # Nothing may leave the site that a crash could still undo, this commit and those in the cut.
-                    connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+                leases.check(connection, self.lease)
                 snapshot_attempts.publish(connection, self.attempt, base=self.base, parts=parts)
 
         persistently(publish, patience=self._limits.patience, stop=self._cancel)

@@ -21,6 +21,7 @@ from queues.clock import SYSTEM_CLOCK, Clock, jittered
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
 from queues.names import client_name
+from queues.snapshot_states import transmitter_lease
 from queues.snapshot_writer import WriteLimits
 from queues.transactions import reading, writing
 
@@ -157,7 +158,9 @@ class SnapshotTransmitter:
         if self._lease is not None:
             leases.renew(self._engine, self._lease, self._lease_seconds)
         else:
-            self._lease = leases.acquire(self._engine, f"transmitter/{self._client}", self._owner, self._lease_seconds)
+            self._lease = leases.acquire(
+                self._engine, transmitter_lease(self._client), self._owner, self._lease_seconds
+            )
         self._next_sign = now + self._lease_seconds / _SIGNS
         if self._lease is not None:
             with writing(self._engine) as connection:

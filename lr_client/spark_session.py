@@ -47,10 +47,12 @@ def java_version(printed: str) -> int | None:
 def ensure_pyspark() -> None:
     """Raise `MissingDependencyError` unless PySpark and Arrow are installed, and new enough."""
     try:
-        import pyarrow  # noqa: F401, PLC0415
-        from pyspark.sql.datasource import DataSourceArrowWriter  # noqa: F401, PLC0415
+        import pyarrow  # type: ignore[import-untyped]  # noqa: F401
+        from pyspark.sql.datasource import DataSourceArrowWriter  # noqa: F401
     except ImportError as error:
-        raise MissingDependencyError(f"snapshots by Spark need PySpark 4.1 and PyArrow ({error}): run `pip install 'lrq[spark]'`") from error
+        raise MissingDependencyError(
+            f"snapshots by Spark need PySpark 4.1 and PyArrow ({error}): run `pip install 'lrq[spark]'`"
+        ) from error
 
 
 def prepare() -> None:
@@ -76,7 +78,7 @@ def local_session(
     """
     prepare()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession  # noqa: PLC0415
+    from pyspark.sql import SparkSession
 
     with tempfile.TemporaryDirectory(prefix="lrq-spark-") as folder:
         quiet = Path(folder) / "log4j2.properties"
@@ -103,6 +105,8 @@ _QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _LOGGING = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.stderr.ref = console
+logger.repl.name = org.apache.spark.api.python.PythonGatewayServer
+logger.repl.level = {level}
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR

@@ -22,7 +22,7 @@ from queues.errors import OwnershipLostError, UsageError
 from queues.failures import describe
 from queues.leases import Lease
 from queues.names import ClientName
-from queues.transactions import writing
+from queues.transactions import reading
 from queues.upcoming import Limits
 
 _log = structlog.get_logger("lrq.subscriber")
@@ -72,8 +72,8 @@ def subscribe(
     positive = (poll_interval, max_tries, backoff, max_backoff, max_batch_entries, max_batch_bytes, lease_ttl)
     if min(positive) <= 0:
         raise UsageError("intervals, limits and numbers of tries must be greater than zero")
-    migrate.require(engine)
-    with writing(engine) as connection:
+    with reading(engine) as connection:
+        migrate.require(connection)
         require_transactions(connection)
     options = Options(
         limits=Limits(max_batch_entries, max_batch_bytes),

@@ -119,11 +119,12 @@ def _begin(source: SourceHistory, sink: SinkHistory, initial_sync: InitialSync) 
 
 def _continue_snapshot(source: SourceHistory, sink: SinkHistory, offered: OfferedSnapshot) -> Decision:
     name = f"snapshot {offered.sync_id}"
+    staged = sink.staged.rows if sink.staged is not None and sink.staged.sync_id == offered.sync_id else 0
     if not offered.ready:
-        if offered.sync_id == sink.sync_id:
+        if staged or offered.sync_id == sink.sync_id:
             return Rebuild(
                 Cause.SNAPSHOT_UNUSABLE,
-                f"the sink has completed {name} already, which this source, restored from a backup, has yet to build",
+                f"the sink has rows of {name} already, which this source, restored from a backup, has yet to build",
             )
         return AwaitSnapshot(offered.sync_id, f"{name} was requested and is not ready yet")
     base = offered.base
@@ -133,7 +134,6 @@ def _continue_snapshot(source: SourceHistory, sink: SinkHistory, offered: Offere
         )
     if isinstance(_compare(source, base, base.seq, base.seq), DcpRollback):
         return Rebuild(Cause.SNAPSHOT_UNUSABLE, f"{name} ends at a position that is not in this source's history")
-    staged = sink.staged.rows if sink.staged is not None and sink.staged.sync_id == offered.sync_id else 0
     if staged > offered.rows:
         return Rebuild(
             Cause.SNAPSHOT_UNUSABLE, f"the sink has staged {staged} rows of {name}, which has only {offered.rows}"

@@ -21,7 +21,7 @@ from lr_server.machine import advance
 from lr_server.negotiation import InitialSync, decide
 from lr_server.outgoing import Outgoing
 from lr_server.source_history import sink_history, source_history
-from lr_server.states import Idle, LogEntrySync, State, Stopped, Words, describe
+from lr_server.states import Idle, LogEntrySync, SnapshotTransferring, State, Stopped, Words, describe
 from lr_server.stream import LogWork, Paths, SnapshotWork, Stream
 from queues import snapshots
 from queues.clock import Clock, jittered
@@ -75,6 +75,7 @@ class Standing:
     words: Words
     acked: Position
     applied_seq: int
+    transferred_rows: int = 0
 
 
 class Session:
@@ -133,7 +134,9 @@ class Session:
     @property
     def standing(self) -> Standing:
         """How things stand now."""
-        return Standing(describe(self._state), self._acked, self._applied_seq)
+        state = self._state
+        rows = state.acked_row if isinstance(state, SnapshotTransferring) else 0
+        return Standing(describe(state), self._acked, self._applied_seq, rows)
 
     # --- the thread -------------------------------------------------------------------------------------------
 

@@ -35,9 +35,10 @@ def save(engine: Engine, standings: Iterable[tuple[Owed, Standing]]) -> None:
 
 
 def _save(connection: Connection, owed: Owed, standing: Standing) -> None:
+    rows = standing.transferred_rows
     values: dict[str, object] = {
         "state": standing.words.name,
-        "reason": standing.words.detail,
+        "reason": f"{standing.words.detail} ({rows:,} rows sent)" if rows else standing.words.detail,
         "updated_us": now_us(),
     }
     if standing.acked.branch:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
+from discovery.topology import split_endpoints
 from queues import names
 from queues.errors import ConfigurationError
 from sink.endpoints import network_endpoint, parse_endpoint
@@ -25,6 +26,11 @@ def _checked(parse: Callable[[str], object]) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+def _peer_endpoints(text: str) -> None:
+    for endpoint in split_endpoints(text):
+        parse_endpoint(endpoint)
 
 
 def _database_url(text: str) -> None:
@@ -61,7 +67,7 @@ def _json(text: str, example: str) -> object:
 Site = Annotated[str, AfterValidator(names.site_id)]
 Client = Annotated[str, AfterValidator(names.client_name)]
 DatabaseUrl = Annotated[str, _checked(_database_url)]
-PeerEndpoint = Annotated[str, _checked(parse_endpoint)]
+PeerEndpoint = Annotated[str, _checked(_peer_endpoints)]
 ListenEndpoint = Annotated[str, _checked(network_endpoint)]
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]

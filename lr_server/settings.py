@@ -46,7 +46,8 @@ class Settings(BaseSettings):
         site_id: this site.
         database_url: its database, SQLite or PostgreSQL. Never shown with its password.
         listen: endpoints at which other sites reach this one; none for a site that only sends.
-        peers: the endpoint of every other site: tcp://host:port, ipc:///path, or local:<site> in this process.
+        peers: the endpoint of every other site: tcp://host:port, ipc:///path, or local:<site> in this process;
+            several, between commas, where servers stand by for that site: they are tried at random.
         clients: what is replicated from here; left out, whatever transmits or offers snapshots here.
         initial_sync: whether a session that begins gets a snapshot first, or the oldest kept log entry.
         flow_control: what the shared feed does about slow destinations: wait for them (`cascade`), let them read
@@ -112,14 +113,14 @@ class Settings(BaseSettings):
     slow_retry_seconds: Seconds = 15.0
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str] | None = None) -> Self:
-        """Read a TOML file and `LRQ_*` variables, which come first.
+    def load(cls, path: str | os.PathLike[str] | None = None, **given: object) -> Self:
+        """Read a TOML file and `LRQ_*` variables, which come first; what is *given* by name comes before both.
 
         Without *path*, `lrq.toml` of the working directory if there is one.
         """
         file = Path(path) if path is not None else Path(DEFAULT_FILE)
         written = {} if path is None and not file.exists() else _read(file)
-        return cls(**{**written, **EnvSettingsSource(cls)()})
+        return cls(**{**written, **EnvSettingsSource(cls)(), **given})
 
     @property
     def site(self) -> SiteId:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Engine
 
-from discovery.topology import Topology
+from discovery.topology import Topology, split_endpoints
 from lr_server import transfer
 from lr_server.backoff import Backoff
 from lr_server.feed import LiveFeed
@@ -17,7 +17,7 @@ from lr_server.settings import Settings
 from lr_server.stream import Paths
 from lr_server.supervisor import Supervisor
 from queues import snapshots
-from queues.clock import Clock
+from queues.clock import Clock, chosen
 from queues.doorbell import Bell
 from queues.errors import OwnershipLostError
 from queues.leases import Lease
@@ -134,5 +134,6 @@ class Source:
         )
 
     def _connect(self, site: SiteId) -> Sink:
-        endpoint = parse_endpoint(self._topology.endpoint(site))
+        # Of several servers of the site only its owner takes anything, and nobody here knows which that is.
+        endpoint = parse_endpoint(chosen(split_endpoints(self._topology.endpoint(site))))
         return find(site) if isinstance(endpoint, LocalEndpoint) else RemoteSink(endpoint)

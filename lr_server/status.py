@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, func, select
 
 from queues import snapshots
+from queues.browse_log import waiting
 from queues.clock import iso, now_us
 from queues.migrate import require
 from queues.positions import Tick
@@ -27,6 +28,7 @@ from queues.transactions import reading
 
 #: A session that is behind and has not moved for so long is stalled, in seconds.
 STALL_SECONDS = 60.0
+_WITHOUT_CONNECTION = ("backing off", "negotiating", "failed", "stopped")
 
 
 def read_status(engine: Engine) -> dict[str, Any]:
@@ -43,9 +45,11 @@ def read_status(engine: Engine) -> dict[str, Any]:
                 "seq": newest.end_seq if newest else 0,
                 "trimmed_seq": trimmed_seq(connection),
                 "last_tick_at": iso(newest.created_us) if newest else None,
+                # Counted up to a limit: without a server it only grows.
+                "waiting": waiting(connection),
             },
             "sessions": [_session(connection, row, newest) for row in _sessions(connection)],
-            "snapshots": [_snapshot(found) for found in snapshots.listing(connection, limit=20)],
+            "snapshots": [snapshot_facts(found) for found in snapshots.listing(connection, limit=20)],
             "receive_queues": [_receive(connection, row) for row in _receive_queues(connection)],
         }
 
@@ -69,7 +73,8 @@ def _sessions(connection: Connection) -> Any:  # noqa: ANN401 - rows
 
 def _session(connection: Connection, row: Any, newest: Tick | None) -> dict[str, Any]:  # noqa: ANN401 - a row
     lag = _lag(connection, row.acked_seq, newest)
-    quiet_seconds = (now_us() - row.updated_us) / 1_000_000
+    # One that tries to connect changes its state again and again without getting on.
+    is_stuck = row.state in _WITHOUT_CONNECTION or now_us() - row.updated_us > STALL_SECONDS * 1_000_000
     return {
         "client": row.client,
         "destination": row.destination,
@@ -78,7 +83,7 @@ def _session(connection: Connection, row: Any, newest: Tick | None) -> dict[str,
         "branch": row.branch,
         "acked_seq": row.acked_seq,
         "lag": lag,
-        "stalled": lag["entries"] > 0 and min(lag["seconds"], quiet_seconds) > STALL_SECONDS,
+        "stalled": lag["entries"] > 0 and lag["seconds"] > STALL_SECONDS and is_stuck,
         "updated_at": iso(row.updated_us),
     }
 
@@ -97,7 +102,8 @@ def _lag(connection: Connection, acked_seq: int, newest: Tick | None) -> dict[st
     }
 
 
-def _snapshot(found: snapshots.Snapshot) -> dict[str, Any]:
+def snapshot_facts(found: snapshots.Snapshot) -> dict[str, Any]:
+    """Return one request for a snapshot as plain data."""
     return {
         "sync_id": found.sync_id,
         "client": found.client,

@@ -139,12 +139,6 @@ class Stream:
                     if self._closed:
                         return
             self._lost("the sink has ended the stream")
-        except TrimmedError as error:
-            self._tell(Trimmed(error.requested, error.oldest))
-        except SnapshotCancelledError:
-            work = self._work
-            if isinstance(work, SnapshotWork):
-                self._tell(SnapshotCancelled(work.snapshot.sync_id))
         except LrqError as error:
             self._lost(str(error))
         except Exception as error:  # noqa: BLE001 - the loop's top: the session shows it and tries again
@@ -204,22 +198,30 @@ class Stream:
 
     def _snapshot(self, work: SnapshotWork) -> Iterator[Frame]:
         wanted = self._wants(work)
-        for frame, row, size in self._paths.snapshot_frames(work.snapshot, work.after_row):
-            if not self._inflight.admit(row, size, wanted):
-                return
-            frame.session.CopyFrom(self._session)
-            if frame.HasField("snapshot_end"):
-                self._tell(SnapshotSent(work.snapshot.sync_id))
-            yield frame
+        try:
+            for frame, row, size in self._paths.snapshot_frames(work.snapshot, work.after_row):
+                if not self._inflight.admit(row, size, wanted):
+                    return
+                frame.session.CopyFrom(self._session)
+                if frame.HasField("snapshot_end"):
+                    self._tell(SnapshotSent(work.snapshot.sync_id))
+                yield frame
+        except SnapshotCancelledError:
+            # Work that replaces this one may be here already, so the stream goes on.
+            self._tell(SnapshotCancelled(work.snapshot.sync_id))
         self._next_work(done=work)
 
     def _log(self, work: LogWork) -> Iterator[Frame]:
         wanted = self._wants(work)
-        for start, pieces in self._batches(work, wanted):
-            size = sum(piece.size for piece in pieces)
-            if not self._inflight.admit(pieces[-1].end.seq, size, wanted):
-                return
-            yield Frame(session=self._session, batch=batch(start, pieces, self._paths.newest()))
+        try:
+            for start, pieces in self._batches(work, wanted):
+                size = sum(piece.size for piece in pieces)
+                if not self._inflight.admit(pieces[-1].end.seq, size, wanted):
+                    return
+                yield Frame(session=self._session, batch=batch(start, pieces, self._paths.newest()))
+        except TrimmedError as error:
+            self._tell(Trimmed(error.requested, error.oldest))
+            self._next_work(done=work)
 
     def _batches(self, work: LogWork, wanted: Callable[[], bool]) -> Iterator[tuple[Position, list[Piece]]]:
         """Yield what is sent, each with the position that it follows.

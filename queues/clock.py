@@ -3,8 +3,11 @@
 import random
 import threading
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+Option = TypeVar("Option")
 
 
 class Clock(Protocol):
@@ -56,3 +59,8 @@ def iso(microseconds: int) -> str:
 def jittered(delay: float, spread: float = 0.5) -> float:
     """Return *delay* seconds, shortened at random by up to the share *spread*."""
     return delay * (1.0 - spread * random.random())
+
+
+def chosen(options: Sequence[Option]) -> Option:
+    """Return one of *options* at random."""
+    return random.choice(options)

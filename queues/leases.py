@@ -2,7 +2,21 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, Update, bindparam, exc, func, insert, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Engine,
+    Integer,
+    Update,
+    bindparam,
+    cast,
+    exc,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 
 from queues import dialects
 from queues.errors import OwnershipLostError
@@ -30,9 +44,9 @@ class Held:
 def acquire(engine: Engine, name: str, owner: str, ttl: float) -> Lease | None:
     """Own *name* for *ttl* seconds; None while another owner's lease has neither expired nor been released.
 
-    Every acquisition raises the generation, one's own again included, and ends what transactions of older
-    generations are still open where the database can do that (PostgreSQL), so that a stopped process or a dead
-    machine cannot hold up its successor.
+    Every acquisition raises the generation, one's own again included. Where the database can do that (PostgreSQL),
+    acquiring and renewing also end transactions of older generations that have stood still for half of *ttl*, so that
+    a stopped process or a dead machine cannot hold up its successor.
     """
     try:
         with writing(engine) as connection:
@@ -41,10 +55,9 @@ def acquire(engine: Engine, name: str, owner: str, ttl: float) -> Lease | None:
         return None
     if generation is None:
         return None
-    if engine.dialect.name == "postgresql":
-        with writing(engine) as connection:
-            connection.execute(_END_OLDER, {"name": name})
-    return Lease(name, owner, generation)
+    lease = Lease(name, owner, generation)
+    _end_older(engine, lease, ttl)
+    return lease
 
 
 def _take(connection: Connection, name: str, owner: str, ttl_us: int) -> int | None:
@@ -69,6 +82,7 @@ def renew(engine: Engine, lease: Lease, ttl: float) -> None:
         if not renewed.rowcount:
             current = connection.execute(_GENERATION, {"name": lease.name}).scalar()
             raise OwnershipLostError(lease.name, lease.generation, int(current or 0))
+    _end_older(engine, lease, ttl)
 
 
 def release(engine: Engine, lease: Lease) -> None:
@@ -94,7 +108,7 @@ def check(connection: Connection, lease: Lease) -> None:
     that row by compare-and-set. A row lock here instead would let a stopped process keep its successor out.
     """
     known = _GENERATION_SHOWING_PRESENCE if connection.dialect.name == "postgresql" else _GENERATION
-    current = connection.execute(known, {"name": lease.name}).scalar()
+    current = connection.execute(known, {"name": lease.name, "held": lease.generation}).scalar()
     if current != lease.generation:
         raise OwnershipLostError(lease.name, lease.generation, int(current or 0))
 
@@ -103,16 +117,26 @@ def _held(lease: Lease) -> Update:
     return update(leases).where(leases.c.name == lease.name, leases.c.generation == lease.generation)
 
 
+def _end_older(engine: Engine, lease: Lease, ttl: float) -> None:
+    if engine.dialect.name == "postgresql":
+        with writing(engine) as connection:
+            connection.execute(_END_OLDER, {"name": lease.name, "held": lease.generation, "idle": ttl / 2})
+
+
 _GENERATION = select(leases.c.generation).where(leases.c.name == bindparam("name"))
 
-# A transaction shows that it works under a lease by a shared advisory lock. It never makes anybody wait, because
-# nobody takes it exclusively: it only tells a successor which backends to end.
+# A transaction shows which lease it works under by a shared advisory lock on (name, generation). It never makes
+# anybody wait, because nobody takes it exclusively: it only tells a successor which backends to end.
 _GENERATION_SHOWING_PRESENCE = _GENERATION.add_columns(
-    func.pg_advisory_xact_lock_shared(func.hashtext("lrq lease"), func.hashtext(bindparam("name")))
+    func.pg_advisory_xact_lock_shared(
+        func.hashtext(text("'lrq lease ' || :name")), cast(bindparam("held", type_=BigInteger), Integer)
+    )
 )
+# One that has just finished may already serve somebody else from a pool: only those that stand still are ended.
 _END_OLDER = text(
     "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
     " WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    " AND l.classid = hashtext('lrq lease')::bit(32)::bigint::oid AND l.objid = hashtext(:name)::bit(32)::bigint::oid"
+    " AND l.classid = hashtext('lrq lease ' || :name)::bit(32)::bigint::oid AND l.objid <> CAST(:held AS oid)"
     " AND a.usename = current_user AND l.pid <> pg_backend_pid()"
+    " AND a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - make_interval(secs => :idle)"
 )

@@ -37,6 +37,12 @@ class Stored(NamedTuple):
     applied_seq: int
 
 
+def make_durable(connection: Connection) -> None:
+    """Let the commit wait for the disk, whatever the database's default is: what is acknowledged must be there."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+
+
 def find(connection: Connection, client: ClientName, source: SiteId) -> Stored | None:
     """Read a queue's marks and lock them until the transaction ends; None when nothing was ever received for it."""
     row = connection.execute(_FIND, {"queue_name": names.receive_queue(client, source)}).first()

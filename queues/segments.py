@@ -7,8 +7,9 @@ site never stops the rotation.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from queues.clock import now_us
 from queues.log import Owed, Retention
@@ -20,6 +21,10 @@ from queues.tables import SLOTS, log_head, sessions, tag_set_members, ticks
 
 #: Tells whether ticks after the first mark, up to the second, hold something for a session.
 Owes = Callable[[Owed, Mark | None, Mark], bool]
+
+#: How many ticks stay known behind those whose entries are kept, so that a sink that holds one of them, and is owed
+#: nothing since, resumes instead of being rebuilt.
+KEPT_TICKS: Final = 10_000
 
 # The mark of a tick that closed a backlog in part only; it does not end its window.
 _IS_PART = ticks.c.mark.like("xid/%/%/_%")
@@ -117,5 +122,13 @@ def let_go(connection: Connection, verdict: Verdict) -> None:
         connection.execute(update(sessions).where(lost).values(lost_seq=end))
     connection.execute(update(log_head).where(log_head.c.trimmed_seq < end).values(trimmed_seq=end))
     # The last of them stays, because the next one is read from where it ends.
-    connection.execute(delete(ticks).where(ticks.c.number < verdict.upto.number))
+    oldest = max(verdict.upto.number - KEPT_TICKS, 0)
+    connection.execute(delete(ticks).where(ticks.c.number < oldest, ticks.c.number.not_in(_acknowledged(connection))))
     forget_unused(connection, end)
+
+
+def _acknowledged(connection: Connection) -> set[int]:
+    """Return the numbers of the ticks that sessions stand at: by them a quiet one is known again, however long ago."""
+    at = select(ticks.c.number).where(ticks.c.end_seq <= bindparam("acked")).order_by(ticks.c.end_seq.desc()).limit(1)
+    acked = connection.execute(select(sessions.c.acked_seq).distinct()).scalars().all()
+    return {number for seq in acked if (number := connection.execute(at, {"acked": seq}).scalar()) is not None}

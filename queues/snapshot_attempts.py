@@ -5,10 +5,12 @@ taken over meanwhile, changes nothing any more. Its rows were never visible, bec
 """
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Row,
     Update,
     and_,
     func,
@@ -95,6 +97,19 @@ def is_live(connection: Connection, attempt: Attempt) -> bool:
     return connection.execute(select(snapshots.c.sync_id).where(*_live(attempt))).first() is not None
 
 
+def under_way(connection: Connection, sync_id: str) -> Attempt | None:
+    """Return the attempt that is building a snapshot just now; None when none is."""
+    row = connection.execute(
+        select(snapshots).where(snapshots.c.sync_id == sync_id, snapshots.c.state == SnapshotState.BUILDING)
+    ).first()
+    return None if row is None else _attempt_of(row)
+
+
+def _attempt_of(row: Row[Any]) -> Attempt:
+    client, destination = ClientName(row.client), SiteId(row.destination)
+    return Attempt(row.sync_id, client, destination, row.reason, row.owner, row.attempt)
+
+
 def check_live(connection: Connection, attempt: Attempt) -> None:
     """Raise `SnapshotCancelledError` unless `is_live`."""
     if not is_live(connection, attempt):
@@ -125,6 +140,9 @@ def publish(connection: Connection, attempt: Attempt, *, base: Position, parts: 
     Raises `SnapshotCancelledError` when *attempt* may not go on, `SnapshotFailedError` when a part does not have
     the rows it claims; the caller rolls back.
     """
+    if connection.dialect.name == "postgresql":
+        # Nothing may leave the site that a crash could still undo: this commit, and those that the cut shows.
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
     kept = [part for part in parts if part.rows]
     _change(
         connection,

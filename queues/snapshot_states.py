@@ -39,6 +39,11 @@ MAX_WORDS: Final = 500
 PART_ATTEMPT_BITS: Final = 40
 
 
+def transmitter_lease(client: ClientName) -> str:
+    """Name the lease of those who build *client*'s snapshots."""
+    return f"transmitter/{client}"
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One request for a full snapshot of *client* for *destination*, and what has become of it.

@@ -99,7 +99,7 @@ class Place(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Where a group leads: `skip` rows of it are there already, and it is the first that is taken of its tick or not."""
+    """Where a group leads: `skip` rows of it are there already; `begins` tells whether it is the first of its tick."""
 
     place: Place
     skip: int

@@ -1,16 +1,16 @@
 """The sink of one site, writing into its database: the in-process `Sink`, and what the service serves."""
 
-import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from queues import leases, names
+from queues import leases, names, receiving
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError
 from queues.leases import Lease
+from queues.logs import logger
 from queues.names import SiteId
 from queues.transactions import writing
 from queues.wire import replication_pb2 as pb
@@ -24,7 +24,7 @@ from sink.wire import position_of, speaker_of, to_refusal
 #: Most bytes of rows in one frame, unpacked.
 MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
 
-_log = logging.getLogger(__name__)
+_log = logger("lrq.sink")
 
 
 class SinkWriter:
@@ -109,6 +109,7 @@ class SinkWriter:
 
     def _open(self, connection: Connection, speaker: Speaker) -> Inbox:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)
+        receiving.make_durable(connection)
         inbox = open_inbox(connection, client, source, self._clock.now_us())
         # A queue that is not registered yet has no row to keep the generation in.
         inbox.fence(self._streams.generation((source, client)))
@@ -138,10 +139,5 @@ def _refuse_for(error: LrqError | SQLAlchemyError) -> Refuse:
 
 
 def _tell(session: pb.SessionId, refuse: Refuse) -> None:
-    fields = {
-        "source": session.source,
-        "client": session.client,
-        "kind": pb.Refusal.Kind.Name(refuse.kind),
-        "reason": refuse.reason,
-    }
-    _log.warning("frame refused", extra=fields)
+    kind = pb.Refusal.Kind.Name(refuse.kind)
+    _log.warning("frame refused", source=session.source, client=session.client, kind=kind, reason=refuse.reason)

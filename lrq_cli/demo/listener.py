@@ -29,7 +29,10 @@ class AirportListener(RoutingQueueListener):
         session.execute(delete(Tally))
 
     def process_updates_in_snapshot_sync(
-        self, session: Session, source_id: str, entries: Sequence[RoutingTableEntryMsg]
+        self,
+        session: Session,
+        source_id: str,
+        entries: Sequence[RoutingTableEntryMsg],
     ) -> bool:
         """Take over the rows of the snapshot."""
         for entry in entries:
@@ -41,7 +44,10 @@ class AirportListener(RoutingQueueListener):
         return True
 
     def process_updates_in_log_entry_sync(
-        self, session: Session, source_id: str, entries: Sequence[RoutingTableEntryMsg]
+        self,
+        session: Session,
+        source_id: str,
+        entries: Sequence[RoutingTableEntryMsg],
     ) -> bool:
         """Follow the changes made since then."""
         tally = session.get_one(Tally, self._site)

@@ -131,9 +131,28 @@ def _be_taken_over_in_the_middle(site: Engine, lease: leases.Lease) -> None:
     with writing(site) as stale:
         leases.check(stale, lease)
         stale.execute(text("UPDATE lrq_site SET site_id = 'lost'"))
-        leases.acquire(site, "server", "b", ttl=60)
+        leases.acquire(site, "server", "b", ttl=0.001)
         with writing(site) as successor:
             successor.execute(text("UPDATE lrq_site SET created_us = created_us"))
+
+
+def test_a_takeover_leaves_transactions_that_get_on_alone(site: Engine, dialect: str) -> None:
+    if dialect == "sqlite":
+        pytest.skip("no process can end another one's transaction on SQLite")
+    lease = leases.acquire(site, "server", "a", ttl=0)
+    with writing(site) as slow:
+        leases.check(slow, lease)
+        successor = leases.acquire(site, "server", "b", ttl=60)
+        leases.renew(site, successor, ttl=60)
+        slow.execute(text("SELECT 1"))
+
+
+def test_renewing_leaves_one_s_own_transactions_alone_however_long_they_stand_still(site: Engine) -> None:
+    lease = leases.acquire(site, "server", "a", ttl=60)
+    with reading(site) as connection:
+        leases.check(connection, lease)
+        leases.renew(site, lease, ttl=0)
+        leases.check(connection, lease)
 
 
 def test_a_takeover_leaves_transactions_under_other_leases_alone(site: Engine) -> None:

@@ -140,7 +140,7 @@ def test_an_owner_whose_work_cannot_begin_releases_and_tries_again(worker: Calla
             raise troubles.pop()
 
     one = worker(begin=begin)
-    eventually(lambda: one.lost)
+    eventually(lambda: "could not begin: not yet" in one.ownership.reason)
     assert str(one.lost[0]) == "not yet"
     one.ownership.wake()
     eventually(lambda: one.acquired)
@@ -178,7 +178,8 @@ def test_stopping_from_its_own_callback_does_not_wait_for_itself(site: Engine) -
     ownership = Ownership(site, "server", on_acquired=acquired, on_lost=lambda _: None, ttl=60)
     ownership.start()
     eventually(done.is_set)
-    eventually(lambda: ownership.reason == "server: stopped")
+    ownership.stop()
+    assert ownership.reason == "server: stopped"
 
 
 def test_one_that_was_never_started_can_be_stopped(site: Engine) -> None:

@@ -45,7 +45,6 @@ class Simulation:
     stream: int = 0
     retry_asked: bool = False
     skipped: int = 0
-    resent_rows: int = 0
     ignored: list[str] = field(default_factory=list)
     numbers: "count[int]" = field(default_factory=lambda: count(1))
 
@@ -162,8 +161,7 @@ class Simulation:
         if snapshot is None or self.source.status(sync_id) != "ready":
             self.post(happened.SnapshotCancelled(sync_id))
             return
-        if self.sink.staging_id == sync_id:
-            self.resent_rows += len(self.sink.staged) - after_row
+        assert self.sink.staging_id != sync_id or after_row == len(self.sink.staged), "rows are sent again"
         self.sending = SnapshotCursor(sync_id, deque(chunks(snapshot, after_row, 2)), after_row)
         self.window = self._new_window()
 
@@ -300,4 +298,6 @@ class Simulation:
         log = self.sending
         caught_up = isinstance(log, LogCursor) and max(log.position.seq, log.read_after) == self.source.newest_seq
         consumed = not self.sink.queue and self.sink.pending is None
-        return isinstance(self.state, LogEntrySync) and caught_up and consumed
+        newest = self.source.newest_request
+        honoured = newest is None or newest.state in ("applied", "cancelled")
+        return isinstance(self.state, LogEntrySync) and caught_up and consumed and honoured

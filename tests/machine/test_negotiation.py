@@ -210,9 +210,10 @@ def test_staged_rows_that_the_snapshot_does_not_have_are_of_another_one():
     assert causes(replace(SOURCE, snapshot=READY), sink) is Cause.SNAPSHOT_UNUSABLE
 
 
-def test_a_restored_source_does_not_build_a_snapshot_under_an_id_that_the_sink_has_completed():
-    sink = replace(AT_20, sync_id="s")
-    assert causes(replace(SOURCE, snapshot=OfferedSnapshot("s")), sink) is Cause.SNAPSHOT_UNUSABLE
+def test_a_restored_source_does_not_build_a_snapshot_under_an_id_that_the_sink_has_rows_of():
+    source = replace(SOURCE, snapshot=OfferedSnapshot("s"))
+    assert causes(source, replace(AT_20, sync_id="s")) is Cause.SNAPSHOT_UNUSABLE
+    assert causes(source, replace(NEW, staged=StagedSnapshot("s", 1))) is Cause.SNAPSHOT_UNUSABLE
 
 
 # --- the peer -------------------------------------------------------------------------------------------------

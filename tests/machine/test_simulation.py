@@ -8,6 +8,7 @@ Oracle: what the application at the sink has made of it is at every moment a beg
 before a restore) committed for it, in that order, without a gap or a repetition; when the faults end it is all of it.
 """
 
+from collections import deque
 from copy import deepcopy
 
 from hypothesis import event, settings
@@ -26,8 +27,8 @@ class SessionUnderFaults(RuleBasedStateMachine):
         self.sim = Simulation(initial_sync=initial_sync)
         self.sim.sink.tells_open_tick = tells
         self.worlds: list[list[int]] = []
-        self.source_backup: Source = deepcopy(self.sim.source)
-        self.sink_backup: Sink = deepcopy(self.sim.sink)
+        self.source_backups: deque[Source] = deque([deepcopy(self.sim.source)], maxlen=6)
+        self.sink_backups: deque[Sink] = deque([deepcopy(self.sim.sink)], maxlen=6)
         self.sim.post(happened.Started())
 
     # --- the source's application and server ------------------------------------------------------------------
@@ -39,6 +40,7 @@ class SessionUnderFaults(RuleBasedStateMachine):
 
     @rule()
     def tick(self) -> None:
+        self.source_backups.append(deepcopy(self.sim.source))
         self.sim.source.tick(next(self.sim.numbers))
 
     @rule(share=st.floats(0, 1))
@@ -94,6 +96,7 @@ class SessionUnderFaults(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 9))
     def consume(self, count: int) -> None:
+        self.sink_backups.append(deepcopy(self.sim.sink))
         self.sim.sink.consume(count)
 
     # --- faults -----------------------------------------------------------------------------------------------
@@ -109,23 +112,21 @@ class SessionUnderFaults(RuleBasedStateMachine):
                 self.sim.network_up = not self.sim.network_up
                 self.sim.cut(delivered)
 
-    @rule(source=st.booleans(), sink=st.booleans())
-    def back_up(self, source: bool, sink: bool) -> None:
-        if source:
-            self.source_backup = deepcopy(self.sim.source)
-        if sink:
-            self.sink_backup = deepcopy(self.sim.sink)
+    @rule(back=st.integers(1, 6))
+    def restore_sink(self, back: int) -> None:
+        self.sim.restore_sink(self.sink_backups[-min(back, len(self.sink_backups))])
 
-    @rule(what=st.sampled_from(["sink", "source", "source, unnoticed"]))
-    def restore(self, what: str) -> None:
-        if what == "sink":
-            self.sim.restore_sink(self.sink_backup)
-            return
+    @rule(back=st.integers(1, 6), noticed=st.booleans(), then=st.lists(st.booleans(), max_size=7))
+    def restore_source(self, back: int, noticed: bool, then: list[bool]) -> None:
+        """The application goes on, and its rows are numbered, before any sink is asked again."""
         # Between a snapshot and the tick that passes its cut, a restore that is not noticed cannot be told.
-        unpassed = self.sim.sink.received.cut or self.sink_backup.received.cut
-        unnoticed = what == "source, unnoticed" and not unpassed
+        unpassed = any(sink.received.cut for sink in (self.sim.sink, *self.sink_backups))
+        branch = f"b{next(self.sim.numbers)}" if noticed or unpassed else None
         self.worlds.append(self.sim.source.owed)
-        self.sim.restore_source(self.source_backup, branch=None if unnoticed else f"b{next(self.sim.numbers)}")
+        self.sim.restore_source(self.source_backups[-min(back, len(self.source_backups))], branch=branch)
+        if then:
+            self.transact(then)
+            self.sim.source.tick(next(self.sim.numbers))
 
     # --- the oracle -------------------------------------------------------------------------------------------
 

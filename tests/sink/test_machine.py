@@ -235,10 +235,17 @@ def test_a_batch_may_hold_the_end_of_one_branch_and_the_begin_of_the_next():
     [
         (AT_20, at(15, "b2"), [group(15, 20, 1, branch="b2")]),
         (AT_20, at(10), [group(10, 15, 1), group(15, 30, 1, branch="b2")]),
+        (AT_20, at(10), [group(10, 15, 1), group(15, 20, 1, branch="b2")]),
         (OPEN_AT_20, at(23, "b2"), []),
         (OPEN_AT_20, at(20), [group(20, 30, 1, branch="b2")]),
     ],
-    ids=["foreign start", "the branch leaves ours earlier", "in an open tick", "a tick that is open here"],
+    ids=[
+        "foreign start",
+        "the branch leaves ours earlier",
+        "the branch left ours and ends where we are",
+        "in an open tick",
+        "a tick that is open here",
+    ],
 )
 def test_another_branch_in_the_middle_must_be_negotiated(marks, start, groups):
     assert refused(decide(marks, start, *groups)) == Refusal.NO_STREAM_BEGIN

@@ -1,8 +1,12 @@
 """Log entries reach the listener once, in order, in whole transactions, and leave the queue with its changes."""
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event, text
 
+from lr_client.sender import RoutingQueueSenderClient
+from queues.consuming import standing
+from queues.transactions import reading
+from queues.upcoming import Limits, next_entries
 from queues.wire.entry_pb2 import LOG_ENTRY_SYNC
 from tests.subscriber.applying import Apply, payloads, story, texts
 from tests.subscriber.arrivals import BRANCH, Arrivals
@@ -113,6 +117,43 @@ def test_a_listener_may_close_its_own_subscription(sink: Engine, tokyo: Arrivals
     eventually(lambda: subscription.reason.endswith("stopped"))
     eventually(lambda: tokyo.left == 0)
     assert story(sink) == ["e1"]
+
+
+def test_what_a_listener_transmits_itself_belongs_to_the_same_transaction(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    class Relay(Apply):
+        def process_updates_in_log_entry_sync(self, session, source_id, entries):
+            client = RoutingQueueSenderClient("relay")
+            for entry in entries:
+                client.transmit_log_entry_message(session, entry.opaque_payload, ["paris"])
+            super().process_updates_in_log_entry_sync(session, source_id, entries)
+            return len(self.calls) > 2
+
+    tokyo.tick([b"e1", b"e2"])
+    follow(Relay())
+    eventually(lambda: tokyo.left == 0)
+    with reading(sink) as connection:
+        sent = connection.execute(text("SELECT payload FROM lrq_log_entries_0 ORDER BY id")).scalars().all()
+    assert [bytes(payload) for payload in sent] == [b"e1", b"e2"]
+
+
+def test_reading_the_queue_never_scans_it(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick(*[[b"x"] for _ in range(3000)])
+    with reading(sink) as connection:
+        queue_id = tokyo.queue_id(connection)
+        statements: list[tuple[str, object]] = []
+        note = lambda _c, _cu, statement, parameters, *_: statements.append((statement, parameters))  # noqa: E731
+        event.listen(connection, "before_cursor_execute", note)
+        next_entries(connection, queue_id, 500, 3000, Limits(entries=100, bytes=1 << 20))
+        standing(connection, queue_id)
+        event.remove(connection, "before_cursor_execute", note)
+        assert len(statements) == 3
+        explain = "EXPLAIN QUERY PLAN " if connection.dialect.name == "sqlite" else "EXPLAIN "
+        for statement, parameters in statements:
+            plan = str(connection.exec_driver_sql(explain + statement, parameters).all())
+            assert "SCAN lrq_receive_entries" not in plan
+            assert "Seq Scan on lrq_receive_entries" not in plan
 
 
 @pytest.mark.parametrize("count", [1, 3000])

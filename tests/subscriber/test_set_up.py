@@ -1,7 +1,5 @@
 """Subscribing says at once, in one sentence, what is missing or wrong; any engine of the application serves."""
 
-import sqlite3
-
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
@@ -94,33 +92,6 @@ def test_stricter_isolation_of_the_application_s_engine_serves(
     subscription.close()
     engine.dispose()
     assert story(sink) == [f"x{n}" for n in range(30)]
-
-
-def test_the_database_being_locked_for_a_while_is_no_refusal_of_the_listener(
-    sink: Engine, tokyo: Arrivals, dialect: str, follow: Follow
-) -> None:
-    if dialect != "sqlite":
-        pytest.skip("only SQLite locks the whole database")
-    engine = create_engine(sink.url, connect_args={"timeout": 0.01})
-    listener = Apply()
-    subscription = follow(listener, engine, on_failure="park", max_tries=1)
-    eventually(lambda: subscription.active)
-    tokyo.tick([b"e1"])
-    eventually(lambda: tokyo.left == 0)
-    other = sqlite3.connect(sink.url.database, isolation_level=None)
-    tokyo.tick([b"e2"])
-    other.execute("BEGIN IMMEDIATE")
-    locked = other.execute("SELECT count(*) FROM lrq_receive_entries").fetchone()[0]
-    if locked:
-        eventually(lambda: listener.errors)
-    other.execute("COMMIT")
-    other.close()
-    eventually(lambda: tokyo.left == 0)
-    subscription.close()
-    engine.dispose()
-    assert story(sink) == ["e1", "e2"]
-    with sink.connect() as connection:
-        assert connection.execute(text("SELECT count(*) FROM lrq_parked_entries")).scalar() == 0
 
 
 def test_a_pool_with_one_connection_is_enough(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:

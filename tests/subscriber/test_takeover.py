@@ -125,7 +125,7 @@ def test_a_takeover_while_the_listener_works_undoes_what_it_did(
     follow(stale)
     eventually(inside.is_set)
     leases.release(sink, leases.holder(sink, "subscriber/policy").lease)
-    follow(successor)
+    follow(successor, lease_ttl=0.6)
     eventually(lambda: tokyo.left == 0)
     taken_over.set()
     eventually(lambda: any(isinstance(error, OwnershipLostError) for _, error in stale.errors))

@@ -1,5 +1,7 @@
 """Sites with servers, in this process."""
 
+import os
+import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -13,4 +15,14 @@ from tests.system.world import World
 def world(new_site: NewSite) -> Iterator[World]:
     """Give a world of sites; everything in it is closed at the end, last opened first."""
     with ExitStack() as stack:
-        yield World(new_site, stack)
+        world = World(new_site, stack)
+        yield world
+        print(world.report())  # noqa: T201 - shown for tests that fail
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Give chance with a seed that is printed where the test fails; LRQ_TEST_SEED repeats it."""
+    seed = int(os.environ.get("LRQ_TEST_SEED") or random.SystemRandom().randrange(10**6))
+    print(f"seed {seed}")  # noqa: T201
+    return random.Random(seed)

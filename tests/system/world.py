@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from pprint import pformat
 from typing import Any, TypeVar
 
 from sqlalchemy import Engine, text
@@ -113,6 +114,8 @@ class World:
         self._new_site = new_site
         self._stack = stack
         self._kept: list[object] = []
+        self._servers: list[LogReplicationServer] = []
+        self._recorders: dict[str, list[Recorder]] = {}
         self.client = RoutingQueueSenderClient("policy")
         self.engines: dict[str, Engine] = {}
 
@@ -128,7 +131,9 @@ class World:
     def server(self, name: str, **options: Any) -> LogReplicationServer:
         """Start the server of a site; it listens at a free port unless told otherwise."""
         options.setdefault("listen", ["tcp://127.0.0.1:0"])
-        return self._stack.enter_context(LogReplicationServer(self.settings(name, **options)))
+        server = self._stack.enter_context(LogReplicationServer(self.settings(name, **options)))
+        self._servers.append(server)
+        return server
 
     def link(self, source: str, *sinks: str, **options: Any) -> LogReplicationServer:
         """Start the servers of *sinks* and of a *source* that replicates to them, all within this process."""
@@ -157,6 +162,7 @@ class World:
     def subscribe(self, name: str, listener: Recorder | None = None, **options: Any) -> Recorder:
         recorder = listener or Recorder()
         self._stack.enter_context(closing(subscribe(self.site(name), recorder, poll_interval=0.05, **options)))
+        self._recorders.setdefault(name, []).append(recorder)
         return recorder
 
     def transmit(self, name: str, *payloads: bytes, to: Sequence[str], client: str = "policy") -> str:
@@ -175,6 +181,15 @@ class World:
                 sender.request_snapshot_sync(session, destination)
             if not destinations:
                 sender.request_global_snapshot_sync(session)
+
+    def report(self) -> str:
+        """Say how everything stands: what one wants to see of a test that failed."""
+        lines = [pformat(server.status(), width=160) for server in self._servers]
+        for name, recorders in self._recorders.items():
+            for recorder in recorders:
+                heard = {source: recorder.kinds(source) for source in recorder.heard}
+                lines.append(f"{name} heard {heard}, errors {recorder.errors}")
+        return "\n".join(lines)
 
 
 def sessions_of(server: LogReplicationServer) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,248 @@
+"""Snapshots built by Spark: a function gives the DataFrame, tasks write it, the driver publishes it or nothing.
+
+    def build(spark: SparkSession, context: SparkSnapshotContext) -> DataFrame:
+        airports = context.read_table("airports", partitions=4)
+        return airports.select(encode("name", "city").alias("payload"), col("id").alias("item_key"))
+
+    transmitter = client.start_snapshot_transmitter(engine, SparkSnapshotProvider(local_session, build))
+
+PySpark is imported when the first snapshot is built, not before.
+"""
+
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import URL, Engine, make_url
+
+from lr_client.cut import Cut
+from lr_client.snapshot_context import SnapshotContext
+from lr_client.spark_session import ensure_java, ensure_pyspark, local_session, prepare
+from queues.clock import SYSTEM_CLOCK
+from queues.errors import SnapshotFailedError
+from queues.names import SiteId
+from queues.positions import Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SparkSnapshotContext", "SparkSnapshotProvider", "ensure_java", "local_session", "register"]
+
+#: Between two tries to cancel jobs that may not have begun yet, in seconds.
+_AGAIN = 0.5
+# Two threads that register one format at a time are refused: Spark takes the other's for one of its own.
+_REGISTERING = threading.Lock()
+
+
+class SparkSnapshotContext:
+    """What `build` is given: which snapshot it is for, and tables at its cut."""
+
+    def __init__(self, spark: "SparkSession", context: SnapshotContext, url: str) -> None:
+        self._spark = spark
+        self._context = context
+        self._url = url
+
+    @property
+    def sync_id(self) -> str:
+        """Which snapshot sync this is."""
+        return self._context.sync_id
+
+    @property
+    def destination(self) -> SiteId:
+        """The site that the snapshot is for: give it its own part only."""
+        return self._context.destination
+
+    @property
+    def reason(self) -> str:
+        """Why it was asked for."""
+        return self._context.reason
+
+    @property
+    def base(self) -> Position:
+        """The position in the log that `snapshot` was taken at."""
+        return self._context.base
+
+    @property
+    def snapshot(self) -> Cut:
+        """The pinned cut."""
+        return self._context.snapshot
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants the result any more."""
+        return self._context.cancelled
+
+    def read_table(self, name: str, *, partitions: int = 4, columns: Sequence[str] | None = None) -> "DataFrame":
+        """Return a table (`name` or `schema.name`) as it is at the cut, read in parallel by about *partitions* tasks.
+
+        Until the snapshot is built, PostgreSQL keeps others from altering or truncating it. Raises
+        `SnapshotFailedError` when there is no such table, or a column has a type that Spark cannot hold: choose
+        *columns* then.
+        """
+        options = {"url": self._url, "cut": str(self.snapshot), "table": name, "partitions": str(partitions)}
+        if columns is not None:
+            options["columns"] = json.dumps(list(columns))
+        with _in_one_sentence():
+            table = self._spark.read.format("lrq_table").options(**options).load()
+        self.snapshot.keep(name)
+        return table
+
+
+Build = Callable[["SparkSession", SparkSnapshotContext], "DataFrame"]
+
+
+class _Job:
+    """One snapshot that Spark is building."""
+
+    def __init__(self, spark: "SparkSession", group: str) -> None:
+        self.spark = spark
+        self.group = group
+        self.ended = threading.Event()
+
+
+class SparkSnapshotProvider:
+    """A `SnapshotProvider` that has Spark build the rows.
+
+    `build(spark, context)` returns a DataFrame with a column `payload` (binary, never NULL) and, if wanted, one
+    `item_key` (string); other columns are left out. It is called once an attempt and may run jobs of its own.
+    """
+
+    def __init__(
+        self, spark: "SparkSession | Callable[[], SparkSession]", build: Build, *, url: str | URL | None = None
+    ) -> None:
+        """Build with *spark*: a session, or a function that returns one, called for each snapshot.
+
+        Spark's tasks write into the database at *url*, by default that of the transmitter's engine; give it when
+        they run on other machines, or when the engine was made with a `creator`.
+        """
+        self._spark = spark
+        self._build = build
+        self._url = None if url is None else make_url(url)
+        self._guard = threading.Lock()
+        self._jobs: dict[str, _Job] = {}
+
+    def provide_full_state_data(self, context: SnapshotContext) -> None:
+        """See `SnapshotProvider`. Raises `MissingDependencyError` with what to install, `SnapshotFailedError`."""
+        spark = self._session()
+        job = _Job(spark, f"lrq {context.sync_id} {context.attempt.number}")
+        with self._guard:
+            self._jobs[context.sync_id] = job
+        try:
+            self._run(job, context)
+        except SnapshotFailedError:
+            context.check()  # a cancelled job says that it failed
+            raise
+        finally:
+            job.ended.set()
+            with self._guard:
+                del self._jobs[context.sync_id]
+
+    def cancel(self, context: SnapshotContext) -> None:
+        """See `SnapshotProvider`. Ends the jobs of this snapshot, also those that have yet to begin."""
+        with self._guard:
+            job = self._jobs.get(context.sync_id)
+        while job is not None and not job.ended.is_set():
+            job.spark.sparkContext.cancelJobGroup(job.group)
+            SYSTEM_CLOCK.wait(job.ended, _AGAIN)
+
+    def _session(self) -> "SparkSession":
+        if not callable(self._spark):
+            ensure_pyspark()
+            return self._spark
+        prepare()
+        return self._spark()
+
+    def _run(self, job: _Job, context: SnapshotContext) -> None:
+        context.check()
+        url = _shared(context.snapshot.engine, self._url)
+        _make_ready(job, context)
+        frame = self._build(job.spark, SparkSnapshotContext(job.spark, context, url))
+        rows = _checked(frame)
+        context.check()
+        with _in_one_sentence():
+            (
+                rows.write.format("lrq_snapshot")
+                .options(url=url, sync_id=context.sync_id)
+                .options(attempt=str(context.attempt.number), generation=str(context.lease.generation))
+                .options(max_payload_bytes=str(context.limits.payload_bytes))
+                .mode("append")
+                .save()
+            )
+        context.adopt()
+
+
+def register(spark: "SparkSession") -> None:
+    """Let *spark* find the formats `lrq_snapshot` and `lrq_table`, in this thread too. Repeating it is harmless."""
+    from lr_client.spark_snapshot_format import SnapshotFormat
+    from lr_client.spark_table_format import TableFormat
+
+    # Formats are looked up in the session that is active in this thread; this makes it so.
+    spark.createDataFrame([], "payload binary")
+    with _REGISTERING:
+        spark.dataSource.register(SnapshotFormat)
+        spark.dataSource.register(TableFormat)
+
+
+def _make_ready(job: _Job, context: SnapshotContext) -> None:
+    spark = job.spark
+    core = getattr(spark, "sparkContext", None)
+    if core is None:
+        raise SnapshotFailedError(
+            "Spark Connect cannot build snapshots yet: give SparkSnapshotProvider a classic session"
+        )
+    if core.pythonExec == "python3":  # nobody chose: the workers need what this interpreter has
+        core.pythonExec = sys.executable
+    core.setJobGroup(job.group, f"lrq snapshot for {context.destination}", interruptOnCancel=True)
+    register(spark)
+
+
+def _checked(frame: object) -> "DataFrame":
+    """Return the columns that count; raise `SnapshotFailedError` for anything but a DataFrame that has them."""
+    from pyspark.sql import DataFrame
+
+    from lr_client.spark_snapshot_format import check_schema
+
+    if not isinstance(frame, DataFrame):
+        raise SnapshotFailedError(f"build must return a DataFrame, not {type(frame).__name__}")
+    check_schema(frame.schema)
+    return frame.select(*(name for name in ("payload", "item_key") if name in frame.columns))
+
+
+def _shared(engine: Engine, given: URL | None) -> str:
+    """Return the URL by which other processes reach the database."""
+    url = engine.url if given is None else given
+    if url.get_backend_name() == "sqlite":
+        if not url.database or url.database.startswith((":", "file:")):
+            raise SnapshotFailedError("Spark's tasks are processes of their own: they need a SQLite database in a file")
+        url = url.set(database=os.fspath(Path(url.database).absolute()))
+    return url.render_as_string(hide_password=False)
+
+
+@contextmanager
+def _in_one_sentence() -> Iterator[None]:
+    """Turn what Spark raises into `SnapshotFailedError` with the sentence that matters."""
+    try:
+        yield
+    except SnapshotFailedError:
+        raise
+    except Exception as error:
+        raise SnapshotFailedError(sentence(str(error))) from error
+
+
+def sentence(printed: str) -> str:
+    """Find the line that tells the cause in what Spark printed of a failure, stack traces of two languages included."""
+    ours = re.findall(r"^queues\.errors\.\w+: (.+)$", printed, re.MULTILINE)
+    if ours:
+        return str(ours[-1])
+    python = re.findall(r"^(?!org\.|java\.|scala\.)[A-Za-z_][\w.]*(?:Error|Exception): .+$", printed, re.MULTILINE)
+    if python:
+        return f"the Spark job failed: {python[-1]}"
+    java = re.search(r"^: (?:[\w.]+: )?(.+)$", printed, re.MULTILINE)
+    first = printed.strip().partition("\n")[0]
+    return f"the Spark job failed: {java[1] if java else first}"

@@ -1,0 +1,116 @@
+"""Queues and their entries as tables, and as JSON."""
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from lrq_cli.output import add, table
+from lrq_cli.words import NONE, duration, number, one_line, preview, size
+from queues import names
+from queues.browse import Entry, Page, QueueSummary
+from queues.clock import iso, now_us
+
+#: Tags of one entry that are shown.
+_TAGS: Final = 3
+
+
+def summaries_view(summaries: Sequence[QueueSummary]) -> Table:
+    """Show every queue in a row."""
+    made = table("Queues", "queue", ("outstanding", "right"), ("oldest", "right"), ("", "fold"))
+    for summary in summaries:
+        count = summary.outstanding
+        words = number(count.entries, is_least=count.is_least) if count.entries or count.is_least else NONE
+        style = "yellow" if count.entries else "dim"
+        add(made, [summary.name, Text(words, style=style), Text(_age(summary.oldest_us), style=style), summary.detail])
+    return made
+
+
+def entries_view(queue: str, page: Page, *, width: int, full: bool) -> RenderableType:
+    """Show a page of entries in a table, and where the next one begins."""
+    if not page.entries:
+        words = f"{queue}: nothing is outstanding"
+        if page.next is not None:
+            words = f"{queue}: nothing so far of what was asked for"
+        return Group(Text(words), *_hint(page))
+    is_log = queue == names.SEND_LOG_ENTRIES
+    columns: list[str | tuple[str, str]] = ["position", *(["seq"] if is_log else []), "tags", "client", "item key"]
+    made = table(f"{queue}", *columns, ("age", "right"), ("size", "right"), ("payload", "fold"))
+    for entry in page.entries:
+        add(made, _cells(entry, is_log=is_log, width=width, full=full))
+    return Group(made, *_hint(page))
+
+
+def page_facts(page: Page) -> dict[str, Any]:
+    """Return a page as JSON says it; payloads in base64."""
+    return {"entries": [_facts(entry) for entry in page.entries], "next": page.next}
+
+
+def summary_facts(summary: QueueSummary) -> dict[str, Any]:
+    """Return a queue as JSON says it."""
+    return {
+        "name": summary.name,
+        "outstanding": summary.outstanding.entries,
+        "more": summary.outstanding.is_least,
+        "oldest_at": iso(summary.oldest_us) if summary.oldest_us else None,
+        "detail": summary.detail,
+    }
+
+
+def _hint(page: Page) -> Iterator[Text]:
+    if page.next is not None:
+        yield Text(f"there is more: --after {page.next}", style="dim")
+
+
+def _cells(entry: Entry, *, is_log: bool, width: int, full: bool) -> list[str | Text]:
+    room = len(entry.payload) * 3 + 1 if full else max(width - 80, 16)
+    tick = entry.tick
+    seq = [Text(f"≤ {number(tick.end_seq)}") if tick else Text("no tick", style="yellow")] if is_log else []
+    return [
+        entry.position,
+        *seq,
+        _tags(entry, full=full),
+        entry.client,
+        Text(one_line(entry.item_key), style="cyan") if entry.item_key is not None else Text(NONE, style="dim"),
+        _age(entry.written_us),
+        size(entry.size),
+        Text(preview(entry.payload, entry.size, room) if entry.size else "(empty)", style="" if entry.size else "dim"),
+    ]
+
+
+def _tags(entry: Entry, *, full: bool) -> Text:
+    """Show the tags, one a line; those whose site has the entry already are dim."""
+    outstanding = {names.log_entry_tag(name) for name in entry.outstanding}
+    shown = entry.tags if full else entry.tags[:_TAGS]
+    is_settled = bool(outstanding or not entry.outstanding) and entry.tick is not None
+    lines = [Text(tag, style="dim" if is_settled and tag not in outstanding else "") for tag in shown]
+    if len(shown) < len(entry.tags):
+        lines.append(Text(f"and {number(len(entry.tags) - len(shown))} more", style="dim"))
+    return Text("\n").join(lines)
+
+
+def _age(moment_us: int) -> str:
+    return duration(max(now_us() - moment_us, 0) / 1_000_000) if moment_us else NONE
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    return {
+        "position": entry.position,
+        "kind": entry.kind,
+        "client": entry.client,
+        "source": entry.source,
+        "tags": list(entry.tags),
+        "outstanding": list(entry.outstanding),
+        "transaction": entry.transaction,
+        "tick": entry.tick._asdict() if entry.tick else None,
+        "seq": entry.seq,
+        "item_key": entry.item_key,
+        "partition_key": entry.partition_key,
+        "written_at": iso(entry.written_us) if entry.written_us else None,
+        "size": entry.size,
+        "payload": base64.b64encode(entry.payload).decode("ascii"),
+        "truncated": len(entry.payload) < entry.size,
+    }

@@ -1,0 +1,86 @@
+"""`lrq browse`."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lrq_cli.options import Config, Database, Json, Site
+
+if TYPE_CHECKING:
+    from lrq_cli.place import OpenSite
+    from queues.browse import Wanted
+
+_FILTERS = "Which entries"
+
+
+def browse(
+    queue: Annotated[
+        str | None,
+        typer.Argument(help="The queue; without it, all queues are listed, and LRQ_Send_LogEntries is shown."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, rich_help_panel=_FILTERS)] = 20,
+    after: Annotated[
+        str, typer.Option("--after", metavar="POSITION", help="Go on after this entry.", rich_help_panel=_FILTERS)
+    ] = "",
+    destination: Annotated[
+        str | None,
+        typer.Option("--destination", metavar="SITE", help="What this site is owed.", rich_help_panel=_FILTERS),
+    ] = None,
+    client: Annotated[
+        str | None, typer.Option("--client", metavar="NAME", help="Of this client.", rich_help_panel=_FILTERS)
+    ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Also what every destination has already.", rich_help_panel=_FILTERS),
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show payloads and tags in full.")] = False,
+    raw: Annotated[
+        str | None, typer.Option("--raw", metavar="POSITION", help="Write one payload to stdout, byte for byte.")
+    ] = None,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Show the outstanding entries of a queue with their tags; it changes nothing.
+
+    Reading is bounded, however long the queue is: a page tells where the next one begins. With --json, payloads are
+    whole and in base64.
+    """
+    from lrq_cli.place import opened
+    from queues import names
+    from queues.browse import Wanted, payload_at
+
+    shown = queue or names.SEND_LOG_ENTRIES
+    with opened(config, database, site) as here:
+        if raw is not None:
+            sys.stdout.buffer.write(payload_at(here.engine, shown, raw))
+            return
+        wanted = Wanted(
+            after=after,
+            limit=limit,
+            client=None if client is None else names.client_name(client),
+            destination=None if destination is None else names.site_id(destination),
+            everything=everything,
+            preview_bytes=Wanted().page_bytes if full or as_json else Wanted().preview_bytes,
+        )
+        _show(here, shown, wanted, full=full, overview=queue is None, as_json=as_json)
+
+
+def _show(here: "OpenSite", queue: str, wanted: "Wanted", *, full: bool, overview: bool, as_json: bool) -> None:
+    from lrq_cli.browse_view import entries_view, page_facts, summaries_view, summary_facts
+    from lrq_cli.output import console, emit
+    from queues.browse import browse, summaries
+
+    found = summaries(here.engine) if overview else []
+    page = browse(here.engine, queue, wanted)
+    if as_json:
+        facts = {"site": here.site, "queue": queue, **page_facts(page)}
+        emit({"queues": [summary_facts(each) for each in found], **facts} if overview else facts)
+        return
+    out = console()
+    if overview:
+        out.print(summaries_view(found))
+        out.print()
+    out.print(entries_view(queue, page, width=out.width, full=full))

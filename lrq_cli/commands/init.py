@@ -1,0 +1,122 @@
+"""`lrq init`."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lrq_cli.options import Config, Database, Json, Site
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from lrq_cli.place import Place
+
+
+class DialectName(StrEnum):
+    """The databases that lrq has tables for."""
+
+    SQLITE = "sqlite"
+    POSTGRESQL = "postgresql"
+
+
+def init(
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    sql: Annotated[bool, typer.Option("--sql", help="Print the DDL for an empty database instead.")] = False,
+    dialect: Annotated[
+        DialectName | None, typer.Option("--dialect", help="The database that --sql is for; else the one configured.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; say whether the database fits (exit code 0), or not (3).")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Create a site's tables, or migrate them.
+
+    May be repeated, and run by several processes at once. The server never does this by itself.
+    """
+    from lrq_cli.place import engine_of, locate
+
+    if sql and check:
+        raise typer.BadParameter("--sql and --check exclude each other")
+    if dialect and not sql:
+        raise typer.BadParameter("--dialect goes with --sql")
+    if sql:
+        from queues.migrate import ddl
+
+        chosen = dialect.value if dialect else locate(config, database, site).url.get_backend_name()
+        typer.echo(ddl(chosen), nl=False)
+        return
+    place = locate(config, database, site)
+    with engine_of(place, must_exist=check) as engine:
+        if check:
+            _check(engine, place, as_json=as_json)
+        else:
+            _initialize(engine, place, as_json=as_json)
+
+
+def _check(engine: "Engine", place: "Place", *, as_json: bool) -> None:
+    from lrq_cli.failing import NoError
+    from lrq_cli.output import emit
+    from queues import schema
+    from queues.errors import SetupError
+
+    facts: dict[str, Any] = {"database": place.shown, "schema": _version(engine), "needs": schema.SCHEMA}
+    try:
+        site = schema.check(engine, site_id=place.site).site_id
+    except SetupError as error:
+        if as_json:
+            emit(facts | {"fits": False, "site": None, "reason": str(error)})
+        raise NoError(str(error)) from error
+    if as_json:
+        emit(facts | {"fits": True, "site": site, "reason": ""})
+    else:
+        typer.echo(f"{place.shown} fits: it is site {site}'s and has schema {schema.SCHEMA}")
+
+
+def _initialize(engine: "Engine", place: "Place", *, as_json: bool) -> None:
+    import queues
+    from lrq_cli.output import emit
+    from queues.schema import SCHEMA
+
+    before = _version(engine)
+    site = queues.initialize(engine, site_id=place.site or _known_site(engine)).site_id
+    action = "created" if before is None else "unchanged" if before == SCHEMA else "migrated"
+    if as_json:
+        emit({"site": site, "database": place.shown, "schema": SCHEMA, "before": before, "action": action})
+        return
+    words = {
+        "created": f"created the tables (schema {SCHEMA})",
+        "migrated": f"migrated the tables from schema {before} to {SCHEMA}",
+        "unchanged": f"the tables are there already (schema {SCHEMA})",
+    }
+    typer.echo(f"{place.shown}: {words[action]}, site {site}")
+
+
+def _version(engine: "Engine") -> str | None:
+    from queues import schema
+    from queues.errors import NotInitializedError
+    from queues.transactions import reading
+
+    try:
+        with reading(engine) as connection:
+            return schema.version(connection)
+    except NotInitializedError:
+        return None
+
+
+def _known_site(engine: "Engine") -> str:
+    """Return whose tables these are already, so that migrating them needs no site id."""
+    from queues import schema
+    from queues.errors import ConfigurationError, NotInitializedError
+    from queues.transactions import reading
+
+    try:
+        with reading(engine) as connection:
+            return schema.site(connection, None).site_id
+    except NotInitializedError:
+        raise ConfigurationError(
+            "no site is named: give --site, set LRQ_SITE_ID, or write site_id in lrq.toml"
+        ) from None

@@ -1,0 +1,96 @@
+"""What the processes of the demonstration do: `python -m lrq_cli.demo.process ROLE FOLDER DATABASES`.
+
+Each ends when its standard input does: when it is told to, and also when the demonstration itself has died.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import queues
+from lr_client import RoutingQueueSenderClient, subscribe
+from lr_server import LogReplicationServer
+from lrq_cli.demo.airports import REGIONS, SOURCE
+from lrq_cli.demo.sites import CLIENT, Places
+
+
+def serve(places: Places, end: threading.Event) -> None:
+    """Run the server of Paris."""
+    with LogReplicationServer(places.settings(SOURCE)):
+        end.wait()
+
+
+def edit(places: Places, end: threading.Event) -> None:
+    """Run the application of Paris."""
+    from lrq_cli.demo.editor import Editor
+
+    editor = Editor(queues.create_engine(places.database(SOURCE)), Random(2026))
+    editor.prepare()
+    editor.work(end)
+
+
+def provide_snapshots(places: Places, end: threading.Event) -> None:
+    """Run the snapshot provider of Paris."""
+    from lr_client.spark import SparkSnapshotProvider, local_session
+    from lrq_cli.demo.snapshots import build
+
+    spark = local_session(options=_spark_options(places.folder))
+    engine = queues.create_engine(places.database(SOURCE))
+    client = RoutingQueueSenderClient(CLIENT)
+    with closing(client.start_snapshot_transmitter(engine, SparkSnapshotProvider(spark, build))):
+        end.wait()
+    spark.stop()
+
+
+def follow(site: str) -> Callable[[Places, threading.Event], None]:
+    """Return what runs a site that receives: its server and its application."""
+
+    def run(places: Places, end: threading.Event) -> None:
+        from lrq_cli.demo.latency import Stopwatch
+        from lrq_cli.demo.listener import AirportListener
+
+        engine = queues.create_engine(places.database(site))
+        listener = AirportListener(site, Stopwatch(places.journeys(site)))
+        with LogReplicationServer(places.settings(site)), closing(subscribe(engine, listener, poll_interval=0.2)):
+            end.wait()
+
+    return run
+
+
+ROLES: dict[str, Callable[[Places, threading.Event], None]] = {
+    "paris-server": serve,
+    "paris-editor": edit,
+    "paris-spark": provide_snapshots,
+    **{site: follow(site) for site in REGIONS},
+}
+
+
+def _spark_options(folder: Path) -> dict[str, str]:
+    scratch = str(folder / "spark")
+    return {"spark.local.dir": scratch, "spark.sql.warehouse.dir": scratch}
+
+
+def _end_of_input() -> threading.Event:
+    ended = threading.Event()
+
+    def wait() -> None:
+        # Not sys.stdin: its lock would be in the way of the interpreter's own end.
+        while os.read(0, 1):
+            pass
+        ended.set()
+
+    threading.Thread(target=wait, name="demo-input", daemon=True).start()
+    return ended
+
+
+def main(role: str, folder: str, databases: str) -> None:
+    """Play *role* until told to end."""
+    ROLES[role](Places(Path(folder), databases), _end_of_input())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

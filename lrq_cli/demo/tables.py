@@ -1,0 +1,87 @@
+"""Tables of the demonstration, for a terminal and for a pipe."""
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from lrq_cli.demo.airports import SOURCE
+from lrq_cli.demo.report import Report
+from lrq_cli.demo.views import SiteView, View
+
+
+def live_table(view: View, seconds: float) -> Table:
+    """Return how far everybody is after *seconds*, with a bar for each site."""
+    table = _table("site", "replication", "airports", "log entries", "", "behind", "p50", "p99", box=box.SIMPLE_HEAD)
+    table.caption = f"{seconds:.0f} s"
+    table.add_row(SOURCE, "writes", f"{view.airports:,}", f"{view.entries:,}")
+    for name, site in view.sites.items():
+        table.add_row(name, site.session, f"{site.airports:,}", *_progress(site), *_speed(site))
+    return table
+
+
+def final_table(report: Report, *, plain: bool) -> Table:
+    """Return what every site was given, and whether it holds exactly what it is owed."""
+    columns = ("site", "airports", "snapshot", "log entries", "lag", "most", "p50", "p99", "exactly what it is owed")
+    table = _table(*columns, box=None if plain else box.SIMPLE_HEAD)
+    rows = {made.site: f"{made.rows:,}" for made in report.snapshots}
+    for name, proof in report.proofs.items():
+        site = report.view.sites[name]
+        verdict = "yes" if proof.ok else f"NO: {proof.in_words()}"
+        table.add_row(
+            name,
+            f"{proof.owed:,}",
+            rows.get(name, "none"),
+            f"{site.delivered:,}",
+            f"{site.behind:,}",
+            f"{site.behind_most:,}",
+            *_speed(site),
+            verdict if plain else f"[{'green' if proof.ok else 'red'}]{verdict}[/]",
+        )
+    return table
+
+
+def _progress(site: SiteView) -> tuple[str, RenderableType, str]:
+    if not site.applied:
+        return "", ProgressBar(total=1, completed=0, width=20), ""
+    bar = ProgressBar(total=site.owed, completed=site.applied, width=20)
+    return f"{site.delivered:,}", bar, f"{site.behind:,}"
+
+
+def _speed(site: SiteView) -> tuple[str, str]:
+    return (f"{site.p50:.0f} ms", f"{site.p99:.0f} ms") if site.p50 else ("", "")
+
+
+def summary(report: Report) -> Iterator[str]:
+    """Yield what the table has no place for, in sentences."""
+    view = report.view
+    saved = view.bytes_as_copies / view.bytes_stored if view.bytes_stored else 1.0
+    yield (
+        f"paris wrote {view.entries:,} entries in {view.committed:,} transactions; {view.rolled_back:,} others were "
+        "rolled back, and left nothing"
+    )
+    yield (
+        f"payloads: {_size(view.bytes_stored)} stored once; a copy for each site would have been "
+        f"{_size(view.bytes_as_copies)} ({saved:.1f} times as much)"
+    )
+    yield f"the log delivered {view.delivered:,} entries; the snapshots were built by Spark {report.spark_version}"
+    for site, seconds in report.seconds_down.items():
+        yield f"{site} was killed, was away for {seconds:.1f} s, and went on where it was"
+    if report.ok:
+        yield f"every site holds exactly what it is owed: all rows; each entry, once, in order ({report.seconds:.0f} s)"
+    else:
+        yield "not every site holds exactly what it is owed"
+
+
+def _table(*columns: str, box: box.Box | None) -> Table:
+    table = Table(box=box, pad_edge=False)
+    for column in columns:
+        left = column in ("site", "replication", "")
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
+    return table
+
+
+def _size(count: float) -> str:
+    return f"{count / 1_000_000:.2f} MB"

@@ -1,0 +1,73 @@
+"""The command `lrq`: its commands, and how it ends when something is wrong."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from lrq_cli import failing
+from lrq_cli.commands import browse, demo, drain, init, park, send, serve, snapshot, status, top, trim
+
+_DEBUG = "--debug"
+
+app = typer.Typer(
+    name="lrq",
+    add_completion=False,
+    rich_markup_mode="rich",
+    help="Log replication over routing queues: look after the sites that replicate to each other.",
+    epilog=(
+        "A command finds the site's database by [bold]--database[/], [bold]LRQ_DATABASE_URL[/], or [bold]database_url"
+        "[/] in the file that [bold]--config[/] names (otherwise lrq.toml of the working directory), in this order.\n\n"
+        "[bold]Exit codes[/]: 0 all is well; 1 it could not be done; 2 it was asked for wrongly; 3 the answer is no: "
+        "something is stalled or failed, does not fit, or did not happen in time."
+    ),
+)
+
+
+@app.callback(invoke_without_command=True)
+def _lrq(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[bool, typer.Option(_DEBUG, help="Show the traceback of an error; goes with any command.")] = False,
+) -> None:
+    del debug  # `main` takes it out, wherever it stands
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"lrq {installed('lrq')}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command("init")(init.init)
+app.command("serve")(serve.serve)
+app.command("status")(status.status)
+app.command("top")(top.top)
+app.command("browse")(browse.browse)
+app.command("send")(send.send)
+app.add_typer(snapshot.app, name="snapshot")
+app.command("drain")(drain.drain)
+app.command("trim")(trim.trim)
+app.add_typer(park.app, name="park")
+app.command("demo")(demo.demo)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out the command that *arguments* spell and return its exit code; an error is one line on stderr."""
+    options = list(arguments)
+    end = options.index("--") if "--" in options else len(options)
+    debug = _DEBUG in options[:end]
+    command = [word for word in options[:end] if word != _DEBUG] + options[end:]
+    return failing.exit_code(
+        lambda: typer.main.get_command(app).main(args=command, prog_name="lrq", standalone_mode=False), debug=debug
+    )
+
+
+def main() -> None:
+    """Be the command `lrq`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Where results go: tables for people, JSON for machines, both to stdout."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+#: Width of tables that no terminal limits.
+_PLAIN_WIDTH: Final = 160
+
+
+def console() -> Console:
+    """Return a console on stdout, wide enough for tables in a file."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return Console(highlight=False)
+    return Console(highlight=False, width=_PLAIN_WIDTH)
+
+
+def emit(facts: Any) -> None:  # noqa: ANN401 - whatever JSON can say
+    """Print one JSON object: on one line, or, for a person, indented."""
+    typer.echo(json.dumps(facts, indent=2 if sys.stdout.isatty() else None))
+
+
+def table(title: str, *columns: str | tuple[str, str]) -> Table:
+    """Return an empty table; a column is its heading, or its heading and `right` or `fold`."""
+    made = Table(
+        title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False
+    )
+    for column in columns:
+        heading, kind = (column, "") if isinstance(column, str) else column
+        if kind == "right":
+            made.add_column(heading, justify="right", no_wrap=True)
+        elif kind == "fold":
+            made.add_column(heading, overflow="fold", ratio=1)
+        else:
+            made.add_column(heading, no_wrap=True)
+    return made
+
+
+def add(made: Table, cells: Iterable[str | Text]) -> None:
+    """Add a row; a plain string is shown as it stands, whatever markup it seems to hold."""
+    made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))

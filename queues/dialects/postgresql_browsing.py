@@ -1,0 +1,106 @@
+"""Browsing the log-entry queue on PostgreSQL: in the order in which transactions took their ids."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    Text,
+    cast,
+    column,
+    false,
+    func,
+    or_,
+    select,
+    true,
+    tuple_,
+    values,
+)
+
+from queues.log_browsing import Cursor, StoredEntry
+from queues.positions import Mark, Snapshot
+from queues.tables import log_commits, log_entries
+
+_NOTHING = Snapshot(1, 1, frozenset())
+
+_entry = log_entries.c
+_COLUMNS = (
+    _entry.xid.label("transaction"), _entry.id, _entry.slot, _entry.client, _entry.tag_set, _entry.destinations,
+    _entry.item_key, _entry.partition_key, _entry.created_us, func.octet_length(_entry.payload).label("size"),
+)  # fmt: skip
+
+
+class PostgresqlBrowsing:
+    """See `queues.log_browsing.LogBrowsing`."""
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        """See the port."""
+        return (log_entries,)
+
+    def entries(
+        self, connection: Connection, after: Cursor, floors: Mapping[int, int] | None, limit: int
+    ) -> list[StoredEntry]:
+        """See the port."""
+        # The first condition is the index's, the second one exact.
+        chosen = (_entry.xid >= after.transaction, tuple_(_entry.xid, _entry.id) > tuple_(*after))
+        if floors is None:
+            return _entries(connection, select(*_COLUMNS).where(*chosen).order_by(_entry.xid, _entry.id).limit(limit))
+        if not floors:
+            return []
+        wanted = values(column("number", BigInteger), column("floor", BigInteger), name="wanted")
+        sets = wanted.data(list(floors.items()))
+        own = (_entry.tag_set == sets.c.number, _entry.xid >= sets.c.floor)
+        # Set by set, so that each reads its index no further than the limit.
+        of_set = select(*_COLUMNS).where(*chosen, *own).order_by(_entry.xid, _entry.id).limit(limit).lateral("of_set")
+        merged = select(of_set).select_from(sets.join(of_set, true())).order_by(of_set.c.transaction, of_set.c.id)
+        return _entries(connection, merged.limit(limit))
+
+    def payload(self, connection: Connection, entry: StoredEntry, size: int) -> bytes:
+        """See the port."""
+        itself = (_entry.slot == entry.slot, _entry.xid == entry.transaction, _entry.id == entry.id)
+        return bytes(connection.execute(select(func.substr(_entry.payload, 1, size)).where(*itself)).scalar_one())
+
+    def orders(self, connection: Connection, transactions: Iterable[int]) -> Mapping[int, int]:
+        """See the port."""
+        found = select(log_commits.c.xid, log_commits.c.commit_seq).where(log_commits.c.xid.in_(list(transactions)))
+        return {row.xid: row.commit_seq for row in connection.execute(found)}
+
+    def committed(self, connection: Connection) -> Mark:
+        """See the port."""
+        snapshot = connection.execute(select(cast(func.pg_current_snapshot(), Text))).scalar_one()
+        return Mark(window=Snapshot.parse(snapshot))
+
+    def uncovered(self, connection: Connection, after: Mark | None, upto: Mark, limit: int) -> int:
+        """See the port."""
+        low, high = (after.window if after else None) or _NOTHING, upto.window or _NOTHING
+        newer = select(_entry.id).where(_between(log_entries.c.xid, low, high))
+        count = _count(connection, newer, limit)
+        if after is None or after.upto is None or count >= limit:
+            return count
+        # The tick closed its window in part: the rest of it comes on top.
+        rest = (
+            select(_entry.id)
+            .join(log_commits, log_commits.c.xid == _entry.xid)
+            .where(_between(_entry.xid, after.base or _NOTHING, low), log_commits.c.commit_seq > after.upto)
+        )
+        return count + _count(connection, rest, limit - count)
+
+
+def _entries(connection: Connection, chosen: Select[*tuple[Any, ...]]) -> list[StoredEntry]:
+    return [StoredEntry(*row) for row in connection.execute(chosen)]
+
+
+def _between(xid: ColumnElement[int], low: Snapshot, high: Snapshot) -> ColumnElement[bool]:
+    """Be true of a transaction that *high* sees and *low* does not."""
+    was_running = xid.in_(sorted(low.running)) if low.running else false()
+    visible = (xid < high.xmax) & xid.not_in(sorted(high.running)) if high.running else xid < high.xmax
+    return or_(xid >= low.xmax, was_running) & visible
+
+
+def _count(connection: Connection, rows: Select[tuple[int]], limit: int) -> int:
+    return connection.execute(select(func.count()).select_from(rows.limit(limit).subquery())).scalar_one()

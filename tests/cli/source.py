@@ -1,0 +1,66 @@
+"""A source whose ticks and acknowledgements come when a test says so."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Engine, delete, insert, select
+from sqlalchemy.orm import Session
+
+from lr_client import RoutingQueueSenderClient
+from queues import leases, migrate
+from queues.log import Limits
+from queues.names import receive_queue
+from queues.positions import PositionToken
+from queues.tables import receive_queues, sessions
+from queues.transactions import reading, writing
+from tests.log.reading import Reader
+
+
+class SourceSite:
+    """A site's database, written to by its application, read by what stands in for its server."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.url = engine.url.render_as_string(hide_password=False)
+        self._reader: Reader | None = None
+
+    def transmit(
+        self, *payloads: bytes, to: Sequence[str], client: str = "policy", item_key: str | None = None
+    ) -> PositionToken:
+        """Commit one transaction of entries."""
+        sender = RoutingQueueSenderClient(client)
+        with Session(self.engine) as session, session.begin():
+            for payload in payloads:
+                token = sender.transmit_log_entry_message(session, payload, to, item_key=item_key)
+        return token
+
+    def tick(self, limits: Limits | None = None) -> int:
+        """Close what is committed in ticks; return the end of the last one."""
+        if self._reader is None:
+            lease = leases.acquire(self.engine, "server", "test", ttl=60)
+            assert lease is not None
+            self._reader = Reader(self.engine, lease, limits)
+        self._reader.drain()
+        assert self._reader.last is not None
+        return self._reader.last.end_seq
+
+    def session(
+        self, destination: str, acked: int = 0, *, client: str = "policy", state: str = "log-entry sync", reason: str = "live"
+    ) -> None:
+        """Let a session stand as the server would have saved it."""
+        branch = migrate.require(self.engine).branch
+        mine = sessions.c.client == client, sessions.c.destination == destination
+        with writing(self.engine) as connection:
+            connection.execute(delete(sessions).where(*mine))
+            connection.execute(
+                insert(sessions).values(
+                    client=client, destination=destination, state=state, reason=reason, branch=branch,
+                    acked_seq=acked, cut="", lost_seq=0, updated_us=0,
+                )
+            )  # fmt: skip
+
+    def receive_queue(self, client: str, source: str) -> str:
+        """Return the name of a receive queue that the database has."""
+        with reading(self.engine) as connection:
+            name = receive_queue(client, source)  # type: ignore[arg-type]
+            assert connection.execute(select(receive_queues).where(receive_queues.c.name == name)).first()
+        return name

@@ -1,0 +1,44 @@
+"""A subscriber as a process: `python -m tests.subscriber.consumer_process <url> [hold]`.
+
+It prints what happens, line by line: `subscribed`, `inside` (with `hold`: the listener works, and goes on working
+until a line comes in), `error <class>: <words>`. It ends when its input does.
+"""
+
+import sys
+import threading
+
+import queues
+from lr_client.subscriber import subscribe
+from queues.failures import describe
+from queues.wire.entry_pb2 import RoutingTableEntryMsg
+from tests.subscriber.applying import Apply
+
+
+def tell(*words: str) -> None:
+    print(*words, flush=True)  # noqa: T201 - how it speaks to the test
+
+
+class Consumer(Apply):
+    """Tells of errors, and can be held in the middle of a call."""
+
+    def on_error(self, source_id, error):
+        tell("error", describe(error))
+
+
+def main(url: str, hold: str = "") -> None:
+    engine = queues.create_engine(url)
+    go_on = threading.Event()
+
+    def linger(_: RoutingTableEntryMsg) -> None:
+        tell("inside")
+        go_on.wait()
+
+    listener = Consumer(linger if hold else None)
+    with subscribe(engine, listener, poll_interval=0.05, max_batch_entries=3, lease_ttl=1.0):
+        tell("subscribed")
+        for _ in sys.stdin:
+            go_on.set()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

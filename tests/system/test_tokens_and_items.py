@@ -1,0 +1,56 @@
+"""Waiting for one's own writes, and payloads that replace an item."""
+
+import pytest
+from sqlalchemy.orm import Session
+
+from lr_client import LRMessageWithDestinations, PositionToken, wait_applied
+from queues.errors import WaitTimeoutError
+from tests.system.world import Messages, World, in_log_sync
+from tests.waiting import eventually
+
+
+def test_a_token_tells_when_every_site_has_it_and_when_it_is_applied(world: World) -> None:
+    world.link("paris", "tokyo", initial_sync="log")
+    token = world.transmit("paris", b"entry", to=["tokyo", "lima"])
+    paris, tokyo = world.site("paris"), world.site("tokyo")
+    world.client.wait_replicated(paris, token, ["tokyo"], timeout=20)
+    with pytest.raises(WaitTimeoutError, match="lima"):
+        world.client.wait_replicated(paris, token, ["tokyo", "lima"], timeout=0.05)
+    with pytest.raises(WaitTimeoutError, match="policy"):
+        wait_applied(tokyo, token, timeout=0.05)
+    recorder = world.subscribe("tokyo")
+    wait_applied(tokyo, PositionToken.parse(token), timeout=20)
+    assert recorder.log("paris") == [b"entry"]
+
+
+def test_a_write_that_only_the_snapshot_brings_is_replicated_and_applied_too(world: World) -> None:
+    world.provide("paris", Messages(lambda _: [b"state"]))
+    token = world.transmit("paris", b"entry", to=["tokyo"])
+    recorder = world.subscribe("tokyo")
+    world.link("paris", "tokyo")
+    wait_applied(world.site("tokyo"), token, timeout=20)
+    world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=20)
+    assert recorder.kinds("paris") == ["start 1", "snapshot 1", "complete 1"]
+
+
+def test_of_one_item_only_the_last_of_a_transaction_is_sent(world: World) -> None:
+    recorder = world.subscribe("tokyo")
+    paris = world.link("paris", "tokyo", initial_sync="log")
+    messages = [LRMessageWithDestinations(f"cdg {number}".encode(), ["tokyo"], "cdg") for number in range(5)]
+    messages.insert(2, LRMessageWithDestinations(b"ory", ["tokyo"], "ory"))
+    messages.append(LRMessageWithDestinations(b"no item", ["tokyo"]))
+    with Session(world.site("paris")) as session, session.begin():
+        world.client.transmit_log_entry_messages(session, messages)
+    eventually(lambda: recorder.log("paris") == [b"ory", b"cdg 4", b"no item"])
+    in_log_sync(paris, "tokyo")
+    paris.drain(timeout=20)
+
+
+def test_of_one_item_the_last_arrives_whatever_ticks_it_falls_into(world: World) -> None:
+    recorder = world.subscribe("tokyo")
+    world.link("paris", "tokyo", initial_sync="log")
+    for number in range(100):
+        with Session(world.site("paris")) as session, session.begin():
+            world.client.transmit_log_entry_message(session, str(number).encode(), ["tokyo"], item_key="cdg")
+    eventually(lambda: recorder.log("paris")[-1:] == [b"99"])
+    assert [int(payload) for payload in recorder.log("paris")] == sorted(map(int, recorder.log("paris")))
