@@ -10,6 +10,14 @@ MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 LARGEST_PAYLOAD_BYTES: Final = 128 * 1024 * 1024
 
 
+#: Longest item or partition key, in characters.
+MAX_KEY_LENGTH: Final = 512
+
+
+class InvalidKeyError(UsageError, ValueError):
+    """An item or partition key is no text that every database can keep."""
+
+
 class PayloadTypeError(UsageError, TypeError):
     """A payload is not bytes."""
 
@@ -28,3 +36,16 @@ def checked_payload(payload: object, limit: int) -> bytes:
     if len(payload) > limit:
         raise PayloadTooLargeError(len(payload), limit)
     return bytes(payload)
+
+
+def checked_key(key: str | None, what: str) -> str | None:
+    """Return *key*; raise `InvalidKeyError` for what PostgreSQL or the wire could not carry."""
+    if key is None:
+        return None
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or "\0" in key:
+        raise InvalidKeyError(f"{what} must be a string of 1 to {MAX_KEY_LENGTH} characters without NUL")
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidKeyError(f"{what} has a character that is no Unicode text: {error.reason}") from error
+    return key

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session
 
-from lr_client.limits import MAX_PAYLOAD_BYTES, checked_limit, checked_payload
+from lr_client.limits import MAX_PAYLOAD_BYTES, checked_key, checked_limit, checked_payload
 from lr_client.replication_wait import wait_replicated
 from lr_client.snapshots import (
     SnapshotProvider,
@@ -115,8 +115,8 @@ class RoutingQueueSenderClient:
         return NewEntry(
             checked_payload(payload, self._limit),
             destination_set(self.client_name, destinations),
-            item_key,
-            partition_key,
+            checked_key(item_key, "item_key"),
+            checked_key(partition_key, "partition_key"),
         )
 
     def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:

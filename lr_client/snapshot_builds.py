@@ -1,6 +1,5 @@
 """Carrying out attempts: the provider in a thread of its own, its outcome written down."""
 
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,11 +13,12 @@ from lr_client.snapshot_context import SnapshotContext, SnapshotProvider
 from queues import leases, snapshot_attempts
 from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
 from queues.leases import Lease
+from queues.logs import logger
 from queues.snapshot_states import Attempt
 from queues.snapshot_writer import WriteLimits
 from queues.transactions import writing
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,14 @@ class Build:
             leases.check(connection, self._lease)
             error = self._given_up or error
             if snapshot_attempts.fail(connection, self.attempt, error, retry_after=retry_after):
-                log.warning("snapshot attempt failed", extra={"sync_id": self.attempt.sync_id, "error": error})
+                log.warning("snapshot attempt failed", sync_id=self.attempt.sync_id, error=error)
 
     def _tell(self, context: SnapshotContext) -> None:
         try:
             self._provider.cancel(context)
         except Exception:
             # The application's code, and the attempt is over in any case.
-            log.warning("a snapshot provider's cancel failed", extra={"sync_id": context.sync_id}, exc_info=True)
+            log.warning("a snapshot provider's cancel failed", sync_id=context.sync_id, exc_info=True)
 
     def _run(self) -> None:
         try:

@@ -8,7 +8,7 @@ from typing import Protocol
 from sqlalchemy import Connection, Engine
 
 from lr_client.cut import Cut
-from lr_client.limits import checked_payload
+from lr_client.limits import checked_key, checked_payload
 from queues import doorbell, leases, snapshot_attempts
 from queues.errors import OwnershipLostError, SnapshotCancelledError, UsageError
 from queues.leases import Lease
@@ -110,11 +110,12 @@ class SnapshotContext:
             UsageError: the snapshot was completed already.
         """
         data = checked_payload(payload, self._limits.payload_bytes)
+        key = checked_key(item_key, "item_key")
         with self._guard:
             self._check_open()
             if progress is not None:
                 self._progress = progress if isinstance(progress, str) else f"{progress:.0%}"
-            self._writer.add(data, item_key)
+            self._writer.add(data, key)
 
     def mark_completed(self) -> None:
         """Publish all that was transmitted, at once and for good; no other entry can follow.

@@ -1,6 +1,5 @@
 """The transmitter: finds snapshot requests of one client and has its provider serve them."""
 
-import logging
 import os
 import socket
 import threading
@@ -20,12 +19,13 @@ from queues import leases, snapshot_attempts, snapshots
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
+from queues.logs import logger
 from queues.names import client_name
 from queues.snapshot_states import transmitter_lease
 from queues.snapshot_writer import WriteLimits
 from queues.transactions import reading, writing
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 #: Longest wait after a failed attempt, in seconds.
 LONGEST_BACKOFF = 300.0
@@ -124,7 +124,7 @@ class SnapshotTransmitter:
                 self._stand_down(str(lost))
             except Exception as failure:  # noqa: BLE001 - the top of the loop: said, and tried again
                 self._problem = in_words(failure)
-                log.warning("snapshot transmitter cannot work", extra={"client": self._client, "error": self._problem})
+                log.warning("snapshot transmitter cannot work", client=self._client, error=self._problem)
                 pause = self._poll_interval
             self._clock.wait(self._wake, pause)
         self._finish()
@@ -168,7 +168,7 @@ class SnapshotTransmitter:
         return self._lease
 
     def _stand_down(self, why: str) -> None:
-        log.warning("snapshot transmitter stands by", extra={"client": self._client, "reason": why})
+        log.warning("snapshot transmitter stands by", client=self._client, reason=why)
         self._lease = None
         for build in self._running().values():
             build.cancel()

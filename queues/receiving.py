@@ -212,9 +212,4 @@ def clear_log(connection: Connection, queue_id: int) -> None:
 
 
 def _insert(connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    driver = connection.dialect.loaded_dbapi.Error
-    try:
-        dialects.of(connection).bulk_insert(connection, table, columns, rows)
-    except driver as error:
-        # COPY goes past SQLAlchemy; its errors must look like those of all other statements.
-        raise exc.DBAPIError.instance(None, None, error, driver, dialect=connection.dialect) from error
+    dialects.of(connection).bulk_insert(connection, table, columns, rows)

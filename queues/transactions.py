@@ -46,6 +46,8 @@ def mapped_errors() -> Iterator[None]:
     """Turn the driver's errors that the caller can do something about into ours, cause attached."""
     try:
         yield
+    except exc.TimeoutError as error:
+        raise StoreUnavailableError("no connection to the database got free in time: allow more in its pool") from error
     except exc.DBAPIError as error:
         mapped = map_error(error)
         if mapped is None:

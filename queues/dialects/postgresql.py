@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, Table, text
+from sqlalchemy import Connection, Table, exc, text
 
 _NOW = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
 
@@ -14,12 +14,17 @@ class PostgresqlDialect:
         self, connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]
     ) -> None:
         """Insert *rows* with binary COPY."""
-        cursor = connection.connection.cursor()
+        statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
         types = [str(table.c[name].type.compile(connection.dialect)).lower() for name in columns]
-        with cursor.copy(f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)") as copy:
-            copy.set_types(types)
-            for row in rows:
-                copy.write_row(row)
+        driver = connection.dialect.loaded_dbapi.Error
+        try:
+            with connection.connection.cursor().copy(statement) as copy:
+                copy.set_types(types)
+                for row in rows:
+                    copy.write_row(row)
+        except driver as error:
+            # COPY goes past SQLAlchemy; its errors must look like those of all other statements.
+            raise exc.DBAPIError.instance(None, None, error, driver, dialect=connection.dialect) from error
 
     def now_us(self, connection: Connection) -> int:
         """Return the server's clock."""

@@ -81,6 +81,9 @@ def test_bad_destinations_and_payloads_are_refused_before_anything_is_written(si
         for destinations in ([], "tokyo", ["to kyo"], ["a,b"], [""], [None]):
             with pytest.raises(ValueError, match=r"destination|site id"):
                 client.transmit_log_entry_message(session, b"x", destinations)  # type: ignore[arg-type]
+        for key in ("", "nul\0", "x" * 513, "\ud800"):
+            with pytest.raises(ValueError, match="item_key"):
+                client.transmit_log_entry_message(session, b"x", ["tokyo"], item_key=key)
         with pytest.raises(PayloadTooLargeError, match="4 bytes, the limit is 3"):
             small.transmit_log_entry_message(session, b"1234", ["tokyo"])
     assert reader.drain() == []

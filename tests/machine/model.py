@@ -198,7 +198,7 @@ def chunks(snapshot: Snapshot, after_row: int, limit: int) -> Iterator[Frame]:
 
 @dataclass
 class Sink:
-    """`view` is what the application has made of it all."""
+    """`view` is what the application has made of it all, without the `skipped` oldest entries of a log it came late to."""
 
     tells_open_tick: bool = True
     stream: int = 0
@@ -214,6 +214,7 @@ class Sink:
     queue: list[tuple[int, int]] = field(default_factory=list)
     consumed_seq: int = 0
     view: list[int] = field(default_factory=list)
+    skipped: int = 0
 
     def history(self) -> SinkHistory:
         headers = list(self.headers)
@@ -225,7 +226,8 @@ class Sink:
 
     def consume(self, count: int) -> None:
         if self.pending is not None:
-            self.view, self.pending, self.consumed_seq = list(self.pending), None, self.base_seq
+            self.view, self.skipped = list(self.pending), 0
+            self.pending, self.consumed_seq = None, self.base_seq
         due = [entry for entry in self.queue if entry[0] <= self.boundary][:count]
         self.view += [value for _, value in due]
         self.queue = self.queue[len(due) :]

@@ -44,7 +44,6 @@ class Simulation:
     sending: LogCursor | SnapshotCursor | None = None
     stream: int = 0
     retry_asked: bool = False
-    skipped: int = 0
     ignored: list[str] = field(default_factory=list)
     numbers: "count[int]" = field(default_factory=lambda: count(1))
 
@@ -120,7 +119,7 @@ class Simulation:
             if sink.is_empty:
                 kept = [row for tick in self.source.ticks if tick.key.seq > decision.read_after for row in tick.rows]
                 gone = len(self.source.rows) - len(kept) - len(self.source.unticked)
-                self.skipped = sum(row.owed for row in self.source.rows[:gone])
+                self.sink.skipped = sum(row.owed for row in self.source.rows[:gone])
         self.post(happened.Negotiated(decision))
 
     # --- snapshots at the source ------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ class World:
 
     def settings(self, name: str, **options: Any) -> Settings:
         url = self.site(name).url.render_as_string(hide_password=False)
-        return Settings(site_id=name, database_url=url, **{**QUICK, **options})
+        return Settings(**{"site_id": name, "database_url": url, **QUICK, **options})
 
     def server(self, name: str, **options: Any) -> LogReplicationServer:
         """Start the server of a site; it listens at a free port unless told otherwise."""

@@ -1,0 +1,122 @@
+"""Databases that cannot be written to for a while: shown, tried again, nothing lost."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import event, text
+
+from lr_server import LogReplicationServer
+from queues import engine as engines
+from tests.system.world import World, in_log_sync, sessions_of
+from tests.waiting import eventually
+
+# A process of its own: it takes the lock, says so, and keeps it until its input ends.
+_HOLD_SQLITE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(world: World, site: str, table: str) -> Iterator[None]:
+    """Keep everybody else from writing to *table* (on SQLite to anything) of a site."""
+    engine = world.site(site)
+    if engine.dialect.name == "postgresql":
+        with engine.begin() as connection:
+            connection.execute(text(f"LOCK TABLE {table} IN SHARE MODE"))
+            yield
+        return
+    holder = [sys.executable, "-c", _HOLD_SQLITE, str(engine.url.database)]
+    with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"locked\n"
+        yield
+        process.communicate()
+
+
+@contextmanager
+def full(world: World, server: LogReplicationServer, table: str) -> Iterator[None]:
+    """Let the disk be full for a *server*: SQLite's own limit; PostgreSQL says what it says when it finds no room."""
+    if world.site("paris").dialect.name == "postgresql":
+        site = server.status()["site"]
+        world.execute(
+            site,
+            "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$",
+        )
+        world.execute(site, f"CREATE TRIGGER no_room BEFORE INSERT ON {table} EXECUTE FUNCTION no_room()")
+        yield
+        world.execute(site, f"DROP TRIGGER no_room ON {table}")
+        return
+
+    def limit(connection, _record, _proxy) -> None:
+        connection.execute(f"PRAGMA max_page_count = {1 if is_full else 2**30}")
+
+    is_full = True
+    event.listen(server._engine, "checkout", limit)
+    yield
+    is_full = False
+
+
+PAYLOADS = [bytes([number]) * 100_000 for number in range(5)]
+
+
+def test_a_sink_whose_database_is_locked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "BUSY_TIMEOUT", 0.1)
+    recorder = world.subscribe("tokyo")
+    paris = world.link("paris", "tokyo", initial_sync="log", stall_seconds=0.5, retry_cap_seconds=0.1)
+    world.transmit("paris", b"before", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"before"])
+    with locked(world, "tokyo", "lrq_receive_entries"):
+        for payload in PAYLOADS:
+            world.transmit("paris", payload, to=["tokyo"])
+        eventually(lambda: sessions_of(paris)["tokyo"]["state"] == "backing off")
+        eventually(lambda: sessions_of(paris)["tokyo"]["lag"]["entries"] == len(PAYLOADS))
+    eventually(lambda: recorder.log("paris") == [b"before", *PAYLOADS])
+    in_log_sync(paris, "tokyo")
+
+
+def test_a_source_whose_database_is_locked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "BUSY_TIMEOUT", 0.1)
+    recorder = world.subscribe("tokyo")
+    paris = world.link("paris", "tokyo", initial_sync="log")
+    in_log_sync(paris, "tokyo")
+    with locked(world, "paris", "lrq_ticks"):
+        if world.site("paris").dialect.name == "postgresql":
+            world.transmit("paris", *PAYLOADS, to=["tokyo"])
+    if world.site("paris").dialect.name == "sqlite":
+        world.transmit("paris", *PAYLOADS, to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == PAYLOADS)
+
+
+def test_a_sink_whose_disk_is_full(world: World) -> None:
+    recorder = world.subscribe("tokyo")
+    tokyo = world.server("tokyo", listen=[])
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", retry_cap_seconds=0.1)
+    world.transmit("paris", b"before", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"before"])
+    with full(world, tokyo, "lrq_receive_entries"):
+        for payload in PAYLOADS:
+            world.transmit("paris", payload, to=["tokyo"])
+        eventually(lambda: sessions_of(paris)["tokyo"]["state"] == "backing off")
+        assert any(word in sessions_of(paris)["tokyo"]["reason"] for word in ("full", "No space left"))
+    eventually(lambda: recorder.log("paris") == [b"before", *PAYLOADS])
+
+
+def test_a_source_whose_disk_is_full(world: World) -> None:
+    recorder = world.subscribe("tokyo")
+    paris = world.link("paris", "tokyo", initial_sync="log")
+    in_log_sync(paris, "tokyo")
+    with full(world, paris, "lrq_ticks"):
+        for payload in PAYLOADS:
+            world.transmit("paris", payload, to=["tokyo"])
+        eventually(lambda: paris.status()["server"]["troubles"])
+        assert any(word in paris.status()["server"]["troubles"]["sequencer"] for word in ("full", "No space left"))
+    eventually(lambda: recorder.log("paris") == PAYLOADS)
+    eventually(lambda: not paris.status()["server"]["troubles"])

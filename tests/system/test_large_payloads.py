@@ -1,0 +1,53 @@
+"""Payloads at the limits."""
+
+import random
+
+import pytest
+
+from lr_client import RoutingQueueSenderClient
+from queues.errors import PayloadTooLargeError
+from tests.system.world import World, in_log_sync, sessions_of
+from tests.waiting import eventually
+
+MIB = 1024**2
+
+
+def test_the_largest_payload_arrives_and_one_byte_more_is_refused_before_anything_is_written(
+    world: World, chance: random.Random
+) -> None:
+    largest = chance.randbytes(16 * MIB)
+    recorder = world.subscribe("tokyo")
+    tokyo = world.server("tokyo")
+    paris = world.server("paris", peers={"tokyo": tokyo.endpoints[0]}, initial_sync="log")
+    with world.site("paris").begin() as connection:
+        with pytest.raises(PayloadTooLargeError, match="16777217 bytes, the limit is 16777216"):
+            world.client.transmit_log_entry_message(connection, largest + b"!", ["tokyo"])
+        world.client.transmit_log_entry_message(connection, b"", ["tokyo"])
+    world.transmit("paris", largest, b"after", to=["tokyo"])
+    eventually(lambda: len(recorder.log("paris")) == 3)
+    assert recorder.log("paris") == [b"", largest, b"after"]
+    paris.drain(timeout=20)
+
+
+def test_a_sink_with_smaller_limits_says_so_and_takes_it_once_they_are_raised(world: World) -> None:
+    recorder = world.subscribe("tokyo")
+    small = {"max_payload_bytes": 1024, "max_batch_bytes": 1024, "max_message_bytes": 128 * 1024}
+    tokyo = world.server("tokyo", listen=[], **small)
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", slow_retry_seconds=0.1)
+    in_log_sync(paris, "tokyo")
+    world.transmit("paris", b"before", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"before"])
+    world.transmit("paris", b"x" * MIB, to=["tokyo"])
+    world.transmit("paris", b"after", to=["tokyo"])
+    eventually(lambda: sessions_of(paris)["tokyo"]["state"] == "failed")
+    assert "this sink takes 131072" in sessions_of(paris)["tokyo"]["reason"]
+    assert recorder.log("paris") == [b"before"]
+    tokyo.stop()
+    world.server("tokyo", listen=[])
+    eventually(lambda: recorder.log("paris") == [b"before", b"x" * MIB, b"after"])
+
+
+def test_an_application_may_choose_a_lower_limit(world: World) -> None:
+    client = RoutingQueueSenderClient("policy", max_payload_bytes=10)
+    with world.site("paris").begin() as connection, pytest.raises(PayloadTooLargeError, match="split it"):
+        client.transmit_log_entry_message(connection, b"x" * 11, ["tokyo"])

@@ -1,0 +1,34 @@
+"""A payload is stored once, however many sites it goes to."""
+
+import random
+
+import pytest
+
+from tests.system.world import World
+from tests.waiting import eventually
+
+MIB = 1024**2
+SITES = [f"site{number:02}" for number in range(64)]
+
+
+def size(world: World) -> int:
+    """Return the bytes that the source's database takes up."""
+    if world.site("paris").dialect.name == "postgresql":
+        return int(world.execute("paris", "SELECT pg_database_size(current_database())")[0][0])
+    (pages,), (page_size,) = (world.execute("paris", f"PRAGMA {what}")[0] for what in ("page_count", "page_size"))
+    return int(pages * page_size)
+
+
+@pytest.mark.parametrize("set_is_known", [False, True], ids=["a new set of sites", "a set that was seen before"])
+def test_one_mebibyte_for_64_sites_takes_less_than_1_1(
+    world: World, chance: random.Random, *, set_is_known: bool
+) -> None:
+    paris = world.server("paris", listen=[])
+    world.transmit("paris", b"begin", to=SITES if set_is_known else SITES[:1])
+    eventually(lambda: paris.status()["log"]["seq"] == 1)
+    before = size(world)
+    world.transmit("paris", chance.randbytes(MIB), to=SITES)
+    eventually(lambda: paris.status()["log"]["seq"] == 2)
+    grown = size(world) - before
+    print(f"grown by {grown / MIB:.3f} MiB")  # noqa: T201
+    assert MIB < grown < 1.1 * MIB
