@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-PACKAGES: Final = ("queues", "discovery", "sink", "lr_client", "lr_server")
+PACKAGES: Final = ("queues", "discovery", "sink", "lr_client", "lr_server", "lrq_cli")
 
 _HERE: Final = Path(__file__).resolve().parent
 # In the front door of each of our packages; a package that was installed over one of them does not say it.

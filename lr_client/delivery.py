@@ -62,12 +62,14 @@ class Delivery:
             failures.clear(connection, self._queue.queue_id)
 
     def _claim(self, connection: Connection, step: Step) -> None:
+        queue_id = self._queue.queue_id
         if step.retry is not None:
             claimed = parked.take(connection, step.retry)
         else:
-            applied = len(step.rows)
-            claimed = consuming.move(connection, self._queue.queue_id, self._lease, step.seen, step.to, applied=applied)
+            claimed = consuming.move(connection, queue_id, self._lease, step.seen, step.to, applied=len(step.rows))
         leases.check(connection, self._lease)
+        if step.kind is Kind.LOG_ENTRIES:
+            claimed = claimed and consuming.still_received(connection, queue_id, step.seen, step.to)
         if not claimed:
             raise Superseded
         if step.incomplete:

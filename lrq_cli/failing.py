@@ -68,10 +68,12 @@ def judged(error: Exception) -> tuple[int, str]:
 
 def _bad_command_line(error: Exception) -> str:
     context = getattr(error, "ctx", None)
-    hint = f": `{context.command_path} --help` tells how" if context is not None else ""
-    words = str(getattr(error, "message", "")) or str(error)
     format_message = getattr(error, "format_message", None)
-    return one_line(format_message() if format_message is not None else words).rstrip(".") + hint
+    words = one_line(format_message() if format_message is not None else str(error))
+    words = words[:1].lower() + words[1:]
+    if context is None:
+        return words
+    return f"{words}{'' if words.endswith(('.', '?')) else '.'} See `{context.command_path} --help`"
 
 
 def _judged_late(error: Exception) -> tuple[int, str]:

@@ -56,4 +56,5 @@ def _queues(status: Mapping[str, Any]) -> Iterator[str]:
             tries = plural(queue["failure"]["tries"], "time")
             yield f"{queue['name']} does not get on, refused {tries}: {queue['failure']['error']}"
         if queue["parked"]:
-            yield f"{queue['name']} has {plural(queue['parked'], 'parked entry', 'parked entries')}: see `lrq park list`"
+            parked = plural(queue["parked"], "parked entry", "parked entries")
+            yield f"{queue['name']} has {parked}: see `lrq park list`"

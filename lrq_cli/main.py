@@ -5,21 +5,32 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from lrq_cli import failing
 from lrq_cli.commands import browse, demo, drain, init, park, send, serve, snapshot, status, top, trim
 
 _DEBUG = "--debug"
+_ORDER = ("init", "serve", "status", "top", "browse", "send", "snapshot", "drain", "trim", "park", "demo")
+
+
+class _InOrder(TyperGroup):
+    """Lists the commands in the order in which one meets them."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
+
 
 app = typer.Typer(
     name="lrq",
+    cls=_InOrder,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     help="Log replication over routing queues: look after the sites that replicate to each other.",
     epilog=(
-        "A command finds the site's database by [bold]--database[/], [bold]LRQ_DATABASE_URL[/], or [bold]database_url"
-        "[/] in the file that [bold]--config[/] names (otherwise lrq.toml of the working directory), in this order.\n\n"
-        "[bold]Exit codes[/]: 0 all is well; 1 it could not be done; 2 it was asked for wrongly; 3 the answer is no: "
+        "A command finds the site's database by `--database`, the variable `LRQ_DATABASE_URL`, or `database_url` in "
+        "the file that `--config` names (otherwise `lrq.toml` of the working directory), in this order.\n\n"
+        "**Exit codes**: 0 all is well; 1 it could not be done; 2 it was asked for wrongly; 3 the answer is no: "
         "something is stalled or failed, does not fit, or did not happen in time."
     ),
 )
@@ -28,8 +39,10 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _lrq(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-    debug: Annotated[bool, typer.Option(_DEBUG, help="Show the traceback of an error; goes with any command.")] = False,
+    version: Annotated[bool, typer.Option("--version", metavar="", help="Print the version and exit.")] = False,
+    debug: Annotated[
+        bool, typer.Option(_DEBUG, metavar="", help="Show the traceback of an error; goes with any command.")
+    ] = False,
 ) -> None:
     del debug  # `main` takes it out, wherever it stands
     if version:

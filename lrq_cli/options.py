@@ -19,6 +19,8 @@ Database = Annotated[
 ]
 Site = Annotated[
     str | None,
-    typer.Option("--site", "-s", metavar="ID", help="Its id; the database must be that site's.", rich_help_panel=_WHERE),
+    typer.Option(
+        "--site", "-s", metavar="ID", help="Its id; the database must be that site's.", rich_help_panel=_WHERE
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print facts as JSON.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print facts as JSON.")]

@@ -79,7 +79,9 @@ def engine_of(place: Place, *, must_exist: bool = True) -> Iterator[Engine]:
     try:
         engine = queues.create_engine(place.url, **options)
     except ImportError as error:
-        raise MissingDependencyError(f"{error}: install it, for PostgreSQL with `pip install 'lrq[postgres]'`") from error
+        raise MissingDependencyError(
+            f"{error}: install it, for PostgreSQL with `pip install 'lrq[postgres]'`"
+        ) from error
     try:
         yield engine
     finally:

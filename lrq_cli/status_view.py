@@ -124,7 +124,9 @@ def _sessions(status: Mapping[str, Any], rates: Rates | None) -> Table:
     )  # fmt: skip
     for session in status["sessions"]:
         lag, bad = session["lag"], session["stalled"] or session["state"] == "failed"
-        behind = [number(lag["entries"]), size(lag["bytes"]), duration(lag["seconds"])] if lag["entries"] else [NONE] * 3
+        behind = (
+            [number(lag["entries"]), size(lag["bytes"]), duration(lag["seconds"])] if lag["entries"] else [NONE] * 3
+        )
         why = Text(one_line(session["reason"]), style="red" if bad else "")
         if session["stalled"]:
             why = Text.assemble(("STALLED ", "bold red"), why)

@@ -60,7 +60,9 @@ class _Frames:
             self._last = look
         shown: list[RenderableType] = []
         if self._last is not None:
-            shown.append(status_view(self._last.status, where=self._here.place.shown, rates=fresh, history=self._history))
+            shown.append(
+                status_view(self._last.status, where=self._here.place.shown, rates=fresh, history=self._history)
+            )
         if trouble:
             shown.append(Text(trouble, style="bold red"))
         shown.append(Text(f"every {self._interval:g} s · q to quit", style="dim"))

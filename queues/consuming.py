@@ -115,6 +115,20 @@ def move(
     return moved.rowcount == 1
 
 
+def still_received(connection: Connection, queue_id: int, seen: Consumed, to: Consumed) -> bool:
+    """Tell whether the log still reaches to *to*: a source that lost its newest entries has the sink go back.
+
+    Ask after `move`: from then on the sink does not go back before the end of the transaction.
+    """
+    reaches = select(receive_marks.c.queue_id).where(
+        receive_marks.c.queue_id == queue_id,
+        receive_marks.c.sync_id == seen.sync_id,
+        receive_marks.c.branch == to.branch,
+        receive_marks.c.boundary_seq >= to.seq,
+    )
+    return connection.execute(reaches).first() is not None
+
+
 def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> int:
     """Delete the log entries after *seen* up to *end* and return their number.
 

@@ -179,8 +179,11 @@ def keeps_header(connection: Connection, queue_id: int, position: Position) -> b
 
 def lock_consumer(connection: Connection, queue_id: int, sync_id: str) -> int:
     """Keep the subscriber from moving on until the transaction ends; return how far it has come after *sync_id*."""
+    # An update, not a lock: a delivery at a stricter isolation level must collide with it, not just wait for it.
+    touched = update(consumers).where(consumers.c.queue_id == queue_id).values(updated_us=consumers.c.updated_us)
+    connection.execute(touched)
     where = (consumers.c.queue_id == queue_id, consumers.c.sync_id == sync_id)
-    return connection.execute(select(consumers.c.seq).where(*where).with_for_update()).scalar() or 0
+    return connection.execute(select(consumers.c.seq).where(*where)).scalar() or 0
 
 
 def forget_after(connection: Connection, queue_id: int, seq: int) -> None:

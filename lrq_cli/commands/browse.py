@@ -19,7 +19,12 @@ def browse(
         str | None,
         typer.Argument(help="The queue; without it, all queues are listed, and LRQ_Send_LogEntries is shown."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, rich_help_panel=_FILTERS)] = 20,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", "-n", metavar="N", min=1, max=10_000, help="How many at most.", rich_help_panel=_FILTERS
+        ),
+    ] = 20,
     after: Annotated[
         str, typer.Option("--after", metavar="POSITION", help="Go on after this entry.", rich_help_panel=_FILTERS)
     ] = "",
@@ -32,9 +37,9 @@ def browse(
     ] = None,
     everything: Annotated[
         bool,
-        typer.Option("--all", help="Also what every destination has already.", rich_help_panel=_FILTERS),
+        typer.Option("--all", metavar="", help="Also what every destination has already.", rich_help_panel=_FILTERS),
     ] = False,
-    full: Annotated[bool, typer.Option("--full", help="Show payloads and tags in full.")] = False,
+    full: Annotated[bool, typer.Option("--full", metavar="", help="Show payloads and tags in full.")] = False,
     raw: Annotated[
         str | None, typer.Option("--raw", metavar="POSITION", help="Write one payload to stdout, byte for byte.")
     ] = None,

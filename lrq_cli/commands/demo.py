@@ -14,7 +14,7 @@ def demo(
         typer.Option(
             "--databases",
             metavar="URL",
-            help="An empty database for each site, with {site} in place of its name; else SQLite, in a folder that goes.",
+            help="An empty database for each site, {site} being its name; else SQLite, in a folder that goes.",
         ),
     ] = None,
 ) -> int:

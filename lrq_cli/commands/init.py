@@ -24,12 +24,17 @@ def init(
     config: Config = None,
     database: Database = None,
     site: Site = None,
-    sql: Annotated[bool, typer.Option("--sql", help="Print the DDL for an empty database instead.")] = False,
+    sql: Annotated[
+        bool, typer.Option("--sql", metavar="", help="Print the DDL for an empty database instead.")
+    ] = False,
     dialect: Annotated[
         DialectName | None, typer.Option("--dialect", help="The database that --sql is for; else the one configured.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; say whether the database fits (exit code 0), or not (3).")
+        bool,
+        typer.Option(
+            "--check", metavar="", help="Change nothing; say whether the database fits (exit code 0), or not (3)."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:

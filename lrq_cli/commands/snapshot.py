@@ -18,9 +18,7 @@ Client = Annotated[
     str | None,
     typer.Option("--client", metavar="NAME", help="The application stream; may be left out where there is just one."),
 ]
-Timeout = Annotated[
-    float, typer.Option("--timeout", "-t", metavar="SECONDS", min=0, help="How long to watch at most.")
-]
+Timeout = Annotated[float, typer.Option("--timeout", "-t", metavar="SECONDS", min=0, help="How long to watch at most.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -32,10 +30,14 @@ def _snapshot(context: typer.Context) -> None:
 @app.command("request")
 def request(
     destination: Annotated[str | None, typer.Argument(help="The site that is to get one.")] = None,
-    for_all: Annotated[bool, typer.Option("--all", help="Every site that the server knows.")] = False,
+    for_all: Annotated[bool, typer.Option("--all", metavar="", help="Every site that the server knows.")] = False,
     client: Client = None,
-    reason: Annotated[str, typer.Option("--reason", help="Kept with it, for whoever looks later.")] = "asked for by `lrq snapshot`",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show how it gets on until it is applied.")] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Kept with it, for whoever looks later.")
+    ] = "asked for by `lrq snapshot`",
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", metavar="", help="Show how it gets on until it is applied.")
+    ] = False,
     timeout: Timeout = 3600.0,
     config: Config = None,
     database: Database = None,
@@ -112,7 +114,7 @@ def watch(
 @app.command("cancel")
 def cancel(
     destination: Annotated[str | None, typer.Argument(help="The site that is to get none.")] = None,
-    for_all: Annotated[bool, typer.Option("--all", help="Every site.")] = False,
+    for_all: Annotated[bool, typer.Option("--all", metavar="", help="Every site.")] = False,
     client: Client = None,
     config: Config = None,
     database: Database = None,

@@ -7,7 +7,7 @@ from lrq_cli.options import Config, Database, Json, Site
 def status(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> int:
     """Show how a site stands: its server, its log, its sessions, its snapshots, its receive queues.
 
-    How far a session is [bold]behind[/] counts what the other site has not acknowledged as durable. Exit code 3 means
+    How far a session is *behind* counts what the other site has not acknowledged as durable. Exit code 3 means
     that something is stalled or failed; the last lines tell what.
     """
     from lr_server.status import read_status

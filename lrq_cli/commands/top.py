@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 def top(
     interval: Annotated[float, typer.Option("--interval", "-n", min=0.1, help="Seconds between two looks.")] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one frame; a pipe always gets just one.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", metavar="", help="Print one frame; a pipe always gets just one.")
+    ] = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,

@@ -11,10 +11,12 @@ from typing import Final, Self
 
 import lrq_cli
 from lrq_cli.demo.sites import Places
+from queues.clock import SYSTEM_CLOCK
 from queues.errors import LrqError
 
-#: How long a process may take to end by itself, in seconds.
+#: How long processes may take to end by themselves, in seconds; and how long when something went wrong.
 PATIENCE: Final = 10.0
+IMPATIENCE: Final = 1.0
 _INSTALLED_AT: Final = str(Path(next(iter(lrq_cli.__path__))).resolve().parent)
 
 
@@ -55,12 +57,13 @@ class Children:
         for role in roles:
             _close_input(self._running[role])
 
-    def wait(self, *roles: str) -> None:
-        """Wait until *roles*, which were told to, have ended; kill those that do not."""
+    def wait(self, *roles: str, patience: float = PATIENCE) -> None:
+        """Wait until *roles*, which were told to, have ended; kill those that have not after *patience* seconds."""
+        deadline = SYSTEM_CLOCK.monotonic() + patience
         for role in roles:
             process = self._running.pop(role)
             with suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE)
+                process.wait(max(0.0, deadline - SYSTEM_CLOCK.monotonic()))
             self._reap(process)
 
     def check(self) -> None:
@@ -80,12 +83,12 @@ class Children:
         """End all of them."""
         roles = list(self._running)
         self.tell_to_end(*roles)
-        self.wait(*roles)
+        self.wait(*roles, patience=PATIENCE if error is None else IMPATIENCE)
 
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
         """End what is left of *process* and of what it has started itself (Spark's Java)."""
         _close_input(process)
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):  # the latter is what macOS says of a dead group
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 

@@ -251,7 +251,7 @@ def _empty(connection: Connection, slot: int, retention: Retention) -> tuple[Owe
 
     With the lock held no transaction can have an uncommitted row in it, so what is seen now is all there is.
     """
-    if _verdict(connection, slot, retention) is None:
+    if verdict(connection, slot, retention) is None:
         return None
     names = f"lrq_log_entries_{slot}, lrq_log_commits_{slot}"
     try:
@@ -259,15 +259,16 @@ def _empty(connection: Connection, slot: int, retention: Retention) -> tuple[Owe
             connection.exec_driver_sql(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE NOWAIT")
     except exc.OperationalError as error:
         raise _BusyError from error
-    verdict = _verdict(connection, slot, retention)
-    if verdict is None:
+    found = verdict(connection, slot, retention)
+    if found is None:
         return None
-    segments.let_go(connection, verdict)
+    segments.let_go(connection, found)
     connection.exec_driver_sql(f"TRUNCATE {names}")
-    return verdict.laggards
+    return found.laggards
 
 
-def _verdict(connection: Connection, slot: int, retention: Retention) -> segments.Verdict | None:
+def verdict(connection: Connection, slot: int, retention: Retention) -> segments.Verdict | None:
+    """Decide about one segment that has rows; None while it must be kept."""
     upto = segments.full_tick_covering(connection, lambda mark: _covers_all(connection, slot, mark))
     if upto is None:
         return None

@@ -182,24 +182,29 @@ def _trim_one(connection: Connection, retention: Retention) -> tuple[Owed, ...] 
     current = connection.execute(select(log_head.c.slot)).scalar_one()
     for step in range(1, SLOTS):
         slot = (current + step) % SLOTS
-        high = connection.exec_driver_sql(f"SELECT max(id) FROM lrq_log_entries_{slot}").scalar()  # noqa: S608
-        if high is not None:
-            return _empty(connection, slot, high, retention)
+        if not _is_empty(connection, slot):
+            return _empty(connection, slot, retention)
     return None
 
 
-def _empty(connection: Connection, slot: int, high: int, retention: Retention) -> tuple[Owed, ...] | None:
+def verdict(connection: Connection, slot: int, retention: Retention) -> segments.Verdict | None:
+    """Decide about one segment that has rows; None while it must be kept."""
+    high = connection.exec_driver_sql(f"SELECT max(id) FROM lrq_log_entries_{slot}").scalar_one()  # noqa: S608
     upto = segments.full_tick_covering(connection, lambda mark: mark.high >= high)
     if upto is None:
         return None
     sets = connection.exec_driver_sql(f"SELECT DISTINCT tag_set FROM lrq_log_entries_{slot}").scalars().all()  # noqa: S608
-    verdict = segments.judge(connection, upto, sets, lambda *bounds: _owes(connection, *bounds), retention)
-    if verdict is None:
+    return segments.judge(connection, upto, sets, lambda *bounds: _owes(connection, *bounds), retention)
+
+
+def _empty(connection: Connection, slot: int, retention: Retention) -> tuple[Owed, ...] | None:
+    found = verdict(connection, slot, retention)
+    if found is None:
         return None
-    segments.let_go(connection, verdict)
+    segments.let_go(connection, found)
     # Without a condition SQLite frees the pages of the whole table at once.
     connection.exec_driver_sql(f"DELETE FROM lrq_log_entries_{slot}")  # noqa: S608 - a number
-    return verdict.laggards
+    return found.laggards
 
 
 def _owes(connection: Connection, owed: Owed, after: Mark | None, upto: Mark) -> bool:

@@ -44,7 +44,13 @@ class SourceSite:
         return self._reader.last.end_seq
 
     def session(
-        self, destination: str, acked: int = 0, *, client: str = "policy", state: str = "log-entry sync", reason: str = "live"
+        self,
+        destination: str,
+        acked: int = 0,
+        *,
+        client: str = "policy",
+        state: str = "log-entry sync",
+        reason: str = "live",
     ) -> None:
         """Let a session stand as the server would have saved it."""
         branch = migrate.require(self.engine).branch

@@ -124,7 +124,7 @@ def test_a_payload_can_be_had_whole(source: SourceSite):
 @pytest.mark.parametrize("position", ["7.99999999", "abc", "", "1.0", "5"])
 def test_a_position_without_an_entry_is_told(source: SourceSite, position: str):
     source.transmit(b"x", to=["tokyo"])
-    with pytest.raises(UsageError, match="lrq browse|is shown|position"):
+    with pytest.raises(UsageError, match=r"position|browse"):
         payload_at(source.engine, LOG, position)
 
 

@@ -38,6 +38,14 @@ class Arrivals:
             self._save(connection, branch=BRANCH, seq=seq, boundary_seq=seq)
         return seq
 
+    def go_back(self, seq: int) -> None:
+        """Forget what came after *seq*, because the source lost it."""
+        with writing(self.engine) as connection:
+            queue_id = self._marks(connection).queue_id
+            for table in (receive_entries, receive_headers):
+                connection.execute(delete(table).where(table.c.queue_id == queue_id, table.c.seq > seq))
+            self._save(connection, seq=seq, boundary_seq=seq)
+
     def part_of_a_tick(self, payloads: Sequence[bytes]) -> None:
         """Receive rows of a transaction whose tick is not complete."""
         with writing(self.engine) as connection:

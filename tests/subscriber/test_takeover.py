@@ -109,6 +109,27 @@ def test_a_step_that_someone_else_has_made_is_not_made_again(sink: Engine, tokyo
     assert story(sink) == ["e1"]
 
 
+@pytest.mark.parametrize("lost", [[], [b"e2"]], ids=["a tick of others", "an entry"])
+def test_a_position_that_the_sink_has_gone_back_from_is_not_reached(
+    sink: Engine, tokyo: Arrivals, listener: Apply, lost: list[bytes]
+) -> None:
+    kept = tokyo.tick([b"e1"])
+    tokyo.tick(*[[payload] for payload in lost], gap=5)
+    _, current = deliveries(sink, listener)
+    with reading(sink) as connection:
+        step = next_step(connection, tokyo.queue_id(connection), LIMITS, one=False)
+    tokyo.go_back(kept)
+    with pytest.raises(Superseded):
+        current.carry_out(step)
+    tokyo.tick([b"other"])
+    assert tokyo.left == 2
+    for _ in range(2):
+        with reading(sink) as connection:
+            step = next_step(connection, tokyo.queue_id(connection), LIMITS, one=True)
+        current.carry_out(step)
+    assert story(sink) == ["e1", "other"]
+
+
 def test_a_takeover_while_the_listener_works_undoes_what_it_did(
     sink: Engine, tokyo: Arrivals, dialect: str, follow: Follow
 ) -> None:

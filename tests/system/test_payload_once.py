@@ -12,9 +12,10 @@ SITES = [f"site{number:02}" for number in range(64)]
 
 
 def size(world: World) -> int:
-    """Return the bytes that the source's database takes up."""
+    """Return the bytes that the source's database takes up (on PostgreSQL all tables but the catalogue's)."""
     if world.site("paris").dialect.name == "postgresql":
-        return int(world.execute("paris", "SELECT pg_database_size(current_database())")[0][0])
+        tables = "SELECT sum(pg_total_relation_size(relid)) FROM pg_stat_user_tables"
+        return int(world.execute("paris", tables)[0][0])
     (pages,), (page_size,) = (world.execute("paris", f"PRAGMA {what}")[0] for what in ("page_count", "page_size"))
     return int(pages * page_size)
 
@@ -31,4 +32,4 @@ def test_one_mebibyte_for_64_sites_takes_less_than_1_1(
     eventually(lambda: paris.status()["log"]["seq"] == 2)
     grown = size(world) - before
     print(f"grown by {grown / MIB:.3f} MiB")  # noqa: T201
-    assert MIB < grown < 1.1 * MIB
+    assert 0.9 * MIB < grown < 1.1 * MIB

@@ -1,0 +1,36 @@
+"""Several servers of one site: one works, the others stand by."""
+
+from tests.system.world import Messages, World, in_log_sync, sessions_of
+from tests.waiting import eventually
+
+
+def test_the_one_that_stands_by_takes_over_when_the_owner_stops_and_nothing_is_lost_or_doubled(world: World) -> None:
+    world.provide("paris", Messages(lambda _: [b"state"]))
+    recorder = world.subscribe("tokyo")
+    owner = world.link("paris", "tokyo")
+    standby = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
+    assert owner.is_owner
+    assert not standby.is_owner
+    assert "standing by" in standby.status()["server"]["reason"]
+    in_log_sync(owner, "tokyo")
+    sent = [f"entry {number}".encode() for number in range(60)]
+    for number, payload in enumerate(sent):
+        world.transmit("paris", payload, to=["tokyo"])
+        if number == 30:
+            owner.stop()
+    eventually(lambda: standby.is_owner)
+    standby.drain(timeout=20)
+    eventually(lambda: len(recorder.log("paris")) >= len(sent))
+    assert recorder.kinds("paris") == ["start 1", "snapshot 1", "complete 1", "log 60"]
+    assert recorder.log("paris") == sent
+    assert sessions_of(standby)["tokyo"]["state"] == "log-entry sync"
+    assert not owner.is_owner
+
+
+def test_an_owner_that_was_taken_over_says_so_and_stands_by_again(world: World) -> None:
+    owner = world.server("paris", listen=[], lease_seconds=0.3)
+    # What another server does when it has not heard of the owner for too long.
+    world.execute("paris", "UPDATE lrq_leases SET generation = generation + 1, owner = 'another' WHERE name = 'server'")
+    eventually(lambda: "taken over by generation 2" in owner.status()["server"]["reason"] or not owner.is_owner)
+    eventually(lambda: owner.is_owner)
+    assert owner.status()["owners"][0]["generation"] == 3
