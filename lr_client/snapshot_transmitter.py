@@ -1,9 +1,6 @@
 """The transmitter: finds snapshot requests of one client and has its provider serve them."""
 
-import os
-import socket
 import threading
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Self
 
 from sqlalchemy import Engine
 
+from discovery.processes import owner_name, surely_gone
 from lr_client.limits import MAX_PAYLOAD_BYTES, checked_limit
 from lr_client.snapshot_builds import Build, BuildSettings, in_words
 from lr_client.snapshot_context import SnapshotProvider
@@ -76,7 +74,7 @@ class SnapshotTransmitter:
         self._clock = clock
         limits = WriteLimits(payload_bytes=checked_limit(max_payload_bytes))
         self._settings = BuildSettings(limits=limits, backoff=backoff, scratch=scratch_folder)
-        self._owner = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex[:8]}"
+        self._owner = owner_name()
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._guard = threading.Lock()
@@ -158,14 +156,19 @@ class SnapshotTransmitter:
         if self._lease is not None:
             leases.renew(self._engine, self._lease, self._lease_seconds)
         else:
-            self._lease = leases.acquire(
-                self._engine, transmitter_lease(self._client), self._owner, self._lease_seconds
-            )
+            self._lease = self._take_over()
         self._next_sign = now + self._lease_seconds / _SIGNS
         if self._lease is not None:
             with writing(self._engine) as connection:
                 snapshots.provider_seen(connection, self._client, self._owner)
         return self._lease
+
+    def _take_over(self) -> Lease | None:
+        name = transmitter_lease(self._client)
+        held = leases.holder(self._engine, name)
+        if held and not held.expired and surely_gone(held.lease.owner):  # so there is nobody to wait for
+            leases.release(self._engine, held.lease)
+        return leases.acquire(self._engine, name, self._owner, self._lease_seconds)
 
     def _stand_down(self, why: str) -> None:
         log.warning("snapshot transmitter stands by", client=self._client, reason=why)

@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 
 from lr_server import effects as do
 from lr_server import events as happened
+from lr_server import session_table
 from lr_server.backoff import Backoff
 from lr_server.effects import Effect
 from lr_server.events import Event, RefusalKind
@@ -66,16 +67,6 @@ class Surroundings:
     connect: Callable[[SiteId], Sink]
     outgoing: Callable[[Owed], Outgoing]
     paths: Callable[[Outgoing], Paths]
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How a session stands, as status and the database show it."""
-
-    words: Words
-    acked: Position
-    applied_seq: int
-    transferred_rows: int = 0
 
 
 class Session:
@@ -277,6 +268,8 @@ class Session:
         if found is None or found.state is not SnapshotState.READY:
             self._post(happened.SnapshotCancelled(effect.sync_id))
             return
+        # A commit of ours makes the application's earlier one durable, whatever it asked for; then it may leave.
+        session_table.touch(self._around.engine, self.owed)
         self._assign(SnapshotWork(found, effect.after_row))
 
     @_carry_out.register

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, Engine, select, update
 
-from lr_server.session import Standing
+from lr_server.states import Standing
 from queues.clock import now_us
 from queues.log import Owed
 from queues.tables import sessions
@@ -25,6 +25,13 @@ def ensure(engine: Engine, owed: Owed) -> None:
                     acked_seq=0, cut="", lost_seq=0, updated_us=now_us(),
                 )
             )  # fmt: skip
+
+
+def touch(engine: Engine, owed: Owed) -> None:
+    """Commit something durably."""
+    mine = sessions.c.client == owed.client, sessions.c.destination == owed.destination
+    with writing(engine) as connection:
+        connection.execute(update(sessions).where(*mine).values(updated_us=now_us()))
 
 
 def save(engine: Engine, standings: Iterable[tuple[Owed, Standing]]) -> None:

@@ -68,6 +68,7 @@ class Settings(BaseSettings):
         segment_seconds: a segment of the log is closed, to be emptied whole later, after this time.
         segment_bytes: the same, in bytes of payload.
         trim_seconds: time between two runs of trim.
+        parked_retention_seconds: entries that a subscriber has set aside are kept this long.
         lease_seconds: another server of this site takes over after this time without a sign of life.
         heartbeat_seconds: a quiet session is told of the newest tick this often, and lag is reported.
         stall_seconds: a session that owes something and gets no answer for this long is stalled: it reconnects.
@@ -101,15 +102,16 @@ class Settings(BaseSettings):
 
     retention_seconds: Seconds = 7 * 86_400.0
     retention_bytes: Positive = 10 * GIB
-    segment_seconds: Seconds = 86_400.0
-    segment_bytes: Positive = 1 * GIB
-    trim_seconds: Seconds = 60.0
+    segment_seconds: Seconds = 60.0
+    segment_bytes: Positive = 64 * MIB
+    trim_seconds: Seconds = 5.0
+    parked_retention_seconds: Seconds = 90 * 86_400.0
 
     lease_seconds: Seconds = 10.0
     heartbeat_seconds: Seconds = 2.0
     stall_seconds: Seconds = 60.0
     retry_first_seconds: Seconds = 0.1
-    retry_cap_seconds: Seconds = 30.0
+    retry_cap_seconds: Seconds = 5.0
     slow_retry_seconds: Seconds = 15.0
 
     @classmethod

@@ -17,7 +17,7 @@ from lr_server.settings import Settings
 from lr_server.stream import Paths
 from lr_server.supervisor import Supervisor
 from queues import snapshots
-from queues.clock import Clock, chosen
+from queues.clock import Clock, chosen, now_us
 from queues.doorbell import Bell
 from queues.errors import OwnershipLostError
 from queues.leases import Lease
@@ -26,6 +26,7 @@ from queues.logs import logger
 from queues.migrate import require
 from queues.names import SiteId
 from queues.open_log import open_log
+from queues.parked import forget_parked
 from queues.transactions import writing
 from sink.endpoints import LocalEndpoint, parse_endpoint
 from sink.port import Sink
@@ -95,6 +96,8 @@ class Source:
             with writing(self._engine) as connection:
                 if not snapshots.collect_garbage(connection):
                     break
+        with writing(self._engine) as connection:
+            forget_parked(connection, now_us() - int(settings.parked_retention_seconds * 1_000_000))
         self.troubles.pop("trim", None)
 
     def _failed(self, name: str, error: Exception) -> None:

@@ -130,6 +130,16 @@ class Words(NamedTuple):
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a session stands, as status and the database show it."""
+
+    words: Words
+    acked: Position
+    applied_seq: int
+    transferred_rows: int = 0
+
+
 def describe(state: State) -> Words:  # noqa: C901 - one case a state
     """Return the words for *state*; they change when it does, not with every acknowledgement."""
     match state:

@@ -7,7 +7,8 @@ from sqlalchemy import Engine, select
 
 from discovery.topology import Topology
 from lr_server import session_table
-from lr_server.session import Session, Standing, Surroundings
+from lr_server.session import Session, Surroundings
+from lr_server.states import Standing
 from queues import snapshots
 from queues.clock import Clock
 from queues.dialects.sqlite_log import DataVersion

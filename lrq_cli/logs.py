@@ -1,46 +1,61 @@
 """Where the server's log goes: to stderr, as events with fields."""
 
+import json
 import logging
 import sys
 from typing import Any
 
-import structlog
+from structlog.dev import ConsoleRenderer, plain_traceback
+
+from lrq_cli.words import printable
+from queues.clock import iso
+from queues.logs import FIELDS
 
 
 def log_to_stderr(level: str, *, as_json: bool) -> None:
     """Send events of *level* and above to stderr, those of other libraries from warnings on."""
-    shared: list[Any] = [
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_renderer(as_json=as_json)],
-        )
-    )
+    handler.setFormatter(_JsonLines() if as_json else _Text(colors=sys.stderr.isatty()))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    logging.getLogger("lrq").setLevel(level.upper())
+    for package in ("lrq", "lr_client", "lr_server"):
+        logging.getLogger(package).setLevel(level.upper())
 
 
-def _renderer(*, as_json: bool) -> list[Any]:
-    # Tracebacks without the values of variables: those may be payloads and passwords.
-    if as_json:
-        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    return [
-        structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=24
+class _JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of one event."""
+        return json.dumps(_fields(record, self), default=str)
+
+
+class _Text(logging.Formatter):
+    """A line for people."""
+
+    def __init__(self, *, colors: bool) -> None:
+        super().__init__()
+        # Tracebacks without the values of variables: those may be payloads and passwords.
+        self._renderer = ConsoleRenderer(
+            colors=colors, exception_formatter=plain_traceback, pad_event_to=24, sort_keys=False
         )
-    ]
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of one event."""
+        fields = _fields(record, self)
+        shown = {
+            name: printable(value) if name != "exception" and isinstance(value, str) else value
+            for name, value in fields.items()
+        }
+        return str(self._renderer(None, record.levelname.lower(), shown))
+
+
+def _fields(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "timestamp": iso(int(record.created * 1_000_000)),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        **getattr(record, FIELDS, {"event": record.getMessage()}),
+    }
+    if record.exc_info:
+        fields["exception"] = formatter.formatException(record.exc_info)
+    return fields

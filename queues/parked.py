@@ -69,6 +69,11 @@ def discard_parked(engine: Engine, parked_id: int) -> None:
         connection.execute(delete(parked_rows).where(_whole(connection, parked_id)))
 
 
+def forget_parked(connection: Connection, older_than_us: int) -> int:
+    """Delete what was parked before that time; return how many entries that were."""
+    return connection.execute(delete(parked_rows).where(parked_rows.c.parked_us < older_than_us)).rowcount
+
+
 def park(
     connection: Connection, queue_id: int, kind: str, history: str, rows: Sequence[EntryRow], error: str, tries: int
 ) -> None:

@@ -160,16 +160,17 @@ def still_kept(engine: Engine, first: Tick) -> Iterator[Connection]:
 
 
 def fill(connection: Connection, statement: str, values: Any, limits: Limits) -> list[LogRow]:  # noqa: ANN401
-    """Return the first rows of *statement* (it has their number limited), up to the limit in bytes, but one."""
+    """Return the first rows of *statement* (it has their number limited) within the limit in bytes, but one."""
     rows: list[LogRow] = []
     size = 0
     streaming = connection.execution_options(stream_results=True, max_row_buffer=64)
     with closing(streaming.exec_driver_sql(statement, values)) as result:
         for found in result:
-            rows.append(LogRow(*found))
-            size += len(rows[-1].payload)
-            if size >= limits.payload_bytes:
+            row = LogRow(*found)
+            size += len(row.payload)
+            if rows and size > limits.payload_bytes:
                 break
+            rows.append(row)
     return rows
 
 

@@ -64,6 +64,7 @@ class Story:
         self._until("nairobi to have its snapshot", _live("nairobi"))
         say("nairobi: its snapshot is applied, the log goes on")
         children.start("tokyo")
+        self._watcher.up("tokyo")
         seconds_down = SYSTEM_CLOCK.monotonic() - killed_at
         say(f"tokyo: started again after {seconds_down:.0f} s")
         self._until("tokyo to catch up", _live("tokyo"))

@@ -50,8 +50,12 @@ class Watcher:
         return read_status(self.engines[site])
 
     def down(self, site: str) -> None:
-        """Hear that *site* is down: it is live again when it has caught up."""
+        """Hear that *site* is down."""
         self._followers[site].down()
+
+    def up(self, site: str) -> None:
+        """Hear that *site* is there again: it is live when it has caught up."""
+        self._followers[site].is_up = True
 
     def close(self) -> None:
         """Close all databases and files."""
@@ -68,6 +72,7 @@ class _Follower:
         self._site = site
         self._engine = engine
         self.journeys = Journeys(places.journeys(site))
+        self.is_up = True
         self._live_since_us: int | None = None
         self._owed_before: int | None = None
         self._behind_most = 0
@@ -84,7 +89,7 @@ class _Follower:
             return SiteView(state, unacknowledged, airports, owed)
         if self._live_since_us is None and self._owed_before is not None and tally.entries >= self._owed_before:
             self._live_since_us = now_us()
-        self._owed_before = owed
+        self._owed_before = owed if self.is_up else None
         self._behind_most = max(self._behind_most, owed - tally.entries)
         return SiteView(
             session=state,
@@ -101,6 +106,7 @@ class _Follower:
 
     def down(self) -> None:
         self._read_journeys()
+        self.is_up = False
         self._live_since_us = self._owed_before = None
 
     def _read_journeys(self) -> None:

@@ -198,7 +198,7 @@ def chunks(snapshot: Snapshot, after_row: int, limit: int) -> Iterator[Frame]:
 
 @dataclass
 class Sink:
-    """`view` is what the application has made of it all; it came too late for the `skipped` oldest entries of the log."""
+    """`view` is what the application has made of it all; for the `skipped` oldest entries it came too late."""
 
     tells_open_tick: bool = True
     stream: int = 0

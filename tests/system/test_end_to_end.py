@@ -12,7 +12,11 @@ def test_five_snapshot_messages_then_ten_entries_reach_two_sites_once_each(
 ) -> None:
     peers = {}
     for name in ("tokyo", "lima"):
-        listen = {"tcp": ["tcp://127.0.0.1:0"], "ipc": [f"ipc://{tmp_path_factory.mktemp('s')}/{name}.sock"], "local": []}
+        listen = {
+            "tcp": ["tcp://127.0.0.1:0"],
+            "ipc": [f"ipc://{tmp_path_factory.mktemp('s')}/{name}.sock"],
+            "local": [],
+        }
         server = world.server(name, listen=listen[network])
         peers[name] = server.endpoints[0] if network != "local" else f"local:{name}"
     world.provide("paris", Messages(lambda context: [f"{context.destination}{n}".encode() for n in range(5)]))

@@ -33,7 +33,7 @@ def locked(world: World, site: str, table: str) -> Iterator[None]:
             yield
         return
     holder = [sys.executable, "-c", _HOLD_SQLITE, str(engine.url.database)]
-    with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603
+    with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"locked\n"
         yield

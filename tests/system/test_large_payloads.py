@@ -33,7 +33,14 @@ def test_a_sink_with_smaller_limits_says_so_and_takes_it_once_they_are_raised(wo
     recorder = world.subscribe("tokyo")
     small = {"max_payload_bytes": 1024, "max_batch_bytes": 1024, "max_message_bytes": 128 * 1024}
     tokyo = world.server("tokyo", listen=[], **small)
-    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", clients=["policy"], slow_retry_seconds=0.1)
+    paris = world.server(
+        "paris",
+        listen=[],
+        peers={"tokyo": "local:tokyo"},
+        initial_sync="log",
+        clients=["policy"],
+        slow_retry_seconds=0.1,
+    )
     in_log_sync(paris, "tokyo")
     world.transmit("paris", b"before", to=["tokyo"])
     eventually(lambda: recorder.log("paris") == [b"before"])

@@ -88,9 +88,7 @@ def test_ids_with_marks_and_letters_of_all_kinds(world: World) -> None:
         world.transmit(source, name.encode(), to=[name], client=client)
     world.transmit(source, b"all", to=TWINS, client=client)
     for name, recorder in recorders.items():
-        eventually(
-            lambda name=name, recorder=recorder: heard(recorder, source) == {source: [name.encode(), b"all"]}
-        )
+        eventually(lambda name=name, recorder=recorder: heard(recorder, source) == {source: [name.encode(), b"all"]})
 
 
 @pytest.mark.parametrize("name", ["", "a,b", "a b", "a/b", "-a", "a\u0301", "*", "a" * 65])

@@ -93,7 +93,9 @@ class NaiveReader:
         self._look()
 
     def _look(self) -> None:
-        everywhere = " UNION ALL ".join(f"SELECT id, payload FROM lrq_log_entries_{slot} WHERE id > :last" for slot in range(8))
+        everywhere = " UNION ALL ".join(
+            f"SELECT id, payload FROM lrq_log_entries_{slot} WHERE id > :last" for slot in range(8)
+        )
         with self._world.site("paris").connect() as connection:
             for found in connection.execute(text(f"{everywhere} ORDER BY id"), {"last": self._last}):
                 self._last = found.id

@@ -31,7 +31,7 @@ Decorated = TypeVar("Decorated", bound=Sink)
 
 
 class Recorder(RoutingQueueListener):
-    """Keeps everything that it is given, in order: ("start",), ("snapshot", payload), ("complete",), ("log", payload)."""
+    """Keeps what it is given, in order: ("start", b""), ("snapshot", payload), ("complete", b""), ("log", payload)."""
 
     def __init__(self, client_name: str = "policy") -> None:
         self.client_name = client_name
