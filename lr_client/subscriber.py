@@ -7,7 +7,6 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-import structlog
 from sqlalchemy import Engine
 
 from discovery.ownership import TTL, Ownership
@@ -21,11 +20,12 @@ from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import OwnershipLostError, UsageError
 from queues.failures import describe
 from queues.leases import Lease
+from queues.logs import logger
 from queues.names import ClientName
 from queues.transactions import reading
 from queues.upcoming import Limits
 
-_log = structlog.get_logger("lrq.subscriber")
+_log = logger("lrq.subscriber")
 
 #: Longest wait between two looks at an idle queue, in seconds.
 _IDLE: Final = 0.2

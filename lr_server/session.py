@@ -22,7 +22,7 @@ from lr_server.machine import advance
 from lr_server.negotiation import InitialSync, decide
 from lr_server.outgoing import Outgoing
 from lr_server.source_history import sink_history, source_history
-from lr_server.states import Idle, LogEntrySync, Standing, State, Stopped, describe
+from lr_server.states import Idle, LogEntrySync, SnapshotTransferring, Standing, State, Stopped, describe
 from lr_server.stream import LogWork, Paths, SnapshotWork, Stream
 from queues import snapshots
 from queues.clock import Clock, jittered

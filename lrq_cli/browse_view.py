@@ -9,13 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from lrq_cli.output import add, table
-from lrq_cli.words import NONE, duration, number, one_line, preview, size
+from lrq_cli.words import NONE, cut, duration, number, one_line, preview, size
 from queues import names
 from queues.browse import Entry, Page, QueueSummary
 from queues.clock import iso, now_us
 
 #: Tags of one entry that are shown.
 _TAGS: Final = 3
+#: Characters of an item key that are shown.
+_KEY: Final = 24
 
 
 def summaries_view(summaries: Sequence[QueueSummary]) -> Table:
@@ -29,7 +31,7 @@ def summaries_view(summaries: Sequence[QueueSummary]) -> Table:
     return made
 
 
-def entries_view(queue: str, page: Page, *, width: int, full: bool) -> RenderableType:
+def entries_view(queue: str, page: Page, *, full: bool) -> RenderableType:
     """Show a page of entries in a table, and where the next one begins."""
     if not page.entries:
         words = f"{queue}: nothing is outstanding"
@@ -37,10 +39,11 @@ def entries_view(queue: str, page: Page, *, width: int, full: bool) -> Renderabl
             words = f"{queue}: nothing so far of what was asked for"
         return Group(Text(words), *_hint(page))
     is_log = queue == names.SEND_LOG_ENTRIES
-    columns: list[str | tuple[str, str]] = ["position", *(["seq"] if is_log else []), "tags", "client", "item key"]
-    made = table(f"{queue}", *columns, ("age", "right"), ("size", "right"), ("payload", "fold"))
+    has_keys = any(entry.item_key is not None for entry in page.entries)
+    columns = ["position", *(["seq"] if is_log else []), "tags", "client", *(["item key"] if has_keys else [])]
+    made = table(queue, *columns, ("age", "right"), ("size", "right"), ("payload", "fold" if full else "cut"))
     for entry in page.entries:
-        add(made, _cells(entry, is_log=is_log, width=width, full=full))
+        add(made, _cells(entry, is_log=is_log, has_keys=has_keys, full=full))
     return Group(made, *_hint(page))
 
 
@@ -65,28 +68,31 @@ def _hint(page: Page) -> Iterator[Text]:
         yield Text(f"there is more: --after {page.next}", style="dim")
 
 
-def _cells(entry: Entry, *, is_log: bool, width: int, full: bool) -> list[str | Text]:
-    room = len(entry.payload) * 3 + 1 if full else max(width - 80, 16)
+def _cells(entry: Entry, *, is_log: bool, has_keys: bool, full: bool) -> list[str | Text]:
     tick = entry.tick
     seq = [Text(f"≤ {number(tick.end_seq)}") if tick else Text("no tick", style="yellow")] if is_log else []
     return [
         entry.position,
         *seq,
-        _tags(entry, full=full),
+        _tags(entry, is_log=is_log, full=full),
         entry.client,
-        Text(one_line(entry.item_key), style="cyan") if entry.item_key is not None else Text(NONE, style="dim"),
+        *([_item_key(entry)] if has_keys else []),
         _age(entry.written_us),
         size(entry.size),
-        Text(preview(entry.payload, entry.size, room) if entry.size else "(empty)", style="" if entry.size else "dim"),
+        Text(preview(entry.payload, entry.size) if entry.size else "(empty)", style="" if entry.size else "dim"),
     ]
 
 
-def _tags(entry: Entry, *, full: bool) -> Text:
-    """Show the tags, one a line; those whose site has the entry already are dim."""
+def _item_key(entry: Entry) -> Text:
+    key = entry.item_key
+    return Text(NONE, style="dim") if key is None else Text(cut(one_line(key), _KEY), style="cyan")
+
+
+def _tags(entry: Entry, *, is_log: bool, full: bool) -> Text:
+    """Show the tags, one a line; of a log entry, those whose site has it already are dim."""
     outstanding = {names.log_entry_tag(name) for name in entry.outstanding}
     shown = entry.tags if full else entry.tags[:_TAGS]
-    is_settled = bool(outstanding or not entry.outstanding) and entry.tick is not None
-    lines = [Text(tag, style="dim" if is_settled and tag not in outstanding else "") for tag in shown]
+    lines = [Text(tag, style="dim" if is_log and tag not in outstanding else "") for tag in shown]
     if len(shown) < len(entry.tags):
         lines.append(Text(f"and {number(len(entry.tags) - len(shown))} more", style="dim"))
     return Text("\n").join(lines)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, select
 
 from lr_server.status import snapshot_facts
 from lrq_cli.output import add, table
-from lrq_cli.status_view import owner_words, snapshot_cells
+from lrq_cli.status_tables import owner_words, snapshot_cells
 from lrq_cli.words import one_line
 from queues import snapshots
 from queues.clock import iso, now_us

@@ -5,12 +5,22 @@ from typing import Any, Final
 
 from lrq_cli.words import duration, plural
 
+_NORMAL: Final = "log-entry sync"
 _GIVEN_UP: Final = frozenset({"failed"})
 
 
 def troubles(status: Mapping[str, Any]) -> list[str]:
     """Return a sentence for everything that is stalled or failed; none when all is well."""
     return [*_server(status), *_sessions(status), *_snapshots(status), *_queues(status)]
+
+
+def remarks(status: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for every session that is on its way to the log-entry sync, and not in trouble yet."""
+    return [
+        f"{_name(session)}: {_state(session)}"
+        for session in status["sessions"]
+        if session["state"] not in (_NORMAL, *_GIVEN_UP) and not session["stalled"]
+    ]
 
 
 def server_is_alive(status: Mapping[str, Any]) -> bool:
@@ -26,14 +36,21 @@ def _server(status: Mapping[str, Any]) -> Iterator[str]:
 
 def _sessions(status: Mapping[str, Any]) -> Iterator[str]:
     for session in status["sessions"]:
-        name = f"{session['client']} to {session['destination']}"
+        name = _name(session)
         if session["state"] in _GIVEN_UP:
             yield f"{name} has failed: {session['reason']}"
         elif session["stalled"]:
             lag = session["lag"]
-            state = f"{session['state']}, {session['reason']}" if session["reason"] else session["state"]
             waiting = f"{plural(lag['entries'], 'entry', 'entries')}, the oldest for {duration(lag['seconds'])}"
-            yield f"{name} is stalled with {waiting} ({state})"
+            yield f"{name} is stalled with {waiting} ({_state(session)})"
+
+
+def _name(session: Mapping[str, Any]) -> str:
+    return f"{session['client']} to {session['destination']}"
+
+
+def _state(session: Mapping[str, Any]) -> str:
+    return f"{session['state']}, {session['reason']}" if session["reason"] else str(session["state"])
 
 
 def _snapshots(status: Mapping[str, Any]) -> Iterator[str]:

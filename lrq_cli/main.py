@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -17,7 +17,7 @@ _ORDER = ("init", "serve", "status", "top", "browse", "send", "snapshot", "drain
 class _InOrder(TyperGroup):
     """Lists the commands in the order in which one meets them."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - Typer does not export its class
         return sorted(super().list_commands(ctx), key=_ORDER.index)
 
 

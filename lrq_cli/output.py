@@ -14,6 +14,8 @@ from rich.text import Text
 
 #: Width of tables that no terminal limits.
 _PLAIN_WIDTH: Final = 160
+#: Kinds of columns that take the room that is left.
+_FLEXIBLE: Final = ("fold", "cut")
 
 
 def console() -> Console:
@@ -29,16 +31,24 @@ def emit(facts: Any) -> None:  # noqa: ANN401 - whatever JSON can say
 
 
 def table(title: str, *columns: str | tuple[str, str]) -> Table:
-    """Return an empty table; a column is its heading, or its heading and `right` or `fold`."""
+    """Return an empty table; a column is its heading, or its heading and `right`, `fold` or `cut`."""
     made = Table(
-        title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False
+        title=Text(title, style="bold"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        header_style="dim",
+        pad_edge=False,
+        show_edge=False,
     )
+    made.expand = any(column[1] in _FLEXIBLE for column in columns if not isinstance(column, str))
     for column in columns:
         heading, kind = (column, "") if isinstance(column, str) else column
         if kind == "right":
             made.add_column(heading, justify="right", no_wrap=True)
         elif kind == "fold":
             made.add_column(heading, overflow="fold", ratio=1)
+        elif kind == "cut":
+            made.add_column(heading, overflow="ellipsis", no_wrap=True, ratio=1)
         else:
             made.add_column(heading, no_wrap=True)
     return made

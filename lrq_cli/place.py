@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError
 
 import queues
 from queues import names
-from queues.errors import ConfigurationError, MissingDependencyError, NotInitializedError
+from queues.errors import ConfigurationError, NotInitializedError
 from queues.migrate import DIALECTS, require
 from queues.names import SiteId
 
@@ -69,23 +69,24 @@ def opened(config: Path | None, database: str | None, site: str | None) -> Itera
 
 @contextmanager
 def engine_of(place: Place, *, must_exist: bool = True) -> Iterator[Engine]:
-    """Give an engine that fails in time and repeats no payloads in its errors."""
-    path = _file_of(place.url)
-    if must_exist and path is not None and not path.exists():
-        raise NotInitializedError(f"there is no database {path}: run `lrq init`, or correct the database URL")
-    options: dict[str, object] = {"hide_parameters": True}
+    """Give an engine that fails in time."""
+    if must_exist:
+        require_file(place.url)
+    options: dict[str, object] = {}
     if place.url.get_backend_name() == "postgresql" and "connect_timeout" not in place.url.query:
         options["connect_args"] = {"connect_timeout": CONNECT_SECONDS}
-    try:
-        engine = queues.create_engine(place.url, **options)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{error}: install it, for PostgreSQL with `pip install 'lrq[postgres]'`"
-        ) from error
+    engine = queues.create_engine(place.url, **options)
     try:
         yield engine
     finally:
         engine.dispose()
+
+
+def require_file(url: URL) -> None:
+    """Raise `NotInitializedError` for a SQLite database that is not there: opening it would make an empty one."""
+    path = _file_of(url)
+    if path is not None and not path.exists():
+        raise NotInitializedError(f"there is no database {path}: run `lrq init`, or correct the database URL")
 
 
 def _setting(name: str, written: Mapping[str, object]) -> str | None:
@@ -120,6 +121,8 @@ def _checked(text: str) -> URL:
             "the database URL cannot be read: write one such as sqlite:///paris.db or "
             "postgresql+psycopg://user@host/database"
         )
+    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
+        raise ConfigurationError("a database in memory is gone with the command: name a file, sqlite:///paris.db")
     return url
 
 

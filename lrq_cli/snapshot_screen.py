@@ -14,7 +14,7 @@ from rich.text import Text
 from lr_server.status import snapshot_facts
 from lrq_cli.following import Follow, Outcome
 from lrq_cli.output import add, console, table
-from lrq_cli.status_view import snapshot_cells
+from lrq_cli.status_tables import snapshot_cells
 from lrq_cli.words import one_line, plural, size
 from queues.clock import SYSTEM_CLOCK, iso, now_us
 from queues.snapshots import Snapshot

@@ -11,7 +11,7 @@ from discovery.processes import owner_name, surely_gone
 from lr_server import Settings
 from lr_server.server import LEASE
 from lrq_cli.output import add, table
-from lrq_cli.status_view import owner_words
+from lrq_cli.status_tables import owner_words
 from lrq_cli.words import duration, number, plural
 from queues import leases, snapshots
 from queues.clock import iso, now_us

@@ -56,18 +56,21 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+def cut(text: str, length: int) -> str:
+    """Shorten a text to *length* characters."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+
+
 def printable(text: str) -> str:
     """Replace every character that is not to be seen."""
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
-def preview(payload: bytes, whole_size: int, width: int) -> str:
-    """Show the beginning of a payload in at most *width* characters: as text if it is text, otherwise in hex."""
+def preview(payload: bytes, whole_size: int) -> str:
+    """Show the beginning of a payload: as text if it is text, otherwise in hex."""
     text = _as_text(payload, is_cut=whole_size > len(payload))
     shown = payload.hex(" ") if text is None else text
-    if len(shown) > width or whole_size > len(payload):
-        return shown[: max(width - 1, 0)].rstrip() + "…"
-    return shown
+    return f"{shown}…" if whole_size > len(payload) else shown
 
 
 def _as_text(payload: bytes, *, is_cut: bool) -> str | None:

@@ -25,6 +25,8 @@ MAX_SETS: Final = 1_024
 MAX_SCANNED: Final = 50_000
 
 _CHUNK: Final = 500
+#: Up to so many entries are looked at to count them.
+_COUNTED_ONE_BY_ONE: Final = 500
 
 
 def browsing(connection: Connection) -> LogBrowsing:
@@ -52,13 +54,13 @@ def read(connection: Connection, wanted: Wanted) -> Page:
 
 def summary(connection: Connection) -> QueueSummary:
     """See `queues.browse.summaries`."""
-    found, after = _Search(connection, Wanted()).run(COUNTED + 1)
+    search = _Search(connection, Wanted())
+    found, _ = search.run(1)
     newest = newest_tick(connection)
     words = f"newest tick ends at {newest.end_seq:,}" if newest else "no tick yet"
     if unticked := waiting(connection):
         words += f"; {unticked:,}{'+' * (unticked == COUNTED)} in no tick yet"
-    count = Count(min(len(found), COUNTED), is_least=len(found) > COUNTED or after is not None)
-    return QueueSummary(names.SEND_LOG_ENTRIES, count, found[0].entry.created_us if found else 0, words)
+    return QueueSummary(names.SEND_LOG_ENTRIES, search.count(), found[0].entry.created_us if found else 0, words)
 
 
 class _Lacked(NamedTuple):
@@ -100,6 +102,13 @@ class _Search:
                 return found, None
             scanned, after = scanned + chunk, rows[-1].cursor
         return found, after
+
+    def count(self) -> Count:
+        """Count what is wanted; exactly where it is little, and otherwise at most that much."""
+        most = self._source.count(self._connection, self._floors, COUNTED + 1)
+        if most > _COUNTED_ONE_BY_ONE:
+            return Count(min(most, COUNTED), is_least=most > COUNTED)
+        return Count(len(self.run(most + 1)[0]))
 
     def _about(self, known: StoredSet) -> tuple[SiteId, ...]:
         """Return those destinations of a set that this search is about; none for a set that it is not about."""

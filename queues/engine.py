@@ -17,10 +17,11 @@ BUSY_TIMEOUT = 30.0
 def create_engine(url: str | URL, **options: Any) -> Engine:  # noqa: ANN401 - passed on as they are
     """Return `sqlalchemy.create_engine(url, **options)`; on SQLite with WAL, a busy timeout and BEGIN IMMEDIATE.
 
+    Its errors do not repeat the values of statements, which may be payloads (`hide_parameters`).
     Raises `MissingDependencyError` when the database's driver is not installed.
     """
     try:
-        engine = _create_engine(url, **options)
+        engine = _create_engine(url, **{"hide_parameters": True, **options})
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
             f"the driver {error.name!r} of this database is not installed: pip install 'lrq[postgres]'"

@@ -67,6 +67,10 @@ class LogBrowsing(Protocol):
         """
         ...
 
+    def count(self, connection: Connection, floors: Mapping[int, int] | None, limit: int) -> int:
+        """Count the entries that `entries` would return from the beginning, up to about *limit*."""
+        ...
+
     def payload(self, connection: Connection, entry: StoredEntry, size: int) -> bytes:
         """Return the first *size* bytes of an entry's payload."""
         ...

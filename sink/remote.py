@@ -99,7 +99,10 @@ class RemoteSink:
         # A connection that breaks in the middle of an answer may also look like an internal error.
         if code in _DISAGREEMENT and "RST_STREAM" not in details:
             return ProtocolError(f"{self._endpoint} does not answer as a sink does: {code.name} ({details})")
-        return PeerUnreachableError(f"{self._endpoint} cannot be reached: {code.name} ({details})")
+        # Of the words for a connection that was never made only the last say why.
+        _, failed, why = details.rpartition("Failed to connect to remote host: ")
+        reason = why if failed else f"{code.name} ({details})"
+        return PeerUnreachableError(f"{self._endpoint} cannot be reached: {reason}")
 
 
 class _Outgoing:

@@ -88,4 +88,4 @@ def _show(here: "OpenSite", queue: str, wanted: "Wanted", *, full: bool, overvie
     if overview:
         out.print(summaries_view(found))
         out.print()
-    out.print(entries_view(queue, page, width=out.width, full=full))
+    out.print(entries_view(queue, page, full=full))

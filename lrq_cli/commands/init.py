@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lrq_cli.failing import NoError
 from lrq_cli.options import Config, Database, Json, Site
 
 if TYPE_CHECKING:
@@ -55,22 +56,26 @@ def init(
         typer.echo(ddl(chosen), nl=False)
         return
     place = locate(config, database, site)
-    with engine_of(place, must_exist=check) as engine:
-        if check:
-            _check(engine, place, as_json=as_json)
-        else:
-            _initialize(engine, place, as_json=as_json)
+    if check:
+        _check(place, as_json=as_json)
+        return
+    with engine_of(place, must_exist=False) as engine:
+        _initialize(engine, place, as_json=as_json)
 
 
-def _check(engine: "Engine", place: "Place", *, as_json: bool) -> None:
-    from lrq_cli.failing import NoError
+def _check(place: "Place", *, as_json: bool) -> None:
     from lrq_cli.output import emit
+    from lrq_cli.place import engine_of
     from queues import schema
-    from queues.errors import SetupError
+    from queues.errors import MissingDependencyError, SetupError
 
-    facts: dict[str, Any] = {"database": place.shown, "schema": _version(engine), "needs": schema.SCHEMA}
+    facts: dict[str, Any] = {"database": place.shown, "schema": None, "needs": schema.SCHEMA}
     try:
-        site = schema.check(engine, site_id=place.site).site_id
+        with engine_of(place) as engine:
+            facts["schema"] = _version(engine)
+            site = schema.check(engine, site_id=place.site).site_id
+    except MissingDependencyError:
+        raise
     except SetupError as error:
         if as_json:
             emit(facts | {"fits": False, "site": None, "reason": str(error)})

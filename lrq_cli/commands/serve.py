@@ -56,15 +56,19 @@ def serve(
     Its first line on stdout tells where it listens, with real ports. Of several servers of one site one works; the
     others stand by, say so, and take over when it is gone. Options replace what the file and the variables say.
     """
+    from sqlalchemy import make_url
+
     from lr_server import LogReplicationServer, Settings
     from lrq_cli.logs import log_to_stderr
+    from lrq_cli.place import require_file
 
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     options = {"database_url": database, "site_id": site, "listen": listen, "peers": _peers(peer)}
     settings = Settings.load(config, **{name: value for name, value in options.items() if value})
+    require_file(make_url(settings.database_url))
     server = LogReplicationServer(settings)
+    _stop_on_signals()
     try:
-        _stop_on_signals()
         server.start()
         _announce(server, settings.site_id, as_json=as_json)
         threading.Event().wait()
@@ -87,14 +91,19 @@ def _peers(given: list[str] | None) -> dict[str, str]:
 def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> None:
     import json
 
-    role = server.status()["server"]
+    from lrq_cli.status_tables import owner_words
+
+    status = server.status()
+    role = status["server"]
     if as_json:
         facts = {"endpoints": role["endpoints"], "site": site, "pid": os.getpid(), "owner": role["owner"]}
         line = json.dumps(facts | {"reason": role["reason"]})
     else:
         where = f"listens at {', '.join(role['endpoints'])}" if role["endpoints"] else "listens nowhere, it only sends"
-        doing = "" if role["owner"] else f"; {role['reason']}"
-        line = f"{site} (pid {os.getpid()}) {where}{doing}"
+        line = f"{site} (pid {os.getpid()}) {where}"
+        if not role["owner"]:
+            owner = next((each["owner"] for each in status["owners"] if each["lease"] == "server"), "")
+            line += f"; stands by, because {owner_words(owner) or 'somebody'} works for the site"
     typer.echo(line)
 
 

@@ -13,7 +13,7 @@ from lrq_cli.demo.sites import CLIENT
 from lrq_cli.demo.tally import Tally, Transactions, count, tallies
 
 #: Time between two transactions, in seconds.
-PAUSE: Final = 0.012
+PAUSE: Final = 0.02
 #: Airports that are not open yet when it begins.
 UNOPENED: Final = 400
 
@@ -106,5 +106,6 @@ class Editor:
         """Send *message* to those who are concerned, in the transaction of the change that it tells of."""
         sites = destinations(airport)
         self._client.transmit_log_entry_message(session, message, sites)
+        # For the proof only.
         for tally in tallies(session, [SOURCE, *sites]):
             tally.count(message)

@@ -23,9 +23,9 @@ _ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def perform(*, json_output: bool, databases: str | None) -> int:
     """See `lrq_cli.demo.run`."""
-    requirements.ensure()
     screen = screen_for(json_output=json_output)
     with _interruptible():
+        requirements.ensure()
         report = _perform(screen, databases)
     screen.conclude(report)
     if json_output:

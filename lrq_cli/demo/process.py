@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -15,6 +14,9 @@ import queues
 from lr_client import RoutingQueueSenderClient, subscribe
 from lr_server import LogReplicationServer
 from lrq_cli.demo.airports import REGIONS, SOURCE
+from lrq_cli.demo.editor import Editor
+from lrq_cli.demo.latency import Stopwatch
+from lrq_cli.demo.listener import AirportListener
 from lrq_cli.demo.sites import CLIENT, Places
 
 
@@ -26,8 +28,6 @@ def serve(places: Places, end: threading.Event) -> None:
 
 def edit(places: Places, end: threading.Event) -> None:
     """Run the application of Paris."""
-    from lrq_cli.demo.editor import Editor
-
     editor = Editor(queues.create_engine(places.database(SOURCE)), Random(2026))
     editor.prepare()
     editor.work(end)
@@ -35,13 +35,14 @@ def edit(places: Places, end: threading.Event) -> None:
 
 def provide_snapshots(places: Places, end: threading.Event) -> None:
     """Run the snapshot provider of Paris."""
+    # Not above: PySpark takes its time, and only this process needs it.
     from lr_client.spark import SparkSnapshotProvider, local_session
     from lrq_cli.demo.snapshots import build
 
     spark = local_session(options=_spark_options(places.folder))
     engine = queues.create_engine(places.database(SOURCE))
     client = RoutingQueueSenderClient(CLIENT)
-    with closing(client.start_snapshot_transmitter(engine, SparkSnapshotProvider(spark, build))):
+    with client.start_snapshot_transmitter(engine, SparkSnapshotProvider(spark, build)):
         end.wait()
     spark.stop()
 
@@ -50,12 +51,9 @@ def follow(site: str) -> Callable[[Places, threading.Event], None]:
     """Return what runs a site that receives: its server and its application."""
 
     def run(places: Places, end: threading.Event) -> None:
-        from lrq_cli.demo.latency import Stopwatch
-        from lrq_cli.demo.listener import AirportListener
-
         engine = queues.create_engine(places.database(site))
         listener = AirportListener(site, Stopwatch(places.journeys(site)))
-        with LogReplicationServer(places.settings(site)), closing(subscribe(engine, listener, poll_interval=0.2)):
+        with LogReplicationServer(places.settings(site)), subscribe(engine, listener, poll_interval=0.2):
             end.wait()
 
     return run

@@ -1,8 +1,8 @@
 """What the demonstration has shown."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from lrq_cli.demo.airports import SOURCE
 from lrq_cli.demo.proof import SiteProof
@@ -11,18 +11,23 @@ from lrq_cli.demo.views import View
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMade:
-    """One snapshot: what Spark has built for a site."""
+    """What Spark has built for one site, and the site has applied: how many snapshots, and the newest of them."""
 
-    site: str
-    state: str
+    count: int
     attempts: int
     rows: int
     payload_bytes: int
 
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Self:
-        """Read it from what `lrq status` tells of a snapshot."""
-        return cls(found["destination"], found["state"], found["attempt"], found["rows"], found["bytes"])
+
+def snapshots_applied(status: Mapping[str, Any]) -> dict[str, SnapshotMade]:
+    """Read from what `lrq status` tells at the source, by destination."""
+    made: dict[str, SnapshotMade] = {}
+    for found in sorted(status["snapshots"], key=lambda found: str(found["requested_at"])):
+        if found["state"] == "applied":
+            before = made.get(found["destination"])
+            count = 1 if before is None else before.count + 1
+            made[found["destination"]] = SnapshotMade(count, found["attempt"], found["rows"], found["bytes"])
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +38,17 @@ class Report:
     view: View
     log_seq: int
     proofs: Mapping[str, SiteProof]
-    snapshots: Sequence[SnapshotMade]
+    snapshots: Mapping[str, SnapshotMade]
     spark_version: str
     seconds_down: Mapping[str, float]
 
     @property
     def ok(self) -> bool:
-        """Tell whether every site ended with exactly what it was owed, after one snapshot and the log."""
-        each_site_has_one = sorted(made.site for made in self.snapshots) == sorted(self.proofs)
-        all_applied = all(made.state == "applied" for made in self.snapshots)
-        nothing_else_in_the_log = self.log_seq == self.view.entries
+        """Tell whether every site began with a snapshot and ended with exactly what it is owed, and with nothing else."""
         return (
             all(proof.ok for proof in self.proofs.values())
-            and each_site_has_one
-            and all_applied
-            and nothing_else_in_the_log
+            and self.snapshots.keys() == self.proofs.keys()
+            and self.log_seq == self.view.entries
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -61,12 +62,7 @@ class Report:
             "snapshot": {
                 "engine": "spark",
                 "version": self.spark_version,
-                "rows": sum(made.rows for made in self.snapshots),
-                "payload_bytes": sum(made.payload_bytes for made in self.snapshots),
-                "sites": {
-                    made.site: {"state": made.state, "attempts": made.attempts, "rows": made.rows}
-                    for made in self.snapshots
-                },
+                "sites": {site: asdict(made) for site, made in self.snapshots.items()},
             },
             "log_entries": {
                 "written": view.entries,

@@ -20,7 +20,7 @@ class Places:
 
     def database(self, site: str) -> str:
         """Return the URL of the database of *site*."""
-        return self.databases.format(site=site)
+        return self.databases.replace("{site}", site)
 
     def endpoint(self, site: str) -> str:
         """Return where the server of *site* listens, if it runs: a site may come, go and come back."""

@@ -5,29 +5,39 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Final
 
+from sqlalchemy import inspect
+
 import queues
 from lrq_cli.demo.airports import REGIONS, SOURCE, Base
 from lrq_cli.demo.children import Children, DemonstrationError
 from lrq_cli.demo.proof import prove
-from lrq_cli.demo.report import Report, SnapshotMade
+from lrq_cli.demo.report import Report, snapshots_applied
 from lrq_cli.demo.screen import Screen
 from lrq_cli.demo.sites import SITES, Places
 from lrq_cli.demo.views import View
 from lrq_cli.demo.watch import Watcher
 from queues.clock import SYSTEM_CLOCK
+from queues.errors import UsageError
 
 #: Time between two looks, in seconds.
 LOOK: Final = 0.25
 #: How long any one thing may take before the demonstration gives up, in seconds.
 PATIENCE: Final = 150.0
 #: Entries that a site gets from the log before the next thing happens.
-A_FEW: Final = 400
+A_FEW: Final = 300
 
 
 def prepare(places: Places) -> None:
-    """Create the tables of lrq and of the application in the database of each site."""
+    """Create the tables of lrq and of the application in the database of each site.
+
+    Raises `UsageError` when one of them is not empty.
+    """
+    if len({places.database(site) for site in SITES}) < len(SITES):
+        raise UsageError("the sites need a database each: write {site} in the URL, in place of the name of a site")
     for site in SITES:
         engine = queues.create_engine(places.database(site))
+        if inspect(engine).get_table_names():
+            raise UsageError(f"the database of {site} is not empty: give the demonstration new ones")
         queues.initialize(engine, site_id=site)
         Base.metadata.create_all(engine)
         engine.dispose()
@@ -68,7 +78,7 @@ class Story:
         seconds_down = SYSTEM_CLOCK.monotonic() - killed_at
         say(f"tokyo: started again after {seconds_down:.0f} s")
         self._until("tokyo to catch up", _live("tokyo"))
-        say("tokyo: has caught up, without another snapshot")
+        say("tokyo: has caught up")
         self._until("everybody to follow the log", _delivered(A_FEW, *REGIONS))
 
         say("paris: stops editing; what is on its way arrives")
@@ -102,7 +112,7 @@ class Story:
             view=end,
             log_seq=at_source["log"]["seq"],
             proofs={site: prove(site, engines[SOURCE], engines[site], status(site)) for site in REGIONS},
-            snapshots=[SnapshotMade.of(found) for found in at_source["snapshots"]],
+            snapshots=snapshots_applied(at_source),
             spark_version=version("pyspark"),
             seconds_down=seconds_down,
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import JustifyMethod, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
@@ -14,30 +14,30 @@ from lrq_cli.demo.views import SiteView, View
 
 def live_table(view: View, seconds: float) -> Table:
     """Return how far everybody is after *seconds*, with a bar for each site."""
-    table = _table("site", "replication", "airports", "log entries", "", "behind", "p50", "p99", box=box.SIMPLE_HEAD)
+    table = _table("site", "replication", "airports", "entries", "", "behind", "p50/p99", box=box.SIMPLE_HEAD)
+    table.expand = True
     table.caption = f"{seconds:.0f} s"
     table.add_row(SOURCE, "writes", f"{view.airports:,}", f"{view.entries:,}")
     for name, site in view.sites.items():
-        table.add_row(name, site.session, f"{site.airports:,}", *_progress(site), *_speed(site))
+        table.add_row(name, site.session, f"{site.airports:,}", *_progress(site), _speed(site))
     return table
 
 
 def final_table(report: Report, *, plain: bool) -> Table:
     """Return what every site was given, and whether it holds exactly what it is owed."""
-    columns = ("site", "airports", "snapshot", "log entries", "lag", "most", "p50", "p99", "exactly what it is owed")
+    columns = ("site", "airports", "snapshot", "log entries", "lag", "max lag", "p50/p99", "exact")
     table = _table(*columns, box=None if plain else box.SIMPLE_HEAD)
-    rows = {made.site: f"{made.rows:,}" for made in report.snapshots}
     for name, proof in report.proofs.items():
-        site = report.view.sites[name]
+        site, made = report.view.sites[name], report.snapshots.get(name)
         verdict = "yes" if proof.ok else f"NO: {proof.in_words()}"
         table.add_row(
             name,
             f"{proof.owed:,}",
-            rows.get(name, "none"),
+            f"{made.rows:,}" if made else "none",
             f"{site.delivered:,}",
             f"{site.behind:,}",
             f"{site.behind_most:,}",
-            *_speed(site),
+            _speed(site),
             verdict if plain else f"[{'green' if proof.ok else 'red'}]{verdict}[/]",
         )
     return table
@@ -45,13 +45,13 @@ def final_table(report: Report, *, plain: bool) -> Table:
 
 def _progress(site: SiteView) -> tuple[str, RenderableType, str]:
     if not site.applied:
-        return "", ProgressBar(total=1, completed=0, width=20), ""
-    bar = ProgressBar(total=site.owed, completed=site.applied, width=20)
+        return "", ProgressBar(total=1, completed=0), ""
+    bar = ProgressBar(total=site.owed, completed=site.applied)
     return f"{site.delivered:,}", bar, f"{site.behind:,}"
 
 
-def _speed(site: SiteView) -> tuple[str, str]:
-    return (f"{site.p50:.0f} ms", f"{site.p99:.0f} ms") if site.p50 else ("", "")
+def _speed(site: SiteView) -> str:
+    return f"{site.p50:.0f}/{site.p99:.0f} ms" if site.p50 else ""
 
 
 def summary(report: Report) -> Iterator[str]:
@@ -68,7 +68,9 @@ def summary(report: Report) -> Iterator[str]:
     )
     yield f"the log delivered {view.delivered:,} entries; the snapshots were built by Spark {report.spark_version}"
     for site, seconds in report.seconds_down.items():
-        yield f"{site} was killed, was away for {seconds:.1f} s, and went on where it was"
+        resumed = site in report.snapshots and report.snapshots[site].count == 1
+        after = "went on where it was" if resumed else "was given another snapshot"
+        yield f"{site} was killed, was away for {seconds:.1f} s, and {after}"
     if report.ok:
         yield f"every site holds exactly what it is owed: all rows; each entry, once, in order ({report.seconds:.0f} s)"
     else:
@@ -78,8 +80,11 @@ def summary(report: Report) -> Iterator[str]:
 def _table(*columns: str, box: box.Box | None) -> Table:
     table = Table(box=box, pad_edge=False)
     for column in columns:
-        left = column in ("site", "replication", "")
-        table.add_column(column, justify="left" if left else "right", no_wrap=True)
+        if column:
+            justify: JustifyMethod = "left" if column in ("site", "replication") else "right"
+            table.add_column(column, justify=justify, no_wrap=True)
+        else:
+            table.add_column(min_width=8, ratio=1)  # the bars take what room there is
     return table
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Select,
     Table,
     Text,
+    Values,
     cast,
     column,
     false,
@@ -52,17 +53,29 @@ class PostgresqlBrowsing:
             return _entries(connection, select(*_COLUMNS).where(*chosen).order_by(_entry.xid, _entry.id).limit(limit))
         if not floors:
             return []
-        wanted = values(column("number", BigInteger), column("floor", BigInteger), name="wanted")
-        sets = wanted.data(list(floors.items()))
+        sets = _wanted(floors)
         own = (_entry.tag_set == sets.c.number, _entry.xid >= sets.c.floor)
         # Set by set, so that each reads its index no further than the limit.
         of_set = select(*_COLUMNS).where(*chosen, *own).order_by(_entry.xid, _entry.id).limit(limit).lateral("of_set")
         merged = select(of_set).select_from(sets.join(of_set, true())).order_by(of_set.c.transaction, of_set.c.id)
         return _entries(connection, merged.limit(limit))
 
+    def count(self, connection: Connection, floors: Mapping[int, int] | None, limit: int) -> int:
+        """See the port."""
+        if floors is None:
+            return _count(connection, select(_entry.id), limit)
+        if not floors:
+            return 0
+        sets = _wanted(floors)
+        own = (_entry.tag_set == sets.c.number, _entry.xid >= sets.c.floor)
+        of_set = select(_entry.id).where(*own).limit(limit).lateral("of_set")
+        return _count(connection, select(of_set.c.id).select_from(sets.join(of_set, true())), limit)
+
     def payload(self, connection: Connection, entry: StoredEntry, size: int) -> bytes:
         """See the port."""
-        itself = (_entry.slot == entry.slot, _entry.xid == entry.transaction, _entry.id == entry.id)
+        # A transaction may be large, so its set's part of it is looked up.
+        place = (_entry.slot == entry.slot, _entry.tag_set == entry.tag_set, _entry.xid == entry.transaction)
+        itself = (*place, _entry.id == entry.id)
         return bytes(connection.execute(select(func.substr(_entry.payload, 1, size)).where(*itself)).scalar_one())
 
     def orders(self, connection: Connection, transactions: Iterable[int]) -> Mapping[int, int]:
@@ -93,6 +106,12 @@ class PostgresqlBrowsing:
 
 def _entries(connection: Connection, chosen: Select[*tuple[Any, ...]]) -> list[StoredEntry]:
     return [StoredEntry(*row) for row in connection.execute(chosen)]
+
+
+def _wanted(floors: Mapping[int, int]) -> Values:
+    """Return the sets as a table of `number` and `floor`."""
+    wanted = values(column("number", BigInteger), column("floor", BigInteger), name="wanted")
+    return wanted.data(list(floors.items()))
 
 
 def _between(xid: ColumnElement[int], low: Snapshot, high: Snapshot) -> ColumnElement[bool]:

@@ -34,6 +34,18 @@ class SqliteBrowsing:
                 break
         return sorted(found, key=_id)[:limit]
 
+    def count(self, connection: Connection, floors: Mapping[int, int] | None, limit: int) -> int:
+        """See the port."""
+        count = 0
+        for segment in sqlite_segments:
+            if floors is None:
+                count += _count(connection, limit - count, segment.c.id > 0)
+            for number, floor in (floors or {}).items():
+                if count >= limit:
+                    return count
+                count += _count(connection, limit - count, segment.c.tag_set == number, segment.c.id >= floor)
+        return count
+
     def payload(self, connection: Connection, entry: StoredEntry, size: int) -> bytes:
         """See the port."""
         segment = sqlite_segments[entry.slot].c
@@ -54,8 +66,7 @@ class SqliteBrowsing:
         count = 0
         for slot in _in_order(connection, low):
             segment = sqlite_segments[slot].c
-            rows = select(segment.id).where(segment.id > low, segment.id <= upto.high).limit(limit - count).subquery()
-            count += connection.execute(select(func.count()).select_from(rows)).scalar_one()
+            count += _count(connection, limit - count, segment.id > low, segment.id <= upto.high)
         return count
 
 
@@ -71,6 +82,11 @@ def _in_order(connection: Connection, after: int) -> list[int]:
         if newest is not None and newest > after:
             bounds.append((newest, slot))
     return [slot for _, slot in sorted(bounds)]
+
+
+def _count(connection: Connection, limit: int, *chosen: ColumnElement[bool]) -> int:
+    rows = select(literal(1)).where(*chosen).limit(limit).subquery()
+    return connection.execute(select(func.count()).select_from(rows)).scalar_one()
 
 
 def _of_segment(connection: Connection, slot: int, limit: int, *chosen: ColumnElement[bool]) -> list[StoredEntry]:

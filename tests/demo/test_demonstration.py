@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import psutil
@@ -14,6 +16,8 @@ import pytest
 
 from lrq_cli.demo.airports import REGIONS
 from tests.waiting import eventually
+
+Demonstrate = Callable[..., "subprocess.Popen[str]"]
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
 
@@ -25,19 +29,45 @@ def temporary() -> Iterator[Path]:
         yield Path(folder)
 
 
-def demonstration(temporary: Path, *options: str, **environment: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "lrq_cli.main", "demo", *options],
-        env={**os.environ, "TMPDIR": str(temporary), **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def demonstrate(temporary: Path) -> Iterator[Demonstrate]:
+    """Give a function that starts `lrq demo` with options and environment variables."""
+    with ExitStack() as stack:
+
+        def start(*options: str, **environment: str) -> "subprocess.Popen[str]":
+            process = subprocess.Popen(
+                [sys.executable, "-m", "lrq_cli.main", "demo", *options],
+                env={**os.environ, "TMPDIR": str(temporary), **environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+def find(pid: int, role: str) -> psutil.Process | None:
+    """Return the process of *role* among those that *pid* has started."""
+    for child in psutil.Process(pid).children():
+        with suppress(psutil.NoSuchProcess):
+            if role in child.cmdline():
+                return child
+    return None
+
+
+def all_started(pid: int) -> list[psutil.Process]:
+    """Return all processes that *pid* has started by the time when Spark is among them."""
+    spark = find(pid, "paris-spark")
+    there = spark and any("java" in child.name() for child in spark.children(recursive=True))
+    return psutil.Process(pid).children(recursive=True) if there else []
 
 
 @pytest.mark.spark
-def test_every_site_ends_with_exactly_what_it_is_owed(temporary: Path):
-    process = demonstration(temporary, "--json")
+def test_every_site_ends_with_exactly_what_it_is_owed(demonstrate: Demonstrate, temporary: Path):
+    process = demonstrate("--json")
     printed, told = process.communicate(timeout=380)
     assert process.returncode == 0, told
     (line,) = printed.splitlines()
@@ -47,7 +77,7 @@ def test_every_site_ends_with_exactly_what_it_is_owed(temporary: Path):
     for site in REGIONS:
         assert result["sites"][site]["ok"] is True
         assert result["sites"][site]["entries"]["delivered"] > 0
-        assert result["snapshot"]["sites"][site]["state"] == "applied"
+        assert result["snapshot"]["sites"][site]["count"] == 1
     assert result["snapshot"]["engine"] == "spark"
     assert result["log_entries"]["rolled_back"] > 0
     assert result["log_entries"]["payload_bytes"] < result["log_entries"]["payload_bytes_as_copies"]
@@ -57,9 +87,11 @@ def test_every_site_ends_with_exactly_what_it_is_owed(temporary: Path):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_nothing_is_left_behind_when_it_is_interrupted(temporary: Path, ending: signal.Signals):
-    process = demonstration(temporary)
-    started = eventually(lambda: find_java(process.pid), timeout=60)
+def test_nothing_is_left_behind_when_it_is_interrupted(
+    demonstrate: Demonstrate, temporary: Path, ending: signal.Signals
+):
+    process = demonstrate()
+    started = eventually(lambda: all_started(process.pid), timeout=60)
     process.send_signal(ending)
     process.communicate(timeout=60)
     assert process.returncode == 130
@@ -67,14 +99,8 @@ def test_nothing_is_left_behind_when_it_is_interrupted(temporary: Path, ending: 
     assert list(temporary.iterdir()) == []
 
 
-def find_java(pid: int) -> list[psutil.Process]:
-    """Return all processes that *pid* has started, when Java is among them."""
-    children = psutil.Process(pid).children(recursive=True)
-    return children if any("java" in child.name() for child in children) else []
-
-
-def test_without_java_it_says_in_one_sentence_what_to_do(temporary: Path):
-    process = demonstration(temporary, JAVA_HOME="/nowhere")
+def test_without_java_it_says_in_one_sentence_what_to_do(demonstrate: Demonstrate, temporary: Path):
+    process = demonstrate(JAVA_HOME="/nowhere")
     printed, told = process.communicate(timeout=60)
     assert (process.returncode, printed) == (1, "")
     assert len(told.splitlines()) == 1
@@ -82,22 +108,21 @@ def test_without_java_it_says_in_one_sentence_what_to_do(temporary: Path):
     assert list(temporary.iterdir()) == []
 
 
-def test_a_process_that_dies_ends_it_with_what_that_process_has_said(temporary: Path):
-    process = demonstration(temporary)
-    editor = eventually(lambda: find(process.pid, "paris-editor"), timeout=60)
-    editor.kill()
+def test_a_process_that_dies_ends_it_with_what_that_process_has_said(demonstrate: Demonstrate, temporary: Path):
+    process = demonstrate()
+    eventually(lambda: find(process.pid, "paris-editor"), timeout=60).kill()
     _, told = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "paris-editor ended by itself" in told
     assert list(temporary.iterdir()) == []
 
 
-def find(pid: int, role: str) -> psutil.Process | None:
-    """Return the process of *role* among those that *pid* has started."""
-    for child in psutil.Process(pid).children():
-        try:
-            if role in child.cmdline():
-                return child
-        except psutil.NoSuchProcess:
-            continue
-    return None
+def test_a_database_that_is_not_empty_is_refused(demonstrate: Demonstrate, temporary: Path):
+    url = f"sqlite:///{temporary / '{site}.db'}"
+    with closing(sqlite3.connect(temporary / "lima.db")) as lima:
+        lima.execute("CREATE TABLE airports (icao TEXT)")
+    process = demonstrate("--databases", url)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (
+        2, "lrq: the database of lima is not empty: give the demonstration new ones\n"
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,12 @@ def test_a_provider_may_write_the_format_itself(site: Engine, spark: Any) -> Non
         ready(site, sync_id, timeout=_PATIENCE)
     assert (by_id(site, sync_id).state, by_id(site, sync_id).attempt) == ("ready", 1)
     assert sorted(payloads_of(site, sync_id)) == [b"%d" % n for n in range(10)]
+
+
+def test_several_snapshots_may_begin_in_a_session_at_the_same_time(spark: Any) -> None:
+    session = spark.newSession()
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(register, [session] * 4)) == [None] * 4
 
 
 def test_an_empty_dataframe_is_an_empty_snapshot(site: Engine, spark: Any) -> None:

@@ -1,0 +1,152 @@
+"""The tables of a site's status."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from lrq_cli.output import add, table
+from lrq_cli.rates import Rates
+from lrq_cli.words import NONE, duration, number, one_line, plural, rate, size
+
+#: Snapshots that are shown; the others are listed by `lrq snapshot list`.
+SHOWN_SNAPSHOTS: Final = 8
+
+_STATE_STYLES: Final = {
+    "log-entry sync": "green",
+    "snapshot sync": "cyan",
+    "wait for apply": "cyan",
+    "failed": "bold red",
+    "stopped": "dim",
+    "applied": "green",
+    "ready": "cyan",
+    "building": "cyan",
+    "cancelled": "dim",
+    "log": "green",
+    "snapshot": "cyan",
+    "not subscribed": "dim",
+}
+
+
+def state_text(state: str, *, is_bad: bool = False) -> Text:
+    """Show a state with its colour."""
+    return Text.assemble(("● ", "bold red" if is_bad else _STATE_STYLES.get(state, "yellow")), state)
+
+
+def age(moment: str, at: str) -> str:
+    """Show how long before *at* a moment was, both as `read_status` writes them."""
+    return duration(max((datetime.fromisoformat(at) - datetime.fromisoformat(moment)).total_seconds(), 0.0))
+
+
+def owner_words(owner: str) -> str:
+    """Show the name of an owner without what only machines read."""
+    host, _, rest = owner.partition(":")
+    return f"{host} pid {rest.partition(':')[0]}" if rest else one_line(owner)
+
+
+def sessions_table(status: Mapping[str, Any], rates: Rates | None) -> Table:
+    """Show the sessions, how far each is behind, and why."""
+    made = table(
+        "Sessions", "client", "to", "state", ("acked", "right"), *_rate_column(rates, "acked"),
+        ("behind", "right"), ("bytes", "right"), ("oldest", "right"), ("", "cut"),
+    )  # fmt: skip
+    for session in status["sessions"]:
+        lag, bad = session["lag"], session["stalled"] or session["state"] == "failed"
+        behind = (
+            [number(lag["entries"]), size(lag["bytes"]), duration(lag["seconds"])] if lag["entries"] else [NONE] * 3
+        )
+        why = Text(one_line(session["reason"]), style="red" if bad else "")
+        if session["stalled"]:
+            why = Text.assemble(("STALLED ", "bold red"), why)
+        add(
+            made,
+            [
+                session["client"],
+                session["destination"],
+                state_text(session["state"], is_bad=bad),
+                number(session["acked_seq"]),
+                *_rate_cell(rates, "session", session["client"], session["destination"]),
+                *(Text(cell, style="yellow" if lag["entries"] else "dim") for cell in behind),
+                why,
+            ],
+        )
+    return made
+
+
+def snapshots_table(status: Mapping[str, Any]) -> Table:
+    """Show the newest requests for snapshots."""
+    made = table(
+        "Snapshots", "client", "to", "state", ("rows", "right"), ("bytes", "right"), ("try", "right"),
+        ("asked", "right"), ("", "cut"),
+    )  # fmt: skip
+    for snapshot in status["snapshots"][:SHOWN_SNAPSHOTS]:
+        add(made, snapshot_cells(snapshot, status["at"]))
+    if (more := len(status["snapshots"]) - SHOWN_SNAPSHOTS) > 0:
+        made.caption, made.caption_justify = Text(f"{more} older: lrq snapshot list"), "left"
+    return made
+
+
+def snapshot_cells(snapshot: Mapping[str, Any], at: str) -> list[str | Text]:
+    """Return the cells of one snapshot: client, destination, state, rows, bytes, attempt, age, words."""
+    progress = snapshot["progress"] if snapshot["state"] in ("requested", "building") else ""
+    words = snapshot["error"] or progress or snapshot["reason"]
+    is_bad = snapshot["state"] == "failed" or (snapshot["state"] == "requested" and bool(snapshot["error"]))
+    return [
+        snapshot["client"],
+        "every site" if snapshot["destination"] == "*" else snapshot["destination"],
+        state_text(snapshot["state"], is_bad=is_bad),
+        number(snapshot["rows"]) if snapshot["rows"] else NONE,
+        size(snapshot["bytes"]) if snapshot["bytes"] else NONE,
+        number(snapshot["attempt"]) if snapshot["attempt"] else NONE,
+        age(snapshot["requested_at"], at),
+        Text(one_line(words), style="red" if is_bad else ""),
+    ]
+
+
+def receive_queues_table(status: Mapping[str, Any], rates: Rates | None) -> Table:
+    """Show the receive queues and how far each is applied."""
+    made = table(
+        "Receive queues", "queue", "applying", ("received", "right"), *_rate_column(rates, "received"),
+        ("applied", "right"), *_rate_column(rates, "applied"), ("left", "right"), ("oldest", "right"), ("", "cut"),
+    )  # fmt: skip
+    for queue in status["receive_queues"]:
+        left = queue["outstanding"]
+        add(
+            made,
+            [
+                queue["name"],
+                state_text(queue["phase"], is_bad=bool(queue["failure"])),
+                number(queue["received_total"]),
+                *_rate_cell(rates, "received", queue["name"]),
+                number(queue["applied_total"]),
+                *_rate_cell(rates, "applied", queue["name"]),
+                Text(number(left) if left else NONE, style="yellow" if left else "dim"),
+                Text(duration(queue["oldest_seconds"]) if left else NONE, style="yellow" if left else "dim"),
+                _notes(queue),
+            ],
+        )
+    return made
+
+
+def _notes(queue: Mapping[str, Any]) -> Text:
+    notes = []
+    if queue["failure"]:
+        words = f"refused {plural(queue['failure']['tries'], 'time')}: {one_line(queue['failure']['error'])}"
+        notes.append(Text(words, style="red"))
+    if queue["parked"]:
+        notes.append(Text(f"{number(queue['parked'])} parked", style="red"))
+    if queue["staging"]:
+        notes.append(Text(f"{plural(queue['staging']['rows'], 'row')} of a snapshot staged", style="cyan"))
+    if (behind := queue["source_seq"] - queue["received_seq"]) > 0:
+        notes.append(Text(f"source is {number(behind)} ahead", style="yellow"))
+    return Text(" · ").join(notes)
+
+
+def _rate_column(rates: Rates | None, name: str) -> list[tuple[str, str]]:
+    return [] if rates is None else [(f"{name}/s", "right")]
+
+
+def _rate_cell(rates: Rates | None, *key: str) -> list[str]:
+    return [] if rates is None else [rate(rates.of(*key)).removesuffix("/s")]

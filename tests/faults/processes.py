@@ -1,0 +1,77 @@
+"""Starting, killing and stopping the processes of a fault run."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+HOUSE = Path(__file__).parents[2]
+
+
+class Process:
+    """One process in a role; what it prints goes to a file in the run's folder."""
+
+    def __init__(self, role: str, name: str, folder: str) -> None:
+        self.role = role
+        self.name = name
+        self.log = Path(folder) / f"{name}.log"
+        self._folder = folder
+        self._running: subprocess.Popen[bytes] | None = None
+        self._seen = 0
+
+    @property
+    def pid(self) -> int:
+        assert self._running is not None
+        return self._running.pid
+
+    def start(self) -> None:
+        """Start it, again if it has run before."""
+        command = [sys.executable, "-W", "error", "-m", "tests.faults.roles", self.role, self.name, self._folder]
+        self._seen = len(self.words())
+        with self.log.open("ab") as log:
+            self._running = subprocess.Popen(
+                command, cwd=HOUSE, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(HOUSE)}
+            )
+
+    def kill(self) -> None:
+        """End it in the middle of whatever it does."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._running is not None
+        self._running.send_signal(number)
+
+    def wait(self, timeout: float = 30.0) -> int:
+        """Return its exit code."""
+        assert self._running is not None
+        return self._running.wait(timeout)
+
+    def stop(self) -> int:
+        """Ask it to end; return its exit code."""
+        if self._running is None:
+            return 0
+        if self._running.poll() is None:
+            self.signal(signal.SIGTERM)
+        try:
+            return self.wait()
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def words(self) -> list[str]:
+        """Return how it said that things stand, oldest first."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return [line.removeprefix("STANDS ") for line in lines if line.startswith("STANDS ")]
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it has said anything since it was started."""
+        return len(self.words()) > self._seen
+
+    def abandon(self) -> None:
+        """End it by whatever means, at the end of a test that failed."""
+        if self._running is not None and self._running.poll() is None:
+            self._running.kill()
+            self._running.wait()

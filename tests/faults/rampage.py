@@ -1,0 +1,150 @@
+"""Kills processes at random moments and judges what is left."""
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+import queues
+from lr_client import RoutingQueueSenderClient
+from queues.clock import SYSTEM_CLOCK
+from tests.faults import ledger
+from tests.faults.plan import SINK, Plan, set_up
+from tests.faults.processes import Process
+from tests.faults.transfers import needless, sent_chunks
+
+#: How long everything may take to arrive once nobody is killed any more, in seconds.
+PATIENCE = 60.0
+#: Longest time that all may work before one of them is killed, in seconds.
+LONGEST = 0.6
+#: One in so many kills does not wait until all work again.
+EARLY = 4
+#: One in so many kills comes with a request for a new snapshot.
+SNAPSHOT_EVERY = 6
+
+
+@dataclass
+class Verdict:
+    """What a run has shown."""
+
+    seed: int
+    dialect: str
+    kills: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    facts: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        killed = ", ".join(f"{name} {count}" for name, count in sorted(self.kills.items()))
+        what = ", ".join(f"{count} {name}" for name, count in self.facts.items())
+        outcome = "ok" if self.ok else "FAILED: " + "; ".join(self.problems)
+        return (
+            f"seed {self.seed}, {self.dialect}: killed {self.kills.total()} times ({killed}); {what}; "
+            f"{self.seconds:.1f} s; {outcome}"
+        )
+
+
+def rampage(folder: Path, source_url: str, sink_url: str, *, seed: int, moments: int) -> Verdict:
+    """Kill a random process at each of so many random *moments*; tell whether everything arrived exactly once."""
+    began = SYSTEM_CLOCK.monotonic()
+    chance = random.Random(seed)
+    plan = Plan(str(folder), source_url, sink_url, seed)
+    set_up(plan)
+    source, sink = queues.create_engine(source_url), queues.create_engine(sink_url)
+    verdict = Verdict(seed, source.dialect.name)
+    processes = [
+        Process("application", "application", plan.folder),
+        Process("server", "source-server", plan.folder),
+        Process("server", "sink-server", plan.folder),
+        Process("subscriber", "subscriber", plan.folder),
+    ]
+    try:
+        for process in processes:
+            process.start()
+        with watching_staged_rows(sink) as went_back:
+            for _ in range(moments):
+                victim = chance.choice(processes)
+                if chance.randrange(EARLY):
+                    _wait_until(lambda: all(process.is_up for process in processes))
+                SYSTEM_CLOCK.wait(threading.Event(), chance.uniform(0, LONGEST))
+                if chance.randrange(SNAPSHOT_EVERY) == 0:
+                    _ask_for_snapshot(source)
+                victim.kill()
+                verdict.kills[victim.name] += 1
+                victim.start()
+            plan.no_more_writing.touch()
+            if not _wait_until(lambda: _is_idle(source) and ledger.everything_arrived(source, sink)):
+                verdict.problems.append(f"not everything had arrived after {PATIENCE:g} s")
+        verdict.problems += went_back
+        for process in processes:
+            if code := process.stop():
+                verdict.problems.append(f"{process.name} ended with exit code {code}: see {process.log}")
+        verdict.problems += ledger.problems(source, sink)
+        for sync_id, chunks in sent_chunks(processes[1].log).items():
+            if where := needless(chunks, plan.window_frames):
+                verdict.problems.append(f"snapshot {sync_id} was {where}")
+        verdict.facts = ledger.facts(source, sink)
+    finally:
+        for process in processes:
+            process.abandon()
+        source.dispose()
+        sink.dispose()
+    verdict.seconds = SYSTEM_CLOCK.monotonic() - began
+    return verdict
+
+
+def _ask_for_snapshot(source: Engine) -> None:
+    with Session(source) as session, session.begin():
+        RoutingQueueSenderClient(ledger.CLIENT).request_snapshot_sync(session, SINK)
+
+
+def _wait_until(fact: Callable[[], bool]) -> bool:
+    """Wait for *fact*, at most `PATIENCE`; tell whether it is one."""
+    deadline = SYSTEM_CLOCK.monotonic() + PATIENCE
+    never = threading.Event()
+    while not (true := fact()) and SYSTEM_CLOCK.monotonic() < deadline:
+        SYSTEM_CLOCK.wait(never, 0.05)
+    return true
+
+
+def _is_idle(source: Engine) -> bool:
+    unfinished = text("SELECT count(*) FROM lrq_snapshots WHERE state IN ('requested', 'building', 'ready')")
+    with source.connect() as connection:
+        return not connection.execute(unfinished).scalar_one()
+
+
+@contextmanager
+def watching_staged_rows(sink: Engine) -> Iterator[list[str]]:
+    """Watch how much of a snapshot the sink has; the list says where that went back."""
+    went_back: list[str] = []
+    over = threading.Event()
+    marks = text("SELECT staging_sync_id, staging_rows FROM lrq_receive_marks")
+
+    def watch() -> None:
+        staged: dict[str, int] = {}
+        while not over.wait(0.01):
+            with sink.connect() as connection:
+                found = connection.execute(marks).all()
+            for sync_id, rows in found:
+                if sync_id and rows < staged.get(sync_id, 0):
+                    went_back.append(f"snapshot {sync_id} went back from {staged[sync_id]} to {rows} rows")
+                staged[sync_id] = rows
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield went_back
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,124 @@
+"""The processes of a fault run: `python -m tests.faults.roles <role> <name> <folder>`. SIGTERM ends one properly.
+
+What a process prints as `STANDS …` tells how it stands; everything else that it prints is for people.
+"""
+
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import queues
+from lr_client import RoutingQueueSenderClient, subscribe
+from lr_server import LogReplicationServer
+from lr_server import source as source_role
+from queues.clock import SYSTEM_CLOCK
+from queues.wire.replication_pb2 import Ack, Frame
+from sink import RemoteSink
+from tests.faults import ledger
+from tests.faults.plan import LEASE_SECONDS, SINK, SOURCE, Plan
+from tests.system import counters
+
+WRITERS = 2
+
+
+def application(plan: Plan, name: str, over: threading.Event) -> None:
+    """Write transactions, as long as that is wanted, and offer snapshots."""
+    engine = queues.create_engine(plan.source_url)
+    sender = RoutingQueueSenderClient(ledger.CLIENT)
+
+    def write(chance: random.Random) -> None:
+        while not over.is_set() and not plan.no_more_writing.exists():
+            ledger.write(engine, sender, chance, SINK)
+            tell("writing")
+            SYSTEM_CLOCK.wait(over, 0.01 * chance.random())
+
+    threads = [
+        threading.Thread(target=write, args=(random.Random(f"{plan.seed}/{name}/{os.getpid()}/{number}"),))
+        for number in range(WRITERS)
+    ]
+    with closing(sender.start_snapshot_transmitter(engine, counters.Items())):
+        for thread in threads:
+            thread.start()
+        over.wait()
+        for thread in threads:
+            thread.join()
+
+
+class ToldSink(RemoteSink):
+    """Prints which rows of snapshots are sent: `SENT <sync_id> <first row> <rows>`."""
+
+    def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
+        return super().replicate(self._tell(frames))
+
+    def _tell(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            chunk = frame.snapshot_chunk
+            if chunk.sync_id:
+                print(f"SENT {chunk.sync_id} {chunk.first_row} {chunk.block.rows}", flush=True)
+            yield frame
+
+
+def server(plan: Plan, name: str, over: threading.Event) -> None:
+    """Run a server of the site that its name begins with; an owner of the sink's site is who one reaches."""
+    site = SOURCE if name.startswith("source") else SINK
+    socket = Path(plan.folder) / f"{name}.socket"
+    source_role.RemoteSink = ToldSink  # type: ignore[misc]
+    with LogReplicationServer(plan.settings(site, f"ipc://{socket}")) as running:
+        while not over.wait(0.02):
+            if site == SINK and running.is_owner:
+                _point(Path(plan.folder) / "sink.sock", socket)
+            tell(running.status()["server"]["reason"])
+
+
+def _point(link: Path, socket: Path) -> None:
+    if not link.is_symlink() or link.readlink() != socket:
+        fresh = link.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(socket)
+        fresh.rename(link)
+
+
+def subscriber(plan: Plan, name: str, over: threading.Event) -> None:
+    """Apply what arrives."""
+    engine = queues.create_engine(plan.sink_url)
+    with closing(
+        subscribe(engine, ledger.Ledger(), poll_interval=0.05, max_batch_entries=50, lease_ttl=LEASE_SECONDS)
+    ) as subscription:
+        while not over.wait(0.02):
+            tell(subscription.reason)
+
+
+_told: list[str] = []
+
+
+def tell(words: str) -> None:
+    """Print how things stand, when that has changed."""
+    if _told[-1:] != [words]:
+        _told.append(words)
+        print(f"STANDS {words}", flush=True)
+
+
+ROLES: dict[str, Callable[[Plan, str, threading.Event], None]] = {
+    "application": application,
+    "server": server,
+    "subscriber": subscriber,
+}
+
+
+def main() -> None:
+    role, name, folder = sys.argv[1:]
+    over = threading.Event()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("apscheduler").setLevel(logging.WARNING)
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    ROLES[role](Plan.load(folder), name, over)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""A snapshot whose transfer is interrupted goes on where it was, whichever side dies."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import text
+
+import queues
+from tests.faults import ledger
+from tests.faults.plan import Plan, set_up
+from tests.faults.processes import Process
+from tests.faults.rampage import watching_staged_rows
+from tests.faults.transfers import needless, sent_chunks
+from tests.waiting import eventually
+
+
+@pytest.mark.processes
+def test_killed_sinks_and_sources_resume_it(plan: Plan, process: Callable[[str, str], Process]) -> None:
+    plan = replace(plan, batch_bytes=64, window_frames=4)
+    set_up(plan)
+    plan.no_more_writing.touch()
+    source, sink = queues.create_engine(plan.source_url), queues.create_engine(plan.sink_url)
+
+    def staged() -> int:
+        with sink.connect() as connection:
+            return connection.execute(text("SELECT coalesce(max(staging_rows), 0) FROM lrq_receive_marks")).scalar_one()
+
+    process("application", "application")
+    servers = [process("server", "sink-server"), process("server", "source-server")]
+    with watching_staged_rows(sink) as went_back:
+        for quarter, victim in enumerate([*servers, *servers[:1]], start=1):
+            eventually(lambda quarter=quarter: staged() >= quarter * ledger.ITEMS // 5, timeout=40, interval=0.002)
+            assert staged() < ledger.ITEMS
+            victim.kill()
+            victim.start()
+        process("subscriber", "subscriber")
+        eventually(lambda: ledger.everything_arrived(source, sink), timeout=40)
+    assert went_back == []
+    ((_, chunks),) = sent_chunks(servers[1].log).items()
+    assert needless(chunks, plan.window_frames) == ""
+    assert sum(chunk.last - chunk.first + 1 for chunk in chunks) < 1.3 * ledger.ITEMS
+    with source.connect() as connection:
+        assert connection.execute(text("SELECT attempt, state FROM lrq_snapshots")).all() == [(1, "applied")]
+    assert ledger.problems(source, sink) == []
+    source.dispose()
+    sink.dispose()
