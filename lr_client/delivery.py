@@ -63,11 +63,16 @@ class Delivery:
 
     def _claim(self, connection: Connection, step: Step) -> None:
         queue_id = self._queue.queue_id
+        # On SQLite the first statement must write; elsewhere a row is locked only when a successor can tell by whom.
+        check_first = connection.dialect.name != "sqlite"
+        if check_first:
+            leases.check(connection, self._lease)
         if step.retry is not None:
             claimed = parked.take(connection, step.retry)
         else:
             claimed = consuming.move(connection, queue_id, self._lease, step.seen, step.to, applied=len(step.rows))
-        leases.check(connection, self._lease)
+        if not check_first:
+            leases.check(connection, self._lease)
         if step.kind is Kind.LOG_ENTRIES:
             claimed = claimed and consuming.still_received(connection, queue_id, step.seen, step.to)
         if not claimed:

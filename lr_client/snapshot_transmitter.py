@@ -21,7 +21,7 @@ from queues.logs import logger
 from queues.names import client_name
 from queues.snapshot_states import transmitter_lease
 from queues.snapshot_writer import WriteLimits
-from queues.transactions import reading, writing
+from queues.transactions import reading, writing, writing_briefly
 
 log = logger(__name__)
 
@@ -159,7 +159,7 @@ class SnapshotTransmitter:
             self._lease = self._take_over()
         self._next_sign = now + self._lease_seconds / _SIGNS
         if self._lease is not None:
-            with writing(self._engine) as connection:
+            with writing_briefly(self._engine) as connection:
                 snapshots.provider_seen(connection, self._client, self._owner)
         return self._lease
 
@@ -202,6 +202,6 @@ class SnapshotTransmitter:
             return
         # Without a database there is nobody to tell: the lease runs out by itself.
         with suppress(LrqError):
-            with writing(self._engine) as connection:
+            with writing_briefly(self._engine) as connection:
                 snapshots.provider_gone(connection, self._client, self._owner)
             leases.release(self._engine, self._lease)

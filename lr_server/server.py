@@ -14,6 +14,7 @@ from lr_server.settings import Settings
 from lr_server.source import Source
 from lr_server.status import read_status
 from queues.clock import SYSTEM_CLOCK, Clock
+from queues.engine import end_idle_transactions
 from queues.errors import ConfigurationError, OwnershipLostError
 from queues.leases import Lease
 from queues.logs import logger
@@ -41,6 +42,7 @@ class LogReplicationServer:
         self._topology = topology or StaticTopology(settings.peers)
         self._clock = clock
         self._engine = queues.create_engine(settings.database_url, pool_size=16, max_overflow=64)
+        end_idle_transactions(self._engine, settings.lease_seconds)
         self._source: Source | None = None
         self._service: SinkService | None = None
         self._settled = threading.Event()

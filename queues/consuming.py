@@ -19,7 +19,7 @@ from queues.leases import Lease
 from queues.tables import consumers, parked_entries, receive_marks
 from queues.tables import receive_entries as log
 from queues.tables import receive_snapshot_entries as snapshot
-from queues.transactions import reading, writing
+from queues.transactions import reading, writing_briefly
 
 #: Phases of a consumer.
 IN_LOG: Final = "log"
@@ -62,7 +62,7 @@ def enroll(engine: Engine, queue_id: int) -> None:
             return
     origin = {"generation": 0, "phase": IN_LOG, "sync_id": "", "row_no": 0, "branch": "", "seq": 0, "applied_total": 0}
     try:
-        with writing(engine) as connection:
+        with writing_briefly(engine) as connection:
             connection.execute(insert(consumers).values(queue_id=queue_id, updated_us=now_us(), **origin))
     except exc.IntegrityError:
         return  # another subscriber was quicker, which is as good

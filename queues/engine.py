@@ -32,6 +32,22 @@ def create_engine(url: str | URL, **options: Any) -> Engine:  # noqa: ANN401 - p
     return engine
 
 
+def end_idle_transactions(engine: Engine, seconds: float) -> None:
+    """Let PostgreSQL end transactions of *engine* that stand still for so long, and their connections with them.
+
+    A process that is stopped in the middle of one then keeps nothing locked that its successor needs.
+    """
+    if engine.dialect.name == "postgresql":
+        limit = f"SET idle_in_transaction_session_timeout = {max(int(seconds * 1000), 1)}"
+
+        @event.listens_for(engine, "connect")
+        def _set_limit(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+            cursor = connection.cursor()
+            cursor.execute(limit)
+            cursor.close()
+            connection.commit()
+
+
 def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     # The driver must not begin by itself: `_begin_sqlite` does.
     connection.isolation_level = None

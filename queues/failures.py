@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Engine, delete, exc, insert, select, update
 
 from queues.clock import now_us
 from queues.tables import consumer_failures as failures
-from queues.transactions import writing
+from queues.transactions import writing_briefly
 
 #: Longest description of an error that is kept, in characters.
 LONGEST = 500
@@ -30,7 +30,7 @@ def describe(error: BaseException) -> str:
 def record(engine: Engine, queue_id: int, failure: Failure) -> None:
     """Keep *failure* as the newest of the queue."""
     values = {**failure._asdict(), "updated_us": now_us()}
-    with writing(engine) as connection:
+    with writing_briefly(engine) as connection:
         if not connection.execute(update(failures).where(failures.c.queue_id == queue_id).values(values)).rowcount:
             connection.execute(insert(failures).values(queue_id=queue_id, **values))
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
 from queues import dialects
 from queues.errors import OwnershipLostError
 from queues.tables import leases
-from queues.transactions import reading, writing
+from queues.transactions import reading, writing, writing_briefly
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def acquire(engine: Engine, name: str, owner: str, ttl: float) -> Lease | None:
     a stopped process or a dead machine cannot hold up its successor.
     """
     try:
-        with writing(engine) as connection:
+        with writing_briefly(engine) as connection:
             generation = _take(connection, name, owner, int(ttl * 1_000_000))
     except exc.IntegrityError:  # another process made the first row at this moment
         return None
@@ -76,7 +76,7 @@ def _take(connection: Connection, name: str, owner: str, ttl_us: int) -> int | N
 
 def renew(engine: Engine, lease: Lease, ttl: float) -> None:
     """Own it for *ttl* seconds from now; raise `OwnershipLostError` when another acquisition came in between."""
-    with writing(engine) as connection:
+    with writing_briefly(engine) as connection:
         now = dialects.of(connection).now_us(connection)
         renewed = connection.execute(_held(lease).values(expires_us=now + int(ttl * 1_000_000)))
         if not renewed.rowcount:
@@ -87,7 +87,7 @@ def renew(engine: Engine, lease: Lease, ttl: float) -> None:
 
 def release(engine: Engine, lease: Lease) -> None:
     """Let the next one have it at once; nothing happens when it was taken over already."""
-    with writing(engine) as connection:
+    with writing_briefly(engine) as connection:
         connection.execute(_held(lease).values(expires_us=0))
 
 

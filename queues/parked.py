@@ -10,7 +10,7 @@ from queues.clock import now_us
 from queues.errors import UsageError
 from queues.tables import parked_entries as parked_rows
 from queues.tables import receive_queues
-from queues.transactions import reading, writing
+from queues.transactions import reading, writing, writing_briefly
 from queues.upcoming import EntryRow
 
 #: Kinds of parked transactions.
@@ -119,7 +119,7 @@ def take(connection: Connection, retry: Retry) -> bool:
 
 def refuse(engine: Engine, retry: Retry, error: str) -> None:
     """Park it again after one more refusal."""
-    with writing(engine) as connection:
+    with writing_briefly(engine) as connection:
         connection.execute(update(parked_rows).where(_rows_of(retry.identity)).values(tries=1, error=error))
 
 

@@ -28,6 +28,24 @@ def writing(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
+#: How long a transaction of `writing_briefly` may stand still, in seconds.
+_IDLE_SECONDS = 2
+_END_WHEN_IDLE = text(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'")
+
+
+@contextmanager
+def writing_briefly(engine: Engine) -> Iterator[Connection]:
+    """Like `writing`, for a few statements in a row, without a caller's code between them.
+
+    PostgreSQL ends it when it does not go on for 2 seconds: a process that is stopped just then keeps nothing locked
+    that its successor needs. (Against that SQLite has no means.)
+    """
+    with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(_END_WHEN_IDLE)
+        yield connection
+
+
 @contextmanager
 def reading(engine: Engine, *, snapshot: bool = False) -> Iterator[Connection]:
     """Open one transaction that only reads; with *snapshot*, all its statements see the same state.
@@ -68,8 +86,8 @@ def mapped_setup_errors() -> Iterator[None]:
 
 
 _MISSING = ("no such table: lrq_", 'relation "lrq_')
-#: SQLSTATE classes and codes that a later try can cure: connection, resources, operator intervention, conflicts.
-_TRANSIENT_STATES = ("08", "40", "53", "55P03", "57", "58", "25006")
+#: SQLSTATE classes and codes that a later try can cure: connection, time-outs, conflicts, resources, operators.
+_TRANSIENT_STATES = ("08", "25006", "25P03", "25P04", "40", "53", "55P03", "57", "58")
 _TRANSIENT_SQLITE = frozenset(
     {"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY"}
 )

@@ -44,7 +44,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Tell whether every site began with a snapshot and ended with exactly what it is owed, and with nothing else."""
+        """Tell whether every site began with a snapshot and holds exactly what it is owed, no more and no less."""
         return (
             all(proof.ok for proof in self.proofs.values())
             and self.snapshots.keys() == self.proofs.keys()

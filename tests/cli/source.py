@@ -35,10 +35,11 @@ class SourceSite:
 
     def tick(self, limits: Limits | None = None) -> int:
         """Close what is committed in ticks; return the end of the last one."""
+        lease = leases.acquire(self.engine, "server", "test", ttl=60)
+        assert lease is not None
         if self._reader is None:
-            lease = leases.acquire(self.engine, "server", "test", ttl=60)
-            assert lease is not None
             self._reader = Reader(self.engine, lease, limits)
+        self._reader.lease = lease
         self._reader.drain()
         assert self._reader.last is not None
         return self._reader.last.end_seq

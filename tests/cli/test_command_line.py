@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from lr_server import Settings
 from lrq_cli.place import locate
@@ -126,6 +128,12 @@ def test_a_payload_may_look_like_an_option(lrq: Command, source: SourceSite):
 
 def test_the_version_is_told(lrq: Command):
     assert lrq("--version").out.startswith("lrq ")
+
+
+def test_an_error_of_the_database_repeats_no_payload(lrq: Command, source: SourceSite):
+    with source.engine.begin() as connection, pytest.raises(DBAPIError) as raised:
+        connection.execute(text("INSERT INTO lrq_nothing VALUES (:payload)"), {"payload": "a secret"})
+    assert "a secret" not in str(raised.value)
 
 
 # --- where the site is ----------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from queues.tables import Number
 from tests.system import counters
 
 CLIENT = "policy"
+#: What an application says when it will write no more.
+WRITTEN_ALL = "all is written"
 #: Items there are, and those of them that are changed.
 ITEMS, CHANGED = 3_000, 40
 

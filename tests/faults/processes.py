@@ -70,6 +70,10 @@ class Process:
         """Whether it has said anything since it was started."""
         return len(self.words()) > self._seen
 
+    def stands(self, words: str) -> bool:
+        """Tell whether the last thing it said contains *words*."""
+        return words in "".join(self.words()[-1:])
+
     def abandon(self) -> None:
         """End it by whatever means, at the end of a test that failed."""
         if self._running is not None and self._running.poll() is None:

@@ -84,6 +84,7 @@ def rampage(folder: Path, source_url: str, sink_url: str, *, seed: int, moments:
                 verdict.kills[victim.name] += 1
                 victim.start()
             plan.no_more_writing.touch()
+            _wait_until(lambda: processes[0].stands(ledger.WRITTEN_ALL))
             if not _wait_until(lambda: _is_idle(source) and ledger.everything_arrived(source, sink)):
                 verdict.problems.append(f"not everything had arrived after {PATIENCE:g} s")
         verdict.problems += went_back

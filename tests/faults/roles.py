@@ -45,9 +45,10 @@ def application(plan: Plan, name: str, over: threading.Event) -> None:
     with closing(sender.start_snapshot_transmitter(engine, counters.Items())):
         for thread in threads:
             thread.start()
-        over.wait()
         for thread in threads:
             thread.join()
+        tell(ledger.WRITTEN_ALL)
+        over.wait()
 
 
 class ToldSink(RemoteSink):

@@ -86,6 +86,13 @@ def test_arguments_come_before_variables(monkeypatch: pytest.MonkeyPatch):
     assert (settings.site_id, settings.peers) == ("paris", {"nairobi": "local:nairobi"})
 
 
+def test_what_is_given_by_name_comes_before_variables_and_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "lrq.toml").write_text('site_id = "lima"\ndatabase_url = "sqlite:///lima.db"\ntick_rows = 7\n')
+    monkeypatch.setenv("LRQ_SITE_ID", "tokyo")
+    settings = Settings.load(tmp_path / "lrq.toml", site_id="paris")
+    assert (settings.site_id, settings.database_url, settings.tick_rows) == ("paris", "sqlite:///lima.db", 7)
+
+
 def test_settings_do_not_change():
     with pytest.raises(ValueError, match="frozen"):
         Settings(**MINIMAL).site_id = "lima"

@@ -22,77 +22,71 @@ from tests.machine.simulation import Simulation
 
 
 class SessionUnderFaults(RuleBasedStateMachine):
-    @initialize(initial_sync=st.sampled_from(["snapshot", "log"]), tells=st.booleans())
-    def begin(self, initial_sync, tells: bool) -> None:
+    @initialize(initial_sync=st.sampled_from(["snapshot", "log"]), tells=st.booleans(), before=st.integers(0, 3))
+    def begin(self, initial_sync, tells: bool, before: int) -> None:
         self.sim = Simulation(initial_sync=initial_sync)
         self.sim.sink.tells_open_tick = tells
         self.worlds: list[list[int]] = []
-        self.source_backups: deque[Source] = deque([deepcopy(self.sim.source)], maxlen=6)
-        self.sink_backups: deque[Sink] = deque([deepcopy(self.sim.sink)], maxlen=6)
+        self.source_backups: deque[Source] = deque([deepcopy(self.sim.source)], maxlen=4)
+        self.sink_backups: deque[Sink] = deque([deepcopy(self.sim.sink)], maxlen=4)
         self.sim.post(happened.Started())
+        for _ in range(before):
+            self.transact([True, False, True], ticks=True)
+        if before:
+            self.sim.settle()
 
     # --- the source's application and server ------------------------------------------------------------------
 
-    @rule(owed=st.lists(st.booleans(), min_size=1, max_size=7))
-    def transact(self, owed: list[bool]) -> None:
+    @rule(owed=st.lists(st.booleans(), min_size=1, max_size=7), ticks=st.booleans())
+    def transact(self, owed: list[bool], ticks: bool) -> None:
         for one in owed:
             self.sim.source.commit(next(self.sim.numbers), owed=one)
-
-    @rule()
-    def tick(self) -> None:
-        self.source_backups.append(deepcopy(self.sim.source))
-        self.sim.source.tick(next(self.sim.numbers))
-
-    @rule(share=st.floats(0, 1))
-    def trim(self, share: float) -> None:
-        ticks = self.sim.source.ticks
         if ticks:
-            self.sim.source.trim(ticks[int(share * (len(ticks) - 1))].key.seq)
+            self.source_backups.append(deepcopy(self.sim.source))
+            self.sim.source.tick(next(self.sim.numbers))
 
-    @rule(action=st.sampled_from(["build", "build", "fail", "request", "cancel"]))
+    @rule(back=st.integers(0, 3))
+    def trim(self, back: int) -> None:
+        ticks = self.sim.source.ticks
+        if len(ticks) > back:
+            self.sim.source.trim(ticks[-1 - back].key.seq)
+
+    @rule(action=st.sampled_from(["build", "request", "fail", "cancel"]))
     def snapshot(self, action: str) -> None:
         match action:
             case "build":
                 self.sim.build()
-            case "fail":
-                self.sim.fail_to_build()
             case "request":
                 self.sim.request("a person asked for it")
+            case "fail":
+                self.sim.fail_to_build()
             case "cancel":
                 self.sim.cancel()
 
     # --- work -------------------------------------------------------------------------------------------------
 
-    @rule(rounds=st.integers(1, 6))
-    def work(self, rounds: int) -> None:
+    @rule(rounds=st.integers(1, 12), builds=st.booleans(), caught_up=st.booleans())
+    def work(self, rounds: int, builds: bool, caught_up: bool) -> None:
+        self.sim.retry()
+        self.sim.post(happened.CaughtUp() if caught_up else happened.FellBehind())
         for _ in range(rounds):
             self.sim.pump()
+            if builds:
+                self.sim.build()
             self.sim.send()
             self.sim.deliver()
             self.sim.receive()
-        self.sim.pump()
+            self.sim.pump()
 
-    @rule(rounds=st.integers(1, 6), caught_up=st.booleans())
-    def work_after_a_while(self, rounds: int, caught_up: bool) -> None:
-        self.sim.retry()
-        self.sim.build()
-        self.sim.post(happened.CaughtUp() if caught_up else happened.FellBehind())
-        self.work(rounds)
-
-    @rule(frames=st.integers(1, 3))
-    def send(self, frames: int) -> None:
+    @rule(sent=st.integers(0, 3), delivered=st.integers(0, 3), heard=st.integers(0, 3), twice=st.booleans())
+    def work_unevenly(self, sent: int, delivered: int, heard: int, twice: bool) -> None:
         self.sim.pump()
-        for _ in range(frames):
+        for _ in range(sent):
             self.sim.send()
-
-    @rule(frames=st.integers(1, 3), twice=st.booleans())
-    def deliver(self, frames: int, twice: bool) -> None:
-        for _ in range(frames):
+        for _ in range(delivered):
             self.sim.deliver(twice=twice)
-
-    @rule()
-    def receive(self) -> None:
-        self.sim.receive()
+        for _ in range(heard):
+            self.sim.receive()
 
     @rule(count=st.integers(1, 9))
     def consume(self, count: int) -> None:
@@ -112,21 +106,24 @@ class SessionUnderFaults(RuleBasedStateMachine):
                 self.sim.network_up = not self.sim.network_up
                 self.sim.cut(delivered)
 
-    @rule(back=st.integers(1, 6))
-    def restore_sink(self, back: int) -> None:
-        self.sim.restore_sink(self.sink_backups[-min(back, len(self.sink_backups))])
-
-    @rule(back=st.integers(1, 6), noticed=st.booleans(), then=st.lists(st.booleans(), max_size=7))
-    def restore_source(self, back: int, noticed: bool, then: list[bool]) -> None:
-        """The application goes on, and its rows are numbered, before any sink is asked again."""
+    @rule(
+        what=st.sampled_from(["sink", "source", "source, unnoticed"]),
+        back=st.integers(1, 4),
+        then=st.lists(st.booleans(), max_size=7),
+    )
+    def restore(self, what: str, back: int, then: list[bool]) -> None:
+        """A restored source's application goes on, and its rows are numbered, before the sink is asked again."""
+        if what == "sink":
+            self.sim.restore_sink(self.sink_backups[-min(back, len(self.sink_backups))])
+            return
         # Between a snapshot and the tick that passes its cut, a restore that is not noticed cannot be told.
         unpassed = any(sink.received.cut for sink in (self.sim.sink, *self.sink_backups))
-        branch = f"b{next(self.sim.numbers)}" if noticed or unpassed else None
+        unnoticed = what == "source, unnoticed" and not unpassed
         self.worlds.append(self.sim.source.owed)
-        self.sim.restore_source(self.source_backups[-min(back, len(self.source_backups))], branch=branch)
+        backup = self.source_backups[-min(back, len(self.source_backups))]
+        self.sim.restore_source(backup, branch=None if unnoticed else f"b{next(self.sim.numbers)}")
         if then:
-            self.transact(then)
-            self.sim.source.tick(next(self.sim.numbers))
+            self.transact(then, ticks=True)
 
     # --- the oracle -------------------------------------------------------------------------------------------
 

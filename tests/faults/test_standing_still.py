@@ -1,0 +1,85 @@
+"""An owner that stands still until another has taken over, and then goes on: nothing is lost, nothing doubled."""
+
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+from sqlalchemy import Engine, func, make_url, select
+
+import queues
+from tests.faults import ledger
+from tests.faults.plan import Plan, set_up
+from tests.faults.processes import Process
+from tests.waiting import eventually
+
+STANDS_IN_FOR = {
+    "source-server": ("server", "source_url"),
+    "sink-server": ("server", "sink_url"),
+    "subscriber": ("subscriber", "sink_url"),
+}
+
+
+@contextmanager
+def standing_still(process: Process, url: str) -> Iterator[None]:
+    """Stop it for the time of the block, at a moment in which it does not hold SQLite's one write lock."""
+    process.signal(signal.SIGSTOP)
+    while not _can_be_written(url):
+        process.signal(signal.SIGCONT)
+        process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.signal(signal.SIGCONT)
+
+
+def _can_be_written(url: str) -> bool:
+    database = make_url(url)
+    if database.get_backend_name() == "postgresql":
+        return True
+    with closing(sqlite3.connect(str(database.database), timeout=0.5, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        return True
+
+
+def delivered(sink: Engine) -> int:
+    with sink.connect() as connection:
+        return connection.execute(select(func.count()).where(ledger.heard.c.kind == "log")).scalar_one()
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("who", sorted(STANDS_IN_FOR))
+def test_another_takes_over_and_the_revived_one_says_why_it_stopped(
+    plan: Plan, process: Callable[[str, str], Process], who: str
+) -> None:
+    set_up(plan)
+    role, url = STANDS_IN_FOR[who]
+    source, sink = queues.create_engine(plan.source_url), queues.create_engine(plan.sink_url)
+    owner = process(role, f"{who}-1")
+    for name, (needed, _) in STANDS_IN_FOR.items():
+        if name != who:
+            process(needed, name)
+    application = process("application", "application")
+    eventually(lambda: owner.stands("owned as generation 1"), timeout=40)
+    other = process(role, f"{who}-2")
+    eventually(lambda: other.stands("standing by"), timeout=40)
+    eventually(lambda: delivered(sink) > 50, timeout=40)
+    with standing_still(owner, getattr(plan, url)):
+        eventually(lambda: other.stands("owned as generation 2"), timeout=40)
+        before = delivered(sink)
+        eventually(lambda: delivered(sink) > before + 50, timeout=40)
+    eventually(lambda: "generation 1 was taken over by generation 2" in "".join(owner.words()), timeout=40)
+    before = delivered(sink)
+    eventually(lambda: delivered(sink) > before + 50, timeout=40)
+    plan.no_more_writing.touch()
+    eventually(lambda: application.stands(ledger.WRITTEN_ALL), timeout=40)
+    eventually(lambda: ledger.everything_arrived(source, sink), timeout=40)
+    assert ledger.problems(source, sink) == []
+    assert other.stands("owned as generation 2")
+    source.dispose()
+    sink.dispose()
