@@ -178,15 +178,23 @@ class SparkSnapshotProvider:
 
 
 def register(spark: "SparkSession") -> None:
-    """Let *spark* find the formats `lrq_snapshot` and `lrq_table`, in this thread too. Repeating it is harmless."""
+    """Let *spark* find the formats of lrq, in this thread too. Repeating it is harmless.
+
+    They are `lrq_receive` and `lrq_log` to read queues, `lrq_table` and `lrq_snapshot` to build snapshots.
+    """
+    from lr_client.spark_log_format import LogFormat
+    from lr_client.spark_receive_format import ReceiveFormat
     from lr_client.spark_snapshot_format import SnapshotFormat
     from lr_client.spark_table_format import TableFormat
 
+    core = getattr(spark, "sparkContext", None)
+    if core is not None and core.pythonExec == "python3":  # nobody chose: the workers need what this interpreter has
+        core.pythonExec = sys.executable
     # Formats are looked up in the session that is active in this thread; this makes it so.
     spark.createDataFrame([], "payload binary")
     with _REGISTERING:
-        spark.dataSource.register(SnapshotFormat)
-        spark.dataSource.register(TableFormat)
+        for source in (SnapshotFormat, TableFormat, ReceiveFormat, LogFormat):
+            spark.dataSource.register(source)
 
 
 def _make_ready(job: _Job, context: SnapshotContext) -> None:
@@ -196,8 +204,6 @@ def _make_ready(job: _Job, context: SnapshotContext) -> None:
         raise SnapshotFailedError(
             "Spark Connect cannot build snapshots yet: give SparkSnapshotProvider a classic session"
         )
-    if core.pythonExec == "python3":  # nobody chose: the workers need what this interpreter has
-        core.pythonExec = sys.executable
     core.setJobGroup(job.group, f"lrq snapshot for {context.destination}", interruptOnCancel=True)
     register(spark)
 

@@ -39,6 +39,7 @@ def table(title: str, *columns: str | tuple[str, str]) -> Table:
         header_style="dim",
         pad_edge=False,
         show_edge=False,
+        collapse_padding=True,
     )
     made.expand = any(column[1] in _FLEXIBLE for column in columns if not isinstance(column, str))
     for column in columns:

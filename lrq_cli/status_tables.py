@@ -49,7 +49,7 @@ def owner_words(owner: str) -> str:
 def sessions_table(status: Mapping[str, Any], rates: Rates | None) -> Table:
     """Show the sessions, how far each is behind, and why."""
     made = table(
-        "Sessions", "client", "to", "state", ("acked", "right"), *_rate_column(rates, "acked"),
+        "Sessions", "client", "to", "state", ("acked", "right"), *_rate_column(rates),
         ("behind", "right"), ("bytes", "right"), ("oldest", "right"), ("", "cut"),
     )  # fmt: skip
     for session in status["sessions"]:
@@ -108,8 +108,8 @@ def snapshot_cells(snapshot: Mapping[str, Any], at: str) -> list[str | Text]:
 def receive_queues_table(status: Mapping[str, Any], rates: Rates | None) -> Table:
     """Show the receive queues and how far each is applied."""
     made = table(
-        "Receive queues", "queue", "applying", ("received", "right"), *_rate_column(rates, "received"),
-        ("applied", "right"), *_rate_column(rates, "applied"), ("left", "right"), ("oldest", "right"), ("", "cut"),
+        "Receive queues", "queue", "applying", ("received", "right"), *_rate_column(rates),
+        ("applied", "right"), *_rate_column(rates), ("left", "right"), ("oldest", "right"), ("", "cut"),
     )  # fmt: skip
     for queue in status["receive_queues"]:
         left = queue["outstanding"]
@@ -144,8 +144,8 @@ def _notes(queue: Mapping[str, Any]) -> Text:
     return Text(" · ").join(notes)
 
 
-def _rate_column(rates: Rates | None, name: str) -> list[tuple[str, str]]:
-    return [] if rates is None else [(f"{name}/s", "right")]
+def _rate_column(rates: Rates | None) -> list[tuple[str, str]]:
+    return [] if rates is None else [("/s", "right")]
 
 
 def _rate_cell(rates: Rates | None, *key: str) -> list[str]:

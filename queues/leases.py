@@ -138,5 +138,7 @@ _END_OLDER = text(
     " WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     " AND l.classid = hashtext('lrq lease ' || :name)::bit(32)::bigint::oid AND l.objid <> CAST(:held AS oid)"
     " AND a.usename = current_user AND l.pid <> pg_backend_pid()"
-    " AND a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - make_interval(secs => :idle)"
+    # Standing still between two statements, or in the middle of a COPY.
+    " AND (a.state LIKE 'idle in transaction%' OR a.wait_event_type = 'Client')"
+    " AND a.state_change < clock_timestamp() - make_interval(secs => :idle)"
 )

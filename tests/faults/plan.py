@@ -42,7 +42,11 @@ class Plan:
     def settings(self, site: str, listen: str) -> Settings:
         url = self.source_url if site == SOURCE else self.sink_url
         there: dict[str, Any] = {"peers": {SINK: self.address}} if site == SOURCE else {"listen": [listen]}
-        own: dict[str, Any] = {"initial_sync": self.initial_sync, "max_batch_bytes": self.batch_bytes, "window_frames": self.window_frames}
+        own: dict[str, Any] = {
+            "initial_sync": self.initial_sync,
+            "max_batch_bytes": self.batch_bytes,
+            "window_frames": self.window_frames,
+        }
         own["stall_seconds"] = 2.0
         return Settings(site_id=site, database_url=url, lease_seconds=LEASE_SECONDS, **there, **own, **QUICK)
 

@@ -70,6 +70,10 @@ class Process:
         """Whether it has said anything since it was started."""
         return len(self.words()) > self._seen
 
+    def has_logged(self, words: str) -> bool:
+        """Tell whether it ever printed *words*."""
+        return words in self.log.read_text(errors="replace")
+
     def stands(self, words: str) -> bool:
         """Tell whether the last thing it said contains *words*."""
         return words in "".join(self.words()[-1:])

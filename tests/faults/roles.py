@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import queues
@@ -18,6 +18,7 @@ from lr_client import RoutingQueueSenderClient, subscribe
 from lr_server import LogReplicationServer
 from lr_server import source as source_role
 from queues.clock import SYSTEM_CLOCK
+from queues.errors import StoreUnavailableError
 from queues.wire.replication_pb2 import Ack, Frame
 from sink import RemoteSink
 from tests.faults import ledger
@@ -71,10 +72,12 @@ def server(plan: Plan, name: str, over: threading.Event) -> None:
     socket = Path(plan.folder) / f"{name}.socket"
     source_role.RemoteSink = ToldSink  # type: ignore[misc]
     with LogReplicationServer(plan.settings(site, f"ipc://{socket}")) as running:
-        while not over.wait(0.02):
+        while not over.wait(0.05):
             if site == SINK and running.is_owner:
                 _point(Path(plan.folder) / "sink.sock", socket)
-            tell(running.status()["server"]["reason"])
+            # A database ends the transactions of a process that stood still.
+            with suppress(StoreUnavailableError):
+                tell(running.status()["server"]["reason"])
 
 
 def _point(link: Path, socket: Path) -> None:
@@ -91,7 +94,7 @@ def subscriber(plan: Plan, name: str, over: threading.Event) -> None:
     with closing(
         subscribe(engine, ledger.Ledger(), poll_interval=0.05, max_batch_entries=50, lease_ttl=LEASE_SECONDS)
     ) as subscription:
-        while not over.wait(0.02):
+        while not over.wait(0.05):
             tell(subscription.reason)
 
 

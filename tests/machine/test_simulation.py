@@ -31,9 +31,9 @@ class SessionUnderFaults(RuleBasedStateMachine):
         self.sink_backups: deque[Sink] = deque([deepcopy(self.sim.sink)], maxlen=4)
         self.sim.post(happened.Started())
         for _ in range(before):
-            self.transact([True, False, True], ticks=True)
+            self.transact([True, True, False, True, True], ticks=True)
         if before:
-            self.sim.settle()
+            self.calm()
 
     # --- the source's application and server ------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ class SessionUnderFaults(RuleBasedStateMachine):
 
     # --- work -------------------------------------------------------------------------------------------------
 
-    @rule(rounds=st.integers(1, 12), builds=st.booleans(), caught_up=st.booleans())
+    @rule(rounds=st.integers(1, 6), builds=st.booleans(), caught_up=st.booleans())
     def work(self, rounds: int, builds: bool, caught_up: bool) -> None:
         self.sim.retry()
         self.sim.post(happened.CaughtUp() if caught_up else happened.FellBehind())
@@ -88,6 +88,12 @@ class SessionUnderFaults(RuleBasedStateMachine):
         for _ in range(heard):
             self.sim.receive()
 
+    @rule()
+    def calm(self) -> None:
+        """Without faults everything comes to an end, and the application has all that it is owed."""
+        self.sim.settle()
+        assert self.sim.sink.view == self.sim.source.owed[self.sim.sink.skipped :]
+
     @rule(count=st.integers(1, 9))
     def consume(self, count: int) -> None:
         self.sink_backups.append(deepcopy(self.sim.sink))
@@ -95,8 +101,8 @@ class SessionUnderFaults(RuleBasedStateMachine):
 
     # --- faults -----------------------------------------------------------------------------------------------
 
-    @rule(delivered=st.integers(0, 4), of=st.sampled_from(["connection", "server", "network"]))
-    def lose(self, delivered: int, of: str) -> None:
+    @rule(delivered=st.integers(0, 4), of=st.sampled_from(["connection", "server", "network"]), noticed=st.booleans())
+    def lose(self, delivered: int, of: str, noticed: bool) -> None:
         match of:
             case "connection":
                 self.sim.cut(delivered)
@@ -105,6 +111,8 @@ class SessionUnderFaults(RuleBasedStateMachine):
             case "network":
                 self.sim.network_up = not self.sim.network_up
                 self.sim.cut(delivered)
+        if noticed:
+            self.sim.pump()
 
     @rule(
         what=st.sampled_from(["sink", "source", "source, unnoticed"]),
@@ -124,6 +132,7 @@ class SessionUnderFaults(RuleBasedStateMachine):
         self.sim.restore_source(backup, branch=None if unnoticed else f"b{next(self.sim.numbers)}")
         if then:
             self.transact(then, ticks=True)
+            self.sim.pump()
 
     # --- the oracle -------------------------------------------------------------------------------------------
 
@@ -151,8 +160,7 @@ class SessionUnderFaults(RuleBasedStateMachine):
         if not hasattr(self, "sim"):
             return
         event(f"settles from {type(self.sim.state).__name__}")
-        self.sim.settle()
-        assert self.sim.sink.view == self.sim.source.owed[self.sim.sink.skipped :]
+        self.calm()
 
 
 SessionUnderFaults.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)

@@ -1,0 +1,96 @@
+"""Where a stream of Spark's stands in a receive queue: its offset, and what that leaves to read. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Self
+
+from queues.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Received
+
+#: Kinds of rows that are no entries: a newer snapshot begins to replace what came before, or has done so.
+SNAPSHOT_START: Final = "snapshot_start"
+SNAPSHOT_COMPLETE: Final = "snapshot_complete"
+
+
+class Offset(NamedTuple):
+    """A place in one receive queue.
+
+    The first five fields are those of the subscriber's marks. `total` is what the marks' `applied_total` is once all
+    up to here was taken off, which tells whether somebody else took something off; `entries` is how many the
+    micro-batch brought that ends here, which tells whether it is still all there.
+    """
+
+    phase: str
+    sync_id: str
+    row_no: int
+    branch: str
+    seq: int
+    total: int
+    entries: int = 0
+
+    @classmethod
+    def parse(cls, kept: Mapping[str, Any]) -> Self:
+        """Read what `_asdict` gave, from a checkpoint."""
+        return cls(**kept)
+
+    @property
+    def consumed(self) -> Consumed:
+        """The marks of a subscriber that stands here."""
+        return Consumed(*self[:5])
+
+
+class Span(NamedTuple):
+    """Entries of a snapshot (`kind` is IN_SNAPSHOT) or of the log, numbered `after < number <= upto`."""
+
+    kind: str
+    sync_id: str
+    branch: str
+    after: int
+    upto: int
+
+
+def remaining(at: Consumed, received: Received) -> list[Span]:
+    """Return what is left to read after *at*: what is left of the newest snapshot first, then the log."""
+    same = at.sync_id == received.sync_id
+    in_log = same and at.phase == IN_LOG
+    row = received.sync_rows if in_log else at.row_no if same else 0
+    seq = at.seq if in_log else received.base_seq
+    spans = (
+        Span(IN_SNAPSHOT, received.sync_id, "", row, received.sync_rows),
+        Span(IN_LOG, received.sync_id, received.branch, seq, received.boundary_seq),
+    )
+    return [span for span in spans if span.upto > span.after]
+
+
+def between(start: Offset, end: Offset, received: Received) -> Span:
+    """Return what the micro-batch from *start* to *end* brings; the sink still has the snapshot that *end* is in."""
+    same = start.sync_id == end.sync_id
+    if end.phase == IN_SNAPSHOT:
+        return Span(IN_SNAPSHOT, end.sync_id, "", start.row_no if same else 0, end.row_no)
+    after = start.seq if same and start.phase == IN_LOG else received.base_seq
+    return Span(IN_LOG, end.sync_id, end.branch, after, end.seq)
+
+
+def markers(start: Offset, end: Offset) -> tuple[str, ...]:
+    """Return which brackets of a snapshot the micro-batch from *start* to *end* begins with."""
+    newer = start.sync_id != end.sync_id
+    completes = end.phase == IN_LOG and (newer or start.phase == IN_SNAPSHOT)
+    return (SNAPSHOT_START,) * newer + (SNAPSHOT_COMPLETE,) * completes
+
+
+def reached(at: Offset, span: Span, number: int, entries: int, received: Received) -> Offset:
+    """Return the offset after the first *entries* of *span*, the last of which has *number*."""
+    if span.kind == IN_SNAPSHOT:
+        return Offset(IN_SNAPSHOT, span.sync_id, number, "", 0, at.total + entries, entries)
+    return Offset(IN_LOG, span.sync_id, received.sync_rows, span.branch, number, at.total + entries, entries)
+
+
+def at_end(received: Received) -> Consumed:
+    """Return the marks of a subscriber for which nothing is left."""
+    return Consumed(IN_LOG, received.sync_id, received.sync_rows, received.branch, received.boundary_seq)
+
+
+def is_before(consumed: Consumed, at: Offset, received: Received) -> bool:
+    """Tell whether *consumed*, with no entry between the two, is still to be moved to *at*."""
+    if at.sync_id != received.sync_id:
+        return False
+    mine = (consumed.phase == IN_LOG, consumed.row_no, consumed.seq)
+    return consumed.sync_id != at.sync_id or mine < (at.phase == IN_LOG, at.row_no, at.seq)
