@@ -12,6 +12,7 @@ with `TrimmedError`, as does a job under which they were; begin with a new check
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -119,7 +120,7 @@ def ranges(connection: Connection, after: int, upto: int, pieces: int) -> list[I
     for border in range(after + step, upto, step):
         ends.add(connection.execute(select(func.min(ticks.c.end_seq)).where(ticks.c.end_seq >= border)).scalar_one())
     ordered = sorted(ends)
-    return [InputPartition(pair) for pair in zip(ordered, ordered[1:], strict=False)]
+    return [InputPartition(pair) for pair in pairwise(ordered)]
 
 
 def read_range(url: str, bounds: tuple[int, int] | None) -> "Iterator[pyarrow.RecordBatch]":

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, func, or_, select, union_all
+from sqlalchemy import Connection, Engine, Select, func, or_, select, union_all
 
 from queues import sql_log
 from queues.log import Limits

@@ -106,10 +106,10 @@ def _require(connection: Connection, at: Kept) -> None:
     if at["seq"] < oldest:
         raise TrimmedError(requested=at["seq"], oldest=oldest)
     reaches = newest.end_seq if newest else 0
-    if at["seq"] > reaches or at["branch"] != _branch_at(connection, at["seq"]):
+    if at["seq"] > reaches or (at["seq"] and at["branch"] != _branch_at(connection, at["seq"])):
         raise NeedsFullSyncError(
-            f"the log does not have {at['branch']}@{at['seq']} any more (it is at {reaches}): the database was restored "
-            "from an earlier time. Begin with a new checkpoint"
+            f"the log does not have {at['branch']}@{at['seq']} any more (it is at {reaches}): "
+            "the database was restored from an earlier time. Begin with a new checkpoint"
         )
 
 

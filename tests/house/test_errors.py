@@ -61,7 +61,7 @@ PSYCOPG_CLASSES = {
     if issubclass(kind, psycopg.Error) and kind.sqlstate
 }
 # Connection, conflict or deadlock, resources, intervention, the system itself, lock not available, read-only.
-CURABLE = ("08", "40", "53", "57", "58", "55P03", "25006")
+CURABLE = ("08", "40", "53", "57", "58", "55P03", "25006", "25P03", "25P04")
 
 
 @pytest.mark.parametrize("state", sorted(PSYCOPG_CLASSES))
