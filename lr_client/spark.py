@@ -23,6 +23,7 @@ from sqlalchemy import URL, Engine, make_url
 
 from lr_client.cut import Cut
 from lr_client.snapshot_context import SnapshotContext
+from lr_client.spark_exactly_once import exactly_once
 from lr_client.spark_session import ensure_java, ensure_pyspark, local_session, prepare
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import SnapshotFailedError
@@ -32,7 +33,14 @@ from queues.positions import Position
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkSnapshotContext", "SparkSnapshotProvider", "ensure_java", "local_session", "register"]
+__all__ = [
+    "SparkSnapshotContext",
+    "SparkSnapshotProvider",
+    "ensure_java",
+    "exactly_once",
+    "local_session",
+    "register",
+]
 
 #: Between two tries to cancel jobs that may not have begun yet, in seconds.
 _AGAIN = 0.5

@@ -10,32 +10,46 @@
     once = exactly_once("prices", "postgresql+psycopg://...", apply, on_snapshot_start=forget)
     stream.writeStream.foreachBatch(once).option("checkpointLocation", ...).start()
 
-A batch is one transaction, in which the place that it reaches is written with the rows. What Spark brings again, because
-it was killed before its checkpoint knew, is at or below that place and is left out. So it does not matter which
-checkpoint the stream begins with, nor whether it has any.
+A micro-batch is one transaction, in which the places that it reaches are written with the rows. What Spark brings
+again, because it was killed before its checkpoint knew, is at or below those places and is left out: by the numbers of
+the entries, not of the batches, so that a stream with a new checkpoint goes on as exactly.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import BigInteger, Column, Connection, Engine, MetaData, Table, Text, create_engine, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    insert,
+    select,
+    update,
+)
 
-from lr_client.spark_offsets import SNAPSHOT_COMPLETE, SNAPSHOT_START
+from lr_client.spark_offsets import SNAPSHOT_START
 from queues.clock import now_us
 from queues.consuming import IN_LOG, IN_SNAPSHOT
-from queues.errors import NeedsFullSyncError, StoreUnavailableError, UsageError
+from queues.errors import NeedsFullSyncError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Writes entries (rows of `lrq_receive`, all of one source and kind, in order) in the transaction of the batch.
+#: Writes entries (rows of `lrq_receive`, of one source and kind, in order) within the transaction of the batch.
 Apply: TypeAlias = Callable[[Connection, Sequence[Any]], None]
-#: Told of the source whose snapshot begins or is complete, in the transaction of the batch.
+#: Is told of the source whose snapshot begins or is complete, within the transaction of the batch.
 OnSnapshot: TypeAlias = Callable[[Connection, str], None]
 
-#: How many entries `apply` is given at most at a time.
-CHUNK: Final = 1_000
+#: Bounds of what `apply` is given at a time; a larger entry comes alone.
+_CHUNK_ROWS: Final = 1_000
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+_NEEDED: Final = {"client", "source", "kind", "sync_id", "branch", "sequence"}
 
 #: Where each stream stands, in the database that it is written into.
 positions: Final = Table(
@@ -48,27 +62,8 @@ positions: Final = Table(
     Column("phase", Text, nullable=False),
     Column("branch", Text, nullable=False),
     Column("sequence", BigInteger, nullable=False),
-    Column("entries_total", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
 )
-
-
-class _Stream(NamedTuple):
-    """What one source sends for one client."""
-
-    client: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """What was applied of one stream: a snapshot's entries (`phase`) or the log's up to `sequence`."""
-
-    sync_id: str | None = None
-    phase: str = IN_LOG
-    branch: str = ""
-    sequence: int = 0
-    entries_total: int = 0
 
 
 def exactly_once(
@@ -81,10 +76,177 @@ def exactly_once(
 ) -> Callable[["DataFrame", int], None]:
     """Return a function for `foreachBatch` that has *apply* write the entries into *database*, each once.
 
-    *name* tells the streams apart that write into one database. `on_snapshot_start(connection, source)` has to forget
-    what came from that source before. With `snapshotMarkers`, both callbacks come with the snapshot; without, they come
-    with the first entry that is in it, or after it.
+    *name* tells apart the streams that write into one database. `on_snapshot_start(connection, source)` has to forget
+    what came from that source before. With the option `snapshotMarkers` both callbacks come with the snapshot, also
+    with an empty one; without it, they come with the first entry that shows it.
 
-    Columns of `lrq_receive` other than `payload` and `item_key` must be left as they are, and the rows in their order.
+    The rows must be in the order of the stream, with all columns but `payload`, `item_key` and the times as they are
+    (`UsageError` otherwise). What *apply* raises undoes the whole batch and ends the query.
     """
-    return _Once(name, database, apply, on_snapshot_start, on_snapshot_complete)
+    if not name:
+        raise UsageError("give the stream a name: its place is kept under it")
+    return _Once(name, database, _Calls(apply, on_snapshot_start, on_snapshot_complete))
+
+
+class _Calls(NamedTuple):
+    apply: Apply
+    on_start: OnSnapshot | None
+    on_complete: OnSnapshot | None
+
+
+class _Once:
+    """Applies micro-batches, one transaction each."""
+
+    def __init__(self, name: str, database: Engine | str, calls: _Calls) -> None:
+        self._name = name
+        self._database = database
+        self._calls = calls
+        self._engine: Engine | None = None
+
+    def __call__(self, frame: "DataFrame", _batch_id: int) -> None:
+        missing = _NEEDED - set(frame.columns)
+        if missing:
+            raise UsageError(f"exactly_once needs the columns {sorted(missing)} of lrq_receive: do not leave them out")
+        with self._open().begin() as connection:
+            places = _load(connection, self._name)
+            batch = _Batch(connection, self._calls, places)
+            for row in frame.toLocalIterator(prefetchPartitions=True):
+                batch.take(row)
+            batch.flush()
+            _save(connection, self._name, places, batch.places)
+
+    def _open(self) -> Engine:
+        if self._engine is None:
+            self._engine = create_engine(self._database) if isinstance(self._database, str) else self._database
+            positions.metadata.create_all(self._engine)
+        return self._engine
+
+
+# --- places -----------------------------------------------------------------------------------------------------
+
+
+class _Stream(NamedTuple):
+    """What one source sends for one client."""
+
+    client: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """All up to here is applied; `sync_id` is None where nothing is known yet, empty before the first snapshot."""
+
+    sync_id: str | None
+    phase: str
+    branch: str
+    sequence: int
+
+    @property
+    def order(self) -> tuple[bool, int]:
+        """What places of one sync_id are ordered by."""
+        return self.phase == IN_LOG, self.sequence
+
+
+_NOWHERE: Final = _Place(None, IN_LOG, "", 0)
+
+
+def _place_of(row: Any) -> _Place:  # noqa: ANN401 - a row of Spark's
+    phase = IN_SNAPSHOT if row.kind in (SNAPSHOT_START, IN_SNAPSHOT) else IN_LOG
+    return _Place(row.sync_id or "", phase, row.branch or "", row.sequence)
+
+
+def _load(connection: Connection, name: str) -> dict[_Stream, _Place]:
+    own = positions.c.name == name
+    # A write comes first: another driver with this name waits, or is waited for, until the transaction ends.
+    connection.execute(update(positions).where(own).values(updated_us=now_us()))
+    return {
+        _Stream(row.client, row.source): _Place(row.sync_id, row.phase, row.branch, row.sequence)
+        for row in connection.execute(select(positions).where(own))
+    }
+
+
+def _save(connection: Connection, name: str, before: dict[_Stream, _Place], reached: dict[_Stream, _Place]) -> None:
+    for stream, place in reached.items():
+        own = {"name": name, "client": stream.client, "source": stream.source}
+        values = {
+            "sync_id": place.sync_id,
+            "phase": place.phase,
+            "branch": place.branch,
+            "sequence": place.sequence,
+            "updated_us": now_us(),
+        }
+        if stream in before:
+            connection.execute(update(positions).where(*(positions.c[key] == own[key] for key in own)).values(values))
+        else:
+            connection.execute(insert(positions).values(own | values))
+
+
+# --- a batch ----------------------------------------------------------------------------------------------------
+
+
+class _Batch:
+    """One micro-batch in its transaction; `places` are those that it has reached."""
+
+    def __init__(self, connection: Connection, calls: _Calls, before: dict[_Stream, _Place]) -> None:
+        self._connection = connection
+        self._calls = calls
+        self._before = before
+        self._latest: dict[_Stream, _Place] = {}
+        self._chunk: list[Any] = []
+        self._chunk_of: tuple[_Stream, str] | None = None
+        self._chunk_bytes = 0
+        self.places: dict[_Stream, _Place] = {}
+
+    def take(self, row: Any) -> None:  # noqa: ANN401 - a row of Spark's
+        """Apply a row, unless an earlier batch did."""
+        stream, to = _Stream(row.client, row.source), _place_of(row)
+        latest = self._latest.get(stream, _NOWHERE)
+        if latest.sync_id == to.sync_id and to.order <= latest.order:
+            raise UsageError(f"entries of {stream.source} came out of order: leave the rows in the order of the stream")
+        self._latest[stream] = to
+        place = self.places.get(stream) or self._before.get(stream, _NOWHERE)
+        if to.sync_id == place.sync_id and to.order <= place.order:
+            _require_same(stream, place, to)
+            return
+        self._announce(stream, place, to, row)
+        if row.kind in (IN_SNAPSHOT, IN_LOG):
+            self._add((stream, row.kind), row)
+        self.places[stream] = to
+
+    def flush(self) -> None:
+        """Have what is left applied."""
+        if self._chunk:
+            self._calls.apply(self._connection, self._chunk)
+        self._chunk, self._chunk_bytes = [], 0
+
+    def _add(self, of: tuple[_Stream, str], row: Any) -> None:  # noqa: ANN401 - a row of Spark's
+        if of != self._chunk_of or len(self._chunk) >= _CHUNK_ROWS or self._chunk_bytes >= _CHUNK_BYTES:
+            self.flush()
+        self._chunk_of = of
+        self._chunk.append(row)
+        self._chunk_bytes += sum(len(value) for value in row if isinstance(value, bytes | bytearray | str))
+
+    def _announce(self, stream: _Stream, place: _Place, to: _Place, row: Any) -> None:  # noqa: ANN401
+        """Tell of a snapshot that begins, or is complete, between two places."""
+        newer = to.sync_id != place.sync_id
+        # A stream may begin where another subscriber left off, with entries of a snapshot that is not its own.
+        is_first = row.kind == SNAPSHOT_START or (row.kind == IN_SNAPSHOT and row.sequence == 1)
+        begins = newer and (place.sync_id is not None or is_first)
+        if begins:
+            self._call(self._calls.on_start, stream)
+        if to.phase == IN_LOG and (begins or (not newer and place.phase == IN_SNAPSHOT)):
+            self._call(self._calls.on_complete, stream)
+
+    def _call(self, callback: OnSnapshot | None, stream: _Stream) -> None:
+        if callback is not None:
+            self.flush()
+            callback(self._connection, stream.source)
+
+
+def _require_same(stream: _Stream, place: _Place, to: _Place) -> None:
+    """Make sure that what comes again is what was applied; a bracket of a snapshot has no branch."""
+    if to.phase == IN_LOG and to.branch and to.branch != place.branch:
+        raise NeedsFullSyncError(
+            f"{stream.source} had lost entries that are applied here: {place.branch}@{place.sequence} was reached, now "
+            f"comes {to.branch}@{to.sequence}. Request a snapshot from {stream.source}, then start again"
+        )

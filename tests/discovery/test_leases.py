@@ -7,7 +7,7 @@ from sqlalchemy import Engine, text
 
 from queues import leases
 from queues.errors import OwnershipLostError, StoreUnavailableError
-from queues.transactions import reading, writing
+from queues.transactions import reading, writing, writing_briefly
 from tests.waiting import eventually
 
 
@@ -134,6 +134,39 @@ def _be_taken_over_in_the_middle(site: Engine, lease: leases.Lease) -> None:
         leases.acquire(site, "server", "b", ttl=0.001)
         with writing(site) as successor:
             successor.execute(text("UPDATE lrq_site SET created_us = created_us"))
+
+
+def test_a_takeover_ends_a_copy_that_a_stopped_owner_is_in_the_middle_of(site: Engine, dialect: str) -> None:
+    if dialect == "sqlite":
+        pytest.skip("no process can end another one's transaction on SQLite")
+    lease = leases.acquire(site, "server", "a", ttl=0)
+    with pytest.raises(StoreUnavailableError):
+        _be_taken_over_in_a_copy(site, lease)
+
+
+def _be_taken_over_in_a_copy(site: Engine, lease: leases.Lease) -> None:
+    with writing(site) as stale:
+        leases.check(stale, lease)
+        with stale.connection.driver_connection.cursor().copy("COPY lrq_site (site_id) FROM STDIN") as copy:
+            copy.write_row(["lost"])
+            leases.acquire(site, "server", "b", ttl=0.001)
+            with writing(site) as successor:
+                successor.execute(text("LOCK TABLE lrq_site IN EXCLUSIVE MODE"))
+
+
+def test_a_process_that_is_stopped_while_it_renews_does_not_hold_up_its_successor(site: Engine, dialect: str) -> None:
+    if dialect == "sqlite":
+        pytest.skip("no process can end another one's transaction on SQLite")
+    leases.acquire(site, "server", "a", ttl=0)
+    with pytest.raises(StoreUnavailableError):
+        _be_taken_over_while_renewing(site)
+
+
+def _be_taken_over_while_renewing(site: Engine) -> None:
+    with writing_briefly(site) as stopped:
+        stopped.execute(text("UPDATE lrq_leases SET expires_us = 0"))
+        assert leases.acquire(site, "server", "b", ttl=60).generation == 2
+        stopped.execute(text("SELECT 1"))
 
 
 def test_a_takeover_leaves_transactions_that_get_on_alone(site: Engine, dialect: str) -> None:

@@ -1,0 +1,429 @@
+"""What a stream of Spark's takes from receive queues, and when it takes it off."""
+
+import pytest
+from sqlalchemy import Engine, delete, select
+
+from lr_client.waiting import wait_applied
+from queues import leases
+from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, WaitTimeoutError
+from queues.leases import Lease
+from queues.tables import consumers, receive_entries
+from queues.transactions import reading
+from queues.upcoming import Limits
+from tests.spark_sources.taking import Stream, change_branch, options, rows_of
+from tests.subscriber.applying import payloads, texts
+from tests.subscriber.arrivals import BRANCH, Arrivals
+
+
+def test_entries_come_in_batches_of_whole_transactions(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1", b"2"], [b"3", b"4", b"5"])
+    tokyo.tick([b"6"], payloads("large", 6))
+    tokyo.tick([b"7"])
+    with Stream(sink) as stream:
+        batches = [stream.texts() for _ in range(5)]
+    assert batches == [["1", "2"], ["3", "4", "5", "6"], texts("large", 6), ["7"], []]
+
+
+def test_a_batch_is_limited_in_bytes_too(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"x" * 60], [b"y" * 60], [b"z"])
+    with Stream(sink) as stream:
+        assert [len(stream.batch(Limits(100, 100))) for _ in range(3)] == [1, 2, 0]
+
+
+def test_without_a_limit_all_there_is_comes_at_once(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick(*([payload] for payload in payloads("n", 50)))
+    with Stream(sink) as stream:
+        assert stream.texts(None) == texts("n", 50)
+
+
+def test_an_entry_is_deleted_when_the_checkpoint_has_it_and_not_before(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"], [b"2"])
+    with Stream(sink) as stream:
+        stream.plan()
+        assert len(stream.read()) == 2
+        assert tokyo.left == 2
+        stream.done()
+        assert stream.plan() is False
+    assert tokyo.left == 0
+
+
+def test_the_call_to_commit_deletes_as_well(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    with Stream(sink) as stream:
+        start = stream.intake.start()
+        end = stream.intake.after(start, None)
+        stream.intake.take_off(end)
+        stream.intake.take_off(end)
+    assert tokyo.left == 0
+
+
+def test_a_batch_that_was_not_done_comes_again_after_a_restart(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"], [b"2"])
+    with Stream(sink) as stream:
+        stream.texts(Limits(1, 100))
+        stream.plan()
+        first = stream.read()
+    tokyo.tick([b"3"])
+    with Stream(sink, stream.checkpoint) as stream:
+        assert stream.read() == first
+        stream.done()
+        assert stream.texts() == ["3"]
+        assert stream.texts() == []
+    assert tokyo.left == 0
+
+
+def test_the_very_first_batch_can_come_again_too(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.snapshot("s", [b"1"])
+    with Stream(sink) as stream:
+        stream.plan()
+    with Stream(sink, stream.checkpoint) as stream:
+        assert [row["payload"] for row in stream.read()] == [b"1"]
+
+
+def test_a_stream_of_which_the_last_batch_is_done_goes_on_after_a_restart(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    with Stream(sink) as stream:
+        stream.texts()
+    assert tokyo.left == 1
+    tokyo.tick([b"2"])
+    with Stream(sink, stream.checkpoint) as stream:
+        assert stream.texts() == ["2"]
+    assert tokyo.left == 1
+
+
+def test_a_snapshot_comes_before_the_log_and_never_in_one_batch_with_it(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.snapshot("s", payloads("row", 6), base=10)
+    tokyo.tick([b"log"])
+    with Stream(sink) as stream:
+        batches = [stream.batch() for _ in range(4)]
+    assert [[row["payload"].decode() for row in batch] for batch in batches] == [
+        texts("row", 4),
+        ["row5", "row6"],
+        ["log"],
+        [],
+    ]
+    of_snapshot, of_log = batches[0][0], batches[2][0]
+    assert (of_snapshot["kind"], of_snapshot["sequence"], of_snapshot["branch"]) == ("snapshot", 1, None)
+    assert (of_snapshot["transaction"], of_snapshot["commit_time"], of_snapshot["sync_id"]) == (None, None, "s")
+    assert (of_log["kind"], of_log["sequence"], of_log["transaction"]) == ("log", 11, 11)
+    assert (of_log["branch"], of_log["source"], of_log["client"]) == (BRANCH, "tokyo", "policy")
+
+
+def test_a_stream_follows_a_newer_snapshot(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"old"])
+    with Stream(sink) as stream:
+        assert stream.texts() == ["old"]
+        tokyo.snapshot("s", [b"new"], base=5)
+        tokyo.tick([b"log"])
+        assert [stream.texts() for _ in range(3)] == [["new"], ["log"], []]
+    assert tokyo.left == 0
+
+
+def test_what_a_newer_snapshot_has_replaced_is_left_out_of_a_batch_that_comes_again(
+    sink: Engine, tokyo: Arrivals
+) -> None:
+    tokyo.tick([b"replaced"])
+    with Stream(sink) as stream:
+        stream.plan()
+    tokyo.snapshot("s", [b"new"], base=5)
+    with Stream(sink, stream.checkpoint) as stream:
+        assert stream.read() == []
+        stream.done()
+        assert [stream.texts() for _ in range(2)] == [["new"], []]
+
+
+def test_a_snapshot_that_comes_while_a_batch_is_read_ends_it_with_what_to_do(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"replaced"])
+    with Stream(sink) as stream:
+        stream.plan()
+        start, end = stream.intake.start(), stream.intake.after(stream.intake.start(), None)
+        portions = stream.intake.plan(start, end)
+        tokyo.snapshot("s", [b"new"], base=5)
+        with pytest.raises(TransientError, match="a newer snapshot from tokyo has replaced .* start again"):
+            rows_of(sink, portions)
+
+
+def test_markers_bracket_a_snapshot_even_an_empty_one(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.snapshot("s", [b"row"], base=3)
+    with Stream(sink, snapshotMarkers=True) as stream:
+        assert [stream.texts() for _ in range(3)] == [["<snapshot_start>", "row"], ["<snapshot_complete>"], []]
+        tokyo.snapshot("empty", [], base=7)
+        assert [stream.texts() for _ in range(2)] == [["<snapshot_start>", "<snapshot_complete>"], []]
+        tokyo.tick([b"log"])
+        assert [stream.texts() for _ in range(2)] == [["log"], []]
+    assert tokyo.left == 0
+
+
+def test_sources_share_a_batch_and_those_that_come_later_join(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick(*([payload] for payload in payloads("tokyo", 4)))
+    with Stream(sink) as stream:
+        assert stream.texts() == texts("tokyo", 4)
+        tokyo.tick(*([payload] for payload in payloads("again", 4)))
+        paris = Arrivals(sink, source="paris")
+        paris.tick(*([payload] for payload in payloads("paris", 4)))
+        assert stream.texts() == ["again1", "again2", "paris1", "paris2"]
+        assert stream.texts() == ["again3", "again4", "paris3", "paris4"]
+        assert stream.texts() == []
+    assert (tokyo.left, paris.left) == (0, 0)
+
+
+def test_a_stream_of_one_source_leaves_the_others_alone(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    Arrivals(sink, source="paris").tick([b"2"])
+    with Stream(sink, source="paris") as stream:
+        assert [stream.texts() for _ in range(2)] == [["2"], []]
+    assert tokyo.left == 1
+
+
+def test_a_part_of_a_tick_is_not_read(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.part_of_a_tick([b"1", b"2"])
+    with Stream(sink) as stream:
+        assert stream.texts() == []
+        tokyo.complete_the_tick()
+        assert stream.texts() == ["1", "2"]
+
+
+def test_a_tick_without_entries_for_us_makes_no_batch_but_moves_the_marks(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.snapshot("s", [b"row"], base=3)
+    with Stream(sink) as stream:
+        assert [stream.texts() for _ in range(2)] == [["row"], []]
+        end = tokyo.tick(gap=5)
+        assert stream.texts() == []
+        with reading(sink) as connection:
+            marks = connection.execute(select(consumers)).one()
+        assert (marks.phase, marks.seq, marks.applied_total) == ("log", end, 1)
+        tokyo.tick([b"log"])
+        assert [stream.texts() for _ in range(2)] == [["log"], []]
+
+
+def test_who_waits_for_what_was_applied_is_told(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"], [b"2"])
+    token = f"tokyo/policy/{BRANCH}/2"
+    with Stream(sink) as stream:
+        stream.texts()
+        with pytest.raises(TimeoutError):
+            wait_applied(sink, token, 0.05)
+        assert stream.texts() == []
+        wait_applied(sink, token, 0.05)
+
+
+# --- others -----------------------------------------------------------------------------------------------------
+
+
+def subscriber(engine: Engine) -> Lease:
+    lease = leases.acquire(engine, "subscriber/policy", "an ordinary one", ttl=60)
+    assert lease is not None
+    return lease
+
+
+def test_a_subscriber_at_work_keeps_a_stream_from_beginning(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    subscriber(sink)
+    intake = Stream(sink).intake
+    intake._claim._patience = 0.2
+    with pytest.raises(WaitTimeoutError, match="another subscriber of policy is at work .*an ordinary one owns it"):
+        intake.start()
+    intake.close()
+
+
+def test_a_stream_keeps_a_subscriber_from_beginning(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    with Stream(sink) as stream:
+        stream.texts()
+        assert leases.acquire(sink, "subscriber/policy", "an ordinary one", ttl=60) is None
+    subscriber(sink)
+
+
+def test_a_stream_that_was_taken_over_takes_nothing_off(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    with Stream(sink, leaseSeconds=100) as stream:
+        stream.texts()
+        leases.release(sink, stream.intake._claim.lease())
+        subscriber(sink)
+        with pytest.raises(OwnershipLostError, match="taken over"):
+            stream.texts()
+    assert tokyo.left == 1
+
+
+def consumed(engine: Engine, tokyo: Arrivals) -> None:
+    """Let an ordinary subscriber take off all there is."""
+    with Stream(engine, source=tokyo.source) as other:
+        while other.batch():
+            pass
+
+
+def test_what_another_subscriber_took_off_before_it_was_read_is_told(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    with Stream(sink) as stream:
+        stream.texts()
+    tokyo.tick([b"2"])
+    consumed(sink, tokyo)
+    tokyo.tick([b"3"])
+    with (
+        Stream(sink, stream.checkpoint) as stream,
+        pytest.raises(NeedsFullSyncError, match="another subscriber has taken entries off LRQ_Recv_policy_tokyo"),
+    ):
+        stream.texts()
+
+
+def test_what_another_subscriber_took_off_in_mid_batch_is_told(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"], [b"2"])
+    with Stream(sink) as stream:
+        stream.plan()
+    with Stream(sink) as other:
+        other.texts(Limits(1, 100))
+        other.plan()
+    with (
+        Stream(sink, stream.checkpoint) as stream,
+        pytest.raises(NeedsFullSyncError, match="of 2 entries between .* only 1 are left in LRQ_Recv_policy_tokyo"),
+    ):
+        stream.read()
+
+
+def test_a_snapshot_brings_a_stream_level_that_another_subscriber_had_passed(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    with Stream(sink) as stream:
+        stream.texts()
+    tokyo.tick([b"2"])
+    consumed(sink, tokyo)
+    tokyo.snapshot("s", [b"row"], base=9)
+    with Stream(sink, stream.checkpoint) as stream, pytest.raises(NeedsFullSyncError, match="new checkpoint"):
+        stream.texts()
+    with Stream(sink) as stream:
+        assert stream.texts() == ["row"]
+
+
+def test_entries_that_are_missing_from_a_batch_are_told(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"], [b"2"], [b"3"])
+    with Stream(sink) as stream:
+        stream.plan()
+        with sink.begin() as connection:
+            connection.execute(delete(receive_entries).where(receive_entries.c.seq == 2))
+        with pytest.raises(NeedsFullSyncError, match="of 3 entries between 0 and 3 of the log only 2 are left"):
+            stream.read()
+
+
+def test_entries_that_vanish_between_planning_and_reading_are_told(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"], [b"2"], [b"3"])
+    with Stream(sink, partitions=1) as stream:
+        start = stream.intake.start()
+        portions = stream.intake.plan(start, stream.intake.after(start, None))
+        with sink.begin() as connection:
+            connection.execute(delete(receive_entries).where(receive_entries.c.seq == 3))
+        with pytest.raises(NeedsFullSyncError, match="of 3 entries between 0 and 3 of the log only 2 are left"):
+            rows_of(sink, portions)
+
+
+# --- histories --------------------------------------------------------------------------------------------------
+
+
+def test_entries_that_the_source_lost_after_they_were_read_are_told(sink: Engine, tokyo: Arrivals) -> None:
+    kept = tokyo.tick([b"1"])
+    tokyo.tick([b"2"])
+    with Stream(sink) as stream:
+        stream.plan()
+    tokyo.go_back(kept)
+    with (
+        Stream(sink, stream.checkpoint) as stream,
+        pytest.raises(NeedsFullSyncError, match=f"does not reach {BRANCH}@2 any more: tokyo has lost .*at {BRANCH}@1"),
+    ):
+        stream.read()
+    tokyo.tick([b"other"])
+    change_branch(sink, "branch-2", kept)
+    with Stream(sink, stream.checkpoint) as stream:
+        with pytest.raises(NeedsFullSyncError, match="at branch-2@2"):
+            stream.read()
+        stream.done()
+        with pytest.raises(NeedsFullSyncError, match="Request a snapshot from tokyo"):
+            stream.texts()
+    tokyo.snapshot("s", [b"row"], base=9)
+    with Stream(sink, stream.checkpoint) as stream:
+        assert stream.texts() == ["row"]
+
+
+def test_a_source_that_failed_over_without_loss_is_followed(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    with Stream(sink) as stream:
+        stream.plan()
+        stream.read()
+        end = tokyo.tick([b"2"])
+        tokyo.tick([b"3"])
+        change_branch(sink, "branch-2", end)
+        assert len(stream.read()) == 1
+        stream.done()
+        found = [stream.batch() for _ in range(3)]
+    assert [[(row["payload"], row["branch"]) for row in batch] for batch in found] == [
+        [(b"2", BRANCH)],
+        [(b"3", "branch-2")],
+        [],
+    ]
+    assert tokyo.left == 0
+
+
+# --- looking on -------------------------------------------------------------------------------------------------
+
+
+def test_looking_on_takes_nothing_off_and_disturbs_nobody(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.snapshot("s", [b"row"])
+    tokyo.tick([b"1"])
+    subscriber(sink)
+    with Stream(sink, deleteOnCommit=False) as stream:
+        assert [stream.texts() for _ in range(3)] == [["row"], ["1"], []]
+        tokyo.tick([b"2"])
+        assert stream.texts() == ["2"]
+    assert tokyo.left == 3
+
+
+def test_who_looks_on_is_told_of_what_a_subscriber_took_off_first(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    with Stream(sink, deleteOnCommit=False) as stream:
+        assert stream.texts() == ["1"]
+        consumed(sink, tokyo)
+        tokyo.tick([b"2"])
+        assert stream.texts() == ["2"]
+        tokyo.tick([b"3"])
+        consumed(sink, tokyo)
+        with pytest.raises(NeedsFullSyncError, match="another subscriber has taken"):
+            stream.texts()
+
+
+def test_who_looks_on_follows_a_newer_snapshot_that_nobody_has_begun(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"], [b"2"])
+    with Stream(sink, deleteOnCommit=False) as stream:
+        assert stream.texts() == ["1", "2"]
+        tokyo.snapshot("s", [b"row"], base=9)
+        assert stream.texts() == ["row"]
+        tokyo.tick([b"3"])
+        consumed(sink, tokyo)
+        with pytest.raises(NeedsFullSyncError, match="another subscriber has taken"):
+            stream.texts()
+
+
+# --- size -------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_cut_into_equal_portions_in_order(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.snapshot("s", payloads("row", 10), base=0)
+    for number in range(10):
+        tokyo.tick([b"%d" % number], gap=number % 3)
+    with Stream(sink, partitions=3) as stream:
+        for _ in range(2):
+            start = stream._start()
+            end = stream.intake.after(start, None)
+            portions = stream.intake.plan(start, end)
+            assert [portion.entries for portion in portions] == [4, 4, 2]
+            assert len(rows_of(sink, portions)) == 10
+            stream.checkpoint["start"] = stream.checkpoint["end"] = __import__("json").dumps(
+                {source: offset._asdict() for source, offset in end.items()}
+            )
+
+
+def test_large_entries_are_read_a_few_at_a_time(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick(*([b"x" * 3_000_000] for _ in range(5)))
+    with Stream(sink, partitions=1) as stream:
+        start = stream.intake.start()
+        (portion,) = stream.intake.plan(start, stream.intake.after(start, None))
+        from lr_client.spark_receive_format import read_portion
+
+        sizes = [batch.num_rows for batch in read_portion(options(sink).url, portion)]
+    assert sizes == [1, 1, 1, 1, 1]
