@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, exc, select,
 from lr_client.cut_copy import consistent_copy
 from queues import dialects
 from queues.errors import SnapshotFailedError
+from queues.log.sql import newest_tick, trimmed_seq
 from queues.positions import Mark, Position, Snapshot
-from queues.sql_log import newest_tick, trimmed_seq
 from queues.tables import log_head, site
 from queues.transactions import map_error, mapped_errors
 

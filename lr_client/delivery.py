@@ -9,12 +9,13 @@ from discovery.registry import ReceiveQueue
 from lr_client import listening
 from lr_client.listener import RoutingQueueListener
 from lr_client.steps import Kind, Step
-from queues import consuming, failures, leases, parked
+from queues import leases
 from queues.codec import received_entry
 from queues.errors import ListenerError, SnapshotFailedError
 from queues.leases import Lease
+from queues.receive import consuming, failures, parked
+from queues.receive.upcoming import EntryRow
 from queues.transactions import mapped_errors, writing
-from queues.upcoming import EntryRow
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 
 

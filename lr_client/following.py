@@ -11,13 +11,13 @@ from discovery.registry import ReceiveQueue
 from lr_client.delivery import Delivery, Superseded
 from lr_client.listener import RoutingQueueListener
 from lr_client.steps import Kind, Step, next_step
-from queues import consuming, failures, parked
 from queues.clock import Clock, jittered
 from queues.errors import OwnershipLostError, StoreUnavailableError
-from queues.failures import Failure
 from queues.leases import Lease
+from queues.receive import consuming, failures, parked
+from queues.receive.failures import Failure
+from queues.receive.upcoming import Limits
 from queues.transactions import reading
-from queues.upcoming import Limits
 
 #: How soon an idle queue is looked at again at first, in seconds; each time twice as late, up to `Options.idle`.
 _QUICK: Final = 0.005

@@ -14,11 +14,12 @@ from lr_client.snapshots import (
     request_global_snapshot_sync,
     request_snapshot_sync,
 )
-from queues import dialects, doorbell, names
+from queues import dialects, names
 from queues.clock import now_us
 from queues.destinations import destination_set
 from queues.errors import UsageError
-from queues.outbox import NewEntry
+from queues.log import doorbell
+from queues.log.outbox import NewEntry
 from queues.positions import PositionToken
 from queues.transactions import mapped_setup_errors
 

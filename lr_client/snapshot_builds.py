@@ -10,12 +10,13 @@ from sqlalchemy import Engine
 
 from lr_client.cut import open_cut
 from lr_client.snapshot_context import SnapshotContext, SnapshotProvider
-from queues import leases, snapshot_attempts
+from queues import leases
 from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
 from queues.leases import Lease
 from queues.logs import logger
-from queues.snapshot_states import Attempt
-from queues.snapshot_writer import WriteLimits
+from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots.states import Attempt
+from queues.snapshots.writer import WriteLimits
 from queues.transactions import writing
 
 log = logger(__name__)

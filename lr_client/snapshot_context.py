@@ -9,13 +9,15 @@ from sqlalchemy import Connection, Engine
 
 from lr_client.cut import Cut
 from lr_client.limits import checked_key, checked_payload
-from queues import doorbell, leases, snapshot_attempts
+from queues import leases
 from queues.errors import OwnershipLostError, SnapshotCancelledError, UsageError
 from queues.leases import Lease
+from queues.log import doorbell
 from queues.names import SiteId
 from queues.positions import Position
-from queues.snapshot_states import Attempt, Part
-from queues.snapshot_writer import PartWriter, WriteLimits, persistently
+from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots.states import Attempt, Part
+from queues.snapshots.writer import PartWriter, WriteLimits, persistently
 from queues.transactions import reading, writing
 
 

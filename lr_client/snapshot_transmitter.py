@@ -13,14 +13,15 @@ from discovery.processes import owner_name, surely_gone
 from lr_client.limits import MAX_PAYLOAD_BYTES, checked_limit
 from lr_client.snapshot_builds import Build, BuildSettings, in_words
 from lr_client.snapshot_context import SnapshotProvider
-from queues import leases, snapshot_attempts, snapshots
+from queues import leases, snapshots
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
 from queues.logs import logger
 from queues.names import client_name
-from queues.snapshot_states import transmitter_lease
-from queues.snapshot_writer import WriteLimits
+from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots.states import transmitter_lease
+from queues.snapshots.writer import WriteLimits
 from queues.transactions import reading, writing, writing_briefly
 
 log = logger(__name__)

@@ -35,8 +35,8 @@ from sqlalchemy import (
 
 from lr_client.spark_offsets import SNAPSHOT_START
 from queues.clock import now_us
-from queues.consuming import IN_LOG, IN_SNAPSHOT
 from queues.errors import NeedsFullSyncError, UsageError
+from queues.receive.consuming import IN_LOG, IN_SNAPSHOT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

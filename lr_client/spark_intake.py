@@ -19,11 +19,11 @@ from lr_client.spark_offsets import Offset, Span, at_end, between, markers, reac
 from lr_client.spark_options import ReceiveOptions
 from lr_client.spark_receive_queue import View, gone, look
 from lr_client.spark_take_off import lags, passed, settle, take_off
-from queues import consuming
-from queues.consuming import IN_LOG, IN_SNAPSHOT, Received
 from queues.leases import Lease
+from queues.receive import consuming
+from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Received
+from queues.receive.upcoming import Limits
 from queues.transactions import reading
-from queues.upcoming import Limits
 
 #: By source.
 Offsets = Mapping[str, Offset]
@@ -148,7 +148,8 @@ class Intake:
                     number, entries = entries_of.measure(connection, queue, span, limits)
                     if entries:
                         return reached(at, span, number, entries, received)
-        if self._options.markers and (at.phase == IN_SNAPSHOT or at.sync_id != received.sync_id):
+        newer = at.sync_id != received.sync_id  # an empty snapshot: the checkpoint has to know of it
+        if newer or (self._options.markers and at.phase == IN_SNAPSHOT):
             base = Span(IN_LOG, received.sync_id, received.branch, received.base_seq, received.base_seq)
             return reached(at, base, base.upto, 0, received)
         return None
@@ -162,7 +163,8 @@ def wanted_queues(connection: Connection, options: ReceiveOptions) -> list[Recei
 
 def _has_news(view: View, at: Offset, received: Received) -> bool:
     end = at_end(received)
-    return at.consumed != end and (view.total != at.total or view.consumed != end)
+    settled = at.consumed == end or (view.total == at.total and view.consumed == end)
+    return at.sync_id != received.sync_id or not settled
 
 
 def _limited(received: Received, until: Received | None) -> Received | None:
@@ -175,12 +177,12 @@ def _limited(received: Received, until: Received | None) -> Received | None:
 def _joined(queue: ReceiveQueue, view: View, at: Offset) -> Offset:
     """Return *at* so that its total goes on with that of the marks; raise when a subscriber has passed it."""
     consumed, total, received = view
-    newer = at.sync_id != received.sync_id
-    if total == at.total or (total < at.total and not newer):
+    if at.sync_id == received.sync_id:
+        if total > at.total:
+            raise passed(queue)
         return at
-    begun = consumed.sync_id == received.sync_id and (consumed.phase == IN_LOG or consumed.row_no > 0)
-    if begun or not newer:
-        raise passed(queue)
+    if consumed.sync_id == received.sync_id and (consumed.phase == IN_LOG or consumed.row_no > 0):
+        raise passed(queue)  # of the newer snapshot
     return at._replace(total=total)
 
 

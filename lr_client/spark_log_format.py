@@ -25,7 +25,7 @@ from lr_client.spark_log_rows import LogEntry, log_pages
 from lr_client.spark_options import database_url, number
 from queues import migrate
 from queues.errors import MissingDependencyError
-from queues.sql_log import newest_tick, trimmed_seq
+from queues.log.sql import newest_tick, trimmed_seq
 from queues.tables import ticks
 from queues.transactions import reading
 

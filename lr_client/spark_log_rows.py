@@ -5,14 +5,14 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Engine, Select, func, or_, select, union_all
 
-from queues import sql_log
-from queues.log import Limits
-from queues.open_log import open_log
+from queues.browse.set_listing import StoredSet, recorded
+from queues.log import sql as sql_log
+from queues.log.opening import open_log
+from queues.log.port import Limits
 from queues.positions import Mark, Snapshot, Tick, first_covering
-from queues.set_listing import StoredSet, recorded
+from queues.receive.upcoming import Limits as PageLimits
+from queues.receive.upcoming import Size, rows_within
 from queues.tables import log_commits, log_entries, sqlite_segments
-from queues.upcoming import Limits as PageLimits
-from queues.upcoming import Size, rows_within
 
 #: Bounds of what is read at a time; a larger entry comes alone.
 PAGE: Final = Limits(rows=2_000, payload_bytes=4 * 1024 * 1024)

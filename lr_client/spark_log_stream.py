@@ -11,7 +11,7 @@ import queues
 from lr_client.spark_log_format import LogOptions, ranges, read_range
 from lr_client.spark_pause import Pause
 from queues.errors import NeedsFullSyncError, TrimmedError
-from queues.sql_log import newest_tick, trimmed_seq
+from queues.log.sql import newest_tick, trimmed_seq
 from queues.tables import branches, ticks
 from queues.transactions import reading
 

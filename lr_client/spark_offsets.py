@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Self
 
-from queues.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Received
+from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Received
 
 #: Kinds of rows that are no entries: a newer snapshot begins to replace what came before, or has done so.
 SNAPSHOT_START: Final = "snapshot_start"
@@ -88,9 +88,7 @@ def at_end(received: Received) -> Consumed:
     return Consumed(IN_LOG, received.sync_id, received.sync_rows, received.branch, received.boundary_seq)
 
 
-def is_before(consumed: Consumed, at: Offset, received: Received) -> bool:
-    """Tell whether *consumed*, with no entry between the two, is still to be moved to *at*."""
-    if at.sync_id != received.sync_id:
-        return False
+def is_before(consumed: Consumed, at: Offset) -> bool:
+    """Tell whether *at*, with no entry between the two, is after *consumed*; it is in the newest snapshot's history."""
     mine = (consumed.phase == IN_LOG, consumed.row_no, consumed.seq)
     return consumed.sync_id != at.sync_id or mine < (at.phase == IN_LOG, at.row_no, at.seq)

@@ -26,8 +26,8 @@ from lr_client.spark_intake import Portion, wanted_queues
 from lr_client.spark_offsets import SNAPSHOT_START, remaining
 from lr_client.spark_options import ReceiveOptions
 from queues import migrate
-from queues.consuming import IN_SNAPSHOT
 from queues.errors import MissingDependencyError, UsageError
+from queues.receive.consuming import IN_SNAPSHOT
 from queues.transactions import reading
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Engine, Se
 
 from discovery.registry import ReceiveQueue
 from lr_client.spark_offsets import Offset, Span
-from queues.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Received
 from queues.errors import NeedsFullSyncError, TransientError
+from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Received
+from queues.receive.upcoming import EntryRow, Limits, Size, rows_within
 from queues.tables import consumers, receive_headers, receive_marks
 from queues.tables import receive_entries as log
 from queues.tables import receive_snapshot_entries as snapshot
 from queues.transactions import reading
-from queues.upcoming import EntryRow, Limits, Size, rows_within
 
 #: Bounds of what is read at a time; a larger entry comes alone.
 PAGE: Final = Limits(entries=2_000, bytes=4 * 1024 * 1024)

@@ -11,8 +11,8 @@ from lr_client.spark_offsets import Offset
 from lr_client.spark_options import ReceiveOptions
 from lr_client.spark_pause import Pause
 from lr_client.spark_receive_format import read_portion
-from queues.consuming import Received
-from queues.upcoming import Limits
+from queues.receive.consuming import Received
+from queues.receive.upcoming import Limits
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]

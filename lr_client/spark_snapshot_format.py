@@ -19,11 +19,12 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from sqlalchemy import Connection, Engine, NullPool
 
 import queues
-from queues import leases, snapshot_attempts, snapshots
+from queues import leases, snapshots
 from queues.errors import SnapshotCancelledError, SnapshotFailedError
 from queues.leases import Lease
-from queues.snapshot_states import Attempt, Part, transmitter_lease
-from queues.snapshot_writer import PartWriter, WriteLimits
+from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots.states import Attempt, Part, transmitter_lease
+from queues.snapshots.writer import PartWriter, WriteLimits
 from queues.transactions import reading, writing
 
 if TYPE_CHECKING:

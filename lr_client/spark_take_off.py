@@ -8,20 +8,22 @@ from discovery.registry import ReceiveQueue
 from lr_client import spark_receive_queue as entries_of
 from lr_client.spark_offsets import Offset, Span, at_end, between, is_before
 from lr_client.spark_receive_queue import View, gone, look
-from queues import consuming, leases
-from queues.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Received
+from queues import leases
 from queues.errors import NeedsFullSyncError, StoreUnavailableError
 from queues.leases import Lease
+from queues.receive import consuming
+from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Received
 from queues.transactions import writing
 
 
 def lags(view: View, at: Offset) -> bool:
-    """Tell whether the queue's marks are not where the checkpoint is."""
-    return view.total != at.total or is_before(view.consumed, at, view.received)
+    """Tell whether the marks of the queue are not where the checkpoint is; what was replaced meanwhile is no matter."""
+    same = at.sync_id == view.received.sync_id
+    return same and (view.total != at.total or is_before(view.consumed, at))
 
 
 def take_off(engine: Engine, queue: ReceiveQueue, lease: Lease, at: Offset) -> None:
-    """Move the marks to *at* and delete what came up to there: all of it or nothing.
+    """Move the marks, which lag behind *at*, to there, and delete what came up to there: all of it or nothing.
 
     Raises `OwnershipLostError` when another subscriber has taken over, `NeedsFullSyncError` when it has taken off what
     the stream has not read, or when what the stream has read is not what is there.
@@ -29,8 +31,7 @@ def take_off(engine: Engine, queue: ReceiveQueue, lease: Lease, at: Offset) -> N
     with writing(engine) as connection:
         view = look(connection, queue.queue_id)
         entries = at.total - view.total
-        begun = view.received.sync_id == view.consumed.sync_id != at.sync_id
-        if entries < 0 or (entries and begun):
+        if entries < 0:
             raise passed(queue)
         moved = consuming.move(connection, queue.queue_id, lease, view.consumed, at.consumed, applied=entries)
         leases.check(connection, lease)

@@ -6,10 +6,10 @@ from enum import Enum, auto
 
 from sqlalchemy import Connection
 
-from queues import parked, upcoming
-from queues.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Standing, standing
-from queues.parked import Retry
-from queues.upcoming import EntryRow, Limits
+from queues.receive import parked, upcoming
+from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Standing, standing
+from queues.receive.parked import Retry
+from queues.receive.upcoming import EntryRow, Limits
 
 
 class Kind(Enum):

@@ -18,12 +18,12 @@ from lr_client.listening import require_transactions
 from queues import migrate, names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import OwnershipLostError, UsageError
-from queues.failures import describe
 from queues.leases import Lease
 from queues.logs import logger
 from queues.names import ClientName
+from queues.receive.failures import describe
+from queues.receive.upcoming import Limits
 from queues.transactions import reading
-from queues.upcoming import Limits
 
 _log = logger("lrq.subscriber")
 
@@ -50,7 +50,7 @@ def subscribe(
     New queues are looked for every *poll_interval* seconds. A call of the listener brings whole source transactions
     of together at most *max_batch_entries* and *max_batch_bytes*; one that is larger comes alone. What the listener
     refuses comes again after *backoff* seconds, then twice as long each time up to *max_backoff*: for ever with
-    `"block"`; with `"park"` the source transaction is set aside after *max_tries* (see `queues.parked`).
+    `"block"`; with `"park"` the source transaction is set aside after *max_tries* (see `queues.receive.parked`).
 
     Of several subscribers of one client in one database, one works and the others stand by; one that is not heard of
     for *lease_ttl* seconds is replaced.

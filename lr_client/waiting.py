@@ -6,9 +6,9 @@ from typing import Final
 from sqlalchemy import Connection, Engine, select
 
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.consuming import IN_LOG
 from queues.errors import WaitTimeoutError
 from queues.positions import Mark, PositionToken
+from queues.receive.consuming import IN_LOG
 from queues.tables import consumers, receive_headers, receive_marks, receive_queues
 from queues.transactions import reading
 

@@ -6,7 +6,7 @@ from lr_server.source import Source
 from lr_server.states import Words
 from queues.clock import Clock
 from queues.errors import WaitTimeoutError
-from queues.log import Bounds
+from queues.log.port import Bounds
 
 _PAUSE = 0.02
 

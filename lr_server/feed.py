@@ -12,7 +12,7 @@ from lr_server.router import after_cut, entry_rows, owed_rows, owed_sets
 from lr_server.throttle import FlowControl, Outbox, leaving
 from queues.blocks import encode_entries
 from queues.clock import Clock
-from queues.log import Group, Owed
+from queues.log.port import Group, Owed
 from queues.positions import Mark, Tick
 from queues.wire.replication_pb2 import Block
 

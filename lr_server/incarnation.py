@@ -13,9 +13,9 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 from queues import leases
 from queues.clock import now_us
 from queues.leases import Lease
+from queues.log.sql import newest_tick
 from queues.migrate import incarnation
 from queues.positions import Mark, Snapshot, Tick
-from queues.sql_log import newest_tick
 from queues.tables import branches, log_commits, log_entries, log_head, sessions, site, ticks
 from queues.transactions import writing
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lr_server.feed import Behind, LiveFeed, LiveGroup
 from lr_server.router import after_cut, entry_rows
 from queues.blocks import EntryRow, encode_entries
-from queues.log import Limits, Log, LogRow, Owed
+from queues.log.port import Limits, Log, LogRow, Owed
 from queues.positions import Mark, Position, Tick
 from queues.wire.replication_pb2 import Batch, Block, TickGroup, TickHeader
 from queues.wire.replication_pb2 import Position as WirePosition

@@ -7,7 +7,7 @@ after rows that a later one of the same item replaces, has the sequence number `
 from collections.abc import Collection, Mapping, Sequence
 
 from queues.blocks import EntryRow
-from queues.log import LogRow, Owed
+from queues.log.port import LogRow, Owed
 from queues.names import SiteId
 from queues.positions import Mark
 

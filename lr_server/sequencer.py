@@ -8,10 +8,10 @@ from sqlalchemy import Engine
 from lr_server.feed import LiveFeed
 from queues.clock import Clock
 from queues.dialects.sqlite_log import DataVersion
-from queues.doorbell import Bell
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
-from queues.log import Log
+from queues.log.doorbell import Bell
+from queues.log.port import Log
 from queues.logs import logger
 from queues.positions import Tick
 

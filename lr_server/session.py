@@ -28,7 +28,7 @@ from queues import snapshots
 from queues.clock import Clock, jittered
 from queues.errors import LrqError, PeerUnreachableError, ProtocolError, TransientError
 from queues.leases import Lease
-from queues.log import Owed
+from queues.log.port import Owed
 from queues.logs import logger
 from queues.names import SiteId
 from queues.positions import ORIGIN, Position

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Engine, select, update
 
 from lr_server.states import Standing
 from queues.clock import now_us
-from queues.log import Owed
+from queues.log.port import Owed
 from queues.tables import sessions
 from queues.transactions import reading, writing
 

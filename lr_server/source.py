@@ -18,15 +18,15 @@ from lr_server.stream import Paths
 from lr_server.supervisor import Supervisor
 from queues import snapshots
 from queues.clock import Clock, chosen, now_us
-from queues.doorbell import Bell
 from queues.errors import OwnershipLostError
 from queues.leases import Lease
-from queues.log import Limits, Retention
+from queues.log.doorbell import Bell
+from queues.log.opening import open_log
+from queues.log.port import Limits, Retention
 from queues.logs import logger
 from queues.migrate import require
 from queues.names import SiteId
-from queues.open_log import open_log
-from queues.parked import forget_parked
+from queues.receive.parked import forget_parked
 from queues.transactions import writing
 from sink.endpoints import LocalEndpoint, parse_endpoint
 from sink.port import Sink

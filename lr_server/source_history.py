@@ -4,9 +4,9 @@ from sqlalchemy import Connection, Engine, select, tuple_
 
 from lr_server.histories import Branch, OfferedSnapshot, SinkHistory, SourceHistory, StagedSnapshot, TickKey
 from queues import snapshots
-from queues.log import Owed
+from queues.log.port import Owed
+from queues.log.sql import newest_tick, trimmed_seq
 from queues.positions import Position
-from queues.sql_log import newest_tick, trimmed_seq
 from queues.tables import branches, sessions, ticks
 from queues.transactions import reading
 from queues.wire.replication_pb2 import NegotiateResponse

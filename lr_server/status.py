@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Connection, Engine, func, select
 
 from queues import snapshots
-from queues.browse_log import waiting
+from queues.browse.log import waiting
 from queues.clock import iso, now_us
+from queues.log.sql import newest_tick, trimmed_seq
 from queues.migrate import require
 from queues.positions import Tick
-from queues.sql_log import newest_tick, trimmed_seq
 from queues.tables import (
     consumer_failures,
     consumers,

@@ -13,11 +13,11 @@ from queues import snapshots
 from queues.clock import Clock
 from queues.dialects.sqlite_log import DataVersion
 from queues.errors import LrqError
-from queues.log import Owed
+from queues.log.port import Owed
+from queues.log.sql import clients_seen
 from queues.logs import logger
 from queues.names import ClientName
 from queues.snapshots import EVERY_SITE, Snapshot
-from queues.sql_log import clients_seen
 from queues.tables import snapshots as snapshot_table
 from queues.transactions import reading, writing
 

@@ -8,8 +8,8 @@ from lr_server.outgoing import tick_header
 from queues import snapshots
 from queues.blocks import SnapshotRow, encode_snapshot
 from queues.errors import SnapshotCancelledError
+from queues.log.sql import tick_of
 from queues.snapshots import Snapshot
-from queues.sql_log import tick_of
 from queues.tables import ticks
 from queues.transactions import reading
 from queues.wire.replication_pb2 import Frame, SnapshotBegin, SnapshotChunk, SnapshotEnd

@@ -11,7 +11,7 @@ from rich.text import Text
 from lrq_cli.output import add, table
 from lrq_cli.words import NONE, cut, duration, number, one_line, preview, size
 from queues import names
-from queues.browse import Entry, Page, QueueSummary
+from queues.browse.looking import Entry, Page, QueueSummary
 from queues.clock import iso, now_us
 
 #: Tags of one entry that are shown.

@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Engine, select
 
 from lrq_cli.words import plural
 from queues import leases
-from queues.browse_log import browsing
+from queues.browse.log import browsing
 from queues.clock import SYSTEM_CLOCK
+from queues.log.sql import newest_tick
 from queues.positions import Mark
-from queues.sql_log import newest_tick
 from queues.tables import sessions
 from queues.transactions import reading
 

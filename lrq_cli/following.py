@@ -15,9 +15,9 @@ from lrq_cli.words import one_line
 from queues import snapshots
 from queues.clock import iso, now_us
 from queues.errors import UsageError
+from queues.log.sql import clients_seen
 from queues.names import ClientName, client_name
 from queues.snapshots import EVERY_SITE, Snapshot, SnapshotState
-from queues.sql_log import clients_seen
 from queues.tables import sessions
 from queues.transactions import reading
 

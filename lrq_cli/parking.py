@@ -9,7 +9,7 @@ from rich.text import Text
 from lrq_cli.output import add, table
 from lrq_cli.words import duration, number, one_line, size
 from queues.clock import iso, now_us
-from queues.parked import ParkedTransaction
+from queues.receive.parked import ParkedTransaction
 
 
 def parked_view(found: Sequence[ParkedTransaction]) -> RenderableType:

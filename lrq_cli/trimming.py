@@ -16,10 +16,10 @@ from lrq_cli.words import duration, number, plural
 from queues import leases, snapshots
 from queues.clock import iso, now_us
 from queues.errors import StoreUnavailableError
-from queues.log import Owed, Retention, Trimmed
-from queues.open_log import open_log
+from queues.log.opening import open_log
+from queues.log.port import Owed, Retention, Trimmed
+from queues.log.trimming import Fate, SegmentPlan
 from queues.transactions import writing
-from queues.trimming import Fate, SegmentPlan
 
 #: How long the site is this process's at most, in seconds.
 _TTL: Final = 60.0

@@ -6,13 +6,13 @@ from itertools import chain
 
 from sqlalchemy import Connection
 
-from queues import receiving
 from queues.blocks import EntryRow, SnapshotRow, decode_entries, decode_snapshot
 from queues.checksum import combine, row_checksum
-from queues.marks import Marks, Staging
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.receiving import ReceivedRow
+from queues.receive import receiving
+from queues.receive.marks import Marks, Staging
+from queues.receive.receiving import ReceivedRow
 from queues.wire import replication_pb2 as pb
 from sink import machine, staging
 from sink.machine import Group, Refuse, Step

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from queues.marks import Marks
 from queues.positions import Position
+from queues.receive.marks import Marks
 from queues.wire.replication_pb2 import Refusal
 
 Kind: TypeAlias = "Refusal.Kind.ValueType"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from queues.marks import Marks, Staging
 from queues.positions import Position
+from queues.receive.marks import Marks, Staging
 from queues.wire.replication_pb2 import Refusal
 from sink.machine import Nothing, Refuse
 

@@ -6,12 +6,13 @@ from typing import Final
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from queues import leases, names, receiving
+from queues import leases, names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError
 from queues.leases import Lease
 from queues.logs import logger
 from queues.names import SiteId
+from queues.receive import receiving
 from queues.transactions import writing
 from queues.wire import replication_pb2 as pb
 from sink import machine

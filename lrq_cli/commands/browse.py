@@ -9,7 +9,7 @@ from lrq_cli.options import Config, Database, Json, Site
 
 if TYPE_CHECKING:
     from lrq_cli.place import OpenSite
-    from queues.browse import Wanted
+    from queues.browse.looking import Wanted
 
 _FILTERS = "Which entries"
 
@@ -55,7 +55,7 @@ def browse(
     """
     from lrq_cli.place import opened
     from queues import names
-    from queues.browse import Wanted, payload_at
+    from queues.browse.looking import Wanted, payload_at
 
     shown = queue or names.SEND_LOG_ENTRIES
     with opened(config, database, site) as here:
@@ -76,7 +76,7 @@ def browse(
 def _show(here: "OpenSite", queue: str, wanted: "Wanted", *, full: bool, overview: bool, as_json: bool) -> None:
     from lrq_cli.browse_view import entries_view, page_facts, summaries_view, summary_facts
     from lrq_cli.output import console, emit
-    from queues.browse import browse, summaries
+    from queues.browse.looking import browse, summaries
 
     found = summaries(here.engine) if overview else []
     page = browse(here.engine, queue, wanted)

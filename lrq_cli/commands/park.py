@@ -10,7 +10,7 @@ from lrq_cli.options import Config, Database, Json, Site
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from queues.parked import ParkedTransaction
+    from queues.receive.parked import ParkedTransaction
 
 app = typer.Typer(help="Look after what listeners would not apply.", no_args_is_help=False)
 
@@ -38,7 +38,7 @@ def list_(
     from lrq_cli.output import console, emit
     from lrq_cli.parking import parked_facts, parked_view
     from lrq_cli.place import opened
-    from queues.parked import parked
+    from queues.receive.parked import parked
 
     with opened(config, database, site) as here:
         found = parked(here.engine, client=client, limit=limit)
@@ -60,7 +60,7 @@ def retry(
 ) -> None:
     """Have the subscriber try them once more, ahead of its queue; what it refuses again stays parked."""
     from lrq_cli.place import opened
-    from queues.parked import retry_parked
+    from queues.receive.parked import retry_parked
 
     with opened(config, database, site) as here:
         _each(here.engine, _chosen(here.engine, ids, client, for_all=for_all), retry_parked, "retried", as_json=as_json)
@@ -80,7 +80,7 @@ def discard(
     """Delete them for good."""
     from lrq_cli.place import opened
     from lrq_cli.words import plural
-    from queues.parked import discard_parked
+    from queues.receive.parked import discard_parked
 
     with opened(config, database, site) as here:
         chosen = _chosen(here.engine, ids, client, for_all=for_all)
@@ -90,7 +90,7 @@ def discard(
 
 
 def _chosen(engine: "Engine", ids: list[int] | None, client: str | None, *, for_all: bool) -> list[int]:
-    from queues.parked import parked
+    from queues.receive.parked import parked
 
     if bool(ids) is for_all:
         raise typer.BadParameter("name parked transactions by their ids, or say --all")

@@ -35,8 +35,8 @@ def trim(
     from lrq_cli.output import console, emit
     from lrq_cli.place import opened
     from lrq_cli.trimming import owner_of, run, trim_facts, trim_view
-    from queues.log import Retention
-    from queues.trimming import plan
+    from queues.log.port import Retention
+    from queues.log.trimming import plan
 
     with opened(config, database, site) as here:
         url = here.place.url.render_as_string(hide_password=False)

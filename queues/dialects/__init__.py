@@ -7,11 +7,11 @@ from sqlalchemy import Connection, Engine, Table
 
 from queues.dialects import postgresql, postgresql_outbox, sqlite, sqlite_outbox
 from queues.errors import ConfigurationError
-from queues.outbox import Write
+from queues.log.outbox import Write
 
 
 class Dialect(Protocol):
-    """What every database must offer to everyone; the log's own needs are in `queues.log`."""
+    """What every database must offer to everyone; the log's own needs are in `queues.log.port`."""
 
     def bulk_insert(
         self, connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]

@@ -22,7 +22,7 @@ from sqlalchemy import (
     values,
 )
 
-from queues.log_browsing import Cursor, StoredEntry
+from queues.browse.port import Cursor, StoredEntry
 from queues.positions import Mark, Snapshot
 from queues.tables import log_commits, log_entries
 
@@ -36,7 +36,7 @@ _COLUMNS = (
 
 
 class PostgresqlBrowsing:
-    """See `queues.log_browsing.LogBrowsing`."""
+    """See `queues.browse.port.LogBrowsing`."""
 
     @property
     def tables(self) -> Sequence[Table]:

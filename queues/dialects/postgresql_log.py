@@ -4,12 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, Engine, exc
 
-from queues import leases, segments, sql_log
+from queues import leases
 from queues.leases import Lease
-from queues.log import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
+from queues.log import segments
+from queues.log import sql as sql_log
+from queues.log.port import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
+from queues.log.set_dictionary import SetDictionary, Sighting, sightings
+from queues.log.sql import Closing
 from queues.positions import Mark, Snapshot, Tick, first_covering
-from queues.set_dictionary import SetDictionary, Sighting, sightings
-from queues.sql_log import Closing
 from queues.tables import SLOTS
 from queues.transactions import mapped_errors, writing
 
@@ -53,7 +55,7 @@ _END = 2**63 - 1
 
 
 class PostgresqlLog:
-    """See `queues.log.Log`."""
+    """See `queues.log.port.Log`."""
 
     def __init__(self, engine: Engine, limits: Limits) -> None:
         self._engine = engine

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from queues.errors import NotInTransactionError
-from queues.outbox import NewEntry, Written
+from queues.log.outbox import NewEntry, Written
 from queues.tables import SLOTS
 
 # The set's text is sent with every call and stored only while the dictionary does not have it: no cache at the

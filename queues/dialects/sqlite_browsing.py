@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import ColumnElement, Connection, Table, func, literal, select
 
-from queues.log_browsing import Cursor, StoredEntry
+from queues.browse.port import Cursor, StoredEntry
 from queues.positions import Mark
 from queues.tables import log_head, sqlite_segments
 
 
 class SqliteBrowsing:
-    """See `queues.log_browsing.LogBrowsing`."""
+    """See `queues.browse.port.LogBrowsing`."""
 
     @property
     def tables(self) -> Sequence[Table]:

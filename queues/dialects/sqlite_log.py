@@ -5,12 +5,14 @@ from contextlib import closing as closed
 
 from sqlalchemy import Connection, Engine, select
 
-from queues import leases, segments, sql_log
+from queues import leases
 from queues.leases import Lease
-from queues.log import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
+from queues.log import segments
+from queues.log import sql as sql_log
+from queues.log.port import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
+from queues.log.set_dictionary import SetDictionary, Sighting, sightings
+from queues.log.sql import Closing
 from queues.positions import Mark, Tick
-from queues.set_dictionary import SetDictionary, Sighting, sightings
-from queues.sql_log import Closing
 from queues.tables import SLOTS, log_head
 from queues.transactions import mapped_errors, reading, writing
 
@@ -37,7 +39,7 @@ _SIGHTED = (
 
 
 class SqliteLog:
-    """See `queues.log.Log`."""
+    """See `queues.log.port.Log`."""
 
     def __init__(self, engine: Engine, limits: Limits) -> None:
         self._engine = engine

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import RootTransaction
 
 from queues.errors import NotInTransactionError
-from queues.outbox import NewEntry, Written
+from queues.log.outbox import NewEntry, Written
 
 _TAKE_IDS = (
     "UPDATE lrq_log_head SET last_id = last_id + ? "

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueSenderClient
 from queues import leases, migrate
-from queues.log import Limits
+from queues.log.port import Limits
 from queues.names import receive_queue
 from queues.positions import PositionToken
 from queues.tables import receive_queues, sessions

@@ -5,10 +5,11 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
-from queues import browse_log, names
-from queues.browse import Page, Wanted, browse, payload_at, summaries
+from queues import names
+from queues.browse import log as browse_log
+from queues.browse.looking import Page, Wanted, browse, payload_at, summaries
 from queues.errors import UsageError
-from queues.log import Limits
+from queues.log.port import Limits
 from tests.cli.source import SourceSite
 
 LOG = names.SEND_LOG_ENTRIES

@@ -6,7 +6,7 @@ import pytest
 
 from lrq_cli import draining
 from lrq_cli.draining import Scope, drain
-from queues.log import Limits
+from queues.log.port import Limits
 from tests.cli.command import Command
 from tests.cli.source import SourceSite
 from tests.waiting import eventually

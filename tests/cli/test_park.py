@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from queues import parked
+from queues.receive import parked
+from queues.receive.upcoming import EntryRow
 from queues.transactions import writing
-from queues.upcoming import EntryRow
 from tests.cli.command import Command
 from tests.cli.source import SourceSite
 from tests.subscriber.arrivals import BRANCH, Arrivals

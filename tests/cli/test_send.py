@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from queues.browse import Wanted, browse
+from queues.browse.looking import Wanted, browse
 from queues.names import SEND_LOG_ENTRIES
 from queues.positions import PositionToken
 from tests.cli.command import Command, lrq_process

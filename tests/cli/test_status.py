@@ -9,7 +9,7 @@ from lr_server.states import Words
 from lr_server.status import read_status
 from queues import leases, snapshots
 from queues.clock import now_us
-from queues.log import Owed
+from queues.log.port import Owed
 from queues.names import ClientName, SiteId
 from queues.positions import ORIGIN
 from queues.tables import consumer_failures, sessions, ticks

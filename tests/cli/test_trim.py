@@ -4,7 +4,7 @@ import pytest
 
 from discovery.processes import owner_name
 from queues import leases
-from queues.browse import Wanted, browse
+from queues.browse.looking import Wanted, browse
 from queues.names import SEND_LOG_ENTRIES
 from tests.cli.command import Command
 from tests.cli.source import SourceSite

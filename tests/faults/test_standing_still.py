@@ -1,17 +1,15 @@
 """An owner that stands still until another has taken over, and then goes on: nothing is lost, nothing doubled."""
 
-import signal
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Engine, func, make_url, select
+from sqlalchemy import Engine, func, select
 
 import queues
 from tests.faults import ledger
 from tests.faults.plan import Plan, set_up
 from tests.faults.processes import Process
+from tests.faults.standing_still import standing_still
 from tests.waiting import eventually
 
 STANDS_IN_FOR = {
@@ -19,31 +17,6 @@ STANDS_IN_FOR = {
     "sink-server": ("server", "sink_url"),
     "subscriber": ("subscriber", "sink_url"),
 }
-
-
-@contextmanager
-def standing_still(process: Process, url: str) -> Iterator[None]:
-    """Stop it for the time of the block, at a moment in which it does not hold SQLite's one write lock."""
-    process.signal(signal.SIGSTOP)
-    while not _can_be_written(url):
-        process.signal(signal.SIGCONT)
-        process.signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.signal(signal.SIGCONT)
-
-
-def _can_be_written(url: str) -> bool:
-    database = make_url(url)
-    if database.get_backend_name() == "postgresql":
-        return True
-    with closing(sqlite3.connect(str(database.database), timeout=0.5, isolation_level=None)) as connection:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
-            return False
-        return True
 
 
 def delivered(sink: Engine) -> int:
@@ -69,7 +42,7 @@ def test_another_takes_over_and_the_revived_one_says_why_it_stopped(
     other = process(role, f"{who}-2")
     eventually(lambda: other.stands("standing by"), timeout=40)
     eventually(lambda: delivered(sink) > 50, timeout=40)
-    with standing_still(owner, getattr(plan, url)):
+    with standing_still(owner.signal, getattr(plan, url)):
         eventually(lambda: other.stands("owned as generation 2"), timeout=40)
         before = delivered(sink)
         eventually(lambda: delivered(sink) > before + 50, timeout=40)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 
@@ -30,7 +31,7 @@ def needless(chunks: list[Chunk], window_frames: int) -> str:
     What was sent is acknowledged but for one window, so that is all that a new connection may repeat.
     """
     largest = max(chunk.last - chunk.first + 1 for chunk in chunks)
-    for before, after in zip(chunks, chunks[1:], strict=False):
+    for before, after in pairwise(chunks):
         if after.first <= before.last - window_frames * largest:
             return f"sent again from row {after.first} after row {before.last}"
     return ""

@@ -3,8 +3,8 @@
 from sqlalchemy import Engine
 
 from queues.leases import Lease
-from queues.log import Group, Limits, Log, LogRow
-from queues.open_log import open_log
+from queues.log.opening import open_log
+from queues.log.port import Group, Limits, Log, LogRow
 from queues.positions import Tick
 
 

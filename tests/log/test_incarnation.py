@@ -6,7 +6,7 @@ from sqlalchemy import Engine, text, update
 from lr_server.incarnation import adopt
 from queues.errors import TrimmedError
 from queues.leases import Lease
-from queues.log import Limits
+from queues.log.port import Limits
 from queues.tables import branches, log_commits, log_entries
 from tests.log.reading import Reader
 from tests.log.test_ticks import TOKYO, transmit

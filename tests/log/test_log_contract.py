@@ -12,11 +12,11 @@ from queues import dialects, leases
 from queues.destinations import destination_set
 from queues.errors import OwnershipLostError, TrimmedError
 from queues.leases import Lease
-from queues.log import Group, Limits, Log, LogRow, Owed, Retention
-from queues.memory import MemoryLog, MemoryTransaction
+from queues.log.memory import MemoryLog, MemoryTransaction
+from queues.log.opening import open_log
+from queues.log.outbox import NewEntry
+from queues.log.port import Group, Limits, Log, LogRow, Owed, Retention
 from queues.names import ClientName, SiteId
-from queues.open_log import open_log
-from queues.outbox import NewEntry
 from queues.positions import Tick
 from queues.tables import sessions
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
 from queues import leases
 from queues.errors import NotInTransactionError, OwnershipLostError, PayloadTooLargeError, TrimmedError
-from queues.log import Limits, Owed, Retention
+from queues.log.port import Limits, Owed, Retention
 from queues.names import ClientName, SiteId
 from queues.tables import sessions
 from tests.log.reading import Reader

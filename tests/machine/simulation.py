@@ -69,7 +69,7 @@ class Simulation:
                 self._carry_out(effect)
         raise AssertionError(f"the session is busy with itself: {self.state}")
 
-    def _carry_out(self, effect: do.Effect) -> None:  # noqa: C901 - one case an effect
+    def _carry_out(self, effect: do.Effect) -> None:
         match effect:
             case do.Negotiate():
                 self._negotiate()

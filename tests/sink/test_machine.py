@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from queues.marks import Marks
 from queues.positions import ORIGIN, Position
+from queues.receive.marks import Marks
 from queues.wire.replication_pb2 import Refusal
 from sink.machine import Group, Nothing, Refuse, Rollback, Speaker, TakeBatch, admit, decide_batch, decide_rollback
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from queues.checksum import combine
-from queues.marks import Marks, Staging
 from queues.positions import Position
+from queues.receive.marks import Marks, Staging
 from queues.wire.replication_pb2 import Refusal
 from sink.machine import Group, Nothing, Refuse, TakeBatch, decide_batch
 from sink.staging import Claim, Publish, Stage, TakeRows, decide_begin, decide_chunk, decide_end

@@ -1,9 +1,9 @@
 """The store of the sink's side."""
 
-from queues import receiving
 from queues.names import client_name, site_id
 from queues.positions import Header
-from queues.receiving import KEPT_HEADERS
+from queues.receive import receiving
+from queues.receive.receiving import KEPT_HEADERS
 from queues.transactions import writing
 from tests.sink.frames import BRANCH
 

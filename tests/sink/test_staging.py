@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from queues.marks import Marks, Staging
 from queues.positions import Position
+from queues.receive.marks import Marks, Staging
 from queues.wire.replication_pb2 import Refusal
 from sink.machine import Nothing, Refuse
 from sink.staging import (

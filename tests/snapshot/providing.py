@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from sqlalchemy import Engine, func, select
 
 from lr_client.snapshots import SnapshotContext, SnapshotTransmitter
-from queues import snapshot_attempts, snapshots
+from queues import snapshots
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.snapshot_states import Attempt
-from queues.snapshot_writer import PartWriter, WriteLimits
+from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots.states import Attempt
+from queues.snapshots.writer import PartWriter, WriteLimits
 from queues.tables import snapshot_entries
 from queues.transactions import reading, writing
 from tests.waiting import eventually

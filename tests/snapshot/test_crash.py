@@ -1,7 +1,6 @@
 """The application dies, or stands still, in the middle of a snapshot."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from sqlalchemy import Engine, text
 from lr_client.snapshots import SnapshotContext
 from queues import snapshots
 from queues.transactions import writing
+from tests.faults.standing_still import standing_still
 from tests.snapshot.providing import Provider, by_id, numbered, payloads_of, quick, ready, request, stored
 from tests.waiting import eventually
 
@@ -54,13 +54,11 @@ def test_a_killed_application_leaves_nothing_visible_and_another_starts_again(si
 @pytest.mark.processes
 def test_an_application_that_stood_still_too_long_publishes_nothing(site: Engine, tmp_path: Path) -> None:
     (sync_id,) = request(site, "tokyo")
-    with application(site, tmp_path, sync_id) as process:
-        process.send_signal(signal.SIGSTOP)
-        with quick(site, Provider(numbered(3)), lease_seconds=1.0):
+    with application(site, tmp_path, sync_id) as process, quick(site, Provider(numbered(3)), lease_seconds=1.0):
+        with standing_still(process.send_signal, site.url.render_as_string(hide_password=False)):
             ready(site, sync_id)
             (tmp_path / "go").touch()
-            process.send_signal(signal.SIGCONT)
-            assert process.wait(60) == 0
+        assert process.wait(60) == 0
     assert (tmp_path / "outcome").read_text() == "SnapshotCancelledError"
     assert payloads_of(site, sync_id) == _LOCAL
 

@@ -6,10 +6,11 @@ from sqlalchemy.orm import Session
 
 from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshots import request_global_snapshot_sync, request_snapshot_sync
-from queues import snapshot_attempts, snapshots
+from queues import snapshots
 from queues.errors import InvalidNameError, SnapshotCancelledError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
+from queues.snapshots import attempts as snapshot_attempts
 from queues.transactions import reading, writing
 from tests.snapshot.providing import LIMA, POLICY, TOKYO, by_id, claim, newest, publish, request, write_part
 

@@ -3,12 +3,13 @@
 import pytest
 from sqlalchemy import Engine
 
-from queues import snapshot_attempts, snapshots
+from queues import snapshots
 from queues.checksum import combine, row_checksum
 from queues.errors import PayloadTooLargeError, SnapshotCancelledError, SnapshotFailedError
 from queues.positions import Position
-from queues.snapshot_states import Part
-from queues.snapshot_writer import PartWriter, WriteLimits
+from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots.states import Part
+from queues.snapshots.writer import PartWriter, WriteLimits
 from queues.transactions import reading, writing
 from tests.snapshot.providing import (
     TOKYO,

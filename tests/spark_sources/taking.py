@@ -9,8 +9,8 @@ from lr_client.spark_intake import Intake, Portion
 from lr_client.spark_offsets import Offset
 from lr_client.spark_options import ReceiveOptions
 from lr_client.spark_receive_format import read_portion
+from queues.receive.upcoming import Limits
 from queues.tables import receive_headers, receive_marks
-from queues.upcoming import Limits
 
 #: No more than that in a batch.
 LIMITS = Limits(4, 1_000_000)

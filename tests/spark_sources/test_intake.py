@@ -7,9 +7,9 @@ from lr_client.waiting import wait_applied
 from queues import leases
 from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, WaitTimeoutError
 from queues.leases import Lease
+from queues.receive.upcoming import Limits
 from queues.tables import consumers, receive_entries
 from queues.transactions import reading
-from queues.upcoming import Limits
 from tests.spark_sources.taking import Stream, change_branch, options, rows_of
 from tests.subscriber.applying import payloads, texts
 from tests.subscriber.arrivals import BRANCH, Arrivals
@@ -139,7 +139,7 @@ def test_a_snapshot_that_comes_while_a_batch_is_read_ends_it_with_what_to_do(sin
         start, end = stream.intake.start(), stream.intake.after(stream.intake.start(), None)
         portions = stream.intake.plan(start, end)
         tokyo.snapshot("s", [b"new"], base=5)
-        with pytest.raises(TransientError, match="a newer snapshot from tokyo has replaced .* start again"):
+        with pytest.raises(TransientError, match=r"a newer snapshot from tokyo has replaced .* start again"):
             rows_of(sink, portions)
 
 
@@ -221,7 +221,7 @@ def test_a_subscriber_at_work_keeps_a_stream_from_beginning(sink: Engine, tokyo:
     subscriber(sink)
     intake = Stream(sink).intake
     intake._claim._patience = 0.2
-    with pytest.raises(WaitTimeoutError, match="another subscriber of policy is at work .*an ordinary one owns it"):
+    with pytest.raises(WaitTimeoutError, match=r"another subscriber of policy is at work .*an ordinary one owns it"):
         intake.start()
     intake.close()
 
@@ -275,7 +275,7 @@ def test_what_another_subscriber_took_off_in_mid_batch_is_told(sink: Engine, tok
         other.plan()
     with (
         Stream(sink, stream.checkpoint) as stream,
-        pytest.raises(NeedsFullSyncError, match="of 2 entries between .* only 1 are left in LRQ_Recv_policy_tokyo"),
+        pytest.raises(NeedsFullSyncError, match=r"of 2 entries between .* only 1 are left in LRQ_Recv_policy_tokyo"),
     ):
         stream.read()
 
@@ -286,11 +286,26 @@ def test_a_snapshot_brings_a_stream_level_that_another_subscriber_had_passed(sin
         stream.texts()
     tokyo.tick([b"2"])
     consumed(sink, tokyo)
+    with Stream(sink, stream.checkpoint) as stream, pytest.raises(NeedsFullSyncError, match="another subscriber"):
+        stream.texts()
     tokyo.snapshot("s", [b"row"], base=9)
-    with Stream(sink, stream.checkpoint) as stream, pytest.raises(NeedsFullSyncError, match="new checkpoint"):
+    tokyo.tick([b"log"])
+    with Stream(sink, stream.checkpoint) as stream:
+        assert [stream.texts() for _ in range(3)] == [["row"], ["log"], []]
+    assert tokyo.left == 0
+
+
+def test_a_snapshot_that_another_subscriber_has_begun_is_not_read_in_part(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    with Stream(sink) as stream:
+        stream.texts()
+    tokyo.snapshot("s", [b"row"], base=9)
+    consumed(sink, tokyo)
+    tokyo.tick([b"log"])
+    with Stream(sink, stream.checkpoint) as stream, pytest.raises(NeedsFullSyncError, match="another subscriber"):
         stream.texts()
     with Stream(sink) as stream:
-        assert stream.texts() == ["row"]
+        assert stream.texts() == ["log"]
 
 
 def test_entries_that_are_missing_from_a_batch_are_told(sink: Engine, tokyo: Arrivals) -> None:

@@ -9,13 +9,13 @@ import threading
 
 import queues
 from lr_client.subscriber import subscribe
-from queues.failures import describe
+from queues.receive.failures import describe
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.subscriber.applying import Apply
 
 
 def tell(*words: str) -> None:
-    print(*words, flush=True)  # noqa: T201 - how it speaks to the test
+    print(*words, flush=True)
 
 
 class Consumer(Apply):

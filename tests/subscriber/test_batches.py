@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queues.upcoming import Limits, Size, rows_within
+from queues.receive.upcoming import Limits, Size, rows_within
 
 transactions = st.lists(st.lists(st.integers(0, 10), min_size=1, max_size=6), min_size=1, max_size=8)
 limits = st.builds(Limits, entries=st.integers(1, 12), bytes=st.integers(1, 60))

@@ -72,7 +72,7 @@ def _split_at_starts(applied: list[str]) -> list[list[str]]:
 @pytest.mark.parametrize("round_", range(4))
 def test_random_histories(sink: Engine, follow: Follow, round_: int) -> None:
     seed = int(os.environ.get("LRQ_SEED", secrets.randbits(32)))
-    print(f"LRQ_SEED={seed}")  # noqa: T201 - shown when the test fails
+    print(f"LRQ_SEED={seed}")
     chance = random.Random(seed)
     refusals = random.Random(seed + 1)
     sources = [Source(sink, name, chance) for name in ("tokyo", "paris")]

@@ -8,12 +8,13 @@ from sqlalchemy import Engine, create_engine
 
 from discovery import registry
 from lr_client.following import Follower, Options
-from queues import consuming, leases
+from queues import leases
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import StoreUnavailableError
-from queues.parked import parked
+from queues.receive import consuming
+from queues.receive.parked import parked
+from queues.receive.upcoming import Limits
 from queues.transactions import reading
-from queues.upcoming import Limits
 from tests.subscriber.applying import Apply, story
 from tests.subscriber.arrivals import Arrivals
 

@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from lr_client.sender import RoutingQueueSenderClient
-from queues.consuming import standing
+from queues.receive.consuming import standing
+from queues.receive.upcoming import Limits, next_entries
 from queues.transactions import reading
-from queues.upcoming import Limits, next_entries
 from queues.wire.entry_pb2 import LOG_ENTRY_SYNC
 from tests.subscriber.applying import Apply, payloads, story, texts
 from tests.subscriber.arrivals import BRANCH, Arrivals

@@ -52,7 +52,7 @@ def expiry(engine: Engine) -> int:
 
 def test_a_subscriber_killed_at_any_moment_applies_each_entry_once(sink: Engine, tokyo: Arrivals, start: Start) -> None:
     seed = int(os.environ.get("LRQ_SEED", secrets.randbits(32)))
-    print(f"LRQ_SEED={seed}")  # noqa: T201 - shown when the test fails
+    print(f"LRQ_SEED={seed}")
     chance = random.Random(seed)
     tokyo.snapshot("s1", payloads("r", 40))
     for n in range(40):

@@ -5,7 +5,7 @@ from sqlalchemy import Engine, select, text
 
 from queues import tables
 from queues.errors import ListenerError, UsageError
-from queues.parked import discard_parked, parked, retry_parked
+from queues.receive.parked import discard_parked, parked, retry_parked
 from queues.transactions import reading, writing
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.subscriber.applying import Apply, OnEntry, payloads, story, texts

@@ -9,11 +9,12 @@ from discovery import registry
 from lr_client.delivery import Delivery, Superseded
 from lr_client.steps import next_step
 from lr_client.subscriber import lease_name
-from queues import consuming, leases, tables
+from queues import leases, tables
 from queues.errors import OwnershipLostError
 from queues.leases import Lease
+from queues.receive import consuming
+from queues.receive.upcoming import Limits
 from queues.transactions import reading, writing
-from queues.upcoming import Limits
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.subscriber.applying import Apply, payloads, story, texts
 from tests.subscriber.arrivals import Arrivals

@@ -17,12 +17,12 @@ def world(new_site: NewSite) -> Iterator[World]:
     with ExitStack() as stack:
         world = World(new_site, stack)
         yield world
-        print(world.report())  # noqa: T201 - shown for tests that fail
+        print(world.report())
 
 
 @pytest.fixture
 def chance() -> random.Random:
     """Give chance with a seed that is printed where the test fails; LRQ_TEST_SEED repeats it."""
     seed = int(os.environ.get("LRQ_TEST_SEED") or random.SystemRandom().randrange(10**6))
-    print(f"seed {seed}")  # noqa: T201
+    print(f"seed {seed}")
     return random.Random(seed)

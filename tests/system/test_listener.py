@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from queues.parked import parked, retry_parked
+from queues.receive.parked import parked, retry_parked
 from tests.system.world import Messages, Recorder, World, in_log_sync
 from tests.waiting import eventually
 

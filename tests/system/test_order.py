@@ -152,7 +152,7 @@ def test_writers_that_enqueue_before_they_lock_arrive_in_the_order_of_their_lock
 
     lost = len(place.keys() - set(naive.read))
     wrong = misplaced((entry for entry in naive.read if entry in place), place)
-    print(f"{len(place)} entries; `id > last` lost {lost} and misplaced {wrong}")  # noqa: T201
+    print(f"{len(place)} entries; `id > last` lost {lost} and misplaced {wrong}")
     if on_postgresql:
         assert lost > 0
         assert wrong > 0

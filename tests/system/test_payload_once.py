@@ -31,5 +31,5 @@ def test_one_mebibyte_for_64_sites_takes_less_than_1_1(
     world.transmit("paris", chance.randbytes(MIB), to=SITES)
     eventually(lambda: paris.status()["log"]["seq"] == 2)
     grown = size(world) - before
-    print(f"grown by {grown / MIB:.3f} MiB")  # noqa: T201
+    print(f"grown by {grown / MIB:.3f} MiB")
     assert 0.9 * MIB < grown < 1.1 * MIB

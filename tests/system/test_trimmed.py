@@ -2,7 +2,7 @@
 
 import pytest
 
-from queues import segments
+from queues.log import segments
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 

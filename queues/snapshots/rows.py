@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, func, select
 
 from queues.errors import SnapshotCancelledError
-from queues.snapshot_states import SnapshotState
+from queues.snapshots.states import SnapshotState
 from queues.tables import snapshot_entries, snapshot_parts, snapshots
 
 #: Most parts that one read looks into.

@@ -5,8 +5,11 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine
 
-from queues import browse_log, browse_received, browse_snapshots, names
-from queues.browsing import Entry, Page, QueueSummary, Wanted
+from queues import names
+from queues.browse import log as browse_log
+from queues.browse import received as browse_received
+from queues.browse import snapshots as browse_snapshots
+from queues.browse.entries import Entry, Page, QueueSummary, Wanted
 from queues.errors import UsageError
 from queues.transactions import reading
 

@@ -7,9 +7,9 @@ from sqlalchemy import Connection, Row, Table, and_, bindparam, delete, exc, fun
 
 from queues import dialects, names
 from queues.errors import StoreUnavailableError
-from queues.marks import Marks, Staging
 from queues.names import ClientName, SiteId
 from queues.positions import Header, Position
+from queues.receive.marks import Marks, Staging
 from queues.tables import (
     consumers,
     receive_entries,

@@ -8,10 +8,10 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, 
 
 from queues.clock import now_us
 from queues.errors import UsageError
+from queues.receive.upcoming import EntryRow
 from queues.tables import parked_entries as parked_rows
 from queues.tables import receive_queues
 from queues.transactions import reading, writing, writing_briefly
-from queues.upcoming import EntryRow
 
 #: Kinds of parked transactions.
 LOG: Final = "log"

@@ -10,7 +10,7 @@ from queues import dialects
 from queues.checksum import combine, row_checksum
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import PayloadTooLargeError, StoreUnavailableError
-from queues.snapshot_states import Part
+from queues.snapshots.states import Part
 from queues.tables import snapshot_entries
 from queues.transactions import writing
 

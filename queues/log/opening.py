@@ -4,7 +4,7 @@ from sqlalchemy import Engine
 
 from queues.dialects.postgresql_log import PostgresqlLog
 from queues.dialects.sqlite_log import SqliteLog
-from queues.log import Limits, Log
+from queues.log.port import Limits, Log
 
 
 def open_log(engine: Engine, limits: Limits | None = None) -> Log:

@@ -6,18 +6,18 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection
 
 from queues import names
-from queues.acknowledged import NOTHING, acknowledged
-from queues.browsing import COUNTED, LOG_ENTRY, Count, Entry, Page, QueueSummary, TickSpan, Wanted, fitting
+from queues.browse.acknowledged import NOTHING, acknowledged
+from queues.browse.entries import COUNTED, LOG_ENTRY, Count, Entry, Page, QueueSummary, TickSpan, Wanted, fitting
+from queues.browse.port import Cursor, LogBrowsing, StoredEntry
+from queues.browse.set_listing import StoredSet, recorded, sets_in_use
+from queues.browse.tick_search import TickSearch
 from queues.destinations import members
 from queues.dialects.postgresql_browsing import PostgresqlBrowsing
 from queues.dialects.sqlite_browsing import SqliteBrowsing
-from queues.log_browsing import Cursor, LogBrowsing, StoredEntry
+from queues.log.sql import newest_tick
 from queues.names import SiteId
 from queues.positions import Mark
 from queues.schema import require
-from queues.set_listing import StoredSet, recorded, sets_in_use
-from queues.sql_log import newest_tick
-from queues.tick_search import TickSearch
 
 #: More sets than this are not looked up one by one: then the queue is read as it comes.
 MAX_SETS: Final = 1_024
@@ -44,7 +44,7 @@ def waiting(connection: Connection, limit: int = COUNTED) -> int:
 
 
 def read(connection: Connection, wanted: Wanted) -> Page:
-    """See `queues.browse.browse`."""
+    """See `queues.browse.looking.browse`."""
     found, after = _Search(connection, wanted).run(wanted.limit + 1)
     taken = fitting([lacked.entry.size for lacked in found], wanted)
     if taken < len(found):
@@ -53,7 +53,7 @@ def read(connection: Connection, wanted: Wanted) -> Page:
 
 
 def summary(connection: Connection) -> QueueSummary:
-    """See `queues.browse.summaries`."""
+    """See `queues.browse.looking.summaries`."""
     search = _Search(connection, Wanted())
     found, _ = search.run(1)
     newest = newest_tick(connection)

@@ -12,10 +12,10 @@ from queues import leases
 from queues.clock import now_us
 from queues.errors import StoreUnavailableError, TrimmedError
 from queues.leases import Lease
-from queues.log import Bounds, Group, Limits, LogRow
+from queues.log.port import Bounds, Group, Limits, LogRow
+from queues.log.set_dictionary import SetDictionary, Sighting
 from queues.names import ClientName
 from queues.positions import Mark, Tick
-from queues.set_dictionary import SetDictionary, Sighting
 from queues.tables import branches, log_head, site, tag_sets, ticks
 from queues.transactions import reading
 

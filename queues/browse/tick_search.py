@@ -2,8 +2,8 @@
 
 from sqlalchemy import Connection, func, select
 
+from queues.log.sql import tick_of
 from queues.positions import Mark, Tick
-from queues.sql_log import tick_of
 from queues.tables import ticks
 
 

@@ -1,4 +1,4 @@
-"""Snapshot syncs of a source: asked for, looked up, cancelled, applied. Building them: `queues.snapshot_attempts`.
+"""Snapshot syncs of a source: asked for, looked up, cancelled, applied. Building them: `queues.snapshots.attempts`.
 
 A request is one INSERT in the transaction of whoever asks: it waits for nobody and locks no row that others want.
 Of several requests for one (client, destination) only the newest counts, from its commit on; older ones that are not
@@ -25,42 +25,15 @@ from sqlalchemy import (
 from queues import dialects
 from queues.names import ClientName, SiteId, site_id
 from queues.positions import Position
-from queues.snapshot_collection import collect_garbage
-from queues.snapshot_providers import Provider, provider_gone, provider_seen, providers
-from queues.snapshot_rows import SnapshotRow, read_rows
-from queues.snapshot_states import (
+from queues.snapshots.states import (
     EVERY_SITE,
     MAX_WORDS,
     Snapshot,
     SnapshotState,
-    cancel_superseded,
     finish,
     snapshot_of,
 )
 from queues.tables import snapshots
-
-__all__ = [
-    "EVERY_SITE",
-    "Provider",
-    "Snapshot",
-    "SnapshotRow",
-    "SnapshotState",
-    "cancel",
-    "cancel_superseded",
-    "collect_garbage",
-    "expand",
-    "find",
-    "listing",
-    "mark_applied",
-    "mark_failed",
-    "needed_base",
-    "newest",
-    "provider_gone",
-    "provider_seen",
-    "providers",
-    "read_rows",
-    "request",
-]
 
 
 def request(connection: Connection, client: ClientName, destinations: Iterable[str] | None, reason: str) -> list[str]:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, select
 
 from queues import names
-from queues.browsing import COUNTED, SNAPSHOT, Count, Entry, Page, QueueSummary, Wanted, fitting
+from queues.browse.entries import COUNTED, SNAPSHOT, Count, Entry, Page, QueueSummary, Wanted, fitting
 from queues.errors import UsageError
 from queues.schema import require
-from queues.snapshot_states import Snapshot, SnapshotState, snapshot_of
+from queues.snapshots.states import Snapshot, SnapshotState, snapshot_of
 from queues.tables import snapshot_entries, snapshot_parts, snapshots
 
 
@@ -25,7 +25,7 @@ class _Row(NamedTuple):
 
 
 def read(connection: Connection, wanted: Wanted) -> Page:
-    """See `queues.browse.browse`: snapshot after snapshot, oldest request first."""
+    """See `queues.browse.looking.browse`: snapshot after snapshot, oldest request first."""
     last, after = _parse(wanted.after)
     waiting = [found for found in _ready(connection) if _is_wanted(found, wanted)]
     if last and last not in (found.sync_id for found in waiting):
@@ -48,7 +48,7 @@ def read(connection: Connection, wanted: Wanted) -> Page:
 
 
 def summary(connection: Connection) -> QueueSummary:
-    """See `queues.browse.summaries`."""
+    """See `queues.browse.looking.summaries`."""
     states = connection.execute(select(snapshots.c.state, func.count()).group_by(snapshots.c.state)).all()
     counts = {SnapshotState(state): count for state, count in states}
     ready = _ready(connection)

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from sqlalchemy import Column, Connection, Engine, Table, func, select, text
 
-from queues.browsing import COUNTED, Count
+from queues.browse.entries import COUNTED, Count
 from queues.dialects import postgresql_log, sqlite_log
-from queues.log import Owed, Retention
-from queues.segments import Verdict
+from queues.log.port import Owed, Retention
+from queues.log.segments import Verdict
 from queues.tables import SLOTS, log_entries, log_head, sqlite_segments
 from queues.transactions import reading
 

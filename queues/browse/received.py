@@ -6,7 +6,18 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, func, literal, null, select
 
 from queues import names
-from queues.browsing import COUNTED, LOG_ENTRY, SNAPSHOT, STAGED, Count, Entry, Page, QueueSummary, Wanted, fitting
+from queues.browse.entries import (
+    COUNTED,
+    LOG_ENTRY,
+    SNAPSHOT,
+    STAGED,
+    Count,
+    Entry,
+    Page,
+    QueueSummary,
+    Wanted,
+    fitting,
+)
 from queues.errors import UsageError
 from queues.names import ClientName
 from queues.tables import receive_entries as log
@@ -28,7 +39,7 @@ class _Part(NamedTuple):
 
 
 def read(connection: Connection, queue: str, wanted: Wanted) -> Page:
-    """See `queues.browse.browse`: first the snapshot that is being applied, then the log, then what is staged."""
+    """See `queues.browse.looking`: first the snapshot that is being applied, then the log, then what is staged."""
     found = _queue(connection, queue)
     if wanted.destination is not None:
         raise UsageError(f"{queue} is a receive queue, all in it is for this site: leave out the destination")
@@ -51,7 +62,7 @@ def read(connection: Connection, queue: str, wanted: Wanted) -> Page:
 
 
 def summaries(connection: Connection) -> Iterator[QueueSummary]:
-    """See `queues.browse.summaries`."""
+    """See `queues.browse.looking.summaries`."""
     for found in connection.execute(_QUEUES.order_by(receive_queues.c.name)).all():
         counts = {part.kind: _count(connection, part) for part in _parts(found)}
         oldest = select(log.c.committed_us).where(log.c.queue_id == found.queue_id).order_by(log.c.seq).limit(1)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from queues.clock import now_us
 from queues.errors import OwnershipLostError, TrimmedError
 from queues.leases import Lease
-from queues.log import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
+from queues.log.outbox import NewEntry
+from queues.log.port import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
 from queues.names import SiteId
-from queues.outbox import NewEntry
 from queues.positions import Mark, Tick
 
 #: The one history that it has.
@@ -57,7 +57,7 @@ class MemoryTransaction:
 
 
 class MemoryLog:
-    """See `queues.log.Log`."""
+    """See `queues.log.port.Log`."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()

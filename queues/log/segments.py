@@ -12,11 +12,11 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, delete, select, update
 
 from queues.clock import now_us
-from queues.log import Owed, Retention
+from queues.log.port import Owed, Retention
+from queues.log.set_dictionary import forget_unused
+from queues.log.sql import newest_tick, tick_of
 from queues.names import ClientName, SiteId
 from queues.positions import Mark, Tick
-from queues.set_dictionary import forget_unused
-from queues.sql_log import newest_tick, tick_of
 from queues.tables import SLOTS, log_head, sessions, tag_set_members, ticks
 
 #: Tells whether ticks after the first mark, up to the second, hold something for a session.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, delete, exists, not_, select, tuple_
 
 from queues import dialects
-from queues.snapshot_states import UNFINISHED, SnapshotState, cancel_superseded, part_attempts_from, superseded
+from queues.snapshots.states import UNFINISHED, SnapshotState, cancel_superseded, part_attempts_from, superseded
 from queues.tables import snapshot_entries, snapshot_parts, snapshots
 
 #: How long a finished snapshot that is not the newest of its destination stays listed, in seconds.

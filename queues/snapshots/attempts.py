@@ -26,7 +26,7 @@ from queues.checksum import combine
 from queues.errors import SnapshotCancelledError, SnapshotFailedError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.snapshot_states import EVERY_SITE, MAX_WORDS, Attempt, Part, SnapshotState, cancel_superseded, superseded
+from queues.snapshots.states import EVERY_SITE, MAX_WORDS, Attempt, Part, SnapshotState, cancel_superseded, superseded
 from queues.tables import snapshot_entries, snapshot_parts, snapshots
 
 

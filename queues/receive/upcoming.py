@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, func, literal, select
 
-from queues.consuming import Consumed
+from queues.receive.consuming import Consumed
 from queues.tables import receive_entries as log
 from queues.tables import receive_snapshot_entries as snapshot
 

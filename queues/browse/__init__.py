@@ -1,0 +1,1 @@
+"""Looking into any queue without changing it."""

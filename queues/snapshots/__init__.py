@@ -1,0 +1,40 @@
+"""Snapshot syncs of a source, from the request to the rows that a server reads; see each module."""
+
+from queues.snapshots.collection import collect_garbage
+from queues.snapshots.offering import Provider, provider_gone, provider_seen, providers
+from queues.snapshots.requests import (
+    cancel,
+    expand,
+    find,
+    listing,
+    mark_applied,
+    mark_failed,
+    needed_base,
+    newest,
+    request,
+)
+from queues.snapshots.rows import SnapshotRow, read_rows
+from queues.snapshots.states import EVERY_SITE, Snapshot, SnapshotState, cancel_superseded
+
+__all__ = [
+    "EVERY_SITE",
+    "Provider",
+    "Snapshot",
+    "SnapshotRow",
+    "SnapshotState",
+    "cancel",
+    "cancel_superseded",
+    "collect_garbage",
+    "expand",
+    "find",
+    "listing",
+    "mark_applied",
+    "mark_failed",
+    "needed_base",
+    "newest",
+    "provider_gone",
+    "provider_seen",
+    "providers",
+    "read_rows",
+    "request",
+]

@@ -1,0 +1,83 @@
+"""Servers' memory stays flat, however much is waiting: LRQ_TEST_BACKLOG_MB (default 200) go through real processes."""
+
+import os
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import psutil
+import pytest
+from sqlalchemy import Engine, text
+
+import queues
+from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
+from tests.faults.ledger import CLIENT
+from tests.faults.plan import SINK, Plan, set_up
+from tests.faults.processes import Process
+from tests.waiting import eventually
+
+MIB = 1024**2
+BACKLOG = int(os.environ.get("LRQ_TEST_BACKLOG_MB") or 200) * MIB
+PAYLOAD = 16 * 1024
+ENTRIES = BACKLOG // PAYLOAD
+ALLOWED = 100 * MIB
+
+
+class Memory:
+    """What a process may have: so much more than it had when it was idle."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.idle = self._now()
+        self.highest = self.idle
+
+    def _now(self) -> int:
+        return int(psutil.Process(self._process.pid).memory_info().rss)
+
+    def look(self) -> None:
+        self.highest = max(self.highest, self._now())
+
+    @property
+    def grown(self) -> int:
+        return self.highest - self.idle
+
+
+def write_backlog(source: Engine, chance: random.Random) -> None:
+    sender = RoutingQueueSenderClient(CLIENT)
+    noise = chance.randbytes(2 * PAYLOAD)
+    for begin in range(0, ENTRIES, 64):
+        payloads = (noise[chance.randrange(PAYLOAD) :][:PAYLOAD] for _ in range(begin, min(begin + 64, ENTRIES)))
+        with source.begin() as connection:
+            sender.transmit_log_entry_messages(
+                connection, [LRMessageWithDestinations(payload, [SINK]) for payload in payloads]
+            )
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(600)
+def test_a_backlog_goes_through_both_servers_within_100_mib(
+    plan: Plan, process: Callable[[str, str], Process], seed: int
+) -> None:
+    plan = replace(plan, initial_sync="log", batch_bytes=MIB, window_frames=64)
+    set_up(plan)
+    source, sink = queues.create_engine(plan.source_url), queues.create_engine(plan.sink_url)
+    servers = {name: process("server", name) for name in ("sink-server", "source-server")}
+    eventually(lambda: all(server.stands("owned as") for server in servers.values()), timeout=60)
+    memory = {name: Memory(server) for name, server in servers.items()}
+    servers["source-server"].stop()
+    write_backlog(source, random.Random(seed))
+
+    def all_is_there() -> bool:
+        for one in memory.values():
+            one.look()
+        with sink.connect() as connection:
+            return connection.execute(text("SELECT max(entries_total) FROM lrq_receive_marks")).scalar() == ENTRIES
+
+    servers["source-server"].start()
+    eventually(all_is_there, timeout=400, interval=0.02)
+    for name, one in memory.items():
+        print(f"{name}: {one.idle / MIB:.0f} MiB idle, {one.highest / MIB:.0f} MiB at most")
+        assert one.grown < ALLOWED, f"{name} grew by {one.grown / MIB:.0f} MiB"
+    assert [server.stop() for server in servers.values()] == [0, 0]
+    source.dispose()
+    sink.dispose()
