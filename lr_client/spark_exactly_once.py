@@ -17,6 +17,7 @@ the entries, not of the batches, so that a stream with a new checkpoint goes on 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -25,16 +26,19 @@ from sqlalchemy import (
     Connection,
     Engine,
     MetaData,
+    NullPool,
     Table,
     Text,
     create_engine,
     insert,
+    make_url,
     select,
     update,
 )
 
 from lr_client.spark_offsets import SNAPSHOT_START
 from queues.clock import now_us
+from queues.engine import BUSY_TIMEOUT
 from queues.errors import NeedsFullSyncError, UsageError
 from queues.receive.consuming import IN_LOG, IN_SNAPSHOT
 
@@ -107,19 +111,29 @@ class _Once:
         missing = _NEEDED - set(frame.columns)
         if missing:
             raise UsageError(f"exactly_once needs the columns {sorted(missing)} of lrq_receive: do not leave them out")
+        # Only when Spark has the first rows: a transaction keeps others of SQLite's one writer waiting.
+        rows = frame.toLocalIterator(prefetchPartitions=True)
+        first = list(islice(rows, 1))
+        if not first:
+            return
         with self._open().begin() as connection:
             places = _load(connection, self._name)
             batch = _Batch(connection, self._calls, places)
-            for row in frame.toLocalIterator(prefetchPartitions=True):
+            for row in chain(first, rows):
                 batch.take(row)
             batch.flush()
             _save(connection, self._name, places, batch.places)
 
     def _open(self) -> Engine:
         if self._engine is None:
-            self._engine = create_engine(self._database) if isinstance(self._database, str) else self._database
+            self._engine = _engine(self._database) if isinstance(self._database, str) else self._database
             positions.metadata.create_all(self._engine)
         return self._engine
+
+
+def _engine(url: str) -> Engine:
+    patience = {"timeout": BUSY_TIMEOUT} if make_url(url).get_backend_name() == "sqlite" else {}
+    return create_engine(url, poolclass=NullPool, connect_args=patience)
 
 
 # --- places -----------------------------------------------------------------------------------------------------

@@ -20,14 +20,14 @@ class Piece:
     end: Position
 
     @property
-    def has_rows(self) -> bool:
-        """Whether anything in it is for this session."""
-        return self.group.HasField("block")
+    def is_quiet(self) -> bool:
+        """Whether a later piece says all that it says: it has no rows, and completes no tick that was begun."""
+        return not self.group.HasField("block") and not self.group.first_index
 
     @property
     def size(self) -> int:
-        """Bytes on the wire, nearly."""
-        return len(self.group.block.body) + 128 if self.has_rows else 64
+        """Bytes in memory, nearly; on the wire they may be fewer."""
+        return self.group.block.plain_size + 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,13 @@ class Found:
 class Outgoing:
     """Reads for one session. The same position gives the same rows with the same numbers, live or not."""
 
-    def __init__(self, owed: Owed, source: Log, feed: LiveFeed, limits: Limits) -> None:
+    def __init__(self, owed: Owed, source: Log, feed: LiveFeed, limits: Limits, *, part_bytes: int) -> None:
+        """Read as much at a time as *limits* say; a tick above them in parts of *part_bytes*, and one row at least."""
         self._owed = owed
         self._log = source
         self._feed = feed
         self._limits = limits
+        self._part = Limits(limits.rows, part_bytes)
 
     def after(self, position: Position, read_after: int, timeout: float) -> Found:
         """Return what follows *position*; empty and live when nothing does within *timeout* seconds.
@@ -85,7 +87,7 @@ class Outgoing:
         skip = max(position.seq - tick.start_seq, 0)
         cut = _cut(position)
         sent = skip
-        for rows in self._log.stream(self._owed, tick, skip, self._limits):
+        for rows in self._log.stream(self._owed, tick, skip, self._part):
             kept = after_cut(rows, cut) if cut is not None else rows
             if kept:
                 entries = [EntryRow(row.payload, 0, row.committed_us, row.item_key) for row in kept]
@@ -143,7 +145,7 @@ def passed(cut: Mark, mark: Mark) -> bool:
 def batch(start: Position, pieces: list[Piece], newest: Tick | None) -> Batch:
     """Put *pieces*, which follow *start*, into one batch; quiet ticks are left out but for the last."""
     last = pieces[-1]
-    groups = [piece.group for piece in pieces if piece.has_rows or piece is last]
+    groups = [piece.group for piece in pieces if not piece.is_quiet or piece is last]
     return Batch(
         **{"from": WirePosition(branch=start.branch, seq=start.seq, cut=start.cut)},
         groups=groups,

@@ -60,16 +60,29 @@ class LogReplicationServer:
     def start(self) -> None:
         """Listen, and work as soon as this process owns the site; return when it does, or stands by.
 
+        Where neither comes about within the time of a lease it returns too, and goes on trying; `status` says why.
+
         Raises `SetupError` when the database is not this site's or not migrated, `ConfigurationError` when an
         endpoint cannot be listened at, `StoreUnavailableError` when the database cannot be used.
         """
-        require(self._engine, site_id=self._settings.site)
-        if self._settings.listen:
-            self._service = serve(self._writer, self._settings.listen, max_frame_bytes=self._settings.max_message_bytes)
+        try:
+            self._listen()
+        except BaseException:
+            self._engine.dispose()
+            raise
         local.offer(self._settings.site, self._writer)
         self._ownership.start()
+        deadline = self._clock.monotonic() + self._settings.lease_seconds
         while not self._settled.is_set() and "standing by" not in self._ownership.reason:
+            if self._clock.monotonic() > deadline:
+                return
             self._clock.wait(self._settled, 0.02)
+
+    def _listen(self) -> None:
+        settings = self._settings
+        require(self._engine, site_id=settings.site)
+        if settings.listen:
+            self._service = serve(self._writer, settings.listen, max_frame_bytes=settings.max_message_bytes)
 
     def stop(self) -> None:
         """Finish what is in hand, give the site up, and stop listening. May be called twice."""

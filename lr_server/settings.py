@@ -54,7 +54,7 @@ class Settings(BaseSettings):
             alone (`drop`), or that unless more than half are slow (`smart`). Nothing is lost by any of them.
         max_payload_bytes: largest payload of one entry.
         max_batch_bytes: rows are gathered into one frame up to this size.
-        max_message_bytes: largest frame that is sent or taken; a batch and one payload must fit.
+        max_message_bytes: largest frame that is sent or taken; a tick, or a batch and one payload, must fit.
         window_bytes: how much may be in flight to one session's sink.
         window_frames: the same, in frames.
         tick_rows: a tick closes at this many rows, but never within a transaction.
@@ -178,11 +178,11 @@ def _check_together(settings: Settings) -> None:
     """Raise `ConfigurationError` where one setting contradicts another."""
     if settings.site_id in settings.peers:
         raise ConfigurationError(f"peers names {settings.site_id!r}, which is this site itself: remove it")
-    needed = settings.max_payload_bytes + settings.max_batch_bytes + FRAME_OVERHEAD_BYTES
+    needed = max(settings.max_payload_bytes + settings.max_batch_bytes, settings.tick_bytes) + FRAME_OVERHEAD_BYTES
     if settings.max_message_bytes < needed:
         raise ConfigurationError(
-            f"max_message_bytes is {settings.max_message_bytes}, but a batch and the largest payload need {needed}: "
-            "raise it, or lower max_payload_bytes"
+            f"max_message_bytes is {settings.max_message_bytes}, but a tick, or a batch and the largest payload, need "
+            f"{needed}: raise it, or lower tick_bytes and max_payload_bytes"
         )
     if settings.retry_cap_seconds < settings.retry_first_seconds:
         raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise it")

@@ -123,7 +123,9 @@ class Source:
             clock=clock,
             limits=limits,
             connect=self._connect,
-            outgoing=lambda owed: Outgoing(owed, self.log, self.feed, self._limits),
+            outgoing=lambda owed: Outgoing(
+                owed, self.log, self.feed, self._limits, part_bytes=settings.max_batch_bytes
+            ),
             paths=self._paths,
         )
 

@@ -232,22 +232,25 @@ class Stream:
         read_after = work.read_after
         is_live: bool | None = None
         waiting: list[Piece] = []
+        size = 0
         told = self._clock.monotonic()
         while wanted():
             found = self._paths.outgoing.after(cursor, read_after, _LOOK if not waiting else self._heartbeat)
             if found.is_live is not is_live:
                 is_live = self._change_mode(found.is_live, is_live)
             for piece in found.pieces:
-                if waiting and not waiting[-1].has_rows:
-                    waiting.pop()
-                waiting.append(piece)
-                cursor = piece.end
-                if sum(one.size for one in waiting) >= self._batch_bytes:
+                if waiting and waiting[-1].is_quiet:
+                    size -= waiting.pop().size
+                # Only a piece that is larger by itself makes a larger batch.
+                if waiting and size + piece.size > self._batch_bytes:
                     yield sent, waiting
-                    sent, waiting, told = cursor, [], self._clock.monotonic()
-            if waiting and (_has_rows(waiting) or self._clock.monotonic() - told >= self._heartbeat):
+                    sent, waiting, size, told = waiting[-1].end, [], 0, self._clock.monotonic()
+                waiting.append(piece)
+                size += piece.size
+                cursor = piece.end
+            if waiting and (not waiting[0].is_quiet or self._clock.monotonic() - told >= self._heartbeat):
                 yield sent, waiting
-                sent, waiting, told = cursor, [], self._clock.monotonic()
+                sent, waiting, size, told = cursor, [], 0, self._clock.monotonic()
 
     def _change_mode(self, is_live: bool, was_live: bool | None) -> bool:
         if is_live:
@@ -265,7 +268,3 @@ def _closing(acks: Iterator[Ack]) -> Iterator[Iterator[Ack]]:
         close = getattr(acks, "close", None)
         if close is not None:
             close()
-
-
-def _has_rows(pieces: list[Piece]) -> bool:
-    return any(piece.has_rows for piece in pieces)

@@ -59,7 +59,7 @@ class SetDictionary:
             if known is None:
                 self._add(connection, sighting, seq)
             elif not known.shared:
-                self._see_again(connection, sighting.number, known, seq)
+                self._see_again(connection, sighting, known, seq)
             self._known.move_to_end(sighting.number)
         found = {number: self._known[number].destinations for number in seen}
         while len(self._known) > _MAX_REMEMBERED:
@@ -100,10 +100,12 @@ class SetDictionary:
         )
         self._remember(number, frozenset(names), shared=shared)
 
-    def _see_again(self, connection: Connection, number: int, known: _Known, seq: int) -> None:
-        shared = self._room(connection)
-        connection.execute(update(tag_sets).where(tag_sets.c.number == number).values(shared=shared, last_seq=seq))
-        self._remember(number, known.destinations, shared=shared)
+    def _see_again(self, connection: Connection, sighting: Sighting, known: _Known, seq: int) -> None:
+        shared, own = self._room(connection), tag_sets.c.number == sighting.number
+        if connection.execute(update(tag_sets).where(own).values(shared=shared, last_seq=seq)).rowcount:
+            self._remember(sighting.number, known.destinations, shared=shared)
+        else:  # it was trimmed with the last entries that carried it
+            self._add(connection, sighting, seq)
 
     def _remember(self, number: int, destinations: frozenset[SiteId], *, shared: bool) -> None:
         self._known[number] = _Known(destinations, shared)

@@ -241,6 +241,21 @@ def test_what_everyone_acknowledged_is_trimmed_with_its_segment(site: Engine, re
         reader.log.read(TOKYO, [reader.groups[0].tick])
 
 
+def test_a_destination_set_that_comes_again_after_it_was_trimmed_is_recorded_again(
+    site: Engine, reader: Reader
+) -> None:
+    transmit(site, b"1")
+    reader.drain()
+    acknowledge(site, "tokyo", 1)
+    assert reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
+    transmit(site, b"2")
+    reader.drain()
+    (tick,) = reader.log.ticks_after(1, Limits())
+    ((row,),) = reader.log.read(TOKYO, [tick])
+    assert row.payload == b"2"
+
+
 def test_a_site_that_lags_holds_its_entries_until_retention_and_then_loses_its_claim(
     site: Engine, reader: Reader
 ) -> None:

@@ -97,6 +97,7 @@ class Source:
     trimmed_seq: int = 0
     lost_seq: int = 0
     snapshots: list[Snapshot] = field(default_factory=list)
+    keeps_ticks: bool = True
 
     @property
     def newest_seq(self) -> int:
@@ -158,7 +159,7 @@ class Source:
         offered = None
         if newest is not None and newest.state in ("requested", "ready"):
             offered = OfferedSnapshot(newest.sync_id, newest.state == "ready", newest.base, len(newest.values))
-        kept = {tick.key for tick in self.ticks if tick.key.seq >= self.trimmed_seq}
+        kept = {tick.key for tick in self.ticks if self.keeps_ticks or tick.key.seq >= self.trimmed_seq}
         return SourceHistory(
             tuple(self.branches),
             self.newest_seq,

@@ -117,7 +117,10 @@ def test_settings_do_not_change():
         ({"window_frames": 0}, "window_frames: Input should be greater than 0"),
         ({"retention_seconds": float("inf")}, "retention_seconds: Input should be a finite number"),
         ({"max_batch_bytes": "1 MiB"}, "max_batch_bytes: Input should be a valid integer"),
-        ({"max_message_bytes": MIB}, "max_message_bytes is 1048576, but a batch and the largest payload need"),
+        (
+            {"max_message_bytes": MIB},
+            "max_message_bytes is 1048576, but a tick, or a batch and the largest payload, need",
+        ),
         ({"retry_cap_seconds": 0.01}, "retry_cap_seconds is below retry_first_seconds: raise it"),
         ({"stall_seconds": 1}, "stall_seconds must be above heartbeat_seconds"),
     ],

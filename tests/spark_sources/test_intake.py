@@ -1,16 +1,20 @@
 """What a stream of Spark's takes from receive queues, and when it takes it off."""
 
+import re
+
 import pytest
 from sqlalchemy import Engine, delete, select
 
+from lr_client.spark_options import ReceiveOptions
+from lr_client.spark_receive_format import read_portion
 from lr_client.waiting import wait_applied
 from queues import leases
-from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, WaitTimeoutError
+from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, UsageError, WaitTimeoutError
 from queues.leases import Lease
 from queues.receive.upcoming import Limits
 from queues.tables import consumers, receive_entries
 from queues.transactions import reading
-from tests.spark_sources.taking import Stream, change_branch, options, rows_of
+from tests.spark_sources.taking import Stream, change_branch, options, rows_of, url_of
 from tests.subscriber.applying import payloads, texts
 from tests.subscriber.arrivals import BRANCH, Arrivals
 
@@ -422,15 +426,11 @@ def test_a_batch_is_cut_into_equal_portions_in_order(sink: Engine, tokyo: Arriva
     for number in range(10):
         tokyo.tick([b"%d" % number], gap=number % 3)
     with Stream(sink, partitions=3) as stream:
-        for _ in range(2):
-            start = stream._start()
-            end = stream.intake.after(start, None)
-            portions = stream.intake.plan(start, end)
-            assert [portion.entries for portion in portions] == [4, 4, 2]
-            assert len(rows_of(sink, portions)) == 10
-            stream.checkpoint["start"] = stream.checkpoint["end"] = __import__("json").dumps(
-                {source: offset._asdict() for source, offset in end.items()}
-            )
+        place = stream.intake.start()
+        for _ in ("snapshot", "log"):
+            end = stream.intake.after(place, None)
+            assert [portion.entries for portion in stream.intake.plan(place, end)] == [4, 4, 2]
+            place = end
 
 
 def test_large_entries_are_read_a_few_at_a_time(sink: Engine, tokyo: Arrivals) -> None:
@@ -438,7 +438,31 @@ def test_large_entries_are_read_a_few_at_a_time(sink: Engine, tokyo: Arrivals) -
     with Stream(sink, partitions=1) as stream:
         start = stream.intake.start()
         (portion,) = stream.intake.plan(start, stream.intake.after(start, None))
-        from lr_client.spark_receive_format import read_portion
+    assert [batch.num_rows for batch in read_portion(url_of(sink), portion)] == [1, 1, 1, 1, 1]
 
-        sizes = [batch.num_rows for batch in read_portion(options(sink).url, portion)]
-    assert sizes == [1, 1, 1, 1, 1]
+
+# --- options ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"client": "a b"}, "'a b' is not a valid client name"),
+        ({"partitions": 0}, "the option `partitions` is '0': give a whole number above zero"),
+        ({"maxEntriesPerBatch": "many"}, "the option `maxEntriesPerBatch` is 'many': give a whole number"),
+        ({"deleteOnCommit": "perhaps"}, "the option `deleteOnCommit` is 'perhaps': write true or false"),
+        ({"url": "sqlite://"}, "they need a SQLite database in a file"),
+        ({"url": "nonsense"}, "the option `url` is no database URL"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(sink: Engine, given: dict[str, object], why: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(why)):
+        options(sink, **given)
+
+
+def test_options_that_are_missing_are_named() -> None:
+    with pytest.raises(UsageError, match="needs the option `url`"):
+        ReceiveOptions.parse({"client": "policy"})
+    with pytest.raises(UsageError, match="needs the option `client`"):
+        ReceiveOptions.parse({"url": "sqlite:///here.db"})

@@ -31,7 +31,7 @@ def test_the_largest_payload_arrives_and_one_byte_more_is_refused_before_anythin
 
 def test_a_sink_with_smaller_limits_says_so_and_takes_it_once_they_are_raised(world: World) -> None:
     recorder = world.subscribe("tokyo")
-    small = {"max_payload_bytes": 1024, "max_batch_bytes": 1024, "max_message_bytes": 128 * 1024}
+    small = {"max_payload_bytes": 1024, "max_batch_bytes": 1024, "tick_bytes": 1024, "max_message_bytes": 128 * 1024}
     tokyo = world.server("tokyo", listen=[], **small)
     paris = world.server(
         "paris",

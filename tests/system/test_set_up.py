@@ -32,7 +32,7 @@ def test_a_peer_that_is_not_there_yet_is_shown_and_gets_everything_when_it_comes
     world.transmit("paris", b"entry", to=["tokyo"])
     eventually(lambda: sessions_of(paris).get("tokyo", {}).get("state") == "backing off")
     eventually(lambda: sessions_of(paris)["tokyo"]["lag"]["entries"] == 1)
-    assert "cannot be reached" in sessions_of(paris)["tokyo"]["reason"]
+    eventually(lambda: "cannot be reached" in sessions_of(paris)["tokyo"]["reason"])
     recorder = world.subscribe("tokyo")
     world.server("tokyo", listen=[endpoint])
     eventually(lambda: recorder.log("paris") == [b"entry"])

@@ -1,8 +1,10 @@
 """Transactions of the source, as a listener sees them."""
 
+import random
+
 from sqlalchemy.orm import Session
 
-from tests.system.world import World
+from tests.system.world import World, sessions_of
 from tests.waiting import eventually
 
 
@@ -20,6 +22,31 @@ def test_what_is_rolled_back_replicates_nothing_and_a_transaction_arrives_whole(
         send(session, b"two", ["tokyo"])
         session.commit()
     eventually(lambda: recorder.calls == [("paris", [b"one", b"two"])])
+
+
+def test_a_large_transaction_is_complete_as_soon_as_its_last_part_is_sent(world: World, chance: random.Random) -> None:
+    recorder = world.subscribe("tokyo")
+    # No heartbeat comes to the rescue within the time that this test has.
+    seldom = {"heartbeat_seconds": 60, "stall_seconds": 120}
+    paris = world.link("paris", "tokyo", initial_sync="log", tick_rows=2, max_batch_bytes=300, **seldom)
+    sent = [chance.randbytes(200) for _ in range(9)]
+    for _ in range(3):
+        world.transmit("paris", *sent, to=["tokyo"])
+        world.transmit("paris", b"next", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [*sent, b"next"] * 3)
+    assert sessions_of(paris)["tokyo"]["state"] == "log-entry sync"
+
+
+def test_compressible_payloads_do_not_make_frames_that_the_sink_refuses(world: World) -> None:
+    recorder = world.subscribe("tokyo")
+    limits = {"max_payload_bytes": 65536, "max_batch_bytes": 65536, "tick_bytes": 65536, "max_message_bytes": 262144}
+    world.server("tokyo", listen=[], **limits)
+    for number in range(40):
+        world.transmit("paris", *[bytes([number]) * 16_000] * 3, to=["tokyo"])
+    world.transmit("paris", *[b"x" * 60_000] * 10, to=["tokyo"])
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", **limits)
+    eventually(lambda: len(recorder.log("paris")) == 130)
+    assert sessions_of(paris)["tokyo"]["state"] == "log-entry sync"
 
 
 def test_a_transaction_is_never_split_however_small_the_ticks_frames_and_calls_are(world: World) -> None:
