@@ -16,28 +16,13 @@ the entries, not of the batches, so that a stream with a new checkpoint goes on 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Engine,
-    MetaData,
-    NullPool,
-    Table,
-    Text,
-    create_engine,
-    insert,
-    make_url,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Engine, NullPool, create_engine, make_url
 
 from lr_client.spark_offsets import SNAPSHOT_START
-from queues.clock import now_us
+from lr_client.spark_positions import NOWHERE, Place, Stream, load, place_of, positions, save
 from queues.engine import BUSY_TIMEOUT
 from queues.errors import NeedsFullSyncError, UsageError
 from queues.receive.consuming import IN_LOG, IN_SNAPSHOT
@@ -54,20 +39,6 @@ OnSnapshot: TypeAlias = Callable[[Connection, str], None]
 _CHUNK_ROWS: Final = 1_000
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 _NEEDED: Final = {"client", "source", "kind", "sync_id", "branch", "sequence"}
-
-#: Where each stream stands, in the database that it is written into.
-positions: Final = Table(
-    "lrq_stream_positions",
-    MetaData(),
-    Column("name", Text, primary_key=True),
-    Column("client", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("sync_id", Text, nullable=False),
-    Column("phase", Text, nullable=False),
-    Column("branch", Text, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("updated_us", BigInteger, nullable=False),
-)
 
 
 def exactly_once(
@@ -117,12 +88,12 @@ class _Once:
         if not first:
             return
         with self._open().begin() as connection:
-            places = _load(connection, self._name)
+            places = load(connection, self._name)
             batch = _Batch(connection, self._calls, places)
             for row in chain(first, rows):
                 batch.take(row)
             batch.flush()
-            _save(connection, self._name, places, batch.places)
+            save(connection, self._name, places, batch.places)
 
     def _open(self) -> Engine:
         if self._engine is None:
@@ -136,89 +107,30 @@ def _engine(url: str) -> Engine:
     return create_engine(url, poolclass=NullPool, connect_args=patience)
 
 
-# --- places -----------------------------------------------------------------------------------------------------
-
-
-class _Stream(NamedTuple):
-    """What one source sends for one client."""
-
-    client: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """All up to here is applied; `sync_id` is None where nothing is known yet, empty before the first snapshot."""
-
-    sync_id: str | None
-    phase: str
-    branch: str
-    sequence: int
-
-    @property
-    def order(self) -> tuple[bool, int]:
-        """What places of one sync_id are ordered by."""
-        return self.phase == IN_LOG, self.sequence
-
-
-_NOWHERE: Final = _Place(None, IN_LOG, "", 0)
-
-
-def _place_of(row: Any) -> _Place:  # noqa: ANN401 - a row of Spark's
-    phase = IN_SNAPSHOT if row.kind in (SNAPSHOT_START, IN_SNAPSHOT) else IN_LOG
-    return _Place(row.sync_id or "", phase, row.branch or "", row.sequence)
-
-
-def _load(connection: Connection, name: str) -> dict[_Stream, _Place]:
-    own = positions.c.name == name
-    # A write comes first: another driver with this name waits, or is waited for, until the transaction ends.
-    connection.execute(update(positions).where(own).values(updated_us=now_us()))
-    return {
-        _Stream(row.client, row.source): _Place(row.sync_id, row.phase, row.branch, row.sequence)
-        for row in connection.execute(select(positions).where(own))
-    }
-
-
-def _save(connection: Connection, name: str, before: dict[_Stream, _Place], reached: dict[_Stream, _Place]) -> None:
-    for stream, place in reached.items():
-        own = {"name": name, "client": stream.client, "source": stream.source}
-        values = {
-            "sync_id": place.sync_id,
-            "phase": place.phase,
-            "branch": place.branch,
-            "sequence": place.sequence,
-            "updated_us": now_us(),
-        }
-        if stream in before:
-            connection.execute(update(positions).where(*(positions.c[key] == own[key] for key in own)).values(values))
-        else:
-            connection.execute(insert(positions).values(own | values))
-
-
 # --- a batch ----------------------------------------------------------------------------------------------------
 
 
 class _Batch:
     """One micro-batch in its transaction; `places` are those that it has reached."""
 
-    def __init__(self, connection: Connection, calls: _Calls, before: dict[_Stream, _Place]) -> None:
+    def __init__(self, connection: Connection, calls: _Calls, before: dict[Stream, Place]) -> None:
         self._connection = connection
         self._calls = calls
         self._before = before
-        self._latest: dict[_Stream, _Place] = {}
+        self._latest: dict[Stream, Place] = {}
         self._chunk: list[Any] = []
-        self._chunk_of: tuple[_Stream, str] | None = None
+        self._chunk_of: tuple[Stream, str] | None = None
         self._chunk_bytes = 0
-        self.places: dict[_Stream, _Place] = {}
+        self.places: dict[Stream, Place] = {}
 
     def take(self, row: Any) -> None:  # noqa: ANN401 - a row of Spark's
         """Apply a row, unless an earlier batch did."""
-        stream, to = _Stream(row.client, row.source), _place_of(row)
-        latest = self._latest.get(stream, _NOWHERE)
+        stream, to = Stream(row.client, row.source), place_of(row)
+        latest = self._latest.get(stream, NOWHERE)
         if latest.sync_id == to.sync_id and to.order <= latest.order:
             raise UsageError(f"entries of {stream.source} came out of order: leave the rows in the order of the stream")
         self._latest[stream] = to
-        place = self.places.get(stream) or self._before.get(stream, _NOWHERE)
+        place = self.places.get(stream) or self._before.get(stream, NOWHERE)
         if to.sync_id == place.sync_id and to.order <= place.order:
             _require_same(stream, place, to)
             return
@@ -233,14 +145,14 @@ class _Batch:
             self._calls.apply(self._connection, self._chunk)
         self._chunk, self._chunk_bytes = [], 0
 
-    def _add(self, of: tuple[_Stream, str], row: Any) -> None:  # noqa: ANN401 - a row of Spark's
+    def _add(self, of: tuple[Stream, str], row: Any) -> None:  # noqa: ANN401 - a row of Spark's
         if of != self._chunk_of or len(self._chunk) >= _CHUNK_ROWS or self._chunk_bytes >= _CHUNK_BYTES:
             self.flush()
         self._chunk_of = of
         self._chunk.append(row)
         self._chunk_bytes += sum(len(value) for value in row if isinstance(value, bytes | bytearray | str))
 
-    def _announce(self, stream: _Stream, place: _Place, to: _Place, row: Any) -> None:  # noqa: ANN401
+    def _announce(self, stream: Stream, place: Place, to: Place, row: Any) -> None:  # noqa: ANN401
         """Tell of a snapshot that begins, or is complete, between two places."""
         newer = to.sync_id != place.sync_id
         # A stream may begin where another subscriber left off, with entries of a snapshot that is not its own.
@@ -251,13 +163,13 @@ class _Batch:
         if to.phase == IN_LOG and (begins or (not newer and place.phase == IN_SNAPSHOT)):
             self._call(self._calls.on_complete, stream)
 
-    def _call(self, callback: OnSnapshot | None, stream: _Stream) -> None:
+    def _call(self, callback: OnSnapshot | None, stream: Stream) -> None:
         if callback is not None:
             self.flush()
             callback(self._connection, stream.source)
 
 
-def _require_same(stream: _Stream, place: _Place, to: _Place) -> None:
+def _require_same(stream: Stream, place: Place, to: Place) -> None:
     """Make sure that what comes again is what was applied; a bracket of a snapshot has no branch."""
     if to.phase == IN_LOG and to.branch and to.branch != place.branch:
         raise NeedsFullSyncError(

@@ -13,11 +13,11 @@ from sqlalchemy import Connection
 import queues
 from discovery import registry
 from discovery.registry import ReceiveQueue
-from lr_client import spark_receive_queue as entries_of
 from lr_client.spark_claim import Claim
 from lr_client.spark_offsets import Offset, Span, at_end, between, markers, reached, remaining
 from lr_client.spark_options import ReceiveOptions
-from lr_client.spark_receive_queue import View, gone, look
+from lr_client.spark_receive_queue import View, by_branch, gone, look, require
+from lr_client.spark_receive_rows import count, cut, measure
 from lr_client.spark_take_off import lags, passed, settle, take_off
 from queues.leases import Lease
 from queues.receive import consuming
@@ -144,8 +144,8 @@ class Intake:
         place = view.consumed if view.total == at.total else at.consumed
         with reading(self._engine, snapshot=True) as connection:
             for whole in remaining(place, received):
-                for span in entries_of.by_branch(connection, queue.queue_id, whole):
-                    number, entries = entries_of.measure(connection, queue, span, limits)
+                for span in by_branch(connection, queue.queue_id, whole):
+                    number, entries = measure(connection, queue, span, limits)
                     if entries:
                         return reached(at, span, number, entries, received)
         newer = at.sync_id != received.sync_id  # an empty snapshot: the checkpoint has to know of it
@@ -192,11 +192,11 @@ def _portions(
     span = between(start, end, received)
     pieces = [(span, 0)]
     if end.entries:
-        entries_of.require(connection, queue, span)
-        found = entries_of.count(connection, queue.queue_id, span)
+        require(connection, queue, span)
+        found = count(connection, queue.queue_id, span)
         if found != end.entries:
             raise gone(queue, span, found, end.entries)
-        pieces = entries_of.cut(connection, queue.queue_id, span, found, options.partitions)
+        pieces = cut(connection, queue.queue_id, span, found, options.partitions)
     portions = [Portion(queue, piece, entries) for piece, entries in pieces]
     if options.markers:
         portions[0] = portions[0]._replace(markers=markers(start, end))

@@ -20,11 +20,12 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from sqlalchemy import NullPool
 
 import queues
-from lr_client import spark_receive_queue as entries_of
 from lr_client.spark_arrow import record_batch
 from lr_client.spark_intake import Portion, wanted_queues
 from lr_client.spark_offsets import SNAPSHOT_START, remaining
 from lr_client.spark_options import ReceiveOptions
+from lr_client.spark_receive_queue import by_branch, look
+from lr_client.spark_receive_rows import cut, measure, pages
 from queues import migrate
 from queues.errors import MissingDependencyError, UsageError
 from queues.receive.consuming import IN_SNAPSHOT
@@ -100,11 +101,11 @@ class ReceiveReader(DataSourceReader):
             migrate.require(connection)
             found = wanted_queues(connection, options)
             for queue in found:
-                view = entries_of.look(connection, queue.queue_id)
+                view = look(connection, queue.queue_id)
                 for whole in remaining(view.consumed, view.received):
-                    for span in entries_of.by_branch(connection, queue.queue_id, whole):
-                        _, entries = entries_of.measure(connection, queue, span, None)
-                        pieces = entries_of.cut(connection, queue.queue_id, span, entries, options.partitions)
+                    for span in by_branch(connection, queue.queue_id, whole):
+                        _, entries = measure(connection, queue, span, None)
+                        pieces = cut(connection, queue.queue_id, span, entries, options.partitions)
                         portions += [Portion(queue, piece, count) for piece, count in pieces]
         if not found:
             of = "any source" if options.source is None else options.source
@@ -134,7 +135,7 @@ def read_portion(url: str, portion: Portion | None) -> "Iterator[pyarrow.RecordB
         yield record_batch(SCHEMA, 1, {**common, **no_entry, **place})
     engine = queues.create_engine(url)
     try:
-        for page in entries_of.pages(engine, queue, span, portion.entries):
+        for page in pages(engine, queue, span, portion.entries):
             seqs, transactions, times, keys, payloads = map(list, zip(*page, strict=True))
             columns: dict[str, object] = {"payload": payloads, "item_key": keys, "sequence": seqs}
             if span.kind == IN_SNAPSHOT:

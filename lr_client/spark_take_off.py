@@ -5,9 +5,8 @@ from contextlib import suppress
 from sqlalchemy import Connection, Engine
 
 from discovery.registry import ReceiveQueue
-from lr_client import spark_receive_queue as entries_of
 from lr_client.spark_offsets import Offset, Span, at_end, between, is_before
-from lr_client.spark_receive_queue import View, gone, look
+from lr_client.spark_receive_queue import View, gone, look, require
 from queues import leases
 from queues.errors import NeedsFullSyncError, StoreUnavailableError
 from queues.leases import Lease
@@ -84,7 +83,7 @@ def _delete(connection: Connection, queue: ReceiveQueue, seen: Consumed, at: Off
         removed += consuming.remove_snapshot_rows(connection, queue.queue_id, rows, at.row_no)
     if at.phase == IN_LOG:
         span = Span(IN_LOG, at.sync_id, at.branch, seen.seq if in_log else received.base_seq, at.seq)
-        entries_of.require(connection, queue, span)
+        require(connection, queue, span)
         below = Consumed(IN_LOG, at.sync_id, at.row_no, "", span.after)
         removed += consuming.remove_entries(connection, queue.queue_id, below, received.branch, at.seq)
     return removed

@@ -6,6 +6,7 @@ reads alone until it has caught up: it holds up nobody, and no queue grows on it
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lr_server.router import after_cut, entry_rows, owed_rows, owed_sets
@@ -24,15 +25,20 @@ _LOOK = 0.2
 
 
 class LiveGroup:
-    """A tick's rows, routed and encoded at most once for each different selection of them."""
+    """A tick's rows, routed and encoded at most once for each different selection of them.
 
-    def __init__(self, group: Group) -> None:
+    `size` is what all of that takes up, nearly, in bytes; *grow* is told of what is added to it.
+    """
+
+    def __init__(self, group: Group, grow: Callable[["LiveGroup", int], None]) -> None:
         self.tick: Tick = group.tick
         self._group = group
+        self._grow = grow
         self._blocks: dict[tuple[str, frozenset[int]], Block | None] = {}
         self._guard = threading.Lock()
         payload = sum(len(row.payload) for row in group.rows or ())
         self.size = payload + _OVERHEAD + 200 * len(group.rows or ())
+        self.is_dropped = False
 
     @property
     def is_held(self) -> bool:
@@ -48,7 +54,8 @@ class LiveGroup:
         with self._guard:
             if key not in self._blocks:
                 rows = entry_rows(owed_rows(self._group.rows or (), owed, numbers))
-                self._blocks[key] = encode_entries(rows) if rows else None
+                block = self._blocks[key] = encode_entries(rows) if rows else None
+                self._grow(self, len(block.body) if block is not None else 0)
             return self._blocks[key]
 
     def block_after(self, owed: Owed, cut: Mark) -> Block | None:
@@ -102,8 +109,8 @@ class LiveFeed:
     def begin(self, newest: Tick | None) -> None:
         """Forget everything and begin after *newest*."""
         with self._changed:
-            self._groups.clear()
-            self._size = 0
+            while self._groups:
+                self._drop_oldest()
             self._newest = newest
             self._changed.notify_all()
 
@@ -112,7 +119,7 @@ class LiveFeed:
 
         Waits for those who still need the oldest, unless the flow control lets them leave.
         """
-        live = LiveGroup(group)
+        live = LiveGroup(group, self._grow)
         with self._changed:
             self._groups.append(live)
             self._size += live.size
@@ -122,7 +129,7 @@ class LiveFeed:
                 if self._must_wait():
                     self._changed.wait(_LOOK)
                 else:
-                    self._size -= self._groups.popleft().size
+                    self._drop_oldest()
 
     def after(self, owed: Owed, seq: int, timeout: float) -> Ready | Behind:
         """Return what follows *seq*; wait up to *timeout* seconds for something that does."""
@@ -149,6 +156,17 @@ class LiveFeed:
         with self._changed:
             self._open = False
             self._changed.notify_all()
+
+    def _drop_oldest(self) -> None:
+        oldest = self._groups.popleft()
+        self._size -= oldest.size
+        oldest.is_dropped = True
+
+    def _grow(self, group: LiveGroup, added: int) -> None:
+        with self._changed:
+            if not group.is_dropped:
+                group.size += added
+                self._size += added
 
     def _after(self, owed: Owed, seq: int) -> Ready | Behind:
         newest = self._newest

@@ -94,11 +94,11 @@ class Settings(BaseSettings):
     window_frames: Positive = 64
 
     tick_rows: Positive = 5_000
-    tick_bytes: Positive = 8 * MIB
+    tick_bytes: Positive = 2 * MIB
     tick_interval_seconds: Seconds = 0.02
     idle_poll_seconds: Seconds = 0.05
     snapshot_poll_seconds: Seconds = 0.2
-    feed_bytes: Positive = 32 * MIB
+    feed_bytes: Positive = 16 * MIB
 
     retention_seconds: Seconds = 7 * 86_400.0
     retention_bytes: Positive = 10 * GIB

@@ -44,13 +44,11 @@ class Memory:
 
 def write_backlog(source: Engine, chance: random.Random) -> None:
     sender = RoutingQueueSenderClient(CLIENT)
-    noise = chance.randbytes(2 * PAYLOAD)
     for begin in range(0, ENTRIES, 64):
-        payloads = (noise[chance.randrange(PAYLOAD) :][:PAYLOAD] for _ in range(begin, min(begin + 64, ENTRIES)))
+        count = min(64, ENTRIES - begin)
+        messages = [LRMessageWithDestinations(chance.randbytes(PAYLOAD), [SINK]) for _ in range(count)]
         with source.begin() as connection:
-            sender.transmit_log_entry_messages(
-                connection, [LRMessageWithDestinations(payload, [SINK]) for payload in payloads]
-            )
+            sender.transmit_log_entry_messages(connection, messages)
 
 
 @pytest.mark.processes

@@ -60,6 +60,7 @@ def test_a_driver_that_is_killed_before_its_checkpoint_has_the_batch_applies_eac
     assert tokyo.left == 0
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_snapshots_are_bracketed_even_empty_ones(spark: Any, target: Engine, tokyo: Arrivals, tmp_path: Path) -> None:
     tokyo.snapshot("s", payloads("row", 2))
     follow(spark, target, tmp_path, snapshotMarkers=True)

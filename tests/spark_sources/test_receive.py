@@ -136,6 +136,7 @@ def test_a_batch_that_failed_comes_again_when_the_query_is_restarted(run: Run, t
     assert tokyo.left == 0
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_what_is_missing_ends_a_query_with_one_sentence(
     run: Run,
     sink: Engine,
