@@ -90,11 +90,10 @@ def _pin(engine: Engine, held: ExitStack) -> Cut:
 
 
 def _base(connection: Connection, mark: Mark) -> Position:
-    tick = newest_tick(connection)
-    if tick is not None:
-        return Position(tick.branch, tick.end_seq, str(mark))
+    # Of the site, not of the tick: after a promotion the log goes on, under a new branch, where the last tick ended.
     branch = connection.execute(select(site.c.branch)).scalar_one()
-    return Position(branch, trimmed_seq(connection), str(mark))
+    tick = newest_tick(connection)
+    return Position(branch, tick.end_seq if tick is not None else trimmed_seq(connection), str(mark))
 
 
 def connect_at(engine: Engine, snapshot: str) -> AbstractContextManager[Connection]:

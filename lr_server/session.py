@@ -65,6 +65,7 @@ class Surroundings:
     clock: Clock
     limits: SessionLimits
     connect: Callable[[SiteId], Sink]
+    on_fenced: Callable[[str], None]
     outgoing: Callable[[Owed], Outgoing]
     paths: Callable[[Outgoing], Paths]
 
@@ -154,6 +155,8 @@ class Session:
                 return happened.RetryDue(), None
 
     def _take(self, event: Event) -> None:
+        if isinstance(event, happened.Refused) and event.kind is RefusalKind.STALE_LEADER:
+            self._around.on_fenced(event.reason)
         self._state, asked = advance(self._state, event)
         if isinstance(self._state, LogEntrySync):
             self._acked = self._state.acked

@@ -16,7 +16,7 @@ from lr_server.session import SessionLimits, Surroundings
 from lr_server.settings import Settings
 from lr_server.stream import Paths
 from lr_server.supervisor import Supervisor
-from queues import snapshots
+from queues import leases, snapshots
 from queues.clock import Clock, chosen, now_us
 from queues.errors import OwnershipLostError
 from queues.leases import Lease
@@ -55,6 +55,7 @@ class Source:
         self._settings = settings
         self._topology = topology
         self._lease = lease
+        self._on_lost = on_lost
         self._limits = Limits(settings.tick_rows, settings.tick_bytes)
         self.log = open_log(engine, self._limits)
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
@@ -100,6 +101,12 @@ class Source:
             forget_parked(connection, now_us() - int(settings.parked_retention_seconds * 1_000_000))
         self.troubles.pop("trim", None)
 
+    def _fenced(self, reason: str) -> None:
+        """Own the site again under a higher number, if it is ours: it was restored to a time of lower ones."""
+        if leases.leap(self._engine, self._lease):
+            log.warning("a sink knows later owners of this site than its database", reason=reason)
+        self._on_lost(OwnershipLostError(self._lease.name, self._lease.generation, self._lease.generation * 2))
+
     def _failed(self, name: str, error: Exception) -> None:
         log.warning("periodic work failed", job=name, reason=str(error))
         self.troubles[name] = str(error)
@@ -123,6 +130,7 @@ class Source:
             clock=clock,
             limits=limits,
             connect=self._connect,
+            on_fenced=self._fenced,
             outgoing=lambda owed: Outgoing(
                 owed, self.log, self.feed, self._limits, part_bytes=settings.max_batch_bytes
             ),

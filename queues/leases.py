@@ -85,6 +85,16 @@ def renew(engine: Engine, lease: Lease, ttl: float) -> None:
     _end_older(engine, lease, ttl)
 
 
+def leap(engine: Engine, lease: Lease) -> bool:
+    """Give *lease* up for a much higher generation, if it is still held; tell whether it was.
+
+    For a database that was restored from a backup: others have seen later generations of its owners than it knows.
+    """
+    with writing_briefly(engine) as connection:
+        leaped = connection.execute(_held(lease).values(generation=leases.c.generation * 2, expires_us=0))
+        return leaped.rowcount > 0
+
+
 def release(engine: Engine, lease: Lease) -> None:
     """Let the next one have it at once; nothing happens when it was taken over already."""
     with writing_briefly(engine) as connection:
