@@ -28,9 +28,9 @@ from queues.migrate import require
 from queues.names import SiteId
 from queues.receive.parked import forget_parked
 from queues.transactions import writing
-from sink.endpoints import LocalEndpoint, parse_endpoint
+from sink.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
 from sink.port import Sink
-from sink.remote import RemoteSink
+from sink.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
 log = logger("lrq.source")
 
@@ -149,4 +149,7 @@ class Source:
     def _connect(self, site: SiteId) -> Sink:
         # Of several servers of the site only its owner takes anything, and nobody here knows which that is.
         endpoint = parse_endpoint(chosen(split_endpoints(self._topology.endpoint(site))))
-        return find(site) if isinstance(endpoint, LocalEndpoint) else RemoteSink(endpoint)
+        return find(site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
+
+    def _dial(self, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
+        return RemoteSink(endpoint, negotiation_timeout=min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds))

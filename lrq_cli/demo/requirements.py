@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from lr_client.spark_session import ensure_java, ensure_pyspark
+from lr_client.spark.session import ensure_java, ensure_pyspark
 from queues.errors import MissingDependencyError
 
 

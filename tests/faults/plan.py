@@ -28,27 +28,28 @@ class Plan:
     initial_sync: str = "snapshot"
     batch_bytes: int = 512
     window_frames: int = 8
+    sink_servers: tuple[str, ...] = ("sink-server",)
 
-    @property
-    def address(self) -> str:
-        """Where the sink is reached: a link, which may be pointed at another server's socket."""
-        return f"ipc://{self.folder}/sink.sock"
+    def endpoint(self, server: str) -> str:
+        """Where a server listens."""
+        return f"ipc://{self.folder}/{server}.socket"
 
     @property
     def no_more_writing(self) -> Path:
         """Applications end to write when this is there."""
         return Path(self.folder) / "no-more-writing"
 
-    def settings(self, site: str, listen: str) -> Settings:
-        url = self.source_url if site == SOURCE else self.sink_url
-        there: dict[str, Any] = {"peers": {SINK: self.address}} if site == SOURCE else {"listen": [listen]}
-        own: dict[str, Any] = {
-            "initial_sync": self.initial_sync,
-            "max_batch_bytes": self.batch_bytes,
-            "window_frames": self.window_frames,
-        }
-        own["stall_seconds"] = 2.0
-        return Settings(site_id=site, database_url=url, lease_seconds=LEASE_SECONDS, **there, **own, **QUICK)
+    def settings(self, server: str) -> Settings:
+        """Return the settings of a server; what its name begins with tells its site."""
+        if server.startswith("source"):
+            peers = {SINK: ",".join(map(self.endpoint, self.sink_servers))}
+            here: dict[str, Any] = {"site_id": SOURCE, "database_url": self.source_url, "peers": peers}
+        else:
+            here = {"site_id": SINK, "database_url": self.sink_url, "listen": [self.endpoint(server)]}
+        return Settings(
+            initial_sync=self.initial_sync, max_batch_bytes=self.batch_bytes, window_frames=self.window_frames,
+            lease_seconds=LEASE_SECONDS, stall_seconds=2.0, **here, **QUICK,
+        )  # fmt: skip
 
     def save(self) -> Self:
         (Path(self.folder) / "plan.json").write_text(json.dumps(asdict(self)))

@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from pathlib import Path
 
 import queues
 from lr_client import RoutingQueueSenderClient, subscribe
@@ -22,7 +21,7 @@ from queues.errors import StoreUnavailableError
 from queues.wire.replication_pb2 import Ack, Frame
 from sink import RemoteSink
 from tests.faults import ledger
-from tests.faults.plan import LEASE_SECONDS, SINK, SOURCE, Plan
+from tests.faults.plan import LEASE_SECONDS, SINK, Plan
 from tests.system import counters
 
 WRITERS = 2
@@ -67,25 +66,13 @@ class ToldSink(RemoteSink):
 
 
 def server(plan: Plan, name: str, over: threading.Event) -> None:
-    """Run a server of the site that its name begins with; an owner of the sink's site is who one reaches."""
-    site = SOURCE if name.startswith("source") else SINK
-    socket = Path(plan.folder) / f"{name}.socket"
+    """Run a server."""
     source_role.RemoteSink = ToldSink  # type: ignore[misc]
-    with LogReplicationServer(plan.settings(site, f"ipc://{socket}")) as running:
+    with LogReplicationServer(plan.settings(name)) as running:
         while not over.wait(0.05):
-            if site == SINK and running.is_owner:
-                _point(Path(plan.folder) / "sink.sock", socket)
             # A database ends the transactions of a process that stood still.
             with suppress(StoreUnavailableError):
                 tell(running.status()["server"]["reason"])
-
-
-def _point(link: Path, socket: Path) -> None:
-    if not link.is_symlink() or link.readlink() != socket:
-        fresh = link.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        fresh.symlink_to(socket)
-        fresh.rename(link)
 
 
 def subscriber(plan: Plan, name: str, over: threading.Event) -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lr_client.spark import ensure_java, sentence
-from lr_client.spark_session import java_version
+from lr_client.spark import ensure_java
+from lr_client.spark.provider import sentence
+from lr_client.spark.session import java_version
 from queues.errors import MissingDependencyError
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import Engine, update
 
-from lr_client.spark_intake import Intake, Portion
-from lr_client.spark_offsets import Offset
-from lr_client.spark_options import ReceiveOptions
-from lr_client.spark_receive_format import read_portion
+from lr_client.spark.intake import Intake, Portion
+from lr_client.spark.offsets import Offset
+from lr_client.spark.options import ReceiveOptions
+from lr_client.spark.receive_format import read_portion
 from queues.receive.upcoming import Limits
 from queues.tables import receive_headers, receive_marks
 

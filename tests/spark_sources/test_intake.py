@@ -5,8 +5,8 @@ import re
 import pytest
 from sqlalchemy import Engine, delete, select
 
-from lr_client.spark_options import ReceiveOptions
-from lr_client.spark_receive_format import read_portion
+from lr_client.spark.options import ReceiveOptions
+from lr_client.spark.receive_format import read_portion
 from lr_client.waiting import wait_applied
 from queues import leases
 from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, UsageError, WaitTimeoutError

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Engine, Select, Table, func, literal, select
 
 from discovery.registry import ReceiveQueue
-from lr_client.spark_offsets import Span
-from lr_client.spark_receive_queue import gone, require
+from lr_client.spark.offsets import Span
+from lr_client.spark.receive_queue import gone, require
 from queues.receive.consuming import IN_SNAPSHOT
 from queues.receive.upcoming import EntryRow, Limits, Size, rows_within
 from queues.tables import receive_entries as log

@@ -8,8 +8,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from sqlalchemy import Connection, Engine, select
 
 import queues
-from lr_client.spark_log_format import LogOptions, ranges, read_range
-from lr_client.spark_pause import Pause
+from lr_client.spark.log_format import LogOptions, ranges, read_range
+from lr_client.spark.pause import Pause
 from queues.errors import NeedsFullSyncError, TrimmedError
 from queues.log.sql import newest_tick, trimmed_seq
 from queues.tables import branches, ticks

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, MetaData, NullPool, Table, exc, func, literal
 
 import queues
 from lr_client.cut import connect_at
-from lr_client.spark_columns import Field, field_of, struct_of
+from lr_client.spark.columns import Field, field_of, struct_of
 from queues.errors import SnapshotFailedError
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from lr_client.spark_intake import Intake, Offsets
-from lr_client.spark_offsets import Offset
-from lr_client.spark_options import ReceiveOptions
-from lr_client.spark_pause import Pause
-from lr_client.spark_receive_format import read_portion
+from lr_client.spark.intake import Intake, Offsets
+from lr_client.spark.offsets import Offset
+from lr_client.spark.options import ReceiveOptions
+from lr_client.spark.pause import Pause
+from lr_client.spark.receive_format import read_portion
 from queues.receive.consuming import Received
 from queues.receive.upcoming import Limits
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, select
 
 from discovery.registry import ReceiveQueue
-from lr_client.spark_offsets import Offset, Span
+from lr_client.spark.offsets import Offset, Span
 from queues.errors import NeedsFullSyncError, TransientError
 from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Received
 from queues.tables import consumers, receive_headers, receive_marks

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, make_url
 
-from lr_client.spark_offsets import SNAPSHOT_START
-from lr_client.spark_positions import NOWHERE, Place, Stream, load, place_of, positions, save
+from lr_client.spark.offsets import SNAPSHOT_START
+from lr_client.spark.positions import NOWHERE, Place, Stream, load, place_of, positions, save
 from queues.engine import BUSY_TIMEOUT
 from queues.errors import NeedsFullSyncError, UsageError
 from queues.receive.consuming import IN_LOG, IN_SNAPSHOT

@@ -7,7 +7,7 @@
     spark.readStream.format("lrq_receive").options(url=..., client="policy").load()
 
 Both give what a subscriber that begins now would get: the newest complete snapshot, then the log after it. Reading once
-takes nothing off the queue. A stream is a subscriber (see `lr_client.spark_intake`): ordinary ones stand by, and what
+takes nothing off the queue. A stream is a subscriber (see `lr_client.spark.intake`): ordinary ones stand by, and what
 Spark's checkpoint has is deleted, unless `deleteOnCommit` is false. A snapshot that is completed meanwhile replaces
 what came before; a stream follows it, and a batch never has entries of two histories of one source.
 """
@@ -20,12 +20,12 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from sqlalchemy import NullPool
 
 import queues
-from lr_client.spark_arrow import record_batch
-from lr_client.spark_intake import Portion, wanted_queues
-from lr_client.spark_offsets import SNAPSHOT_START, remaining
-from lr_client.spark_options import ReceiveOptions
-from lr_client.spark_receive_queue import by_branch, look
-from lr_client.spark_receive_rows import cut, measure, pages
+from lr_client.spark.arrow import record_batch
+from lr_client.spark.intake import Portion, wanted_queues
+from lr_client.spark.offsets import SNAPSHOT_START, remaining
+from lr_client.spark.options import ReceiveOptions
+from lr_client.spark.receive_queue import by_branch, look
+from lr_client.spark.receive_rows import cut, measure, pages
 from queues import migrate
 from queues.errors import MissingDependencyError, UsageError
 from queues.receive.consuming import IN_SNAPSHOT
@@ -34,7 +34,7 @@ from queues.transactions import reading
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
 
-    from lr_client.spark_receive_stream import ReceiveStream
+    from lr_client.spark.receive_stream import ReceiveStream
 
 #: Of a snapshot, `sequence` numbers its entries from 1, and `transaction`, `commit_time` and `branch` are NULL.
 SCHEMA: Final = StructType(
@@ -78,7 +78,7 @@ class ReceiveFormat(DataSource):
     def streamReader(self, schema: StructType) -> "ReceiveStream":  # noqa: ARG002, N802 - Spark's signature
         """Return the reader of a stream."""
         try:
-            from lr_client.spark_receive_stream import ReceiveStream
+            from lr_client.spark.receive_stream import ReceiveStream
         except ImportError as error:
             raise MissingDependencyError(
                 f"readStream of lrq_receive needs PySpark 4.2 ({error}): run `pip install -U 'lrq[spark]'`"

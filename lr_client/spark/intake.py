@@ -13,12 +13,12 @@ from sqlalchemy import Connection
 import queues
 from discovery import registry
 from discovery.registry import ReceiveQueue
-from lr_client.spark_claim import Claim
-from lr_client.spark_offsets import Offset, Span, at_end, between, markers, reached, remaining
-from lr_client.spark_options import ReceiveOptions
-from lr_client.spark_receive_queue import View, by_branch, gone, look, require
-from lr_client.spark_receive_rows import count, cut, measure
-from lr_client.spark_take_off import lags, passed, settle, take_off
+from lr_client.spark.claim import Claim
+from lr_client.spark.offsets import Offset, Span, at_end, between, markers, reached, remaining
+from lr_client.spark.options import ReceiveOptions
+from lr_client.spark.receive_queue import View, by_branch, gone, look, require
+from lr_client.spark.receive_rows import count, cut, measure
+from lr_client.spark.take_off import lags, passed, settle, take_off
 from queues.leases import Lease
 from queues.receive import consuming
 from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Received

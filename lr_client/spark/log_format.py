@@ -20,9 +20,9 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, Struc
 from sqlalchemy import Connection, NullPool, func, select
 
 import queues
-from lr_client.spark_arrow import record_batch
-from lr_client.spark_log_rows import LogEntry, log_pages
-from lr_client.spark_options import database_url, number
+from lr_client.spark.arrow import record_batch
+from lr_client.spark.log_rows import LogEntry, log_pages
+from lr_client.spark.options import database_url, number
 from queues import migrate
 from queues.errors import MissingDependencyError
 from queues.log.sql import newest_tick, trimmed_seq
@@ -32,7 +32,7 @@ from queues.transactions import reading
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
 
-    from lr_client.spark_log_stream import LogStream
+    from lr_client.spark.log_stream import LogStream
 
 #: `sequence` numbers the entries of all clients; what a destination counts within a tick is its own.
 SCHEMA: Final = StructType(
@@ -79,7 +79,7 @@ class LogFormat(DataSource):
     def streamReader(self, schema: StructType) -> "LogStream":  # noqa: ARG002, N802 - Spark's signature
         """Return the reader of a stream."""
         try:
-            from lr_client.spark_log_stream import LogStream
+            from lr_client.spark.log_stream import LogStream
         except ImportError as error:
             raise MissingDependencyError(
                 f"readStream of lrq_log needs PySpark 4.2 ({error}): run `pip install -U 'lrq[spark]'`"

@@ -23,8 +23,7 @@ from sqlalchemy import URL, Engine, make_url
 
 from lr_client.cut import Cut
 from lr_client.snapshot_context import SnapshotContext
-from lr_client.spark_exactly_once import exactly_once
-from lr_client.spark_session import ensure_java, ensure_pyspark, local_session, prepare
+from lr_client.spark.session import ensure_pyspark, prepare
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import SnapshotFailedError
 from queues.names import SiteId
@@ -32,15 +31,6 @@ from queues.positions import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = [
-    "SparkSnapshotContext",
-    "SparkSnapshotProvider",
-    "ensure_java",
-    "exactly_once",
-    "local_session",
-    "register",
-]
 
 #: Between two tries to cancel jobs that may not have begun yet, in seconds.
 _AGAIN = 0.5
@@ -190,10 +180,10 @@ def register(spark: "SparkSession") -> None:
 
     They are `lrq_receive` and `lrq_log` to read queues, `lrq_table` and `lrq_snapshot` to build snapshots.
     """
-    from lr_client.spark_log_format import LogFormat
-    from lr_client.spark_receive_format import ReceiveFormat
-    from lr_client.spark_snapshot_format import SnapshotFormat
-    from lr_client.spark_table_format import TableFormat
+    from lr_client.spark.log_format import LogFormat
+    from lr_client.spark.receive_format import ReceiveFormat
+    from lr_client.spark.snapshot_format import SnapshotFormat
+    from lr_client.spark.table_format import TableFormat
 
     core = getattr(spark, "sparkContext", None)
     if core is not None and core.pythonExec == "python3":  # nobody chose: the workers need what this interpreter has
@@ -220,7 +210,7 @@ def _checked(frame: object) -> "DataFrame":
     """Return the columns that count; raise `SnapshotFailedError` for anything but a DataFrame that has them."""
     from pyspark.sql import DataFrame
 
-    from lr_client.spark_snapshot_format import check_schema
+    from lr_client.spark.snapshot_format import check_schema
 
     if not isinstance(frame, DataFrame):
         raise SnapshotFailedError(f"build must return a DataFrame, not {type(frame).__name__}")

@@ -5,8 +5,8 @@ from contextlib import suppress
 from sqlalchemy import Connection, Engine
 
 from discovery.registry import ReceiveQueue
-from lr_client.spark_offsets import Offset, Span, at_end, between, is_before
-from lr_client.spark_receive_queue import View, gone, look, require
+from lr_client.spark.offsets import Offset, Span, at_end, between, is_before
+from lr_client.spark.receive_queue import View, gone, look, require
 from queues import leases
 from queues.errors import NeedsFullSyncError, StoreUnavailableError
 from queues.leases import Lease

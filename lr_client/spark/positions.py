@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, Text, insert, select, update
 
-from lr_client.spark_offsets import SNAPSHOT_START
+from lr_client.spark.offsets import SNAPSHOT_START
 from queues.clock import now_us
 from queues.names import MAX_NAME_LENGTH
 from queues.receive.consuming import IN_LOG, IN_SNAPSHOT

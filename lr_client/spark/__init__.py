@@ -1,0 +1,17 @@
+"""lrq and Spark: snapshots that Spark jobs build, receive queues and the log as Spark sources.
+
+PySpark is imported when it is first needed, not with this package.
+"""
+
+from lr_client.spark.exactly_once import exactly_once
+from lr_client.spark.provider import SparkSnapshotContext, SparkSnapshotProvider, register
+from lr_client.spark.session import ensure_java, local_session
+
+__all__ = [
+    "SparkSnapshotContext",
+    "SparkSnapshotProvider",
+    "ensure_java",
+    "exactly_once",
+    "local_session",
+    "register",
+]
