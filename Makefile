@@ -20,9 +20,9 @@ test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2, ARGS="-k name")
 	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
 		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
-faults: ## Kill processes at random moments and check that nothing is lost (SEED=number repeats a run)
+faults: ## Kill processes at random moments and judge what arrived (SEED=number repeats a run, ARGS="--moments 200")
 	@tools/ensure_venv.sh test
-	@$(if $(SEED),LRQ_TEST_SEED=$(SEED)) $(BIN)/python -m pytest tests/faults --capture no $(ARGS)
+	@$(BIN)/python -m tests.faults.run $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 check: ## Run every static check: format, lint, types, layers, generated code
 	@tools/ensure_venv.sh dev

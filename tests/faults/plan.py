@@ -11,7 +11,7 @@ from tests.faults import ledger
 from tests.system.world import QUICK
 
 SOURCE, SINK = "paris", "tokyo"
-LEASE_SECONDS = 1.0
+LEASE_SECONDS = 3.0
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tests.faults.transfers import needless, sent_chunks
 #: How long everything may take to arrive once nobody is killed any more, in seconds.
 PATIENCE = 60.0
 #: Longest time that all may work before one of them is killed, in seconds.
-LONGEST = 0.6
+LONGEST = 0.4
 #: One in so many kills does not wait until all work again.
 EARLY = 4
 #: One in so many kills comes with a request for a new snapshot.

@@ -6,13 +6,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import make_url, text
 
 import queues
-from tests.faults.rampage import rampage
+from tests.faults.rampage import Verdict, rampage
 
 
 @contextmanager
@@ -41,20 +41,26 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     options.add_argument("--moments", type=int, default=50)
     options.add_argument("--dialect", choices=["sqlite", "postgresql"], action="append")
-    options.add_argument("--keep", action="store_true", help="keep the folder with the databases and logs")
+    options.add_argument("--keep", action="store_true", help="keep databases and logs, also of a run that went well")
     chosen = options.parse_args()
-    failed = False
-    for dialect in chosen.dialect or ["sqlite", "postgresql"]:
-        with ExitStack() as stack:
-            folder = Path(tempfile.mkdtemp(prefix="lrq-faults-"))
-            if not chosen.keep:
-                stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            urls = stack.enter_context(databases(dialect, folder))
-            print(f"{dialect}: seed {chosen.seed}, {chosen.moments} moments, in {folder}", flush=True)
-            verdict = rampage(folder, *urls, seed=chosen.seed, moments=chosen.moments)
-            print(verdict, flush=True)
-            failed = failed or not verdict.ok
-    return int(failed)
+    verdicts = [
+        run(dialect, seed=chosen.seed, moments=chosen.moments, keep=chosen.keep)
+        for dialect in chosen.dialect or ["sqlite", "postgresql"]
+    ]
+    return 0 if all(verdict.ok for verdict in verdicts) else 1
+
+
+def run(dialect: str, *, seed: int, moments: int, keep: bool) -> Verdict:
+    """Make one run in a folder of its own and print its verdict; the folder of a run that failed stays."""
+    folder = Path(tempfile.mkdtemp(prefix="lrq-faults-"))
+    with databases(dialect, folder) as urls:
+        verdict = rampage(folder, *urls, seed=seed, moments=moments)
+    print(verdict, flush=True)
+    if keep or not verdict.ok:
+        print(f"databases and logs: {folder}", flush=True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return verdict
 
 
 if __name__ == "__main__":

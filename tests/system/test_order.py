@@ -6,8 +6,9 @@ in each row: whoever locks the row first gets the lower number.
 
 import random
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import groupby
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, select, text, update
@@ -117,6 +118,12 @@ def misplaced(delivered: Iterable[str], place: dict[str, tuple[int, int]]) -> in
     return count
 
 
+def interleaved(delivered: Iterable[str]) -> list[str]:
+    """Return the transactions that others come in the middle of."""
+    runs = [transaction for transaction, _ in groupby(delivered, key=lambda entry: entry.rpartition("/")[0])]
+    return [transaction for transaction, count in Counter(runs).items() if count > 1]
+
+
 @pytest.mark.timeout(240)
 def test_writers_that_enqueue_before_they_lock_arrive_in_the_order_of_their_locks(
     world: World, chance: random.Random
@@ -149,6 +156,7 @@ def test_writers_that_enqueue_before_they_lock_arrive_in_the_order_of_their_lock
         assert len(delivered) == len(set(delivered)), f"{site} got entries twice"
         assert set(delivered) == owed[site], f"{site} lost entries, or got others'"
         assert misplaced(delivered, place) == 0
+        assert interleaved(delivered) == []
 
     lost = len(place.keys() - set(naive.read))
     wrong = misplaced((entry for entry in naive.read if entry in place), place)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pprint import pformat
 from typing import Any, TypeVar
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe
@@ -40,27 +40,31 @@ class Recorder(RoutingQueueListener):
         self.errors: list[Exception] = []
         self.obey: Callable[[Session, str, Sequence[Any]], bool] = lambda _session, _source, _entries: True
 
-    def _note(self, source: str, kind: str, payload: bytes = b"") -> None:
-        self.heard.setdefault(source, []).append((kind, payload))
+    def _note(self, session: Session, source: str, kind: str, *payloads: bytes) -> None:
+        """Keep it once the transaction that it belongs to is committed: what is rolled back comes again."""
+
+        def keep(_: Session) -> None:
+            self.heard.setdefault(source, []).extend((kind, payload) for payload in payloads)
+            if kind == "log":
+                self.calls.append((source, list(payloads)))
+
+        event.listen(session, "after_commit", keep, once=True)
 
     def process_updates_in_snapshot_sync(self, session: Session, source_id: str, entries: Sequence[Any]) -> bool:
-        for entry in entries:
-            self._note(source_id, "snapshot", entry.opaque_payload)
+        self._note(session, source_id, "snapshot", *(entry.opaque_payload for entry in entries))
         return True
 
     def process_updates_in_log_entry_sync(self, session: Session, source_id: str, entries: Sequence[Any]) -> bool:
         if not self.obey(session, source_id, entries):
             return False
-        self.calls.append((source_id, [entry.opaque_payload for entry in entries]))
-        for entry in entries:
-            self._note(source_id, "log", entry.opaque_payload)
+        self._note(session, source_id, "log", *(entry.opaque_payload for entry in entries))
         return True
 
     def on_snapshot_sync_start(self, session: Session, source_id: str) -> None:
-        self._note(source_id, "start")
+        self._note(session, source_id, "start", b"")
 
     def on_snapshot_sync_complete(self, session: Session, source_id: str) -> None:
-        self._note(source_id, "complete")
+        self._note(session, source_id, "complete", b"")
 
     def on_error(self, source_id: str, error: Exception) -> None:
         self.errors.append(error)
@@ -114,7 +118,7 @@ class World:
         self._new_site = new_site
         self._stack = stack
         self._kept: list[object] = []
-        self._servers: list[LogReplicationServer] = []
+        self.servers: list[LogReplicationServer] = []
         self._recorders: dict[str, list[Recorder]] = {}
         self.client = RoutingQueueSenderClient("policy")
         self.engines: dict[str, Engine] = {}
@@ -132,7 +136,7 @@ class World:
         """Start the server of a site; it listens at a free port unless told otherwise."""
         options.setdefault("listen", ["tcp://127.0.0.1:0"])
         server = self._stack.enter_context(LogReplicationServer(self.settings(name, **options)))
-        self._servers.append(server)
+        self.servers.append(server)
         return server
 
     def link(self, source: str, *sinks: str, **options: Any) -> LogReplicationServer:
@@ -184,7 +188,9 @@ class World:
 
     def report(self) -> str:
         """Say how everything stands: what one wants to see of a test that failed."""
-        lines = [pformat(server.status(), width=160) for server in self._servers]
+        # One that was stopped has closed its connections, and asking it would open another.
+        running = [server for server in self.servers if not server._ownership.reason.endswith("stopped")]
+        lines = [pformat(server.status(), width=160) for server in running]
         for name, recorders in self._recorders.items():
             for recorder in recorders:
                 heard = {source: recorder.kinds(source) for source in recorder.heard}
