@@ -90,6 +90,7 @@ class LogReplicationServer:
         if self._service is not None:
             self._service.stop()
             self._service = None
+        self._writer.stop()
         self._ownership.stop()
         self._engine.dispose()
 

@@ -188,7 +188,8 @@ def _extend(group: Group, known: int) -> Step | Refuse:
     if group.complete and total < known:
         return Refuse(Refusal.CORRUPT, f"the tick up to {group.end_seq} had {known} rows and now has {total}")
     reached = group.end_seq if group.complete else group.start_seq + max(known, total)
-    boundary = group.end_seq if group.complete else group.start_seq
+    # When every number of it is taken nothing can be missing, even if a part has yet to say that it was the last.
+    boundary = reached if reached == group.end_seq else group.start_seq
     skip = min(known - group.first_index, group.rows)
     begins = known == 0 and (group.complete or group.rows > 0)
     return Step(Place(group.branch, reached, boundary), skip, begins)

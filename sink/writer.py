@@ -1,6 +1,7 @@
 """The sink of one site, writing into its database: the in-process `Sink`, and what the service serves."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy import Connection, Engine
@@ -16,6 +17,7 @@ from queues.receive import receiving
 from queues.transactions import writing
 from queues.wire import replication_pb2 as pb
 from sink import machine
+from sink.gate import Gate
 from sink.inbox import Inbox, open_inbox
 from sink.machine import Refuse, Speaker
 from sink.port import PROTOCOL
@@ -51,6 +53,7 @@ class SinkWriter:
         self._limit = max_frame_bytes
         self._clock = clock
         self._streams = Streams()
+        self._gate = Gate()
 
     def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
         """See `Sink`."""
@@ -78,14 +81,18 @@ class SinkWriter:
             yield answer
 
     def close(self) -> None:
-        """See `Sink`; the engine stays open, it belongs to whoever made it."""
+        """See `Sink`; others may use this object too, so it goes on until `stop`."""
+
+    def stop(self) -> None:
+        """Take nothing more, and return when nothing uses the engine any more."""
+        self._gate.close()
 
     def _negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse | Refuse:
         if request.protocol != PROTOCOL:
             reason = f"this sink speaks protocol {PROTOCOL}, not {request.protocol}: upgrade the older of the two"
             return Refuse(pb.Refusal.PROTOCOL, reason)
         speaker = speaker_of(request.session)
-        with writing(self._engine) as connection:
+        with self._writing() as connection:
             inbox = self._open(connection, speaker)
             refuse = machine.admit(inbox.marks, speaker, self._site, negotiated=True)
             if refuse is None:
@@ -99,7 +106,7 @@ class SinkWriter:
 
     def _take(self, frame: pb.Frame, stream: Stream) -> pb.Ack | Refuse:
         speaker = speaker_of(frame.session)
-        with writing(self._engine) as connection:
+        with self._writing() as connection:
             inbox = self._open(connection, speaker)
             negotiated = self._streams.admits((speaker.source, speaker.client), speaker.generation, stream)
             refuse = machine.admit(inbox.marks, speaker, self._site, negotiated=negotiated)
@@ -107,6 +114,11 @@ class SinkWriter:
                 inbox.fence(speaker.generation)
                 refuse = inbox.take(frame, self._limit)
             return refuse or inbox.ack()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._gate.passed(f"this server of site {self._site}"), writing(self._engine) as connection:
+            yield connection
 
     def _open(self, connection: Connection, speaker: Speaker) -> Inbox:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)

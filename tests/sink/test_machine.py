@@ -144,7 +144,7 @@ def test_a_tick_that_ends_elsewhere_than_ours_did_is_another_history():
         (OPEN_AT_20, 20, [group(20, 30, 3, complete=False), group(20, 30, 1, first_index=3)], (30, 30, [3, 0])),
         (OPEN_AT_20, 10, [group(10, 20, 1), group(20, 30, 4)], (30, 30, [1, 3])),
         (AT_20, 10, [group(10, 20, 1, first_index=4)], (20, 20, [1])),
-        (AT_20, 20, [group(20, 30, 10, complete=False)], (30, 20, [0])),
+        (AT_20, 20, [group(20, 30, 10, complete=False)], (30, 30, [0])),
     ],
     ids=[
         "first part",
@@ -159,7 +159,7 @@ def test_a_tick_that_ends_elsewhere_than_ours_did_is_another_history():
         "two parts in one batch",
         "known tick before it",
         "part of a known tick",
-        "all numbers used, but not complete",
+        "all numbers used, complete by that",
     ],
 )
 def test_parts_of_a_tick_are_trimmed_to_the_row(marks, start, groups, expected):
