@@ -1,6 +1,7 @@
 """The server of a site: sink and source in one process, as the owner of the site or standing by."""
 
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -119,7 +120,8 @@ class LogReplicationServer:
         """Return how everything stands, as `lrq status --json` prints it."""
         source = self._source
         if source is not None:
-            source.supervisor.save()
+            with suppress(OwnershipLostError):
+                source.supervisor.save()
         troubles = {} if source is None else dict(source.troubles)
         for name, trouble in (("sequencer", source and source.sequencer.trouble),
                               ("sessions", source and source.supervisor.trouble)):  # fmt: skip

@@ -1,11 +1,14 @@
 """What the database keeps of the sessions: for status, for `wait_replicated`, and for what trim may let go."""
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from sqlalchemy import Connection, Engine, select, update
 
 from lr_server.states import Standing
+from queues import leases
 from queues.clock import now_us
+from queues.leases import Lease
 from queues.log.port import Owed
 from queues.tables import sessions
 from queues.transactions import reading, writing
@@ -34,10 +37,12 @@ def touch(engine: Engine, owed: Owed) -> None:
         connection.execute(update(sessions).where(*mine).values(updated_us=now_us()))
 
 
-def save(engine: Engine, standings: Iterable[tuple[Owed, Standing]]) -> None:
-    """Write how the sessions stand, in one transaction."""
+def save(engine: Engine, lease: Lease, standings: Iterable[tuple[Owed, Standing]]) -> None:
+    """Write how the sessions stand, in one transaction; raise `OwnershipLostError` when they are another server's."""
     with writing(engine) as connection:
-        for owed, standing in standings:
+        leases.check(connection, lease)
+        # In the order in which trimming has them too: two transactions must not wait for each other.
+        for owed, standing in sorted(standings, key=itemgetter(0)):
             _save(connection, owed, standing)
 
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 
 from sqlalchemy import Engine, select
 
@@ -66,7 +67,9 @@ class Supervisor:
         for session in running:
             session.join()
         if lost is None:
-            self.save()
+            # Without a database, or with a new owner of the site, there is nobody to tell.
+            with suppress(LrqError):
+                self.save()
 
     def sessions(self) -> list[Session]:
         """Return the sessions that there are."""
@@ -79,7 +82,7 @@ class Supervisor:
             now = {owed: session.standing for owed, session in self._sessions.items()}
             changed = [(owed, standing) for owed, standing in now.items() if self._saved.get(owed) != standing]
         if changed:
-            session_table.save(self._engine, changed)
+            session_table.save(self._engine, self._around.lease, changed)
             self._saved |= dict(changed)
 
     def _run(self) -> None:

@@ -117,7 +117,7 @@ def _is_beyond(connection: Connection, upto: Tick, retention: Retention) -> bool
 def let_go(connection: Connection, verdict: Verdict) -> None:
     """Record that the entries of the ticks up to `verdict.upto` are gone, and who lost by it."""
     end = verdict.upto.end_seq
-    for owed in verdict.laggards:
+    for owed in sorted(verdict.laggards):
         lost = (sessions.c.client == owed.client) & (sessions.c.destination == owed.destination)
         connection.execute(update(sessions).where(lost).values(lost_seq=end))
     connection.execute(update(log_head).where(log_head.c.trimmed_seq < end).values(trimmed_seq=end))

@@ -141,7 +141,9 @@ def test_a_transfer_shows_its_progress_so_that_it_does_not_look_stalled(status, 
     assert status().code == 3
     words = Words("snapshot sync", "transferring snapshot 1")
     owed = Owed(ClientName("policy"), SiteId("tokyo"))
-    save(source.engine, [(owed, Standing(words, ORIGIN, 0, transferred_rows=12_000))])
+    lease = leases.acquire(source.engine, "server", "test", ttl=60)
+    assert lease is not None
+    save(source.engine, lease, [(owed, Standing(words, ORIGIN, 0, transferred_rows=12_000))])
     done = status()
     assert (done.code, "transferring snapshot 1 (12,000 rows sent)" in done.out) == (0, True)
 
