@@ -34,6 +34,7 @@ class Cut:
     snapshot: str
     engine: Engine
     holder: Connection | None = field(default=None, repr=False)
+    held: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def connect(self) -> AbstractContextManager[Connection]:
         """Open a read-only connection, in a transaction, that sees exactly this state; any number at a time."""
@@ -45,12 +46,16 @@ class Cut:
         PostgreSQL shows the effect of these even to those who read an older state; SQLite's copy never does. Not for
         several threads at once.
         """
-        if self.holder is None:
+        if self.holder is None or self.holder.closed:
             return
         quote = self.holder.dialect.identifier_preparer.quote
         name = ".".join(quote(part) for part in table.split("."))
         with mapped_errors(), self.holder.begin_nested():
             self.holder.exec_driver_sql(f"LOCK TABLE {name} IN ACCESS SHARE MODE")
+
+    def close(self) -> None:
+        """Let the database go on: nothing can be read at this state any more. Repeating it is harmless."""
+        self.held.close()
 
     def __str__(self) -> str:
         """Return `snapshot`."""
@@ -75,7 +80,7 @@ def _pin_copy(engine: Engine, folder: Path | None, check: Callable[[], None], he
     path = held.enter_context(consistent_copy(engine, folder=folder, check=check))
     with _read_copy(path) as connection:
         last_id = connection.execute(select(log_head.c.last_id)).scalar_one()
-        return Cut(_base(connection, Mark(high=last_id)), str(path), engine)
+        return Cut(_base(connection, Mark(high=last_id)), str(path), engine, held=held)
 
 
 def _pin(engine: Engine, held: ExitStack) -> Cut:
@@ -86,7 +91,7 @@ def _pin(engine: Engine, held: ExitStack) -> Cut:
     if (connection.dialect.server_version_info or ()) >= (17,):
         connection.exec_driver_sql("SET LOCAL transaction_timeout = 0")
     snapshot, window = connection.execute(_EXPORT).one()
-    return Cut(_base(connection, Mark(window=Snapshot.parse(window))), snapshot, engine, connection)
+    return Cut(_base(connection, Mark(window=Snapshot.parse(window))), snapshot, engine, connection, held)
 
 
 def _base(connection: Connection, mark: Mark) -> Position:

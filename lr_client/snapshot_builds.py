@@ -24,11 +24,16 @@ log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BuildSettings:
-    """How attempts are made. `backoff` tells how many seconds to wait after the n-th attempt failed (from 1)."""
+    """How attempts are made.
+
+    `backoff` tells how many seconds to wait after the n-th attempt failed (from 1); `alone` is called when the provider
+    turns out to build for one site at a time.
+    """
 
     limits: WriteLimits
     backoff: Callable[[int], float]
     scratch: Path | None
+    alone: Callable[[], None] = lambda: None
 
 
 class Build:
@@ -104,7 +109,13 @@ class Build:
         """Return what went wrong; nothing if the snapshot was published."""
         with open_cut(self._engine, folder=self._settings.scratch, check=self._check) as cut:
             context = SnapshotContext(
-                self._engine, self.attempt, self._lease, cut, limits=self._settings.limits, cancel=self._cancel
+                self._engine,
+                self.attempt,
+                self._lease,
+                cut,
+                limits=self._settings.limits,
+                cancel=self._cancel,
+                alone=self._settings.alone,
             )
             with writing(self._engine) as connection:
                 leases.check(connection, self._lease)
@@ -112,9 +123,12 @@ class Build:
             with self._guard:
                 self._context = context
             self._check()
+            log.info("snapshot is being built", sync_id=context.sync_id, destinations=list(context.destinations))
             self._provider.provide_full_state_data(context)
             with self._guard:
                 self._context = None
+            if context.completed:
+                log.info("snapshot published", sync_id=context.sync_id, destinations=list(context.destinations))
         return "" if context.completed else "the provider returned without mark_completed()"
 
     def _check(self) -> None:

@@ -1,7 +1,7 @@
 """What a snapshot provider implements, and what it is given to do it."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -44,9 +44,18 @@ class SnapshotContext:
     """One attempt to provide one snapshot. Safe to use from several threads."""
 
     def __init__(
-        self, engine: Engine, attempt: Attempt, lease: Lease, cut: Cut, *, limits: WriteLimits, cancel: threading.Event
+        self,
+        engine: Engine,
+        attempt: Attempt,
+        lease: Lease,
+        cut: Cut,
+        *,
+        limits: WriteLimits,
+        cancel: threading.Event,
+        alone: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine = engine
+        self._alone = alone
         self._limits = limits
         self._cancel = cancel
         self._guard = threading.Lock()
@@ -72,8 +81,20 @@ class SnapshotContext:
 
     @property
     def destination(self) -> SiteId:
-        """The site that the snapshot is for."""
-        return self.attempt.destination
+        """The site that the snapshot is for.
+
+        A snapshot is built once for all sites that wait, as long as what they get cannot differ: the first look at
+        this makes it one site's own. The other sites' then follow, each with a context of its own.
+        """
+        with self._guard:
+            if self.attempt.others and not self._completed and not self.cancelled:
+                self._make_its_own()
+            return self.attempt.destination
+
+    @property
+    def destinations(self) -> tuple[SiteId, ...]:
+        """All sites that the snapshot is for; the same rows go to each of them."""
+        return self.attempt.destination, *self.attempt.others
 
     @property
     def reason(self) -> str:
@@ -150,6 +171,11 @@ class SnapshotContext:
             self._completed = True
         doorbell.ring(self.base.branch)
 
+    def expect(self, rows: int) -> None:
+        """Say about how many rows there will be, so that others see how much of it is done."""
+        with self._noticing(), writing(self._engine) as connection:
+            snapshot_attempts.expect(connection, self.attempt, max(0, rows))
+
     def check(self) -> None:
         """Raise `SnapshotCancelledError` when nobody wants the result any more."""
         if self._cancel.is_set():
@@ -159,6 +185,17 @@ class SnapshotContext:
         self.check()
         if self._completed:
             raise UsageError(f"snapshot {self.sync_id} was completed already: nothing can be added to it")
+
+    def _make_its_own(self) -> None:
+        with self._noticing(), writing(self._engine) as connection:
+            leases.check(connection, self.lease)
+            self.attempt = snapshot_attempts.keep_one(connection, self.attempt)
+        self._alone()
+
+    def note(self, rows: int, words: str) -> None:
+        """Show that *rows* are written beside this object so far; raise `SnapshotCancelledError` when of no use."""
+        with self._noticing(), writing(self._engine) as connection:
+            snapshot_attempts.report(connection, self.attempt, rows=rows, payload_bytes=0, progress=words)
 
     def _report(self, connection: Connection, written: Part) -> None:
         with self._noticing():

@@ -14,12 +14,14 @@ from lr_client.limits import MAX_PAYLOAD_BYTES, checked_limit
 from lr_client.snapshot_builds import Build, BuildSettings, in_words
 from lr_client.snapshot_context import SnapshotProvider
 from queues import leases, snapshots
-from queues.clock import SYSTEM_CLOCK, Clock, jittered
+from queues.clock import SYSTEM_CLOCK, Clock, jittered, now_us
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
 from queues.logs import logger
 from queues.names import client_name
 from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots import claiming
+from queues.snapshots.progress import progress_of
 from queues.snapshots.states import transmitter_lease
 from queues.snapshots.writer import WriteLimits
 from queues.transactions import reading, writing, writing_briefly
@@ -56,6 +58,7 @@ class SnapshotTransmitter:
         *,
         max_payload_bytes: int = MAX_PAYLOAD_BYTES,
         parallel: int = 2,
+        share_window: float = 0.25,
         poll_interval: float = 0.5,
         lease_seconds: float = 10.0,
         backoff: Callable[[int], float] = exponential,
@@ -64,6 +67,8 @@ class SnapshotTransmitter:
     ) -> None:
         """Start. Another transmitter takes over *lease_seconds* after this process died, or at once after `close()`.
 
+        Requests of several sites within *share_window* seconds are served by one build, whose rows are stored once;
+        unless the provider looks at `context.destination`: then each site has its own.
         Copies of SQLite databases go to *scratch_folder*, by default the system's for temporary files.
         """
         self._engine = engine
@@ -74,7 +79,8 @@ class SnapshotTransmitter:
         self._lease_seconds = lease_seconds
         self._clock = clock
         limits = WriteLimits(payload_bytes=checked_limit(max_payload_bytes))
-        self._settings = BuildSettings(limits=limits, backoff=backoff, scratch=scratch_folder)
+        self._window = share_window
+        self._settings = BuildSettings(limits=limits, backoff=backoff, scratch=scratch_folder, alone=self._build_alone)
         self._owner = owner_name()
         self._stop = threading.Event()
         self._wake = threading.Event()
@@ -137,14 +143,16 @@ class SnapshotTransmitter:
         free = self._parallel - len(running)
         with reading(self._engine) as connection:
             unwanted = [build for build in running.values() if not snapshot_attempts.is_live(connection, build.attempt)]
-            due = free > 0 and snapshot_attempts.due(connection, self._client, running=running)
+            due = free > 0 and claiming.due(connection, self._client, running=running, window=self._window)
         for build in unwanted:
             build.cancel()
         if not due:
             return False
         with writing(self._engine) as connection:
             leases.check(connection, lease)
-            begun = snapshot_attempts.claim(connection, self._client, self._owner, limit=free, running=running)
+            begun = claiming.claim(
+                connection, self._client, self._owner, limit=free, running=running, together=self._window > 0
+            )
         for attempt in begun:
             self._start(Build(self._engine, attempt, lease, self._provider, self._settings))
         return bool(begun)
@@ -162,7 +170,20 @@ class SnapshotTransmitter:
         if self._lease is not None:
             with writing_briefly(self._engine) as connection:
                 snapshots.provider_seen(connection, self._client, self._owner)
+            self._log_progress()
         return self._lease
+
+    def _log_progress(self) -> None:
+        for build in self._running().values():
+            with reading(self._engine) as connection:
+                found = snapshots.of_build(connection, build.attempt.build)
+            progress = found and progress_of(found, now_us())
+            if found and progress:
+                log.info(
+                    "snapshot is being built", sync_id=found.sync_id, destination=found.destination,
+                    rows=progress.rows, share=progress.share, rows_per_second=progress.rows_per_second,
+                    seconds_left=progress.seconds_left,
+                )  # fmt: skip
 
     def _take_over(self) -> Lease | None:
         name = transmitter_lease(self._client)
@@ -177,15 +198,19 @@ class SnapshotTransmitter:
         for build in self._running().values():
             build.cancel()
 
+    def _build_alone(self) -> None:
+        self._window = 0.0
+        self._wake.set()
+
     def _start(self, build: Build) -> None:
         with self._guard:
-            self._builds[build.attempt.sync_id] = build
+            self._builds[build.attempt.build] = build
             self._threads = [thread for thread in self._threads if thread.is_alive()]
             self._threads.append(build.start(self._ended))
 
     def _ended(self, build: Build) -> None:
         with self._guard:
-            del self._builds[build.attempt.sync_id]
+            del self._builds[build.attempt.build]
         self._wake.set()
 
     def _running(self) -> dict[str, Build]:

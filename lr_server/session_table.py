@@ -25,7 +25,7 @@ def ensure(engine: Engine, owed: Owed) -> None:
             connection.execute(
                 sessions.insert().values(
                     client=owed.client, destination=owed.destination, state="idle", reason="not started", branch="",
-                    acked_seq=0, cut="", lost_seq=0, updated_us=now_us(),
+                    acked_seq=0, cut="", lost_seq=0, transferred_rows=0, updated_us=now_us(),
                 )
             )  # fmt: skip
 
@@ -51,6 +51,7 @@ def _save(connection: Connection, owed: Owed, standing: Standing) -> None:
     values: dict[str, object] = {
         "state": standing.words.name,
         "reason": f"{standing.words.detail} ({rows:,} rows sent)" if rows else standing.words.detail,
+        "transferred_rows": rows,
         "updated_us": now_us(),
     }
     if standing.acked.branch:

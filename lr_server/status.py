@@ -13,6 +13,7 @@ from queues.clock import iso, now_us
 from queues.log.sql import newest_tick, trimmed_seq
 from queues.migrate import require
 from queues.positions import Tick
+from queues.snapshots.progress import cut_seconds, progress_of
 from queues.tables import (
     consumer_failures,
     consumers,
@@ -102,6 +103,23 @@ def _lag(connection: Connection, acked_seq: int, newest: Tick | None) -> dict[st
     }
 
 
+def _progress_facts(found: snapshots.Snapshot) -> dict[str, Any]:
+    now = now_us()
+    progress, age = progress_of(found, now), cut_seconds(found, now)
+    return {
+        "expected_rows": found.expected_rows,
+        "sent_rows": found.sent_rows if found.state is snapshots.SnapshotState.READY else 0,
+        "share": progress and _rounded(progress.share, 4),
+        "rows_per_second": progress and _rounded(progress.rows_per_second, 1),
+        "seconds_left": progress and _rounded(progress.seconds_left, 1),
+        "cut_seconds": _rounded(age, 1),
+    }
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
+
+
 def snapshot_facts(found: snapshots.Snapshot) -> dict[str, Any]:
     """Return one request for a snapshot as plain data."""
     return {
@@ -114,6 +132,7 @@ def snapshot_facts(found: snapshots.Snapshot) -> dict[str, Any]:
         "rows": found.rows,
         "bytes": found.bytes,
         "progress": found.progress,
+        **_progress_facts(found),
         "error": found.error,
         "requested_at": iso(found.requested_us),
         "updated_at": iso(found.updated_us),

@@ -14,10 +14,11 @@ from rich.text import Text
 from lr_server.status import snapshot_facts
 from lrq_cli.following import Follow, Outcome
 from lrq_cli.output import add, console, table
-from lrq_cli.status_tables import snapshot_cells
+from lrq_cli.status_tables import progress_words, snapshot_cells
 from lrq_cli.words import one_line, plural, size
 from queues.clock import SYSTEM_CLOCK, iso, now_us
 from queues.snapshots import Snapshot
+from queues.snapshots.progress import progress_of
 
 _PAUSE: Final = 0.1
 
@@ -46,17 +47,20 @@ def _until_done(follow: Follow, timeout: float, show: Callable[[Outcome], None])
 
 
 class _Lines:
-    """One line for every change of state."""
+    """One line for every change of state, and for each tenth of what is built or sent."""
 
     def __init__(self) -> None:
         self._shown: dict[str, str] = {}
 
     def show(self, outcome: Outcome) -> None:
         for each in outcome.snapshots:
-            words = f"{each.client} to {each.destination}: {_words(each)}"
-            if self._shown.get(each.sync_id) != words:
-                self._shown[each.sync_id] = words
-                typer.echo(words)
+            progress = progress_of(each, now_us())
+            tenths = int(progress.share * 10) if progress and progress.share else 0
+            step = f"{_words(each)} {tenths}"
+            if self._shown.get(each.sync_id) != step:
+                self._shown[each.sync_id] = step
+                so_far = f", {progress_words(snapshot_facts(each))}" if tenths else ""
+                typer.echo(f"{each.client} to {each.destination}: {_words(each)}{so_far}")
 
 
 def _words(each: Snapshot) -> str:

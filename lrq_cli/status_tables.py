@@ -88,10 +88,24 @@ def snapshots_table(status: Mapping[str, Any]) -> Table:
     return made
 
 
+def progress_words(snapshot: Mapping[str, Any]) -> str:
+    """Say how far a snapshot is that is being built or sent; nothing of one that is not."""
+    said = snapshot["progress"] if snapshot["state"] in ("requested", "building") else ""
+    words = [said] if said else []
+    if snapshot["share"] is not None and not said.endswith("%"):
+        words.append(f"{snapshot['share']:.0%}")
+    if snapshot["rows_per_second"]:
+        words.append(f"{snapshot['rows_per_second']:,.0f} rows/s")
+    if snapshot["seconds_left"] is not None:
+        words.append(f"{duration(snapshot['seconds_left'])} left")
+    if snapshot["cut_seconds"] is not None:
+        words.append(f"cut held for {duration(snapshot['cut_seconds'])}")
+    return ", ".join(words)
+
+
 def snapshot_cells(snapshot: Mapping[str, Any], at: str) -> list[str | Text]:
     """Return the cells of one snapshot: client, destination, state, rows, bytes, attempt, age, words."""
-    progress = snapshot["progress"] if snapshot["state"] in ("requested", "building") else ""
-    words = snapshot["error"] or progress or snapshot["reason"]
+    words = snapshot["error"] or progress_words(snapshot) or snapshot["reason"]
     is_bad = snapshot["state"] == "failed" or (snapshot["state"] == "requested" and bool(snapshot["error"]))
     return [
         snapshot["client"],

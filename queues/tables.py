@@ -177,6 +177,7 @@ sessions = Table(
     Column("acked_seq", BigInteger, nullable=False),
     Column("cut", Text, nullable=False),
     Column("lost_seq", BigInteger, nullable=False),
+    Column("transferred_rows", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
 )
 
@@ -192,9 +193,13 @@ snapshots = Table(
     Column("reason", Text, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("owner", Text, nullable=False),
+    # Which build serves it: `<sync_id>.<attempt>` of the first of those that it serves, under whose id the rows are.
+    Column("build", Text, nullable=False),
+    Column("pinned_us", BigInteger, nullable=False),
     Column("branch", Text, nullable=False),
     Column("base_seq", BigInteger, nullable=False),
     Column("cut", Text, nullable=False),
+    Column("expected_rows", BigInteger, nullable=False),
     Column("row_count", BigInteger, nullable=False),
     Column("byte_count", BigInteger, nullable=False),
     Column("checksum", BigInteger, nullable=False),
@@ -204,6 +209,7 @@ snapshots = Table(
     Column("requested_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
     Index("ix_lrq_snapshots_client_state", "client", "state"),
+    Index("ix_lrq_snapshots_build", "build"),
 )
 
 #: The parts of a snapshot that were committed: only rows of a (part, attempt) named here are visible.

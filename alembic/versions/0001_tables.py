@@ -124,6 +124,7 @@ def _source() -> None:
         sa.Column("acked_seq", sa.BigInteger(), nullable=False),
         sa.Column("cut", sa.Text(), nullable=False),
         sa.Column("lost_seq", sa.BigInteger(), nullable=False),
+        sa.Column("transferred_rows", sa.BigInteger(), nullable=False),
         sa.Column("updated_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("client", "destination", name="pk_lrq_sessions"),
     )
@@ -136,9 +137,12 @@ def _source() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("build", sa.Text(), nullable=False),
+        sa.Column("pinned_us", sa.BigInteger(), nullable=False),
         sa.Column("branch", sa.Text(), nullable=False),
         sa.Column("base_seq", sa.BigInteger(), nullable=False),
         sa.Column("cut", sa.Text(), nullable=False),
+        sa.Column("expected_rows", sa.BigInteger(), nullable=False),
         sa.Column("row_count", sa.BigInteger(), nullable=False),
         sa.Column("byte_count", sa.BigInteger(), nullable=False),
         sa.Column("checksum", sa.BigInteger(), nullable=False),
@@ -150,6 +154,7 @@ def _source() -> None:
         sa.PrimaryKeyConstraint("sync_id", name="pk_lrq_snapshots"),
     )
     op.create_index("ix_lrq_snapshots_client_state", "lrq_snapshots", ["client", "state"])
+    op.create_index("ix_lrq_snapshots_build", "lrq_snapshots", ["build"])
     op.create_table(
         "lrq_snapshot_parts",
         sa.Column("sync_id", sa.Text(), nullable=False),

@@ -15,15 +15,18 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, Engine, make_url
 
-from lr_client.cut import Cut
+from lr_client.cut import Cut, connect_at
 from lr_client.snapshot_context import SnapshotContext
+from lr_client.spark.estimate import about
 from lr_client.spark.session import ensure_pyspark, prepare
+from lr_client.spark.staging import Staging
+from lr_client.spark.watching import JobWatch
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import SnapshotFailedError
 from queues.names import SiteId
@@ -41,10 +44,14 @@ _REGISTERING = threading.Lock()
 class SparkSnapshotContext:
     """What `build` is given: which snapshot it is for, and tables at its cut."""
 
-    def __init__(self, spark: "SparkSession", context: SnapshotContext, url: str) -> None:
+    def __init__(
+        self, spark: "SparkSession", context: SnapshotContext, url: str, staging: "Staging | None" = None
+    ) -> None:
         self._spark = spark
         self._context = context
         self._url = url
+        self._staging = staging
+        self._rows = 0
 
     @property
     def sync_id(self) -> str:
@@ -53,8 +60,20 @@ class SparkSnapshotContext:
 
     @property
     def destination(self) -> SiteId:
-        """The site that the snapshot is for: give it its own part only."""
+        """The site that the snapshot is for: give it its own part only.
+
+        As long as `build` does not look at this, one job serves all sites that wait.
+        """
         return self._context.destination
+
+    @property
+    def destinations(self) -> tuple[SiteId, ...]:
+        """All sites that the snapshot is for; the same rows go to each of them."""
+        return self._context.destinations
+
+    def expect(self, rows: int) -> None:
+        """Say about how many rows there will be; by default it is taken from the tables that are read."""
+        self._context.expect(rows)
 
     @property
     def reason(self) -> str:
@@ -89,7 +108,11 @@ class SparkSnapshotContext:
         with _in_one_sentence():
             table = self._spark.read.format("lrq_table").options(**options).load()
         self.snapshot.keep(name)
-        return table
+        with connect_at(self.snapshot.engine, str(self.snapshot)) as connection:
+            self._rows += about(connection, name)
+        self._context.expect(self._rows)
+        with _in_one_sentence():
+            return table if self._staging is None else self._staging.copied(table)
 
 
 Build = Callable[["SparkSession", SparkSnapshotContext], "DataFrame"]
@@ -112,25 +135,35 @@ class SparkSnapshotProvider:
     """
 
     def __init__(
-        self, spark: "SparkSession | Callable[[], SparkSession]", build: Build, *, url: str | URL | None = None
+        self,
+        spark: "SparkSession | Callable[[], SparkSession]",
+        build: Build,
+        *,
+        url: str | URL | None = None,
+        staging: str | None = None,
     ) -> None:
         """Build with *spark*: a session, or a function that returns one, called for each snapshot.
 
         Spark's tasks write into the database at *url*, by default that of the transmitter's engine; give it when
         they run on other machines, or when the engine was made with a `creator`.
+
+        For jobs of hours give *staging*, a folder or URI that all tasks can reach: tables are copied there first, and
+        the database holds the cut only until `build` has returned. Read tables with `context.read_table` then.
         """
         self._spark = spark
         self._build = build
         self._url = None if url is None else make_url(url)
+        self._staging = staging
         self._guard = threading.Lock()
         self._jobs: dict[str, _Job] = {}
 
     def provide_full_state_data(self, context: SnapshotContext) -> None:
         """See `SnapshotProvider`. Raises `MissingDependencyError` with what to install, `SnapshotFailedError`."""
         spark = self._session()
-        job = _Job(spark, f"lrq {context.sync_id} {context.attempt.number}")
+        build = context.attempt.build
+        job = _Job(spark, f"lrq {build}")
         with self._guard:
-            self._jobs[context.sync_id] = job
+            self._jobs[build] = job
         try:
             self._run(job, context)
         except SnapshotFailedError:
@@ -139,12 +172,12 @@ class SparkSnapshotProvider:
         finally:
             job.ended.set()
             with self._guard:
-                del self._jobs[context.sync_id]
+                del self._jobs[build]
 
     def cancel(self, context: SnapshotContext) -> None:
         """See `SnapshotProvider`. Ends the jobs of this snapshot, also those that have yet to begin."""
         with self._guard:
-            job = self._jobs.get(context.sync_id)
+            job = self._jobs.get(context.attempt.build)
         while job is not None and not job.ended.is_set():
             job.spark.sparkContext.cancelJobGroup(job.group)
             SYSTEM_CLOCK.wait(job.ended, _AGAIN)
@@ -160,14 +193,21 @@ class SparkSnapshotProvider:
         context.check()
         url = _shared(context.snapshot.engine, self._url)
         _make_ready(job, context)
-        frame = self._build(job.spark, SparkSnapshotContext(job.spark, context, url))
-        rows = _checked(frame)
-        context.check()
-        with _in_one_sentence():
+        staging = None if self._staging is None else Staging(job.spark, self._staging, context.attempt.build)
+        with ExitStack() as ending:
+            if staging is not None:
+                ending.callback(staging.remove)
+            frame = self._build(job.spark, SparkSnapshotContext(job.spark, context, url, staging))
+            rows = _checked(frame)
+            context.check()
+            if staging is not None:
+                context.snapshot.close()
+            ending.enter_context(_in_one_sentence())
+            ending.enter_context(JobWatch(job.spark, job.group, context))
             (
                 rows.write.format("lrq_snapshot")
                 .options(url=url, sync_id=context.sync_id)
-                .options(attempt=str(context.attempt.number), generation=str(context.lease.generation))
+                .options(build=context.attempt.build, generation=str(context.lease.generation))
                 .options(max_payload_bytes=str(context.limits.payload_bytes))
                 .mode("append")
                 .save()
@@ -202,7 +242,7 @@ def _make_ready(job: _Job, context: SnapshotContext) -> None:
         raise SnapshotFailedError(
             "Spark Connect cannot build snapshots yet: give SparkSnapshotProvider a classic session"
         )
-    core.setJobGroup(job.group, f"lrq snapshot for {context.destination}", interruptOnCancel=True)
+    core.setJobGroup(job.group, f"lrq snapshot for {', '.join(context.destinations[:5])}", interruptOnCancel=True)
     register(spark)
 
 

@@ -64,15 +64,18 @@ class SnapshotFormat(DataSource):
         return "lrq_snapshot"
 
     def writer(self, schema: StructType, overwrite: bool) -> "SnapshotWriter":  # noqa: ARG002 - Spark's
-        """Return the writer of one snapshot attempt: the one under way, or the one that the option `attempt` names."""
+        """Return the writer of one snapshot attempt: the one under way, or the one that the option `build` names."""
         check_schema(schema)
         options = cast("Mapping[str, str]", self.options)
         for name in ("url", "sync_id"):
             if name not in options:
                 raise SnapshotFailedError(f"format('lrq_snapshot') needs the option `{name}`")
         with _engine(options["url"]) as engine, reading(engine) as connection:
-            attempt = snapshot_attempts.under_way(connection, options["sync_id"])
-        if attempt is None or str(attempt.number) != options.get("attempt", str(attempt.number)):
+            if "build" in options:
+                attempt = snapshot_attempts.by_build(connection, options["build"])
+            else:
+                attempt = snapshot_attempts.under_way(connection, options["sync_id"])
+        if attempt is None:
             raise SnapshotCancelledError(f"snapshot {options['sync_id']} is not being built, or not in this attempt")
         payload_bytes = int(options.get("max_payload_bytes", WriteLimits().payload_bytes))
         lease = None
@@ -118,7 +121,7 @@ class SnapshotWriter(DataSourceArrowWriter):
         """Publish what the tasks of *messages* have written."""
         parts = [message.part for message in messages if isinstance(message, PartWritten)]
         with _engine(self._url) as engine, writing(engine) as connection:
-            pinned = snapshots.find(connection, self._attempt.sync_id)
+            pinned = snapshots.of_build(connection, self._attempt.build)
             if pinned is None or not pinned.base.branch:
                 raise SnapshotFailedError(f"snapshot {self._attempt.sync_id} has no base: start it by a transmitter")
             if self._lease is not None:

@@ -38,7 +38,7 @@ def read(connection: Connection, wanted: Wanted) -> Page:
             preview_bytes=wanted.preview_bytes,
             page_bytes=wanted.page_bytes - sum(len(entry.payload) for entry in page),
         )
-        rows = _rows(connection, found.sync_id, after, left.limit + 1)
+        rows = _rows(connection, found.stored_under, after, left.limit + 1)
         taken = fitting([row.size for row in rows], left)
         page += _entries(connection, found, rows[:taken], wanted.preview_bytes)
         if taken < len(rows):
@@ -111,7 +111,7 @@ def _entries(connection: Connection, found: Snapshot, rows: Sequence[_Row], prev
             partition_key=None,
             written_us=0,
             size=row.size,
-            payload=_payload(connection, found.sync_id, row, preview_bytes),
+            payload=_payload(connection, found.stored_under, row, preview_bytes),
         )
         for row in rows
     ]

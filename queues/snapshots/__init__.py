@@ -11,6 +11,7 @@ from queues.snapshots.requests import (
     mark_failed,
     needed_base,
     newest,
+    of_build,
     request,
 )
 from queues.snapshots.rows import SnapshotRow, read_rows
@@ -32,6 +33,7 @@ __all__ = [
     "mark_failed",
     "needed_base",
     "newest",
+    "of_build",
     "provider_gone",
     "provider_seen",
     "providers",

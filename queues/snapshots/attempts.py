@@ -4,110 +4,70 @@ Everything an attempt does to its request is a compare-and-set on (state, owner,
 taken over meanwhile, changes nothing any more. Its rows were never visible, because no part names them.
 """
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Update,
-    and_,
-    func,
-    insert,
-    not_,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Update, func, insert, not_, select, update
 
 from queues import dialects
 from queues.checksum import combine
 from queues.errors import SnapshotCancelledError, SnapshotFailedError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.snapshots.states import EVERY_SITE, MAX_WORDS, Attempt, Part, SnapshotState, cancel_superseded, superseded
+from queues.snapshots.states import (
+    MAX_WORDS,
+    Attempt,
+    Part,
+    SnapshotState,
+    build_number,
+    stored_under,
+    superseded,
+)
 from queues.tables import snapshot_entries, snapshot_parts, snapshots
 
 
-def due(connection: Connection, client: ClientName, *, running: Collection[str] = ()) -> bool:
-    """Tell whether `claim` would find work."""
-    now = dialects.of(connection).now_us(connection)
-    return (
-        connection.execute(select(snapshots.c.sync_id).where(*_due(client, now, running)).limit(1)).first() is not None
-    )
-
-
-def claim(
-    connection: Connection, client: ClientName, owner: str, *, limit: int, running: Collection[str] = ()
-) -> list[Attempt]:
-    """Begin an attempt of up to *limit* requests that are due, oldest first.
-
-    Due is what is requested and has waited out its backoff, and what is being built by nobody: the caller holds
-    the client's lease and itself builds only *running*, so that every other builder is dead or has been deposed.
-    """
-    cancel_superseded(connection, client)
-    now = dialects.of(connection).now_us(connection)
-    found = connection.execute(
-        select(snapshots)
-        .where(*_due(client, now, running))
-        .order_by(snapshots.c.requested_us, snapshots.c.sync_id)
-        .limit(limit)
-    ).all()
-    claimed = []
-    for row in found:
-        taken = connection.execute(
-            update(snapshots)
-            .where(
-                snapshots.c.sync_id == row.sync_id, snapshots.c.state == row.state, snapshots.c.attempt == row.attempt
-            )
-            .values(
-                state=SnapshotState.BUILDING,
-                owner=owner,
-                attempt=row.attempt + 1,
-                branch="",
-                base_seq=0,
-                cut="",
-                row_count=0,
-                byte_count=0,
-                progress="",
-                updated_us=now,
-            )
-        )
-        if taken.rowcount:
-            destination = SiteId(row.destination)
-            claimed.append(Attempt(row.sync_id, client, destination, row.reason, owner, row.attempt + 1))
-    return claimed
-
-
-def _due(client: ClientName, now: int, running: Collection[str]) -> tuple[ColumnElement[bool], ...]:
-    waiting = and_(snapshots.c.state == SnapshotState.REQUESTED, snapshots.c.retry_us <= now)
-    abandoned = snapshots.c.state == SnapshotState.BUILDING
-    return (
-        snapshots.c.client == client,
-        snapshots.c.destination != EVERY_SITE,
-        snapshots.c.sync_id.not_in(running),
-        or_(waiting, abandoned),
-        not_(superseded()),
-    )
-
-
 def is_live(connection: Connection, attempt: Attempt) -> bool:
-    """Tell whether *attempt* may still go on: neither cancelled, superseded, handed back nor taken over."""
-    return connection.execute(select(snapshots.c.sync_id).where(*_live(attempt))).first() is not None
+    """Tell whether *attempt* may still go on: neither cancelled, superseded, handed back nor taken over.
+
+    One that serves several sites goes on while one of them wants it.
+    """
+    return connection.execute(select(snapshots.c.sync_id).where(*_live(attempt)).limit(1)).first() is not None
 
 
 def under_way(connection: Connection, sync_id: str) -> Attempt | None:
     """Return the attempt that is building a snapshot just now; None when none is."""
-    row = connection.execute(
-        select(snapshots).where(snapshots.c.sync_id == sync_id, snapshots.c.state == SnapshotState.BUILDING)
-    ).first()
-    return None if row is None else _attempt_of(row)
+    building = snapshots.c.sync_id == sync_id, snapshots.c.state == SnapshotState.BUILDING
+    build = connection.execute(select(snapshots.c.build).where(*building)).scalar()
+    return None if build is None else by_build(connection, build)
 
 
-def _attempt_of(row: Row[Any]) -> Attempt:
-    client, destination = ClientName(row.client), SiteId(row.destination)
-    return Attempt(row.sync_id, client, destination, row.reason, row.owner, row.attempt)
+def by_build(connection: Connection, build: str) -> Attempt | None:
+    """Return the attempt of this name; None when it has ended."""
+    building = snapshots.c.build == build, snapshots.c.state == SnapshotState.BUILDING
+    served = select(snapshots).where(*building).order_by(snapshots.c.requested_us, snapshots.c.sync_id)
+    rows = connection.execute(served).all()
+    if not rows:
+        return None
+    destination, *others = [SiteId(row.destination) for row in rows]
+    first = rows[0]
+    client, number = ClientName(first.client), build_number(build)
+    return Attempt(stored_under(build), client, destination, first.reason, first.owner, number, tuple(others))
+
+
+def keep_one(connection: Connection, attempt: Attempt) -> Attempt:
+    """Build for one site only: the others' requests are given back, as if they had not been begun.
+
+    Raises `SnapshotCancelledError` when no site wants it any more.
+    """
+    wanted = select(snapshots).where(*_live(attempt)).order_by(snapshots.c.requested_us, snapshots.c.sync_id).limit(1)
+    kept = connection.execute(wanted).first()
+    if kept is None:
+        raise cancelled(attempt)
+    now = dialects.of(connection).now_us(connection)
+    others = update(snapshots).where(*_owned(attempt), snapshots.c.sync_id != kept.sync_id)
+    given_back = {"state": SnapshotState.REQUESTED, "owner": "", "build": "", "attempt": snapshots.c.attempt - 1}
+    connection.execute(others.values(**given_back, updated_us=now))
+    return replace(attempt, destination=SiteId(kept.destination), reason=kept.reason, others=())
 
 
 def check_live(connection: Connection, attempt: Attempt) -> None:
@@ -126,7 +86,13 @@ def cancelled(attempt: Attempt) -> SnapshotCancelledError:
 
 def pin(connection: Connection, attempt: Attempt, base: Position) -> None:
     """Note the base while building, so that the log after it can be kept."""
-    _change(connection, attempt, branch=base.branch, base_seq=base.seq, cut=base.cut)
+    now = dialects.of(connection).now_us(connection)
+    _change(connection, attempt, branch=base.branch, base_seq=base.seq, cut=base.cut, pinned_us=now)
+
+
+def expect(connection: Connection, attempt: Attempt, rows: int) -> None:
+    """Note about how many rows it will have; raise `SnapshotCancelledError` when it may not go on."""
+    _change(connection, attempt, expected_rows=rows)
 
 
 def report(connection: Connection, attempt: Attempt, *, rows: int, payload_bytes: int, progress: str) -> None:
@@ -200,11 +166,10 @@ def _check_whole(connection: Connection, sync_id: str) -> None:
 def is_published(connection: Connection, attempt: Attempt) -> bool:
     """Tell whether this very attempt has made the snapshot ready (and nothing has cancelled it since)."""
     published = (
-        snapshots.c.sync_id == attempt.sync_id,
-        snapshots.c.attempt == attempt.number,
+        snapshots.c.build == attempt.build,
         snapshots.c.state.in_((SnapshotState.READY, SnapshotState.APPLIED)),
     )
-    return connection.execute(select(snapshots.c.sync_id).where(*published)).first() is not None
+    return connection.execute(select(snapshots.c.sync_id).where(*published).limit(1)).first() is not None
 
 
 def fail(connection: Connection, attempt: Attempt, error: str, *, retry_after: float) -> bool:
@@ -216,6 +181,7 @@ def fail(connection: Connection, attempt: Attempt, error: str, *, retry_after: f
         .values(
             state=SnapshotState.REQUESTED,
             owner="",
+            build="",
             error=error[:MAX_WORDS],
             retry_us=now + int(retry_after * 1_000_000),
             updated_us=now,
@@ -233,10 +199,9 @@ def _change(connection: Connection, attempt: Attempt, **values: object) -> None:
 
 def _owned(attempt: Attempt) -> tuple[ColumnElement[bool], ...]:
     return (
-        snapshots.c.sync_id == attempt.sync_id,
+        snapshots.c.build == attempt.build,
         snapshots.c.state == SnapshotState.BUILDING,
         snapshots.c.owner == attempt.owner,
-        snapshots.c.attempt == attempt.number,
     )
 
 

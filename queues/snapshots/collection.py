@@ -2,10 +2,18 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, delete, exists, not_, select, tuple_
+from sqlalchemy import Connection, delete, exists, not_, select
 
 from queues import dialects
-from queues.snapshots.states import UNFINISHED, SnapshotState, cancel_superseded, part_attempts_from, superseded
+from queues.snapshots.states import (
+    UNFINISHED,
+    SnapshotState,
+    build_number,
+    cancel_superseded,
+    part_attempts_from,
+    superseded,
+)
+from queues.snapshots.stored import stored_ids, written_parts
 from queues.tables import snapshot_entries, snapshot_parts, snapshots
 
 #: How long a finished snapshot that is not the newest of its destination stays listed, in seconds.
@@ -20,7 +28,7 @@ def collect_garbage(connection: Connection, *, limit_rows: int = 2_000, keep: fl
     """
     cancel_superseded(connection)
     deleted = 0
-    for sync_id in _stored(connection):
+    for sync_id in stored_ids(connection):
         for part, attempt in _dead(connection, sync_id):
             deleted += _delete(connection, sync_id, part, attempt, limit_rows - deleted)
             if deleted >= limit_rows:
@@ -29,54 +37,30 @@ def collect_garbage(connection: Connection, *, limit_rows: int = 2_000, keep: fl
     return deleted
 
 
-def _stored(connection: Connection) -> Iterator[str]:
-    # Distinct values one index look-up at a time: the table may be huge, its syncs are few.
-    following = select(snapshot_entries.c.sync_id).order_by(snapshot_entries.c.sync_id).limit(1)
-    sync_id = connection.execute(following).scalar()
-    while sync_id is not None:
-        yield sync_id
-        sync_id = connection.execute(following.where(snapshot_entries.c.sync_id > sync_id)).scalar()
-
-
 def _dead(connection: Connection, sync_id: str) -> Iterator[tuple[int, int]]:
     """Yield every (part, attempt) of *sync_id* that has rows and will never be published (again)."""
-    state, attempt = connection.execute(
-        select(snapshots.c.state, snapshots.c.attempt).where(snapshots.c.sync_id == sync_id)
-    ).one_or_none() or (None, 0)
+    is_ready, living = _builds(connection, sync_id)
     published = {
         (row.part, row.attempt)
         for row in connection.execute(
             select(snapshot_parts.c.part, snapshot_parts.c.attempt).where(snapshot_parts.c.sync_id == sync_id)
         )
     }
-    for pair in _written(connection, sync_id):
-        match state:
-            case SnapshotState.READY:
-                dead = pair not in published
-            case SnapshotState.BUILDING:
-                dead = pair[1] < part_attempts_from(attempt)
-            case SnapshotState.REQUESTED:
-                dead = pair[1] < part_attempts_from(attempt + 1)
-            case _:
-                dead = True
-        if dead:
+    for pair in written_parts(connection, sync_id):
+        is_growing = living is not None and pair[1] >= part_attempts_from(living)
+        if not is_growing and not (is_ready and pair in published):
             yield pair
 
 
-def _written(connection: Connection, sync_id: str) -> Iterator[tuple[int, int]]:
-    entries = snapshot_entries.c
-    place = tuple_(entries.part, entries.attempt)
-    following = (
-        select(entries.part, entries.attempt)
-        .where(entries.sync_id == sync_id)
-        .order_by(entries.part, entries.attempt)
-        .limit(1)
-    )
-    found = connection.execute(following).first()
-    while found is not None:
-        pair = (found.part, found.attempt)
-        yield pair
-        found = connection.execute(following.where(place > pair)).first()
+def _builds(connection: Connection, sync_id: str) -> tuple[bool, int | None]:
+    """Tell whether a site waits for what is stored under *sync_id*, and which attempt is writing there, if any."""
+    ours = snapshots.c.build.like(f"{sync_id}.%") & snapshots.c.state.in_((SnapshotState.READY, SnapshotState.BUILDING))
+    found = connection.execute(select(snapshots.c.state, snapshots.c.build).where(ours).distinct()).all()
+    living = [build_number(row.build) for row in found if row.state == SnapshotState.BUILDING]
+    own = snapshots.c.sync_id == sync_id, snapshots.c.state == SnapshotState.REQUESTED
+    # Its next attempt may begin at any moment, also while this is being decided.
+    living += [number + 1 for number in connection.execute(select(snapshots.c.attempt).where(*own)).scalars()]
+    return any(row.state == SnapshotState.READY for row in found), max(living, default=None)
 
 
 def _delete(connection: Connection, sync_id: str, part: int, attempt: int, limit: int) -> int:
@@ -93,5 +77,7 @@ def _forget(connection: Connection, keep: float) -> None:
     connection.execute(
         delete(snapshots).where(snapshots.c.state.not_in(UNFINISHED), snapshots.c.updated_us < before, superseded())
     )
-    kept = exists().where(snapshots.c.sync_id == snapshot_parts.c.sync_id, snapshots.c.state == SnapshotState.READY)
+    kept = exists().where(
+        snapshots.c.build.like(snapshot_parts.c.sync_id + ".%"), snapshots.c.state == SnapshotState.READY
+    )
     connection.execute(delete(snapshot_parts).where(not_(kept)))

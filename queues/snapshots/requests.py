@@ -33,7 +33,19 @@ from queues.snapshots.states import (
     finish,
     snapshot_of,
 )
-from queues.tables import snapshots
+from queues.tables import sessions, snapshots
+
+#: How far the transfer of the site's session is: of interest for the one snapshot that is ready.
+_SENT_ROWS = (
+    select(sessions.c.transferred_rows)
+    .where(sessions.c.client == snapshots.c.client, sessions.c.destination == snapshots.c.destination)
+    .scalar_subquery()
+)
+_WITH_SENT_ROWS = select(snapshots, func.coalesce(_SENT_ROWS, 0).label("sent_rows"))
+
+_NUMBERS = (
+    "attempt", "base_seq", "pinned_us", "expected_rows", "row_count", "byte_count", "checksum", "retry_us",
+)  # fmt: skip
 
 
 def request(connection: Connection, client: ClientName, destinations: Iterable[str] | None, reason: str) -> list[str]:
@@ -60,11 +72,8 @@ def _insert(connection: Connection, client: ClientName, destination: SiteId, rea
         "reason": literal(reason[:MAX_WORDS], Text),
         "requested_us": requested_us,
         "updated_us": literal(now, BigInteger),
-        **{name: literal("", Text) for name in ("owner", "branch", "cut", "progress", "error")},
-        **{
-            name: cast(literal(0), snapshots.c[name].type)
-            for name in ("attempt", "base_seq", "row_count", "byte_count", "checksum", "retry_us")
-        },
+        **{name: literal("", Text) for name in ("owner", "build", "branch", "cut", "progress", "error")},
+        **{name: cast(literal(0), snapshots.c[name].type) for name in _NUMBERS},
     }
     earlier = snapshots.c.client == client, snapshots.c.destination == destination
     connection.execute(insert(snapshots).from_select(list(values), select(*values.values()).where(*earlier)))
@@ -94,8 +103,7 @@ def _requested_after(connection: Connection, client: ClientName, destination: Si
 def newest(connection: Connection, client: ClientName, destination: SiteId) -> Snapshot | None:
     """Return the request that counts for this client and destination, finished or not; None if there was never one."""
     row = connection.execute(
-        select(snapshots)
-        .where(snapshots.c.client == client, snapshots.c.destination == destination)
+        _WITH_SENT_ROWS.where(snapshots.c.client == client, snapshots.c.destination == destination)
         .order_by(snapshots.c.requested_us.desc(), snapshots.c.sync_id.desc())
         .limit(1)
     ).first()
@@ -104,13 +112,19 @@ def newest(connection: Connection, client: ClientName, destination: SiteId) -> S
 
 def find(connection: Connection, sync_id: str) -> Snapshot | None:
     """Return the snapshot with this id; None when it is not (or no longer) known."""
-    row = connection.execute(select(snapshots).where(snapshots.c.sync_id == sync_id)).first()
+    row = connection.execute(_WITH_SENT_ROWS.where(snapshots.c.sync_id == sync_id)).first()
+    return None if row is None else snapshot_of(row)
+
+
+def of_build(connection: Connection, build: str) -> Snapshot | None:
+    """Return one of the snapshots that a build serves; None when it serves none any more."""
+    row = connection.execute(_WITH_SENT_ROWS.where(snapshots.c.build == build).limit(1)).first()
     return None if row is None else snapshot_of(row)
 
 
 def listing(connection: Connection, client: ClientName | None = None, *, limit: int = 100) -> list[Snapshot]:
     """Return the newest *limit* requests, newest first, of one client or of all."""
-    wanted = select(snapshots).order_by(snapshots.c.requested_us.desc(), snapshots.c.sync_id.desc()).limit(limit)
+    wanted = _WITH_SENT_ROWS.order_by(snapshots.c.requested_us.desc(), snapshots.c.sync_id.desc()).limit(limit)
     if client is not None:
         wanted = wanted.where(snapshots.c.client == client)
     return [snapshot_of(row) for row in connection.execute(wanted)]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, func, select
 
 from queues.errors import SnapshotCancelledError
-from queues.snapshots.states import SnapshotState
+from queues.snapshots.states import SnapshotState, stored_under
 from queues.tables import snapshot_entries, snapshot_parts, snapshots
 
 #: Most parts that one read looks into.
@@ -39,16 +39,18 @@ def read_rows(
     An empty list means that there is none left. Raises `SnapshotCancelledError` when the snapshot is not ready or
     its rows are no longer kept. Costs the same at any `after_row`.
     """
-    state = connection.execute(select(snapshots.c.state).where(snapshots.c.sync_id == sync_id)).scalar()
+    wanted = select(snapshots.c.state, snapshots.c.build).where(snapshots.c.sync_id == sync_id)
+    state, build = connection.execute(wanted).one_or_none() or ("not known", "")
     if state != SnapshotState.READY:
-        raise SnapshotCancelledError(f"snapshot {sync_id} is {state or 'not known'}, so none of its rows is to be sent")
+        raise SnapshotCancelledError(f"snapshot {sync_id} is {state}, so none of its rows is to be sent")
+    stored = stored_under(build)
     rows: list[SnapshotRow] = []
     left = limit_bytes
-    for stretch in _stretches(connection, sync_id, after_row):
-        last = _last_within(connection, sync_id, stretch, limit_rows - len(rows), left)
+    for stretch in _stretches(connection, stored, after_row):
+        last = _last_within(connection, stored, stretch, limit_rows - len(rows), left)
         if last == stretch.skip and not rows:
             last += 1
-        read = _read(connection, sync_id, stretch, last)
+        read = _read(connection, stored, stretch, last)
         rows += read
         left -= sum(len(row.payload) for row in read)
         if last < stretch.rows:

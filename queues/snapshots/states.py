@@ -48,8 +48,9 @@ def transmitter_lease(client: ClientName) -> str:
 class Snapshot:
     """One request for a full snapshot of *client* for *destination*, and what has become of it.
 
-    `base` is known once its cut is pinned (before that its branch is empty); `rows`, `bytes` and `checksum` are
-    those of the whole once it is ready, and grow while it is being built.
+    `base` and `pinned_us` are known once its cut is pinned (before that its branch is empty); `rows`, `bytes` and
+    `checksum` are those of the whole once it is ready, and grow while it is being built, to about `expected_rows`
+    (0: nobody knows); `sent_rows` of a ready one have arrived at its site.
     """
 
     sync_id: str
@@ -68,6 +69,15 @@ class Snapshot:
     retry_us: int
     requested_us: int
     updated_us: int
+    build: str = ""
+    pinned_us: int = 0
+    expected_rows: int = 0
+    sent_rows: int = 0
+
+    @property
+    def stored_under(self) -> str:
+        """The id under which its rows are kept: several sites' snapshots may be one build."""
+        return stored_under(self.build)
 
     @property
     def finished(self) -> bool:
@@ -77,7 +87,10 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try to build one snapshot; `number` grows with every try, whoever makes it."""
+    """One try to build one snapshot; `number` grows with every try, whoever makes it.
+
+    It may serve `others`, sites that have asked for the same: its rows are stored once, under `sync_id`, for all.
+    """
 
     sync_id: str
     client: ClientName
@@ -85,10 +98,31 @@ class Attempt:
     reason: str
     owner: str
     number: int
+    others: tuple[SiteId, ...] = ()
+
+    @property
+    def build(self) -> str:
+        """What the rows of `lrq_snapshots` that it serves are marked with."""
+        return build_name(self.sync_id, self.number)
 
     def part_attempt(self, chance: int = 0) -> int:
         """Return a number to write a part under; a part that may be written more than once takes *chance* at random."""
         return part_attempts_from(self.number) + chance % (1 << PART_ATTEMPT_BITS)
+
+
+def build_name(sync_id: str, number: int) -> str:
+    """Name the build that attempt *number* of a snapshot is."""
+    return f"{sync_id}.{number}"
+
+
+def stored_under(build: str) -> str:
+    """Return the id that the rows of a build are stored under."""
+    return build.rpartition(".")[0]
+
+
+def build_number(build: str) -> int:
+    """Return which attempt a build is."""
+    return int(build.rpartition(".")[2])
 
 
 def part_attempts_from(number: int) -> int:
@@ -126,6 +160,10 @@ def snapshot_of(row: Row[Any]) -> Snapshot:
         retry_us=row.retry_us,
         requested_us=row.requested_us,
         updated_us=row.updated_us,
+        build=row.build,
+        pinned_us=row.pinned_us,
+        expected_rows=row.expected_rows,
+        sent_rows=getattr(row, "sent_rows", 0),
     )
 
 

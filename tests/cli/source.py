@@ -61,7 +61,7 @@ class SourceSite:
             connection.execute(
                 insert(sessions).values(
                     client=client, destination=destination, state=state, reason=reason, branch=branch,
-                    acked_seq=acked, cut="", lost_seq=0, updated_us=0,
+                    acked_seq=acked, cut="", lost_seq=0, transferred_rows=0, updated_us=0,
                 )
             )  # fmt: skip
 

@@ -87,7 +87,7 @@ class SqlStore:
             connection.execute(
                 sessions.insert().values(
                     client=owed.client, destination=owed.destination, state="", reason="", branch="", acked_seq=seq,
-                    cut="", lost_seq=0, updated_us=0,
+                    cut="", lost_seq=0, transferred_rows=0, updated_us=0,
                 )
             )  # fmt: skip
 

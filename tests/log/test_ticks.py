@@ -210,7 +210,7 @@ def acknowledge(engine: Engine, destination: str, seq: int) -> None:
         connection.execute(
             sessions.insert().values(
                 client="policy", destination=destination, state="log-entry sync", reason="", branch="b",
-                acked_seq=seq, cut="", lost_seq=0, updated_us=0,
+                acked_seq=seq, cut="", lost_seq=0, transferred_rows=0, updated_us=0,
             )
         )  # fmt: skip
 

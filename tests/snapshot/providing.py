@@ -10,6 +10,7 @@ from queues import snapshots
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots import claiming
 from queues.snapshots.states import Attempt
 from queues.snapshots.writer import PartWriter, WriteLimits
 from queues.tables import snapshot_entries
@@ -105,7 +106,7 @@ def stored(engine: Engine, sync_id: str | None = None) -> int:
 
 def claim(engine: Engine, owner: str = "me") -> Attempt:
     with writing(engine) as connection:
-        (attempt,) = snapshot_attempts.claim(connection, POLICY, owner, limit=1)
+        (attempt,) = claiming.claim(connection, POLICY, owner, limit=1)
     return attempt
 
 

@@ -11,6 +11,7 @@ from queues.errors import InvalidNameError, SnapshotCancelledError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots import claiming
 from queues.transactions import reading, writing
 from tests.snapshot.providing import LIMA, POLICY, TOKYO, by_id, claim, newest, publish, request, write_part
 
@@ -24,7 +25,7 @@ def test_requests_for_several_sites_in_one_transaction_are_all_kept(site: Engine
         client.transmit_log_entry_message(session, b"x", ["tokyo"])
     assert newest(site, TOKYO).state == newest(site, LIMA).state == "requested"
     with writing(site) as connection:
-        claimed = snapshot_attempts.claim(connection, POLICY, "me", limit=5)
+        claimed = claiming.claim(connection, POLICY, "me", limit=5)
     assert [attempt.destination for attempt in claimed] == [TOKYO, LIMA]
 
 
@@ -96,8 +97,8 @@ def test_the_request_for_every_site_leaves_alone_a_site_that_asked_later(site: E
 def test_nobody_builds_the_request_for_every_site_itself(site: Engine) -> None:
     with writing(site) as connection:
         snapshots.request(connection, POLICY, None, "everyone")
-        assert not snapshot_attempts.due(connection, POLICY)
-        assert snapshot_attempts.claim(connection, POLICY, "me", limit=5) == []
+        assert not claiming.due(connection, POLICY)
+        assert claiming.claim(connection, POLICY, "me", limit=5) == []
 
 
 def test_a_failed_attempt_waits_out_its_backoff(site: Engine) -> None:
@@ -105,7 +106,7 @@ def test_a_failed_attempt_waits_out_its_backoff(site: Engine) -> None:
     attempt = claim(site)
     with writing(site) as connection:
         assert snapshot_attempts.fail(connection, attempt, "the disk is full", retry_after=3600)
-        assert not snapshot_attempts.due(connection, POLICY)
+        assert not claiming.due(connection, POLICY)
     assert by_id(site, sync_id).error == "the disk is full"
 
 
@@ -139,7 +140,7 @@ def test_cancel_and_failure_are_final(site: Engine) -> None:
         assert snapshots.cancel(connection, POLICY, TOKYO) == 1
         snapshots.mark_failed(connection, lima, "the sink has no room for such rows")
         assert snapshots.cancel(connection, POLICY) == 0
-        assert not snapshot_attempts.due(connection, POLICY)
+        assert not claiming.due(connection, POLICY)
     assert (by_id(site, tokyo).state, by_id(site, lima).state) == ("cancelled", "failed")
 
 

@@ -359,7 +359,7 @@ def test_an_application_s_own_sqlite_engine_meets_no_locked_database(new_databas
     workers = [threading.Thread(target=work) for _ in range(2)]
     for worker in workers:
         worker.start()
-    with quick(app, Provider(lambda _context: (b"y" * 1000 for _ in range(20_000)))):
+    with quick(app, Provider(lambda _context: (b"y" * 1000 for _ in range(20_000))), share_window=0.0):
         asked = request(app, "tokyo", "lima")
         for sync_id in asked:
             ready(app, sync_id, timeout=60)
