@@ -29,7 +29,11 @@ $template$, current_schema()); END $migration$
 
 TRIGGER = """
 CREATE CONSTRAINT TRIGGER lrq_sequence_commit AFTER INSERT ON lrq_log_entries
-DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION lrq_sequence_commit()
+DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+-- One event a transaction, not one a row: the first row leaves a note, which a rolled-back savepoint takes with it.
+WHEN (current_setting('lrq.queued', true) IS DISTINCT FROM NEW.xid::text
+  AND set_config('lrq.queued', NEW.xid::text, true) IS NOT NULL)
+EXECUTE FUNCTION lrq_sequence_commit()
 """
 
 # Payloads are often compressed already: trying again would only cost time.

@@ -12,20 +12,20 @@ from queues.tables import SLOTS
 # client can be stale, and no race inside the application's transaction can be lost.
 _COLUMNS = "(slot, client, tag_set, destinations, item_key, partition_key, created_us, payload)"
 _SLOT = f"(SELECT (last_value %% {SLOTS})::smallint FROM lrq_log_segment)"  # noqa: S608 - a constant
-_TOKEN = "RETURNING xid, (SELECT site_id FROM lrq_site), (SELECT branch FROM lrq_site)"
 _ONE = (
     f"INSERT INTO lrq_log_entries {_COLUMNS} VALUES ({_SLOT}, %s, %s, "  # noqa: S608 - constants
     "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = %s AND shared) THEN NULL ELSE %s END, "
-    f"%s, %s, %s, %s) {_TOKEN}"
+    "%s, %s, %s, %s) RETURNING xid, (SELECT site_id FROM lrq_site), (SELECT branch FROM lrq_site)"
 )
+# Arrays go in binary: as text every payload would be twice as long.
 _MANY = (
-    f"INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
+    f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
     f"SELECT {_SLOT}, %s, n.tag_set, CASE WHEN s.number IS NULL THEN n.destinations END, "
     "n.item_key, n.partition_key, %s, n.payload "
-    "FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::bytea[]) WITH ORDINALITY "
+    "FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::text[], %b::bytea[]) WITH ORDINALITY "
     "AS n (tag_set, destinations, item_key, partition_key, payload, ord) "
     "LEFT JOIN lrq_tag_sets s ON s.number = n.tag_set AND s.shared "
-    f"ORDER BY n.ord {_TOKEN}"
+    "ORDER BY n.ord) SELECT pg_current_xact_id()::text::bigint, site_id, branch FROM lrq_site"
 )
 
 
@@ -50,6 +50,6 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
             [entry.partition_key for entry in entries],
             [entry.payload for entry in entries],
         )
-        row = connection.exec_driver_sql(_MANY, (client, created_us, *columns)).all()[-1]
+        row = connection.exec_driver_sql(_MANY, (client, created_us, *columns)).one()
     xid, site, branch = row
     return Written(site, branch, xid)
