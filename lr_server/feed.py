@@ -131,11 +131,15 @@ class LiveFeed:
                 else:
                     self._drop_oldest()
 
-    def after(self, owed: Owed, seq: int, timeout: float) -> Ready | Behind:
-        """Return what follows *seq*; wait up to *timeout* seconds for something that does."""
+    def after(self, owed: Owed, seq: int, timeout: float, wanted: Callable[[], bool] = lambda: True) -> Ready | Behind:
+        """Return what follows *seq*; wait up to *timeout* seconds for something that does, while it is *wanted*.
+
+        Who changes what *wanted* tells calls `wake` afterwards.
+        """
         with self._changed:
             found = self._after(owed, seq)
-            if isinstance(found, Ready) and not found.groups:
+            # Asked with the lock held, so that no `wake` can come between the answer and the wait.
+            if isinstance(found, Ready) and not found.groups and wanted():
                 self._changed.wait(timeout)
                 found = self._after(owed, seq)
             return found

@@ -1,6 +1,6 @@
 """What one session is owed next, as frames: from the live feed, or from the database when it is behind."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from lr_server.feed import Behind, LiveFeed, LiveGroup
@@ -49,13 +49,16 @@ class Outgoing:
         self._limits = limits
         self._part = Limits(limits.rows, part_bytes)
 
-    def after(self, position: Position, read_after: int, timeout: float) -> Found:
+    def after(
+        self, position: Position, read_after: int, timeout: float, wanted: Callable[[], bool] = lambda: True
+    ) -> Found:
         """Return what follows *position*; empty and live when nothing does within *timeout* seconds.
 
-        *read_after* is where to begin reading: nothing is this session's between both. Raises `TrimmedError`.
+        *read_after* is where to begin reading: nothing is this session's between both. Waits while it is *wanted*; who
+        changes that calls `wake` afterwards. Raises `TrimmedError`.
         """
         seq = max(position.seq, read_after)
-        found = self._feed.after(self._owed, seq, timeout)
+        found = self._feed.after(self._owed, seq, timeout, wanted)
         if isinstance(found, Behind) or any(not group.is_held for group in found.groups):
             return Found(self._from_database(position, seq), is_live=False)
         return Found([self._live(group, position) for group in found.groups], is_live=True)

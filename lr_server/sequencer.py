@@ -7,10 +7,10 @@ from sqlalchemy import Engine
 
 from lr_server.feed import LiveFeed
 from queues.clock import Clock
-from queues.dialects.sqlite_log import DataVersion
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
 from queues.log.doorbell import Bell
+from queues.log.opening import CommitWatch, watch_commits
 from queues.log.port import Log
 from queues.logs import logger
 from queues.positions import Tick
@@ -93,19 +93,18 @@ class Sequencer:
     def _follow(self) -> None:
         last = self._log.bounds().newest
         self._feed.begin(last)
-        changed = DataVersion(self._engine) if self._engine.dialect.name == "sqlite" else None
+        commits = watch_commits(self._engine)
         try:
-            self._poll(last, changed)
+            self._poll(last, commits)
         finally:
-            if changed is not None:
-                changed.close()
+            commits.close()
 
-    def _poll(self, last: Tick | None, changed: DataVersion | None) -> None:
+    def _poll(self, last: Tick | None, commits: CommitWatch) -> None:
         hot_until = self._clock.monotonic() + _HOT
         wait = _SOON
         while not self._stopping.is_set():
             took = False
-            if changed is None or changed.changed():
+            if commits.changed():
                 last, took = self._drain(last)
             self.trouble = ""
             self.looks += 1

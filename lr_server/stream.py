@@ -33,6 +33,8 @@ from sink.port import Sink
 
 #: How long a sender that waits for something to send sleeps at most, in seconds.
 _LOOK = 0.5
+#: How long one that has told everything waits for more before it looks by itself, in seconds.
+_IDLE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,7 @@ class Stream:
         size = 0
         told = self._clock.monotonic()
         while wanted():
-            found = self._paths.outgoing.after(cursor, read_after, _LOOK if not waiting else self._heartbeat)
+            found = self._paths.outgoing.after(cursor, read_after, self._heartbeat if waiting else _IDLE, wanted)
             if found.is_live is not is_live:
                 is_live = self._change_mode(found.is_live, is_live)
             for piece in found.pieces:

@@ -12,8 +12,8 @@ from lr_server.session import Session, Surroundings
 from lr_server.states import Standing
 from queues import snapshots
 from queues.clock import Clock
-from queues.dialects.sqlite_log import DataVersion
 from queues.errors import LrqError
+from queues.log.opening import watch_commits
 from queues.log.port import Owed
 from queues.log.sql import clients_seen
 from queues.logs import logger
@@ -86,11 +86,15 @@ class Supervisor:
             self._saved |= dict(changed)
 
     def _run(self) -> None:
-        changed = DataVersion(self._engine) if self._engine.dialect.name == "sqlite" else None
+        commits = watch_commits(self._engine)
+        is_due = True
         try:
             while not self._stopping.is_set():
                 try:
-                    self._turn(look=changed is None or changed.changed())
+                    # What failed half way is looked at again, whether or not anything has changed.
+                    is_due = commits.changed() or is_due
+                    self._turn(look=is_due)
+                    is_due = False
                     self.trouble = ""
                 except LrqError as error:
                     self._tell(str(error))
@@ -98,8 +102,7 @@ class Supervisor:
                     self._tell(f"{type(error).__name__}: {error}")
                 self._clock.wait(self._stopping, self._look)
         finally:
-            if changed is not None:
-                changed.close()
+            commits.close()
 
     def _tell(self, trouble: str) -> None:
         if trouble != self.trouble:
@@ -128,15 +131,14 @@ class Supervisor:
     def _requests(self) -> list[Snapshot]:
         """Return the requests that count; those for every site become one a site first."""
         with reading(self._engine) as connection:
-            every = select(snapshot_table.c.client).where(snapshot_table.c.destination == EVERY_SITE)
-            for_all = [ClientName(name) for name in connection.execute(every.distinct()).scalars()]
-            found = [snapshots.newest(connection, owed.client, owed.destination) for owed in self._sessions]
+            found = snapshots.newest_of_each(connection)
+        for_all = {request.client for request in found if request.destination == EVERY_SITE}
         if for_all:
             with writing(self._engine) as connection:
                 for client in for_all:
                     snapshots.expand(connection, client, sorted(self._topology.peers()))
             return self._requests()
-        return [request for request in found if request is not None]
+        return found
 
     def _pass_on(self, requests: Iterable[Snapshot]) -> None:
         for request in requests:

@@ -11,6 +11,7 @@ from queues.snapshots.requests import (
     mark_failed,
     needed_base,
     newest,
+    newest_of_each,
     of_build,
     request,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "mark_failed",
     "needed_base",
     "newest",
+    "newest_of_each",
     "of_build",
     "provider_gone",
     "provider_seen",

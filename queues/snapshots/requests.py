@@ -18,6 +18,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    not_,
     select,
     update,
 )
@@ -32,6 +33,7 @@ from queues.snapshots.states import (
     SnapshotState,
     finish,
     snapshot_of,
+    superseded,
 )
 from queues.tables import sessions, snapshots
 
@@ -108,6 +110,11 @@ def newest(connection: Connection, client: ClientName, destination: SiteId) -> S
         .limit(1)
     ).first()
     return None if row is None else snapshot_of(row)
+
+
+def newest_of_each(connection: Connection) -> list[Snapshot]:
+    """Return the request that counts of every client and destination, finished or not."""
+    return [snapshot_of(row) for row in connection.execute(_WITH_SENT_ROWS.where(not_(superseded())))]
 
 
 def find(connection: Connection, sync_id: str) -> Snapshot | None:
