@@ -7,7 +7,7 @@ from itertools import chain
 from sqlalchemy import Connection
 
 from queues.blocks import EntryRow, SnapshotRow, decode_entries, decode_snapshot
-from queues.checksum import combine, row_checksum
+from queues.checksum import combine, rows_checksum
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.receive import receiving
@@ -161,7 +161,7 @@ class Inbox:
             there.sync_id,
             there.rows + len(rows),
             there.bytes + sum(len(row.payload) for row in rows),
-            combine(there.checksum, *(row_checksum(row.payload, row.item_key) for row in rows)),
+            combine(there.checksum, rows_checksum(rows)),
         )
         self._save(replace(self.marks, staging=progress))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
-from sqlalchemy import Connection, Engine, NullPool
+from sqlalchemy import Connection, Engine, NullPool, Pool, QueuePool
 
 import queues
 from queues import leases, snapshots
@@ -98,7 +98,7 @@ class SnapshotWriter(DataSourceArrowWriter):
         def check(connection: Connection, _written: Part) -> None:
             snapshot_attempts.check_live(connection, self._attempt)
 
-        with _engine(self._url) as engine:
+        with _engine(self._url, QueuePool) as engine:
             writer = PartWriter(
                 engine,
                 self._attempt.sync_id,
@@ -139,8 +139,8 @@ def _rows(batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[tuple[bytes | No
 
 
 @contextmanager
-def _engine(url: str) -> Iterator[Engine]:
-    engine = queues.create_engine(url, poolclass=NullPool)
+def _engine(url: str, pool: type[Pool] = NullPool) -> Iterator[Engine]:
+    engine = queues.create_engine(url, poolclass=pool)
     try:
         yield engine
     finally:
