@@ -107,10 +107,8 @@ class SnapshotWriter(DataSourceArrowWriter):
                 limits=self._limits,
                 in_batch=check,
             )
-            for payload, item_key in _rows(iterator):
-                if payload is None:
-                    raise SnapshotFailedError("a row's `payload` is NULL: leave such rows out, or make it empty")
-                writer.add(payload, item_key)
+            for payloads, item_keys in _slices(iterator):
+                writer.add_many(payloads, item_keys)
             writer.flush()
         return PartWritten(writer.written)
 
@@ -129,13 +127,17 @@ class SnapshotWriter(DataSourceArrowWriter):
         """Leave what was written to be collected: nothing of it is visible."""
 
 
-def _rows(batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[tuple[bytes | None, str | None]]:
+def _slices(batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[tuple[list[bytes], list[str | None]]]:
     for batch in batches:
+        if batch.column("payload").null_count:
+            raise SnapshotFailedError("a row's `payload` is NULL: leave such rows out, or make it empty")
         for start in range(0, batch.num_rows, _SLICE):
             rows = batch.slice(start, _SLICE)
             payloads = rows.column("payload").to_pylist()
-            keys = rows.column("item_key").to_pylist() if "item_key" in rows.schema.names else [None] * len(payloads)
-            yield from zip(payloads, keys, strict=True)
+            yield (
+                payloads,
+                rows.column("item_key").to_pylist() if "item_key" in rows.schema.names else [None] * len(payloads),
+            )
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Writing the rows of one part of a snapshot, in bounded batches, each in a short transaction of its own."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Engine, delete, select
@@ -89,10 +89,24 @@ class PartWriter:
             raise PayloadTooLargeError(len(payload), self._limits.payload_bytes)
         if self._rows and self._bytes + len(payload) > self._limits.batch_bytes:
             self.flush()
-        self._rows.append((item_key or None, payload))
+        self._rows.append((item_key, payload))
         self._bytes += len(payload)
         if len(self._rows) >= self._limits.batch_rows:
             self.flush()
+
+    def add_many(self, payloads: Sequence[bytes], item_keys: Sequence[str | None]) -> None:
+        """Append rows; the same as `add` for each, and quicker where they fit into the batch together."""
+        size, largest = sum(map(len, payloads)), max(map(len, payloads), default=0)
+        rows_fit = len(self._rows) + len(payloads) <= self._limits.batch_rows
+        bytes_fit = self._bytes + size <= self._limits.batch_bytes
+        if rows_fit and bytes_fit and largest <= self._limits.payload_bytes:
+            self._rows.extend(zip(item_keys, payloads, strict=True))
+            self._bytes += size
+            if len(self._rows) >= self._limits.batch_rows:
+                self.flush()
+        else:
+            for payload, item_key in zip(payloads, item_keys, strict=True):
+                self.add(payload, item_key)
 
     def flush(self) -> None:
         """Write what `add` has gathered; raise `StoreUnavailableError` when the database stays unusable."""
@@ -128,7 +142,7 @@ class PartWriter:
                 snapshot_entries,
                 _COLUMNS,
                 (
-                    (self._sync_id, after.part, after.attempt, ord_, item_key, payload)
+                    (self._sync_id, after.part, after.attempt, ord_, item_key or None, payload)
                     for ord_, (item_key, payload) in enumerate(self._rows, first)
                 ),
             )
