@@ -6,7 +6,7 @@ from time import perf_counter
 
 from queues.clock import SYSTEM_CLOCK
 
-_LOOK = 0.01
+_LOOK = 0.05
 _PATIENCE = 1800.0
 _NEVER = threading.Event()
 

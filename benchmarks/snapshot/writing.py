@@ -79,7 +79,7 @@ class Writing:
     @contextmanager
     def transmitting(self) -> Iterator[None]:
         """Serve requests."""
-        with SnapshotTransmitter(self._engine, CLIENT, self._provider, poll_interval=0.02):
+        with SnapshotTransmitter(self._engine, CLIENT, self._provider):
             yield
 
     def _build(self, spark: Any, _context: object) -> Any:  # noqa: ANN401 - Spark's

@@ -10,7 +10,7 @@ Spark names. What failed, retried, killed and speculative tasks wrote is never v
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from pyspark import TaskContext
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Rows that are Python objects at a time.
 _SLICE = 500
+# Where no other writer has to wait for a batch, the fewer commits the better.
+_LARGE_BATCHES = WriteLimits(batch_rows=8_000, batch_bytes=8 * 1024 * 1024)
 
 
 def check_schema(schema: StructType) -> None:
@@ -72,13 +74,14 @@ class SnapshotFormat(DataSource):
                 raise SnapshotFailedError(f"format('lrq_snapshot') needs the option `{name}`")
         with _engine(options["url"]) as engine, reading(engine) as connection:
             attempt = snapshot_attempts.under_way(connection, options["sync_id"])
+            limits = WriteLimits() if connection.dialect.name == "sqlite" else _LARGE_BATCHES
         if attempt is None or str(attempt.number) != options.get("attempt", str(attempt.number)):
             raise SnapshotCancelledError(f"snapshot {options['sync_id']} is not being built, or not in this attempt")
-        payload_bytes = int(options.get("max_payload_bytes", WriteLimits().payload_bytes))
+        limits = replace(limits, payload_bytes=int(options.get("max_payload_bytes", limits.payload_bytes)))
         lease = None
         if "generation" in options:
             lease = Lease(transmitter_lease(attempt.client), attempt.owner, int(options["generation"]))
-        return SnapshotWriter(options["url"], attempt, lease, WriteLimits(payload_bytes=payload_bytes))
+        return SnapshotWriter(options["url"], attempt, lease, limits)
 
 
 class SnapshotWriter(DataSourceArrowWriter):
