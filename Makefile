@@ -6,10 +6,10 @@ SEED ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test faults check format proto clean
+.PHONY: help demo test faults bench-snapshot check format proto clean
 
 help: ## Tell what there is to make
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 demo: ## Run the three-site demonstration on SQLite, Spark snapshot included (ARGS=--json)
 	@tools/ensure_venv.sh demo
@@ -23,6 +23,10 @@ test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2, ARGS="-k name")
 faults: ## Kill processes at random moments and judge what arrived (SEED=number repeats a run, ARGS="--moments 200")
 	@tools/ensure_venv.sh test
 	@$(BIN)/python -m tests.faults.run $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+bench-snapshot: ## Measure snapshots by Spark against COPY and pg_dump | psql (ARGS="--json", "--large 1024", "--help")
+	@tools/ensure_venv.sh test
+	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && $(BIN)/python -m benchmarks.snapshot $(ARGS)
 
 check: ## Run every static check: format, lint, types, layers, generated code
 	@tools/ensure_venv.sh dev

@@ -1,18 +1,20 @@
 """A snapshot as frames: begin, the rows after those that the sink has staged, and the end marker."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 from sqlalchemy import Engine, select
 
 from lr_server.outgoing import tick_header
 from queues import snapshots
-from queues.blocks import SnapshotRow, encode_snapshot
+from queues.blocks import encode_snapshot
 from queues.errors import SnapshotCancelledError
 from queues.log.sql import tick_of
 from queues.snapshots import Snapshot
 from queues.tables import ticks
 from queues.transactions import reading
-from queues.wire.replication_pb2 import Frame, SnapshotBegin, SnapshotChunk, SnapshotEnd
+from queues.wire.replication_pb2 import Block, Frame, SnapshotBegin, SnapshotChunk, SnapshotEnd
 from queues.wire.replication_pb2 import Position as WirePosition
 
 
@@ -26,18 +28,34 @@ def frames(
     sync_id = snapshot.sync_id
     yield Frame(snapshot_begin=SnapshotBegin(sync_id=sync_id)), after_row, 64
     row = after_row
+    with closing(_ahead(_blocks(engine, snapshot, after_row, chunk_rows, chunk_bytes))) as blocks:
+        for block in blocks:
+            chunk = SnapshotChunk(sync_id=sync_id, first_row=row + 1, block=block)
+            row += block.rows
+            yield Frame(snapshot_chunk=chunk), row, len(block.body) + 64
+    yield Frame(snapshot_end=_end(engine, snapshot)), row, 128
+
+
+def _blocks(engine: Engine, snapshot: Snapshot, after_row: int, limit_rows: int, limit_bytes: int) -> Iterator[Block]:
+    sync_id, row = snapshot.sync_id, after_row
     while row < snapshot.rows:
         with reading(engine) as connection:
             rows = snapshots.read_rows(
-                connection, sync_id, after_row=row, limit_rows=chunk_rows, limit_bytes=chunk_bytes
+                connection, sync_id, after_row=row, limit_rows=limit_rows, limit_bytes=limit_bytes
             )
         if not rows:
             raise SnapshotCancelledError(f"snapshot {sync_id} has lost its rows after {row}: it was given up")
-        block = encode_snapshot([SnapshotRow(found.payload, found.item_key) for found in rows])
-        chunk = SnapshotChunk(sync_id=sync_id, first_row=row + 1, block=block)
         row += len(rows)
-        yield Frame(snapshot_chunk=chunk), row, len(block.body) + 64
-    yield Frame(snapshot_end=_end(engine, snapshot)), row, 128
+        yield encode_snapshot(rows)
+
+
+def _ahead(blocks: Iterator[Block]) -> Generator[Block, None, None]:
+    """Yield *blocks* while the next one is being read, in a thread that ends with this iterator."""
+    with ThreadPoolExecutor(1, thread_name_prefix="lrq-snapshot-read") as thread:
+        following = thread.submit(next, blocks, None)
+        while (block := following.result()) is not None:
+            following = thread.submit(next, blocks, None)
+            yield block
 
 
 def _end(engine: Engine, snapshot: Snapshot) -> SnapshotEnd:

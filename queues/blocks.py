@@ -39,6 +39,8 @@ class SnapshotRow(NamedTuple):
 
 class _HasKey(Protocol):
     @property
+    def payload(self) -> bytes: ...
+    @property
     def item_key(self) -> str | None: ...
 
 
@@ -69,8 +71,8 @@ def decode_entries(block: Block, limit: int) -> list[EntryRow]:
     return list(map(EntryRow, payloads, columns.transactions, columns.committed_us, keys))
 
 
-def encode_snapshot(rows: Sequence[SnapshotRow]) -> Block:
-    """Pack *rows*, in their order."""
+def encode_snapshot(rows: Sequence[_HasKey]) -> Block:
+    """Pack the payloads and item keys of *rows*, in their order."""
     return _pack(SnapshotRows(payloads=[row.payload for row in rows], item_keys=_keys(rows)), len(rows))
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 from sqlalchemy import Connection
 
 from queues.blocks import EntryRow, SnapshotRow, decode_entries, decode_snapshot
-from queues.checksum import combine, row_checksum
+from queues.checksum import combine, rows_checksum
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.receive import receiving
@@ -154,6 +154,8 @@ class Inbox:
         return None
 
     def _stage(self, rows: Sequence[SnapshotRow]) -> None:
+        # The end marker's commit waits; until then the source keeps the rows, and asks how many are here.
+        receiving.make_quick(self.connection)
         there = self.marks.staging
         staged = ((row.item_key, row.payload) for row in rows)
         receiving.stage(self.connection, self._queue(), there.sync_id, there.rows, staged)
@@ -161,7 +163,7 @@ class Inbox:
             there.sync_id,
             there.rows + len(rows),
             there.bytes + sum(len(row.payload) for row in rows),
-            combine(there.checksum, *(row_checksum(row.payload, row.item_key) for row in rows)),
+            combine(there.checksum, rows_checksum(rows)),
         )
         self._save(replace(self.marks, staging=progress))
 

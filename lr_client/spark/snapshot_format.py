@@ -10,13 +10,13 @@ Spark names. What failed, retried, killed and speculative tasks wrote is never v
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
-from sqlalchemy import Connection, Engine, NullPool
+from sqlalchemy import Connection, Engine, NullPool, Pool, QueuePool
 
 import queues
 from queues import leases, snapshots
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Rows that are Python objects at a time.
 _SLICE = 500
+# Where no other writer has to wait for a batch, the fewer commits the better.
+_LARGE_BATCHES = WriteLimits(batch_rows=8_000, batch_bytes=8 * 1024 * 1024)
 
 
 def check_schema(schema: StructType) -> None:
@@ -75,13 +77,14 @@ class SnapshotFormat(DataSource):
                 attempt = snapshot_attempts.by_build(connection, options["build"])
             else:
                 attempt = snapshot_attempts.under_way(connection, options["sync_id"])
+            limits = WriteLimits() if connection.dialect.name == "sqlite" else _LARGE_BATCHES
         if attempt is None:
             raise SnapshotCancelledError(f"snapshot {options['sync_id']} is not being built, or not in this attempt")
-        payload_bytes = int(options.get("max_payload_bytes", WriteLimits().payload_bytes))
+        limits = replace(limits, payload_bytes=int(options.get("max_payload_bytes", limits.payload_bytes)))
         lease = None
         if "generation" in options:
             lease = Lease(transmitter_lease(attempt.client), attempt.owner, int(options["generation"]))
-        return SnapshotWriter(options["url"], attempt, lease, WriteLimits(payload_bytes=payload_bytes))
+        return SnapshotWriter(options["url"], attempt, lease, limits)
 
 
 class SnapshotWriter(DataSourceArrowWriter):
@@ -101,7 +104,7 @@ class SnapshotWriter(DataSourceArrowWriter):
         def check(connection: Connection, _written: Part) -> None:
             snapshot_attempts.check_live(connection, self._attempt)
 
-        with _engine(self._url) as engine:
+        with _engine(self._url, QueuePool) as engine:
             writer = PartWriter(
                 engine,
                 self._attempt.sync_id,
@@ -110,10 +113,8 @@ class SnapshotWriter(DataSourceArrowWriter):
                 limits=self._limits,
                 in_batch=check,
             )
-            for payload, item_key in _rows(iterator):
-                if payload is None:
-                    raise SnapshotFailedError("a row's `payload` is NULL: leave such rows out, or make it empty")
-                writer.add(payload, item_key)
+            for payloads, item_keys in _slices(iterator):
+                writer.add_many(payloads, item_keys)
             writer.flush()
         return PartWritten(writer.written)
 
@@ -132,18 +133,22 @@ class SnapshotWriter(DataSourceArrowWriter):
         """Leave what was written to be collected: nothing of it is visible."""
 
 
-def _rows(batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[tuple[bytes | None, str | None]]:
+def _slices(batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[tuple[list[bytes], list[str | None]]]:
     for batch in batches:
+        if batch.column("payload").null_count:
+            raise SnapshotFailedError("a row's `payload` is NULL: leave such rows out, or make it empty")
         for start in range(0, batch.num_rows, _SLICE):
             rows = batch.slice(start, _SLICE)
             payloads = rows.column("payload").to_pylist()
-            keys = rows.column("item_key").to_pylist() if "item_key" in rows.schema.names else [None] * len(payloads)
-            yield from zip(payloads, keys, strict=True)
+            yield (
+                payloads,
+                rows.column("item_key").to_pylist() if "item_key" in rows.schema.names else [None] * len(payloads),
+            )
 
 
 @contextmanager
-def _engine(url: str) -> Iterator[Engine]:
-    engine = queues.create_engine(url, poolclass=NullPool)
+def _engine(url: str, pool: type[Pool] = NullPool) -> Iterator[Engine]:
+    engine = queues.create_engine(url, poolclass=pool)
     try:
         yield engine
     finally:

@@ -1,9 +1,9 @@
 """What differs between databases, one module each."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from sqlalchemy import Connection, Engine, Table
+from sqlalchemy import Connection, Engine, Select, Table
 
 from queues.dialects import postgresql, postgresql_outbox, sqlite, sqlite_outbox
 from queues.errors import ConfigurationError
@@ -17,6 +17,10 @@ class Dialect(Protocol):
         self, connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]
     ) -> None:
         """Insert *rows* (in the order of *columns*) by the fastest way that the driver has."""
+        ...
+
+    def bulk_select(self, connection: Connection, wanted: Select[Any]) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of *wanted*, numbers, texts and bytes, by the fastest way that the driver has."""
         ...
 
     def now_us(self, connection: Connection) -> int:

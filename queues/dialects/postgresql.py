@@ -1,8 +1,12 @@
 """PostgreSQL 14 and later, through psycopg 3."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
 
-from sqlalchemy import Connection, Table, exc, text
+from sqlalchemy import Connection, Select, Table, exc, text
+
+from queues.dialects.binary_copy import binary_copy
 
 _NOW = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
 
@@ -14,21 +18,34 @@ class PostgresqlDialect:
         self, connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]
     ) -> None:
         """Insert *rows* with binary COPY."""
+        values = list(rows)
+        if not values:
+            return
         statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
         types = [str(table.c[name].type.compile(connection.dialect)).lower() for name in columns]
-        driver = connection.dialect.loaded_dbapi.Error
-        try:
-            with connection.connection.cursor().copy(statement) as copy:
-                copy.set_types(types)
-                for row in rows:
-                    copy.write_row(row)
-        except driver as error:
-            # COPY goes past SQLAlchemy; its errors must look like those of all other statements.
-            raise exc.DBAPIError.instance(None, None, error, driver, dialect=connection.dialect) from error
+        with _usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
+            copy.write(binary_copy(types, values))
+
+    def bulk_select(self, connection: Connection, wanted: Select[Any]) -> Sequence[tuple[Any, ...]]:
+        """Return the rows in the binary format, in which bytes come as they are."""
+        compiled = wanted.compile(dialect=connection.dialect)
+        with _usual_errors(connection), closing(connection.connection.cursor(binary=True)) as cursor:
+            cursor.execute(str(compiled), compiled.params)
+            return cursor.fetchall()
 
     def now_us(self, connection: Connection) -> int:
         """Return the server's clock."""
         return int(connection.execute(_NOW).scalar_one())
+
+
+@contextmanager
+def _usual_errors(connection: Connection) -> Iterator[None]:
+    """Let errors of what goes past SQLAlchemy look like those of all other statements."""
+    driver = connection.dialect.loaded_dbapi.Error
+    try:
+        yield
+    except driver as error:
+        raise exc.DBAPIError.instance(None, None, error, driver, dialect=connection.dialect) from error
 
 
 DIALECT = PostgresqlDialect()

@@ -1,8 +1,9 @@
 """SQLite in WAL mode, the embedded default."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Select, Table
 
 from queues.clock import now_us
 
@@ -19,6 +20,10 @@ class SqliteDialect:
         values = [tuple(row) for row in rows]
         if values:
             connection.exec_driver_sql(statement, values)
+
+    def bulk_select(self, connection: Connection, wanted: Select[Any]) -> Sequence[tuple[Any, ...]]:
+        """Return the rows as they come."""
+        return [tuple(row) for row in connection.execute(wanted)]
 
     def now_us(self, connection: Connection) -> int:  # noqa: ARG002 - the machine's clock serves all who open a file
         """Return the machine's clock."""

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, func, select
 
+from queues import dialects
 from queues.errors import SnapshotCancelledError
 from queues.snapshots.states import SnapshotState, stored_under
 from queues.tables import snapshot_entries, snapshot_parts, snapshots
@@ -85,7 +86,7 @@ def _last_within(connection: Connection, sync_id: str, stretch: _Stretch, limit_
     entries = snapshot_entries.c
     sizes = _entries(select(func.length(entries.payload)), sync_id, stretch).limit(max(0, limit_rows))
     last = stretch.skip
-    for size in connection.execute(sizes).scalars():
+    for (size,) in dialects.of(connection).bulk_select(connection, sizes):
         limit_bytes -= size
         if limit_bytes < 0:
             break
@@ -96,10 +97,8 @@ def _last_within(connection: Connection, sync_id: str, stretch: _Stretch, limit_
 def _read(connection: Connection, sync_id: str, stretch: _Stretch, last: int) -> list[SnapshotRow]:
     entries = snapshot_entries.c
     wanted = _entries(select(entries.ord, entries.payload, entries.item_key), sync_id, stretch)
-    rows = [
-        SnapshotRow(stretch.first + row.ord, row.payload, row.item_key)
-        for row in connection.execute(wanted.where(entries.ord <= last))
-    ]
+    found = dialects.of(connection).bulk_select(connection, wanted.where(entries.ord <= last))
+    rows = [SnapshotRow(stretch.first + ord_, payload, item_key) for ord_, payload, item_key in found]
     if len(rows) != last - stretch.skip:
         raise SnapshotCancelledError(f"rows of snapshot {sync_id} are no longer kept: it was finished meanwhile")
     return rows

@@ -1,0 +1,100 @@
+"""`make bench-snapshot`: one run, one table."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.snapshot.postgres import Server, postgres
+from benchmarks.snapshot.report import table
+from benchmarks.snapshot.rounds import Compared, compare_travel, compare_write
+from benchmarks.snapshot.travel import Travel
+from benchmarks.snapshot.writing import Writing
+from lr_client.spark import local_session
+
+_WARM_ROWS = 20_000
+_LARGE_SIZE = 64 * 1024
+
+
+def main() -> None:
+    """Measure and print."""
+    chosen = _arguments()
+    with postgres(chosen.folder) as server, tempfile.TemporaryDirectory(prefix="lrq-", dir=chosen.folder) as folder:
+        found = _measure(server, Path(folder), chosen)
+    facts = {
+        "cores": os.cpu_count(),
+        "payload_bytes": chosen.payload,
+        "rounds": chosen.rounds,
+        "compared": [each.facts() for each in found],
+    }
+    sys.stdout.write(json.dumps(facts, indent=2) + "\n" if chosen.json else table(found, facts))
+
+
+def _measure(server: Server, folder: Path, chosen: argparse.Namespace) -> list[Compared]:
+    sizes = sorted({chosen.rows, *chosen.growth})
+    found = []
+    with closing(_Session()) as session:
+        if chosen.large:
+            return [_large(Travel(server, session.spark, folder), chosen.large << 20)]
+        if chosen.only != "travel":
+            writing = Writing(server, session.spark, folder)
+            compare_write(writing, _WARM_ROWS, chosen.payload, 1)
+            for rows in sizes:
+                found.append(compare_write(writing, rows, chosen.payload, _rounds(rows, chosen)))
+                _tell(found[-1])
+        if chosen.only != "write":
+            travel = Travel(server, session.spark, folder)
+            with travel.running():
+                compare_travel(travel, _WARM_ROWS, chosen.payload, 1)
+                for rows in sizes:
+                    found.append(compare_travel(travel, rows, chosen.payload, _rounds(rows, chosen)))
+                    _tell(found[-1])
+    return found
+
+
+def _large(travel: Travel, size: int) -> Compared:
+    with travel.running():
+        compare_travel(travel, _WARM_ROWS, 1024, 1)
+        return compare_travel(travel, size // _LARGE_SIZE, _LARGE_SIZE, 1)
+
+
+class _Session:
+    """A Spark session that is stopped in the end."""
+
+    def __init__(self) -> None:
+        self.spark = local_session(2)
+
+    def close(self) -> None:
+        self.spark.stop()
+
+
+def _rounds(rows: int, chosen: argparse.Namespace) -> int:
+    return chosen.rounds if rows == chosen.rows else 1
+
+
+def _tell(found: Compared) -> None:
+    sys.stderr.write(f"{found.what}, {found.rows} rows: {found.ratio:.2f} of {found.against}\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-snapshot", description=main.__doc__)
+    parser.add_argument("--rows", type=int, default=200_000, help="rows of the rounds that the bars are for")
+    parser.add_argument("--payload", type=int, default=1024, help="bytes of a row")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts")
+    parser.add_argument(
+        "--growth", type=int, nargs="*", default=[100_000, 1_000_000], help="sizes to compare, in one round each"
+    )
+    parser.add_argument("--only", choices=["write", "travel"], help="measure one of the two only")
+    parser.add_argument(
+        "--large", type=int, metavar="MIB", help="send so much in rows of 64 KiB instead: what memory does it take?"
+    )
+    parser.add_argument("--folder", help="where databases are put, by default the system's place for temporary files")
+    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Peak resident memory of processes, as Linux counts it (VmHWM)."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+
+def forget(pids: Iterable[int]) -> None:
+    """Let the peak of each process begin anew at what it has now."""
+    for pid in pids:
+        with suppress(OSError):
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak(pid: int) -> int:
+    """Return the peak of one process in bytes; 0 where it cannot be had."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def family(pid: int) -> dict[str, list[int]]:
+    """Return the processes of a Spark driver: its own, its `java`, and its Python `workers`."""
+    found: dict[str, list[int]] = {"driver": [pid], "java": [], "workers": []}
+    for child in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.Error):
+            name = child.name()
+            if name.startswith(("java", "python")):
+                found["java" if name.startswith("java") else "workers"].append(child.pid)
+    return found

@@ -1,0 +1,40 @@
+"""The table that a run prints."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchmarks.snapshot.rounds import Compared
+
+_LINE = "{:<22} {:>9} {:>10} {:>10} {:>7} {:>6}  {}\n"
+
+
+def table(found: Sequence[Compared], facts: Mapping[str, object]) -> str:
+    """Return everything that was found, one line a comparison."""
+    text = f"{facts['payload_bytes']} bytes a row, {facts['cores']} cores, rows/s in the median of the rounds\n\n"
+    text += _LINE.format("", "rows", "lrq", "other", "ratio", "bar", "against")
+    for each in found:
+        bar = f"{each.bar:.2f}" + ("" if each.ratio >= each.bar else " !")
+        ours, theirs = f"{each.our_rate:,.0f}", f"{each.their_rate:,.0f}"
+        text += _LINE.format(each.what, f"{each.rows:,}", ours, theirs, f"{each.ratio:.2f}", bar, each.against)
+    for line in (*_growth(found), *_peaks(found)):
+        text += line + "\n"
+    return text
+
+
+def _growth(found: Sequence[Compared]) -> Iterator[str]:
+    yield ""
+    for what in dict.fromkeys(each.what for each in found):
+        sizes = sorted((each for each in found if each.what == what), key=lambda each: each.rows)
+        few, many = sizes[0], sizes[-1]
+        if few.rows < many.rows:
+            yield (
+                f"{what}, rows/s at {many.rows:,} rows for each at {few.rows:,}: "
+                f"lrq {many.our_rate / few.our_rate:.2f}, {many.against} {many.their_rate / few.their_rate:.2f}"
+            )
+
+
+def _peaks(found: Sequence[Compared]) -> Iterator[str]:
+    yield ""
+    for each in found:
+        if each.peaks:
+            peaks = ", ".join(f"{kind} {peak >> 20}" for kind, peak in each.peaks.items())
+            yield f"peak resident memory at {each.rows:,} rows, MiB a process (VmHWM): {peaks}"

@@ -1,0 +1,62 @@
+"""Rows as PostgreSQL's binary COPY takes them, made column by column: some times faster than one value at a time."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
+from struct import Struct
+from typing import Any
+
+_HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_TAIL = b"\xff\xff"
+_LENGTH = Struct("!i").pack
+_NULL = _LENGTH(-1)
+
+#: One column of a batch as byte strings, each field in one piece or in two: length, value.
+Pieces = tuple[Iterable[bytes], ...]
+
+
+def binary_copy(types: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
+    """Return *rows*, whose columns are of the PostgreSQL *types*, as one COPY; there must be at least one."""
+    columns = list(zip(*rows, strict=True))
+    count = len(columns[0])
+    pieces: list[Iterable[bytes]] = [repeat(Struct("!h").pack(len(columns)), count)]
+    for kind, values in zip(types, columns, strict=True):
+        pieces += _pieces(kind, values)
+    return b"".join((_HEAD, *chain.from_iterable(zip(*pieces, strict=True)), _TAIL))
+
+
+def _pieces(kind: str, values: tuple[Any, ...]) -> Pieces:
+    first = values[0]
+    if kind != "bytea" and values.count(first) == len(values):
+        (field,) = (b"".join(pair) for pair in zip(*_KINDS[kind]((first,)), strict=True))
+        return (repeat(field, len(values)),)
+    return _KINDS[kind](values)
+
+
+def _integers(layout: str) -> Callable[[tuple[Any, ...]], Pieces]:
+    both = Struct(f"!i{layout}")
+    width = both.size - 4
+
+    def fields(values: tuple[Any, ...]) -> Pieces:
+        pack = both.pack
+        return ([_NULL if value is None else pack(width, value) for value in values],)
+
+    return fields
+
+
+def _texts(values: tuple[Any, ...]) -> Pieces:
+    return _bytes(tuple([None if value is None else value.encode() for value in values]))
+
+
+def _bytes(values: tuple[Any, ...]) -> Pieces:
+    if None in values:
+        return [_NULL if value is None else _LENGTH(len(value)) for value in values], [value or b"" for value in values]
+    return map(_LENGTH, map(len, values)), values
+
+
+_KINDS: dict[str, Callable[[tuple[Any, ...]], Pieces]] = {
+    "smallint": _integers("h"),
+    "integer": _integers("i"),
+    "bigint": _integers("q"),
+    "text": _texts,
+    "bytea": _bytes,
+}
