@@ -36,7 +36,6 @@ class SnapshotWatch:
         connection, self._connection, self._seen = self._connection, None, ""
         if connection is not None:
             with suppress(Exception):
-                connection.invalidate()
                 connection.close()
 
     def _open(self) -> Connection:
