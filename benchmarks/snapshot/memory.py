@@ -26,9 +26,9 @@ def peak(pid: int) -> int:
 def family(pid: int) -> dict[str, list[int]]:
     """Return the processes of a Spark driver: its own, its `java`, and its Python `workers`."""
     found: dict[str, list[int]] = {"driver": [pid], "java": [], "workers": []}
-    for child in psutil.Process(pid).children(recursive=True):
+    for child in psutil.Process(pid).children():
         with suppress(psutil.Error):
-            name = child.name()
-            if name.startswith(("java", "python")):
-                found["java" if name.startswith("java") else "workers"].append(child.pid)
+            if child.name().startswith("java"):
+                found["java"].append(child.pid)
+                found["workers"] += [each.pid for each in child.children(recursive=True)]
     return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
-from sqlalchemy import Connection, MetaData, NullPool, Table, exc, func, literal_column, select, text
+from sqlalchemy import Connection, CursorResult, MetaData, NullPool, Table, exc, func, literal_column, select, text
 
 import queues
 from lr_client.cut import connect_at
@@ -21,7 +21,7 @@ from queues.errors import SnapshotFailedError
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
 
-#: Rows that are fetched at a time, and bounds of one Arrow batch.
+#: Rows that are fetched first, and bounds of what is fetched then: it becomes one Arrow batch.
 _FETCH = 200
 _BATCH_ROWS = 2_000
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -83,9 +83,9 @@ class TableReader(DataSourceReader):
         wanted = select(*(self._table.c[field.name] for field in self.fields))
         with self._connect() as connection:
             wanted = _within(wanted, connection.dialect.name, cast("Range", partition))
-            rows = connection.execution_options(yield_per=_FETCH).execute(wanted)
-            for batch in _batches(rows):
-                yield _arrow(batch, self.fields, schema)
+            with connection.execution_options(stream_results=True).execute(wanted) as rows:
+                for columns in _batches(rows):
+                    yield _arrow(columns, self.fields, schema)
 
     @contextmanager
     def _connect(self) -> Iterator[Connection]:
@@ -147,26 +147,26 @@ def _within(wanted: Any, dialect: str, part: Range) -> Any:  # noqa: ANN401 - a 
     return wanted
 
 
-def _batches(rows: Iterator[Any]) -> Iterator[list[Any]]:
-    batch: list[Any] = []
-    size = 0
-    for row in rows:
-        batch.append(row)
-        size += sum(len(value) for value in row if isinstance(value, bytes | str))
-        if len(batch) >= _BATCH_ROWS or size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _batches(rows: CursorResult[Any]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the columns of batches; rows are fetched as many at a time as are likely to be one."""
+    fetch = _FETCH
+    while batch := rows.fetchmany(fetch):
+        columns = list(zip(*batch, strict=True))
+        yield columns
+        size = sum(sum(map(len, filter(_has_length, column))) for column in columns)
+        fetch = max(1, min(_BATCH_ROWS, _BATCH_BYTES * len(batch) // max(1, size)))
 
 
-def _arrow(rows: list[Any], fields: list[Field], schema: "pyarrow.Schema") -> "pyarrow.RecordBatch":
+def _has_length(value: object) -> bool:
+    return isinstance(value, bytes | str)
+
+
+def _arrow(values: list[tuple[Any, ...]], fields: list[Field], schema: "pyarrow.Schema") -> "pyarrow.RecordBatch":
     import pyarrow
 
     columns = []
-    for number, field in enumerate(fields):
-        values = [row[number] for row in rows]
+    for number, (field, column) in enumerate(zip(fields, values, strict=True)):
         if field.convert is not None:
-            values = [None if value is None else field.convert(value) for value in values]
-        columns.append(pyarrow.array(values, schema.field(number).type))
+            column = tuple(None if value is None else field.convert(value) for value in column)
+        columns.append(pyarrow.array(column, schema.field(number).type))
     return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
