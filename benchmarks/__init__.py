@@ -1,0 +1,1 @@
+"""lrq measured beside what one would use instead: `make bench`."""
