@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 
 from benchmarks.book import Book
 from benchmarks.contender import Contender, Place
-from benchmarks.numbers import rotated
+from benchmarks.figures import rotated
 
 Size = Literal["quick", "normal", "full"]
 Item = TypeVar("Item")

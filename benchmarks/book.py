@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from benchmarks.numbers import Summary
+from benchmarks.figures import Summary
 
 
 class Key(NamedTuple):

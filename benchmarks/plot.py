@@ -4,7 +4,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from benchmarks.book import Book
-from benchmarks.numbers import Summary, shown
+from benchmarks.figures import Summary, shown
 
 _WIDTH: Final = 860
 _LEFT: Final = 320

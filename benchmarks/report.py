@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.bars import Verdict
 from benchmarks.book import Book
-from benchmarks.numbers import shown
+from benchmarks.figures import shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Final
 from benchmarks.bench import Bench
 from benchmarks.cluster import pause
 from benchmarks.contender import Contender
-from benchmarks.numbers import percentile
+from benchmarks.figures import percentile
 from benchmarks.peers import contenders
 from benchmarks.stream import Stream
 from benchmarks.workload import Workload
