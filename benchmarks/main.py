@@ -9,23 +9,31 @@ from typing import Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.bars import verdicts
 from benchmarks.bench import Bench, Size
 from benchmarks.book import Book
 from benchmarks.cluster import Cluster
 from benchmarks.contender import Place
-from benchmarks.experiments import application, deliveries, latency
+from benchmarks.experiments import (
+    application,
+    backlog,
+    deliveries,
+    growth,
+    idle,
+    latency,
+    sizes,
+    sqlite,
+    subscriber,
+)
 from benchmarks.issue_bars import BARS
 from benchmarks.plot import plot
-from benchmarks.report import BAR_HEADS, NUMBER_HEADS, Run, bar_rows, number_rows
+from benchmarks.report import BAR_HEADS, NUMBER_HEADS, Run, bar_rows, number_rows, table
 from benchmarks.servers import Which, binaries
 from queues.clock import iso, now_us
 
-EXPERIMENTS: Final[dict[str, Callable[[Bench], None]]] = {
-    module.NAME: module.measure for module in (application, deliveries, latency)
-}
+_MODULES: Final = (application, deliveries, latency, growth, backlog, sizes, sqlite, idle, subscriber)
+EXPERIMENTS: Final[dict[str, Callable[[Bench], None]]] = {module.NAME: module.measure for module in _MODULES}
 _RUNS: Final = {"quick": 1, "normal": 5, "full": 5}
 
 console = Console(stderr=True)
@@ -91,14 +99,10 @@ def _which(server: str) -> Which:
 
 
 def _show(run: Run) -> None:
-    out = Console()
-    for heads, rows in ((NUMBER_HEADS, number_rows(run.book)), (BAR_HEADS, bar_rows(run.verdicts))):
-        shown = Table(*heads)
-        for row in rows:
-            shown.add_row(*row)
-        out.print(shown)
-    for what, why in run.book.missing.items():
-        out.print(f"missing: {what}: {why}", style="yellow")
+    lines = [*table(NUMBER_HEADS, number_rows(run.book)), "", *table(BAR_HEADS, bar_rows(run.verdicts))]
+    lines += [f"missing: {what}: {why}" for what, why in run.book.missing.items()]
+    for line in lines:
+        typer.echo(line)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.orm import Session
@@ -32,11 +32,13 @@ class Lrq:
 
     ordered = True
 
-    def __init__(self, name: str) -> None:
-        """Make nothing yet."""
+    def __init__(self, name: str, **settings: object) -> None:
+        """Make nothing yet; *settings* are those of the source's server that are not the default."""
         self.name = name
         self.source: ServerProcess
         self.engine: Engine
+        self._peers: dict[str, str] = {}
+        self._settings: dict[str, Any] = {"initial_sync": "log"} | settings
         self._sender = RoutingQueueSenderClient(CLIENT)
         self._processes: list[ServerProcess] = []
         self._eyes: list[Connection] = []
@@ -59,9 +61,14 @@ class Lrq:
             peers[site] = process.endpoints[0]
             self._eyes.append(sink.connect().execution_options(isolation_level="AUTOCOMMIT"))
         self.engine = self._site(place, SOURCE, "source")
-        self.source = self._run("source", self.engine, peers=peers, clients=[CLIENT], initial_sync="log")
+        self._peers = peers
+        self.restart()
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             until(lambda: connection.execute(_READY).scalar_one() == destinations, 60)
+
+    def restart(self) -> None:
+        """Start the source's server, again if it was stopped."""
+        self.source = self._run("source", self.engine, peers=self._peers, clients=[CLIENT], **self._settings)
 
     def _site(self, place: Place, database: str, site: str) -> Engine:
         engine = queues.create_engine(self._make(place, database))
@@ -102,9 +109,9 @@ class Lrq:
 class LrqOnPostgreSQL(Lrq):
     """Sites are databases of the run's server, as for the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: object) -> None:
         """Make nothing yet."""
-        super().__init__("lrq on PostgreSQL")
+        super().__init__("lrq on PostgreSQL", **settings)
         self._drops: list[Callable[[], None]] = []
 
     def _make(self, place: Place, name: str) -> str:

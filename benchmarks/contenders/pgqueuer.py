@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-
 from psycopg.conninfo import conninfo_to_dict
 
 from benchmarks.contender import Place
@@ -86,12 +85,13 @@ async def _work(told: Told, source: str, sink: str, name: str) -> None:
     import asyncpg
     from pgqueuer import QueueManager
     from pgqueuer.db import AsyncpgDriver
+    from pgqueuer.queries import Queries
 
     there = await asyncpg.connect(**_reach(source))
     here = await asyncpg.create_pool(
         **_reach(sink), min_size=4, max_size=4, server_settings={"synchronous_commit": "off"}
     )
-    manager = QueueManager(AsyncpgDriver(there))
+    manager = QueueManager(Queries(AsyncpgDriver(there)))
 
     @manager.entrypoint(name)
     async def deliver(job: Any) -> None:  # noqa: ANN401 - untyped

@@ -20,6 +20,10 @@ class Told:
         """Say that work begins."""
         self._pipe.send("ready")
 
+    def tell(self, words: object) -> None:
+        """Say something else instead."""
+        self._pipe.send(words)
+
     def over(self, wait: float | None = 0.0) -> bool:
         """Wait so long, or for ever; tell whether it is over."""
         return self._pipe.poll(wait)
@@ -40,12 +44,9 @@ class Workers:
         theirs.close()
         self._running.append((ours, process))
 
-    def wait_ready(self) -> None:
-        """Wait until all of them work."""
-        for pipe, _ in self._running:
-            if not pipe.poll(60):
-                raise TimeoutError("a worker did not start")
-            pipe.recv()
+    def wait_ready(self) -> list[Any]:
+        """Wait until all of them work; return what they said."""
+        return [_first_words(pipe) for pipe, _ in self._running]
 
     def stop(self) -> None:
         """End all."""
@@ -56,6 +57,12 @@ class Workers:
             if process.is_alive():
                 process.kill()
                 process.join()
+
+
+def _first_words(pipe: Connection) -> Any:  # noqa: ANN401 - whatever it is
+    if not pipe.poll(60):
+        raise TimeoutError("a worker did not start")
+    return pipe.recv()
 
 
 def _run(pipe: Connection, work: Callable[..., None], given: tuple[Any, ...]) -> None:
