@@ -83,7 +83,7 @@ class Cluster:
         with self.connect(database) as connection:
             cursor = connection.cursor()
             for statement in statements:
-                cursor.execute(statement)  # type: ignore[call-overload]
+                cursor.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
     def create(self, *databases: str) -> None:

@@ -40,11 +40,11 @@ class Crew:
         begin = SYSTEM_CLOCK.monotonic() + 0.05
         for pipe in pipes:
             pipe.send(begin)
-        found = {}
+        found: dict[Connection, Any] = {}
         while len(found) < len(pipes):
-            for pipe in wait([pipe for pipe in pipes if pipe not in found]):
-                assert isinstance(pipe, Connection)
-                found[pipe] = pipe.recv()
+            for done in wait([pipe for pipe in pipes if pipe not in found]):
+                assert isinstance(done, Connection)
+                found[done] = done.recv()
         failed = [each for each in found.values() if isinstance(each, Exception)]
         if failed:
             raise failed[0]

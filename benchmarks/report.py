@@ -48,7 +48,7 @@ NUMBER_HEADS = ("experiment", "setting", "contender", "number", "median", "min â
 
 def bar_rows(verdicts: Iterable[Verdict]) -> list[tuple[str, ...]]:
     """Return one row for each bar."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for verdict in verdicts:
         bar = verdict.bar
         ours = f"{bar.ours.contender}, {bar.ours.setting}"

@@ -15,7 +15,8 @@ from benchmarks.contenders.workers import Told, Workers
 from benchmarks.workload import Entry
 
 _TABLE: Final = (
-    "CREATE TABLE outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, sink int NOT NULL, payload bytea NOT NULL)",
+    "CREATE TABLE outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+    " sink int NOT NULL, payload bytea NOT NULL)",
     "CREATE INDEX ON outbox (sink, id)",
 )
 _INSERT = text("INSERT INTO outbox (sink, payload) VALUES (:sink, :payload)")

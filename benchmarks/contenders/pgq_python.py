@@ -42,7 +42,7 @@ class PgQPython(pgq.PgQ):
             )
         )  # fmt: skip
         quiet = subprocess.DEVNULL
-        command = [PYTHON, "-I", "-W", "ignore", _SCRIPT, "-q", file]
+        command = [str(PYTHON), "-I", "-W", "ignore", str(_SCRIPT), "-q", str(file)]
         self._running.append(subprocess.Popen(command, stdout=quiet, stderr=quiet))
 
     def close(self) -> None:

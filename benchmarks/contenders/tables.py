@@ -33,7 +33,7 @@ class Databases:
 
     def ask(self, destination: int, query: str) -> tuple[Any, ...]:
         """Return the one row that a query gives at a destination."""
-        row = self._eyes[destination].execute(query, prepare=True).fetchone()  # type: ignore[call-overload]
+        row = self._eyes[destination].execute(query, prepare=True).fetchone()
         assert row is not None
         return tuple(row)
 

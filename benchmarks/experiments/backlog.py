@@ -40,7 +40,7 @@ class Scale:
 
 def measure(bench: Bench) -> None:
     """Stop the source's server, write, start it and watch."""
-    sizes = bench.pick((2_000, 10_000), (10_000, 100_000), (10_000, 100_000, 1_000_000))
+    sizes = bench.pick((5_000, 20_000), (10_000, 100_000), (10_000, 100_000, 1_000_000))
     for _, entries in bench.rounds(sizes):
         lrq = LrqOnPostgreSQL()
         with bench.running(lrq, 1, f"backlog of {entries:,}"):
