@@ -18,24 +18,26 @@ from benchmarks.servers import has_pgq
 Make = Callable[[], Contender]
 
 
-def main_contenders() -> list[Make]:
+def main_contenders(bench: Bench) -> list[Make]:
     """Return lrq and what it is compared with everywhere."""
-    return [LrqOnPostgreSQL, LrqOnSQLite, LogicalReplication]
+    pgq: list[Make] = [PgQ] if has_pgq(bench.place.cluster.binaries) else []
+    return [LrqOnPostgreSQL, LrqOnSQLite, LogicalReplication, *pgq]
 
 
 def contenders(bench: Bench) -> list[Make]:
     """Return what can run here; note the others as missing."""
-    found = main_contenders()
+    found = main_contenders(bench)
     no_pgq = (
         "" if has_pgq(bench.place.cluster.binaries) else "not of this PostgreSQL: apt-get install postgresql-15-pgq3"
     )
     offered: list[tuple[Make, str]] = [
-        (PgQ, no_pgq),
         (pgq_python.PgQPython, no_pgq or pgq_python.missing()),
         (PgQueuer, _no_package("pgqueuer") or _no_package("asyncpg")),
         (Procrastinate, _no_package("procrastinate")),
         (Outbox, ""),
     ]
+    if no_pgq:
+        bench.book.lacks(PgQ.name, no_pgq)
     for make, reason in offered:
         if reason:
             bench.book.lacks(getattr(make, "name", str(make)), reason)

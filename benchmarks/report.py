@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.bars import Verdict
 from benchmarks.book import Book
 from benchmarks.figures import shown
+from benchmarks.notes import NOTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ def markdown(run: Run) -> str:
         "## Bars", "", *table(BAR_HEADS, bar_rows(run.verdicts)), "",
         "## Numbers", "", *table(NUMBER_HEADS, number_rows(run.book)), "",
         "## Missing", "", *missing, "",
+        "## How it is measured", "", *(f"* {note}" for note in NOTES), "",
     ])  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from benchmarks.bench import Bench
 from benchmarks.cluster import pause
 from benchmarks.contender import Contender
 from benchmarks.figures import percentile
-from benchmarks.peers import contenders
+from benchmarks.peers import main_contenders
 from benchmarks.stream import Stream
 from benchmarks.workload import Workload
 from queues.clock import SYSTEM_CLOCK
@@ -56,7 +56,7 @@ class Observer:
 
 def measure(bench: Bench) -> None:
     """Write at the rate, whatever becomes of it, and compare the two moments of each transaction."""
-    for _, make in bench.rounds(contenders(bench)):
+    for _, make in bench.rounds(main_contenders(bench)):
         contender = make()
         with bench.running(contender, 1, SETTING):
             stream = Stream(contender, Workload(1_000))
