@@ -20,24 +20,24 @@ Make = Callable[[], Contender]
 
 def main_contenders(bench: Bench) -> list[Make]:
     """Return lrq and what it is compared with everywhere."""
-    pgq: list[Make] = [PgQ] if has_pgq(bench.place.cluster.binaries) else []
-    return [LrqOnPostgreSQL, LrqOnSQLite, LogicalReplication, *pgq]
+    found: list[Make] = [LrqOnPostgreSQL, LrqOnSQLite, LogicalReplication]
+    reason = _no_pgq(bench)
+    if reason:
+        bench.book.lacks(PgQ.name, reason)
+    else:
+        found.append(PgQ)
+    return found
 
 
 def contenders(bench: Bench) -> list[Make]:
     """Return what can run here; note the others as missing."""
     found = main_contenders(bench)
-    no_pgq = (
-        "" if has_pgq(bench.place.cluster.binaries) else "not of this PostgreSQL: apt-get install postgresql-15-pgq3"
-    )
     offered: list[tuple[Make, str]] = [
-        (pgq_python.PgQPython, no_pgq or pgq_python.missing()),
+        (pgq_python.PgQPython, _no_pgq(bench) or pgq_python.missing()),
         (PgQueuer, _no_package("pgqueuer") or _no_package("asyncpg")),
         (Procrastinate, _no_package("procrastinate")),
         (Outbox, ""),
     ]
-    if no_pgq:
-        bench.book.lacks(PgQ.name, no_pgq)
     for make, reason in offered:
         if reason:
             bench.book.lacks(getattr(make, "name", str(make)), reason)
@@ -46,6 +46,11 @@ def contenders(bench: Bench) -> list[Make]:
     for broker in ("NATS JetStream", "RabbitMQ"):
         bench.book.lacks(broker, _no_broker(broker))
     return found
+
+
+def _no_pgq(bench: Bench) -> str:
+    wanted = "not of this PostgreSQL: apt-get install postgresql-15 postgresql-15-pgq3"
+    return "" if has_pgq(bench.place.cluster.binaries) else wanted
 
 
 def _no_package(name: str) -> str:
