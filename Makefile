@@ -6,7 +6,7 @@ SEED ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test faults bench-snapshot check format proto clean
+.PHONY: help demo test faults bench bench-snapshot check format proto clean
 
 help: ## Tell what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -23,6 +23,10 @@ test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2, ARGS="-k name")
 faults: ## Kill processes at random moments and judge what arrived (SEED=number repeats a run, ARGS="--moments 200")
 	@tools/ensure_venv.sh test
 	@$(BIN)/python -m tests.faults.run $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+bench: ## Measure lrq beside what one would use instead (ARGS="--quick --only deliveries"); writes docs/benchmarks.md
+	@tools/ensure_venv.sh bench
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 bench-snapshot: ## Measure snapshots by Spark against COPY and pg_dump | psql (ARGS="--json", "--large 1024", "--help")
 	@tools/ensure_venv.sh test

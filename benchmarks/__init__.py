@@ -1,1 +1,1 @@
-"""What lrq does in a second, measured against what the database can do itself."""
+"""lrq measured beside what one would use instead: `make bench`."""

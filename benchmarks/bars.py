@@ -1,0 +1,79 @@
+"""What lrq must reach, as ratios of two numbers of the same run, and whether it does."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from benchmarks.book import Book
+
+OURS: Final = "lrq on PostgreSQL"
+LOGICAL: Final = "logical replication"
+
+
+class Number(NamedTuple):
+    """One side of a ratio."""
+
+    setting: str
+    contender: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """*unit* of one number divided by that of another must be at least, or at most, *bound*."""
+
+    experiment: str
+    unit: str
+    ours: Number
+    other: Number
+    bound: float
+    at_least: bool = True
+
+    @property
+    def words(self) -> str:
+        """The bar as it is written in the table."""
+        return f"{'≥' if self.at_least else '≤'} {self.bound:g}"
+
+    def ratio(self, book: Book) -> float | None:
+        """Return the ratio of the medians, None when one of them was not measured."""
+        above = book.median(self.experiment, *self.ours, self.unit)
+        below = book.median(self.experiment, *self.other, self.unit)
+        return None if above is None or not below else above / below
+
+    def is_met(self, ratio: float) -> bool:
+        """Tell whether that is good enough."""
+        return ratio >= self.bound if self.at_least else ratio <= self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A bar and what was reached; no ratio where something is missing."""
+
+    bar: Bar
+    ratio: float | None
+
+    @property
+    def words(self) -> str:
+        """Whether it is met, in one word or two."""
+        if self.ratio is None:
+            return "not measured"
+        return "met" if self.bar.is_met(self.ratio) else "missed"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        bar = self.bar
+        return {
+            "experiment": bar.experiment,
+            "unit": bar.unit,
+            "ours": bar.ours._asdict(),
+            "other": bar.other._asdict(),
+            "bar": bar.words,
+            "ratio": self.ratio,
+            "verdict": self.words,
+        }
+
+
+def verdicts(book: Book, bars: tuple[Bar, ...], experiments: set[str]) -> Iterator[Verdict]:
+    """Judge a run by the bars of the experiments that were made."""
+    for bar in bars:
+        if bar.experiment in experiments:
+            yield Verdict(bar, bar.ratio(book))

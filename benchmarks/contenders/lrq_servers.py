@@ -1,0 +1,53 @@
+"""Servers of lrq as processes, with the settings that they have by default."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+_SPAWN = get_context("spawn")
+
+
+class ServerProcess:
+    """One process that runs the servers of one or several sites."""
+
+    def __init__(self, *sites: Mapping[str, Any]) -> None:
+        """Start it and wait until all its servers are up."""
+        self._ours, theirs = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(target=_serve, args=(theirs, [dict(site) for site in sites]), daemon=True)
+        self._process.start()
+        theirs.close()
+        if not self._ours.poll(60):
+            raise TimeoutError("a server of lrq did not start")
+        #: Where each of the sites is reached.
+        self.endpoints: list[str] = self._ours.recv()
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def stop(self) -> None:
+        """End it."""
+        self._ours.close()
+        self._process.join(30)
+        if self._process.is_alive():
+            self._process.kill()
+
+
+def stop_all(processes: Sequence[ServerProcess]) -> None:
+    """End several, at the same time."""
+    with ExitStack() as stack:
+        for process in processes:
+            stack.callback(process.stop)
+
+
+def _serve(told: Connection, sites: list[dict[str, Any]]) -> None:
+    from lr_server import LogReplicationServer, Settings
+
+    with ExitStack() as stack:
+        servers = [stack.enter_context(LogReplicationServer(Settings(**site))) for site in sites]
+        told.send([server.endpoints[0] if server.endpoints else "" for server in servers])
+        told.poll(None)

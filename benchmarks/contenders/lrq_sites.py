@@ -1,0 +1,151 @@
+"""lrq between sites that are databases of the run's PostgreSQL, or SQLite files."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.orm import Session
+
+import queues
+from benchmarks.cluster import Cluster, until
+from benchmarks.contender import Place
+from benchmarks.contenders.lrq_servers import ServerProcess, stop_all
+from benchmarks.contenders.tables import SOURCE, destination_name
+from benchmarks.workload import Entry
+from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
+
+CLIENT: Final = "bench"
+_READY = text("SELECT count(*) FROM lrq_sessions WHERE state = 'log-entry sync'")
+_PROGRESS = text("SELECT coalesce(max(seq), 0) FROM lrq_receive_marks")
+_STORED = text("SELECT count(*), count(DISTINCT seq) FROM lrq_receive_entries")
+
+
+def site_name(number: int) -> str:
+    """Name the site of a destination."""
+    return f"sink{number}"
+
+
+class Lrq:
+    """One server process for the source, and one for each destination: a site is one database with one server."""
+
+    ordered = True
+
+    def __init__(self, name: str, **settings: object) -> None:
+        """Make nothing yet; *settings* are those of the source's server that are not the default."""
+        self.name = name
+        self.source: ServerProcess
+        self.engine: Engine
+        self._peers: dict[str, str] = {}
+        self._settings: dict[str, Any] = {"initial_sync": "log"} | settings
+        self._sender = RoutingQueueSenderClient(CLIENT)
+        self._processes: list[ServerProcess] = []
+        self._eyes: list[Connection] = []
+        self._engines: list[Engine] = []
+
+    def _make(self, place: Place, name: str) -> str:
+        """Make an empty database; return its URL."""
+        raise NotImplementedError
+
+    def _remove(self) -> None:
+        raise NotImplementedError
+
+    def prepare(self, place: Place, destinations: int) -> None:
+        """Start the sinks, then the source, and wait until every session replicates the log."""
+        peers = {}
+        for number in range(destinations):
+            site = site_name(number)
+            sink = self._site(place, destination_name(number), site)
+            process = self._run(site, sink, listen=["tcp://127.0.0.1:0"])
+            peers[site] = process.endpoints[0]
+            self._eyes.append(sink.connect().execution_options(isolation_level="AUTOCOMMIT"))
+        self.engine = self._site(place, SOURCE, "source")
+        self._peers = peers
+        self.restart()
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            until(lambda: connection.execute(_READY).scalar_one() == destinations, 60)
+
+    def restart(self) -> None:
+        """Start the source's server, again if it was stopped."""
+        self.source = self._run("source", self.engine, peers=self._peers, clients=[CLIENT], **self._settings)
+
+    def _site(self, place: Place, database: str, site: str) -> Engine:
+        engine = queues.create_engine(self._make(place, database))
+        queues.initialize(engine, site_id=site)
+        self._engines.append(engine)
+        return engine
+
+    def _run(self, site: str, engine: Engine, **settings: object) -> ServerProcess:
+        url = engine.url.render_as_string(hide_password=False)
+        process = ServerProcess({"site_id": site, "database_url": url, **settings})
+        self._processes.append(process)
+        return process
+
+    def transaction(self, entries: Sequence[Entry]) -> None:
+        """Transmit the entries in one transaction."""
+        with Session(self.engine) as session, session.begin():
+            self._sender.transmit_log_entry_messages(session, messages(entries))
+
+    def progress(self, destination: int) -> int:
+        """Return the source's number of the newest entry that the sink has committed."""
+        return int(self._eyes[destination].execute(_PROGRESS).scalar_one())
+
+    def stored(self, destination: int) -> tuple[int, int]:
+        """Count the rows of the receive queue."""
+        rows, different = self._eyes[destination].execute(_STORED).one()
+        return int(rows), int(different)
+
+    def close(self) -> None:
+        """Stop all servers and remove the databases."""
+        stop_all(self._processes)
+        for eye in self._eyes:
+            eye.close()
+        for engine in self._engines:
+            engine.dispose()
+        self._remove()
+
+
+class LrqOnPostgreSQL(Lrq):
+    """Sites are databases of the run's server, as for the others."""
+
+    def __init__(self, **settings: object) -> None:
+        """Make nothing yet."""
+        super().__init__("lrq on PostgreSQL", **settings)
+        self._drops: list[Callable[[], None]] = []
+
+    def _make(self, place: Place, name: str) -> str:
+        cluster: Cluster = place.cluster
+        cluster.create(name)
+        self._drops.append(partial(cluster.drop, name))
+        return cluster.url(name)
+
+    def _remove(self) -> None:
+        for drop in self._drops:
+            drop()
+
+
+class LrqOnSQLite(Lrq):
+    """Sites are files."""
+
+    def __init__(self) -> None:
+        """Make nothing yet."""
+        super().__init__("lrq on SQLite")
+        self._files: list[Path] = []
+
+    def _make(self, place: Place, name: str) -> str:
+        file = place.folder / f"{name}.db"
+        self._files.append(file)
+        return f"sqlite:///{file}"
+
+    def _remove(self) -> None:
+        for file in self._files:
+            for each in file.parent.glob(f"{file.name}*"):
+                each.unlink()
+
+
+def messages(entries: Sequence[Entry]) -> list[LRMessageWithDestinations]:
+    """Return entries as lrq takes them."""
+    return [
+        LRMessageWithDestinations(entry.payload, [site_name(target) for target in entry.targets]) for entry in entries
+    ]

@@ -1,0 +1,74 @@
+"""An outbox as one makes it at home: one row per destination, taken with `FOR UPDATE SKIP LOCKED`, deleted after.
+
+It keeps no order between transactions. The destination commits first, so what is taken twice is ignored there.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import psycopg
+from sqlalchemy import text
+
+from benchmarks.contender import Place
+from benchmarks.contenders.tables import SOURCE, Databases
+from benchmarks.contenders.workers import Told, Workers
+from benchmarks.workload import Entry
+
+_TABLE: Final = (
+    "CREATE TABLE outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+    " sink int NOT NULL, payload bytea NOT NULL)",
+    "CREATE INDEX ON outbox (sink, id)",
+)
+_INSERT = text("INSERT INTO outbox (sink, payload) VALUES (:sink, :payload)")
+_TAKE: Final = (
+    "WITH taken AS (SELECT id FROM outbox WHERE sink = %s ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1000) "
+    "DELETE FROM outbox USING taken WHERE outbox.id = taken.id RETURNING outbox.id, outbox.payload"
+)
+
+
+class Outbox:
+    """One poller for each destination."""
+
+    name = "home-made outbox"
+    ordered = False
+
+    def prepare(self, place: Place, destinations: int) -> None:
+        """Start the pollers."""
+        self._workers = Workers()
+        self._databases = databases = Databases(place.cluster, destinations)
+        databases.source(*_TABLE)
+        for number, sink in enumerate(databases.sinks):
+            self._workers.start(poll, place.cluster.conninfo(SOURCE), place.cluster.conninfo(sink), number)
+        self._workers.wait_ready()
+
+    def transaction(self, entries: Sequence[Entry]) -> None:
+        """Insert a row for each entry and destination."""
+        rows = [{"sink": target, "payload": entry.payload} for entry in entries for target in entry.targets]
+        with self._databases.engine.begin() as connection:
+            connection.execute(_INSERT, rows)
+
+    def progress(self, destination: int) -> int:
+        """Count what is there."""
+        return self._databases.stored(destination)[0]
+
+    def stored(self, destination: int) -> tuple[int, int]:
+        """Count the rows of the destination."""
+        return self._databases.stored(destination)
+
+    def close(self) -> None:
+        """Stop all and drop the databases."""
+        self._workers.stop()
+        self._databases.close()
+
+
+def poll(told: Told, source: str, sink: str, number: int) -> None:
+    """Move what is there, and look again soon where there is nothing."""
+    with psycopg.connect(source, autocommit=True) as there, psycopg.connect(sink, autocommit=True) as here:
+        told.ready()
+        while not told.over():
+            with there.transaction():
+                rows = there.execute(_TAKE, (number,), binary=True).fetchall()
+                with here.transaction():
+                    here.cursor().executemany("INSERT INTO entries VALUES (%s, %s) ON CONFLICT DO NOTHING", rows)
+            if not rows:
+                told.over(0.01)

@@ -1,0 +1,58 @@
+"""What contenders that are not lrq share: a source database and one table of entries in each destination."""
+
+from typing import Any, Final
+
+import psycopg
+from sqlalchemy import Engine, create_engine
+
+from benchmarks.cluster import Cluster
+
+SOURCE: Final = "bench_source"
+#: The same table in the source, where a contender copies tables, and in every destination.
+ENTRIES: Final = "CREATE TABLE entries (id bigint PRIMARY KEY, payload bytea NOT NULL)"
+
+
+def destination_name(number: int) -> str:
+    """Name the database of a destination."""
+    return f"bench_sink_{number}"
+
+
+class Databases:
+    """The databases of one contender, and a connection to each destination to see what has arrived."""
+
+    def __init__(self, cluster: Cluster, destinations: int, table: str = ENTRIES) -> None:
+        """Make them empty; *table* is what every destination gets."""
+        self.cluster = cluster
+        self.sinks = [destination_name(number) for number in range(destinations)]
+        cluster.create(SOURCE, *self.sinks)
+        for sink in self.sinks:
+            if table:
+                cluster.execute(sink, table)
+        self.engine: Engine = create_engine(cluster.url(SOURCE))
+        self._eyes: list[psycopg.Connection[tuple[Any, ...]]] = [cluster.connect(sink) for sink in self.sinks]
+
+    def ask(self, destination: int, query: str) -> tuple[Any, ...]:
+        """Return the one row that a query gives at a destination."""
+        row = self._eyes[destination].execute(query, prepare=True).fetchone()
+        assert row is not None
+        return tuple(row)
+
+    def newest(self, destination: int) -> int:
+        """Return the highest id at a destination."""
+        return int(self.ask(destination, "SELECT coalesce(max(id), 0) FROM entries")[0])
+
+    def stored(self, destination: int) -> tuple[int, int]:
+        """Count all rows and the different ones."""
+        rows, different = self.ask(destination, "SELECT count(*), count(DISTINCT id) FROM entries")
+        return int(rows), int(different)
+
+    def source(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run statements at the source."""
+        return self.cluster.execute(SOURCE, *statements)
+
+    def close(self) -> None:
+        """Drop everything."""
+        for eye in self._eyes:
+            eye.close()
+        self.engine.dispose()
+        self.cluster.drop(*self.sinks, SOURCE)

@@ -1,0 +1,1 @@
+"""What is measured; each experiment writes its numbers into a `Book`."""

@@ -1,0 +1,86 @@
+"""The time from a commit at the source to the commit at the sink, at a steady rate."""
+
+import threading
+from typing import Final
+
+from benchmarks.bench import Bench
+from benchmarks.cluster import pause
+from benchmarks.contender import Contender
+from benchmarks.figures import percentile
+from benchmarks.peers import main_contenders
+from benchmarks.stream import Stream
+from benchmarks.workload import Workload
+from queues.clock import SYSTEM_CLOCK
+
+NAME: Final = "latency"
+SETTING: Final = "250 transactions/s"
+_RATE: Final = 250
+_LOOK: Final = 0.0005
+
+
+class Observer:
+    """Looks at one destination again and again, and notes when it has got how far."""
+
+    def __init__(self, contender: Contender) -> None:
+        """Begin to look."""
+        self._contender = contender
+        self._over = threading.Event()
+        self.seen: list[tuple[int, float]] = []
+        self._thread = threading.Thread(target=self._look)
+        self._thread.start()
+
+    def _look(self) -> None:
+        last = -1
+        while not self._over.wait(_LOOK):
+            progress = self._contender.progress(0)
+            if progress != last:
+                self.seen.append((progress, SYSTEM_CLOCK.monotonic()))
+                last = progress
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._over.set()
+        self._thread.join()
+
+    def arrivals(self, numbers: list[int]) -> list[float]:
+        """Return when each of the entries, in ascending order, was there."""
+        seen = iter(self.seen)
+        progress, moment = next(seen)
+        found = []
+        for number in numbers:
+            while progress < number:
+                progress, moment = next(seen)
+            found.append(moment)
+        return found
+
+
+def measure(bench: Bench) -> None:
+    """Write at the rate, whatever becomes of it, and compare the two moments of each transaction."""
+    for _, make in bench.rounds(main_contenders(bench)):
+        contender = make()
+        with bench.running(contender, 1, SETTING):
+            stream = Stream(contender, Workload(1_000))
+            stream.write(200)
+            stream.wait()
+            bench.place.cluster.settle()
+            delays = _delays(contender, stream, bench.pick(500, 2_500))
+            milliseconds = {f"p{p}_ms": percentile(delays, p / 100) * 1_000 for p in (50, 99)}
+            bench.book.add(NAME, SETTING, contender.name, **milliseconds)
+
+
+def _delays(contender: Contender, stream: Stream, transactions: int) -> list[float]:
+    observer = Observer(contender)
+    commits: list[float] = []
+    numbers: list[int] = []
+    try:
+        begin = SYSTEM_CLOCK.monotonic()
+        for number in range(transactions):
+            pause(begin + number / _RATE - SYSTEM_CLOCK.monotonic())
+            stream.transaction()
+            commits.append(SYSTEM_CLOCK.monotonic())
+            numbers.append(stream.written)
+        stream.wait()
+        pause(0.05)
+    finally:
+        observer.stop()
+    return [arrival - commit for arrival, commit in zip(observer.arrivals(numbers), commits, strict=True)]

@@ -1,0 +1,74 @@
+"""What stays of many entries once they have arrived, and what a held snapshot leaves behind.
+
+Segments of the log are closed after two seconds here instead of a minute, so that the run does not wait for them. The
+sinks keep nothing: it is the source that is measured.
+"""
+
+from typing import Final
+
+from sqlalchemy import text
+
+from benchmarks.bars import OURS
+from benchmarks.bench import Bench
+from benchmarks.cluster import pause, until
+from benchmarks.contenders.lrq_source import LrqSource
+from benchmarks.contenders.tables import SOURCE
+from queues.clock import SYSTEM_CLOCK
+
+NAME: Final = "sizes"
+_MIB: Final = 1024**2
+_QUICK_TRIM: Final = {"segment_seconds": 2.0, "trim_seconds": 0.5}
+_DEAD: Final = text("SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname LIKE 'lrq\\_%'")
+_RATE: Final = 50
+
+
+def measure(bench: Bench) -> None:
+    """Compare what few and many entries leave behind."""
+    for _, entries in bench.rounds(bench.pick((2_000, 10_000), (10_000, 100_000), (10_000, 1_000_000))):
+        setting = f"{entries:,} entries"
+        bench.say(f"{OURS}: {setting}")
+        with bench.tried(f"{NAME}, {setting}"), LrqSource(bench.place, 1, **_QUICK_TRIM) as source:
+            for _ in range(0, entries, 10):
+                source.transaction()
+            source.wait()
+            bench.book.add(NAME, setting, OURS, **{"tables MiB": _idle(source) / _MIB})
+    for _ in range(bench.runs):
+        bench.say(f"{OURS}: snapshot held")
+        _held(bench, bench.pick(5.0, 30.0, 150.0))
+
+
+def _idle(source: LrqSource) -> int:
+    """Wait until nothing shrinks any more; return the size."""
+    sizes: list[int] = []
+
+    def is_still() -> bool:
+        sizes.append(source.bytes())
+        return len(sizes) > 8 and len(set(sizes[-6:])) == 1
+
+    until(is_still, 120, 1.0)
+    return sizes[-1]
+
+
+def _held(bench: Bench, seconds: float) -> None:
+    """Hold a snapshot twice *seconds*; count the dead rows after the half and in the end."""
+    with bench.tried(f"{NAME}, snapshot held"), LrqSource(bench.place, 1, **_QUICK_TRIM) as source:
+        source.transaction()
+        source.wait()
+        with bench.place.cluster.connect(SOURCE) as holder:
+            holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            holder.execute("SELECT count(*) FROM lrq_ticks")
+            for part in ("half", "whole"):
+                _write_for(source, seconds)
+                setting = f"{part} {'the ' if part == 'half' else ''}time, snapshot held"
+                bench.book.add(NAME, setting, OURS, **{"dead rows": source.ask(_DEAD)})
+            holder.execute("ROLLBACK")
+
+
+def _write_for(source: LrqSource, seconds: float) -> None:
+    begin = SYSTEM_CLOCK.monotonic()
+    for number in range(int(seconds * _RATE)):
+        pause(begin + number / _RATE - SYSTEM_CLOCK.monotonic())
+        source.transaction()
+    source.wait()
+    # Statistics are told with a delay.
+    pause(1.5)

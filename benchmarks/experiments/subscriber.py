@@ -1,0 +1,89 @@
+"""A subscriber whose listener does nothing, against a bare loop that deletes and returns batches of the same size."""
+
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+import queues
+from benchmarks.bars import OURS
+from benchmarks.bench import Bench
+from benchmarks.contenders.lrq_sites import CLIENT, LrqOnPostgreSQL
+from benchmarks.contenders.tables import destination_name
+from benchmarks.stream import Stream
+from benchmarks.workload import Workload
+from lr_client import RoutingQueueListener, subscribe
+from queues.clock import SYSTEM_CLOCK
+
+NAME: Final = "subscriber"
+SETTING: Final = "batches of 1,000"
+_BATCH: Final = 1_000
+_COPY: Final = (
+    "CREATE TABLE bare (LIKE lrq_receive_entries INCLUDING ALL)",
+    "INSERT INTO bare SELECT * FROM lrq_receive_entries",
+)
+_DELETE: Final = text(
+    f"DELETE FROM bare WHERE (queue_id, seq) IN (SELECT queue_id, seq FROM bare ORDER BY queue_id, seq LIMIT {_BATCH})"  # noqa: S608 - a constant
+    " RETURNING seq, payload"
+)
+
+
+class Counting(RoutingQueueListener):
+    """Counts what it is given, and rings when that is enough."""
+
+    client_name = CLIENT
+
+    def __init__(self, wanted: int) -> None:
+        """Wait for so many entries."""
+        self._left = wanted
+        self.enough = threading.Event()
+
+    def process_updates_in_log_entry_sync(self, session: Session, source_id: str, entries: Sequence[Any]) -> bool:  # noqa: ARG002
+        """Take them."""
+        self._left -= len(entries)
+        if self._left <= 0:
+            self.enough.set()
+        return True
+
+    process_updates_in_snapshot_sync = process_updates_in_log_entry_sync
+
+
+def measure(bench: Bench) -> None:
+    """Fill a receive queue, copy it, and empty both."""
+    entries = bench.pick(5_000, 50_000)
+    for run in range(bench.runs):
+        lrq = LrqOnPostgreSQL()
+        with bench.running(lrq, 1, NAME):
+            stream = Stream(lrq, Workload(entries))
+            stream.write(entries)
+            stream.wait()
+            lrq.source.stop()
+            engine = queues.create_engine(bench.place.cluster.url(destination_name(0)))
+            bench.place.cluster.execute(destination_name(0), *_COPY, "VACUUM ANALYZE")
+            bench.place.cluster.settle()
+            ways = (_subscribe, _bare) if run % 2 == 0 else (_bare, _subscribe)
+            for way in ways:
+                way(bench, engine, entries)
+            engine.dispose()
+
+
+def _subscribe(bench: Bench, engine: Engine, entries: int) -> None:
+    listener = Counting(entries)
+    began = SYSTEM_CLOCK.monotonic()
+    with closing(subscribe(engine, listener, max_batch_entries=_BATCH)):
+        if not listener.enough.wait(300):
+            raise TimeoutError("the subscriber did not get everything")
+    took = SYSTEM_CLOCK.monotonic() - began
+    bench.book.add(NAME, SETTING, OURS, **{"entries/s": entries / took})
+
+
+def _bare(bench: Bench, engine: Engine, entries: int) -> None:
+    began, left = SYSTEM_CLOCK.monotonic(), entries
+    while left:
+        with Session(engine) as session, session.begin():
+            left -= len(session.execute(_DELETE).all())
+    took = SYSTEM_CLOCK.monotonic() - began
+    bench.book.add(NAME, SETTING, "DELETE … RETURNING", **{"entries/s": entries / took})

@@ -1,0 +1,83 @@
+"""The bars themselves (payloads of 1 KiB, ten entries a transaction)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from benchmarks.bars import LOGICAL, OURS, Bar, Number
+
+#: Settings of the experiment `deliveries`.
+ONE: Final = "1 destination"
+ALL: Final = "8 destinations, all to all"
+THREE: Final = "8 destinations, each entry to 3"
+
+RATE: Final = "deliveries/s"
+CPU: Final = "CPU s per 1,000"
+
+
+def _application() -> Iterator[Bar]:
+    for clients in (1, 4, 16):
+        for rest in ("", ", 2 ms left"):
+            for how in ("one by one", "in bulk"):
+                setting = f"{clients} client{'s' if clients > 1 else ''}{rest}, {how}"
+                yield Bar("application", "transactions/s", Number(setting, "transmit"), Number(setting, "INSERT"), 0.85)
+
+
+def _deliveries() -> Iterator[Bar]:
+    for setting, bound in ((ONE, 1.0), (ALL, 1.8), (THREE, 2.0)):
+        yield Bar("deliveries", RATE, Number(setting, OURS), Number(setting, LOGICAL), bound)
+    for setting in (ALL, THREE):
+        yield Bar("deliveries", CPU, Number(setting, OURS), Number(setting, LOGICAL), 0.45, at_least=False)
+    peers = (("PgQ, best loop", 1.3), ("PgQ, Python consumer", 3.0), ("pgqueuer", 8.0), ("procrastinate", 20.0))
+    for peer, bound in peers:
+        yield Bar("deliveries", RATE, Number(ALL, OURS), Number(ALL, peer), bound)
+
+
+def _latency() -> Iterator[Bar]:
+    setting = "250 transactions/s"
+    for unit in ("p50 ms", "p99 ms"):
+        yield Bar("latency", unit, Number(setting, OURS), Number(setting, LOGICAL), 2.0, at_least=False)
+
+
+def _growth() -> Iterator[Bar]:
+    for unit, bound, at_least in (("source bytes per entry", 1.05, False), ("transactions/s", 0.9, True)):
+        for many in (64, 500):
+            ours, one = Number(f"{many} destinations", OURS), Number("1 destination", OURS)
+            yield Bar("growth", unit, ours, one, bound, at_least)
+    ours, one = Number("64 destinations", OURS), Number("1 destination", OURS)
+    yield Bar("growth", "source CPU ms per entry", ours, one, 8.0, at_least=False)
+
+
+def _backlog() -> Iterator[Bar]:
+    for many in ("100,000", "1,000,000"):
+        ours, few = Number(f"{many} entries", OURS), Number("10,000 entries", OURS)
+        yield Bar("backlog", "entries/s", ours, few, 0.9)
+        yield Bar("backlog", "server MiB", ours, few, 1.2, at_least=False)
+
+
+def _sizes() -> Iterator[Bar]:
+    for many in ("100,000", "1,000,000"):
+        ours, few = Number(f"{many} entries", OURS), Number("10,000 entries", OURS)
+        yield Bar("sizes", "tables MiB", ours, few, 2.0, at_least=False)
+    # No growth with time: what was dead after half of the time is all that there is in the end.
+    held = Number("whole time, snapshot held", OURS), Number("half the time, snapshot held", OURS)
+    yield Bar("sizes", "dead rows", *held, 1.1, at_least=False)
+
+
+def _others() -> Iterator[Bar]:
+    one = "1 destination"
+    yield Bar("sqlite", "entries/s", Number(one, "lrq on SQLite"), Number(one, "bare inserts"), 0.5)
+    yield Bar(
+        "idle",
+        "CPU of a core",
+        Number("100 sessions", OURS),
+        Number("100 sessions", "one percent"),
+        1.0,
+        at_least=False,
+    )
+    yield Bar("subscriber", "entries/s", Number("batches of 1,000", OURS),
+              Number("batches of 1,000", "DELETE … RETURNING"), 0.7)  # fmt: skip
+
+
+BARS: Final[tuple[Bar, ...]] = (
+    *_application(), *_deliveries(), *_latency(), *_growth(), *_backlog(), *_sizes(), *_others(),
+)  # fmt: skip

@@ -1,0 +1,114 @@
+"""The command line of the benchmarks."""
+
+import os
+import platform
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from benchmarks.bars import verdicts
+from benchmarks.bench import Bench, Size
+from benchmarks.book import Book
+from benchmarks.cluster import Cluster
+from benchmarks.contender import Place
+from benchmarks.experiments import (
+    application,
+    backlog,
+    deliveries,
+    growth,
+    idle,
+    latency,
+    sizes,
+    sqlite,
+    subscriber,
+)
+from benchmarks.issue_bars import BARS
+from benchmarks.plot import plot
+from benchmarks.report import BAR_HEADS, NUMBER_HEADS, Run, bar_rows, number_rows, table
+from benchmarks.servers import Which, binaries
+from queues.clock import iso, now_us
+
+_MODULES: Final = (application, deliveries, latency, growth, backlog, sizes, sqlite, idle, subscriber)
+EXPERIMENTS: Final[dict[str, Callable[[Bench], None]]] = {module.NAME: module.measure for module in _MODULES}
+_RUNS: Final = {"quick": 1, "normal": 5, "full": 5}
+
+console = Console(stderr=True)
+
+
+def bench(
+    only: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(EXPERIMENTS)}; may be repeated.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes and one run each: some minutes.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The largest sizes, up to a million entries.")] = False,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each; the median counts.")] = None,
+    server: Annotated[str, typer.Option(help="auto, debian or wheel: which PostgreSQL all of them use.")] = "auto",
+    out: Annotated[Path, typer.Option(help="Where the report is written.")] = Path("docs"),
+    folder: Annotated[str | None, typer.Option(help="Where databases are made; on the disk to measure.")] = None,
+) -> None:
+    """Measure lrq beside what one would use instead, everything in one run on one server."""
+    chosen = list(dict.fromkeys(only or EXPERIMENTS))
+    unknown = [name for name in chosen if name not in EXPERIMENTS]
+    if unknown:
+        raise typer.BadParameter(f"no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
+    size: Size = "quick" if quick else "full" if full else "normal"
+    run = _run(chosen, size, runs or _RUNS[size], binaries(_which(server)), folder)
+    run.save(out, plot(run.book))
+    _show(run)
+    console.print(f"written: {out}/benchmarks.md, .json and .svg")
+
+
+def _run(chosen: list[str], size: Size, runs: int, programs: Path, folder: str | None) -> Run:
+    book = Book()
+    cluster = Cluster(programs, folder)
+    try:
+        with tempfile.TemporaryDirectory(prefix="lrq-bench-", dir=folder) as files:
+            made = Bench(Place(cluster, Path(files)), book, runs, size, say)
+            for name in chosen:
+                with made.tried(name):
+                    EXPERIMENTS[name](made)
+    finally:
+        cluster.stop()
+    facts = {
+        "when": iso(now_us()),
+        "size": size,
+        "runs": runs,
+        "PostgreSQL": f"{cluster.version}, fsync=on, synchronous_commit=on, one server for all",
+        "Python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "payload": "1 KiB, ten entries a transaction",
+    }
+    return Run(facts, book, list(verdicts(book, BARS, set(chosen))))
+
+
+def say(words: str) -> None:
+    """Tell how far it has got."""
+    console.print(words, style="dim", highlight=False)
+
+
+def _which(server: str) -> Which:
+    if server == "auto":
+        return "auto"
+    if server == "debian":
+        return "debian"
+    if server == "wheel":
+        return "wheel"
+    raise typer.BadParameter(f"--server {server}: choose auto, debian or wheel")
+
+
+def _show(run: Run) -> None:
+    lines = [*table(NUMBER_HEADS, number_rows(run.book)), "", *table(BAR_HEADS, bar_rows(run.verdicts))]
+    lines += [f"missing: {what}: {why}" for what, why in run.book.missing.items()]
+    for line in lines:
+        typer.echo(line)
+
+
+def main() -> None:
+    """Run the command."""
+    typer.run(bench)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""What one must know to read the numbers."""
+
+from typing import Final
+
+NOTES: Final = (
+    "All on one machine, source and destinations in databases of one server; a bar is a ratio within one run.",
+    "*Delivered* is committed in the destination's table; after the clock has stopped, each row is counted once.",
+    "Payloads are 1 KiB of text that compresses to three quarters, because PgQ carries text only.",
+    "One client writes ten entries a transaction, as fast as it can, with SQLAlchemy and one statement or call each"
+    " transaction (pgqueuer, procrastinate: their own way to enqueue many). The order of contenders rotates.",
+    "**lrq**: default settings, one server process for the source and one for each destination, because a site is one"
+    " database with one server. One process for all sinks would spare memory and share one interpreter.",
+    "**logical replication**: a row-filtered publication of two columns and a subscription for each destination, in the"
+    " binary format, `synchronous_commit = off` at the subscriber (its default).",
+    "**PgQ, best loop**: a tick every 20 ms; each destination filters its batch at the server, moves it with binary"
+    " COPY and commits once a batch, asynchronously, together with the batch's number.",
+    "**PgQ, Python consumer**: the same queue, applied by `pgq.Consumer`, one INSERT an event, one commit a batch.",
+    "**pgqueuer, procrastinate, home-made outbox**: one row per destination, one worker process for each; they commit"
+    " asynchronously at the destination and keep no order. The slow ones write a part of the entries of the others.",
+    "CPU is that of all processes: application, servers, workers and PostgreSQL with its background processes.",
+    "Latency is seen by an observer that asks the destination every half millisecond.",
+    "`transmit` (application, growth) is measured while no server of lrq runs; *growth*, *sizes* and *idle* use sinks"
+    " that keep nothing, and *source CPU* is that of the server process without its database's.",
+)

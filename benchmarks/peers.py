@@ -1,0 +1,63 @@
+"""Everything that is compared, and what cannot be here."""
+
+import shutil
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from benchmarks.bench import Bench
+from benchmarks.contender import Contender
+from benchmarks.contenders import pgq_python
+from benchmarks.contenders.logical import LogicalReplication
+from benchmarks.contenders.lrq_sites import LrqOnPostgreSQL, LrqOnSQLite
+from benchmarks.contenders.outbox import Outbox
+from benchmarks.contenders.pgq import PgQ
+from benchmarks.contenders.pgqueuer import PgQueuer
+from benchmarks.contenders.procrastinate import Procrastinate
+from benchmarks.servers import has_pgq
+
+Make = Callable[[], Contender]
+
+
+def main_contenders(bench: Bench) -> list[Make]:
+    """Return lrq and what it is compared with everywhere."""
+    found: list[Make] = [LrqOnPostgreSQL, LrqOnSQLite, LogicalReplication]
+    reason = _no_pgq(bench)
+    if reason:
+        bench.book.lacks(PgQ.name, reason)
+    else:
+        found.append(PgQ)
+    return found
+
+
+def contenders(bench: Bench) -> list[Make]:
+    """Return what can run here; note the others as missing."""
+    found = main_contenders(bench)
+    offered: list[tuple[Make, str]] = [
+        (pgq_python.PgQPython, _no_pgq(bench) or pgq_python.missing()),
+        (PgQueuer, _no_package("pgqueuer") or _no_package("asyncpg")),
+        (Procrastinate, _no_package("procrastinate")),
+        (Outbox, ""),
+    ]
+    for make, reason in offered:
+        if reason:
+            bench.book.lacks(getattr(make, "name", str(make)), reason)
+        else:
+            found.append(make)
+    for broker in ("NATS JetStream", "RabbitMQ"):
+        bench.book.lacks(broker, _no_broker(broker))
+    return found
+
+
+def _no_pgq(bench: Bench) -> str:
+    wanted = "not of this PostgreSQL: apt-get install postgresql-15 postgresql-15-pgq3"
+    return "" if has_pgq(bench.place.cluster.binaries) else wanted
+
+
+def _no_package(name: str) -> str:
+    return "" if find_spec(name) else f"not installed: pip install {name}"
+
+
+def _no_broker(name: str) -> str:
+    program = {"NATS JetStream": "nats-server", "RabbitMQ": "rabbitmq-server"}[name]
+    found = "is installed" if shutil.which(program) else "is not installed"
+    return f"no contender is written for it ({program} {found}); weaker where it does not sync to disk"

@@ -1,0 +1,77 @@
+"""What the benchmarks compute is right; what they measure is another matter."""
+
+import pytest
+
+from benchmarks.bars import Bar, Number, verdicts
+from benchmarks.book import Book
+from benchmarks.figures import Summary, percentile, rotated, shown
+from benchmarks.issue_bars import BARS
+from benchmarks.plot import plot
+from benchmarks.report import Run, markdown
+from benchmarks.workload import PAYLOAD_BYTES, Workload, payloads
+
+BAR = Bar("speed", "rows/s", Number("one", "ours"), Number("one", "theirs"), 2.0)
+
+
+def book(ours: float, theirs: float) -> Book:
+    made = Book()
+    for factor in (1, 3, 2):
+        made.add("speed", "one", "ours", **{"rows/s": ours * factor})
+        made.add("speed", "one", "theirs", **{"rows/s": theirs * factor})
+    return made
+
+
+def test_a_summary_has_the_median_and_both_ends():
+    assert Summary.of([5.0, 1.0, 3.0]) == Summary(3.0, 1.0, 5.0, 3)
+
+
+def test_each_run_begins_with_another_one():
+    assert [rotated("abc", run) for run in range(4)] == [list("abc"), list("bca"), list("cab"), list("abc")]
+    assert rotated([], 3) == []
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.0, 1)])
+def test_a_percentile_is_one_of_the_values(share: float, found: int):
+    assert percentile([float(value) for value in range(100, 0, -1)], share) == found
+
+
+def test_numbers_are_shown_with_three_digits():
+    assert [shown(value) for value in (12345.6, 12.345, 0.01234, 0.0)] == ["12,346", "12.3", "0.0123", "0"]
+
+
+@pytest.mark.parametrize(("ours", "words"), [(10.0, "met"), (9.9, "missed")])
+def test_a_bar_is_judged_by_the_ratio_of_the_medians(ours: float, words: str):
+    (verdict,) = verdicts(book(ours, 5.0), (BAR,), {"speed"})
+    assert verdict.words == words
+    assert verdict.ratio == pytest.approx(ours / 5)
+
+
+def test_what_was_not_measured_is_told_and_not_passed():
+    (verdict,) = verdicts(Book(), (BAR,), {"speed"})
+    assert verdict.words == "not measured"
+    assert list(verdicts(Book(), (BAR,), {"other"})) == []
+
+
+def test_the_page_tells_what_is_missing():
+    found = book(10.0, 5.0)
+    found.lacks("broker", "not installed")
+    page = markdown(Run({"runs": 3}, found, list(verdicts(found, (BAR,), {"speed"}))))
+    assert "| speed | one | ours | rows/s | 20 | 10 – 30 | 3 |" in page
+    assert "| speed | rows/s | ours, one | theirs | ≥ 2 | 2 | met |" in page
+    assert "* broker: not installed" in page
+
+
+def test_the_plot_has_a_bar_for_each_contender():
+    assert plot(book(10.0, 5.0), "speed", "rows/s").count("<rect") == 3
+
+
+def test_every_entry_is_owed_to_as_many_destinations_as_it_should():
+    workload = Workload(560, destinations=8, each_to=3)
+    assert sum(workload.owed()) == workload.deliveries == 1680
+    assert len({workload.entry(number).targets for number in range(560)}) == 56
+    assert workload.entry(7) == workload.entry(7)
+    assert {len(payload) for payload in payloads()} == {PAYLOAD_BYTES}
+
+
+def test_no_bar_stands_twice():
+    assert len(set(BARS)) == len(BARS)
