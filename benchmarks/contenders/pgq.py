@@ -99,7 +99,7 @@ def _apply(
     sql = there.execute("SELECT pgq.batch_event_sql(%s)", (batch,)).fetchone()
     assert sql is not None
     rows = str(sql[0]).replace(" order by 1", "")
-    events = f"SELECT ev_id, ev_data FROM ({rows}) e WHERE (ev_extra1::bigint & {mask}) <> 0 ORDER BY 1"  # noqa: S608
+    events = f"SELECT ev_id, ev_data FROM ({rows}) e WHERE (ev_extra1::bigint & {mask}) <> 0 ORDER BY 1"
     out, into = f"COPY ({events}) TO STDOUT (FORMAT binary)", "COPY entries (id, payload) FROM STDIN (FORMAT binary)"
     with here.transaction():
         fresh = here.execute("INSERT INTO applied VALUES (%s) ON CONFLICT DO NOTHING", (batch,)).rowcount

@@ -26,7 +26,7 @@ _COPY: Final = (
     "INSERT INTO bare SELECT * FROM lrq_receive_entries",
 )
 _DELETE: Final = text(
-    f"DELETE FROM bare WHERE (queue_id, seq) IN (SELECT queue_id, seq FROM bare ORDER BY queue_id, seq LIMIT {_BATCH})"  # noqa: S608 - a constant
+    f"DELETE FROM bare WHERE (queue_id, seq) IN (SELECT queue_id, seq FROM bare ORDER BY queue_id, seq LIMIT {_BATCH})"
     " RETURNING seq, payload"
 )
 
