@@ -98,9 +98,17 @@ class RoutingQueueSenderClient:
         """
         wait_replicated(engine, self.client_name, token, [names.site_id(name) for name in destinations], timeout)
 
-    def start_snapshot_transmitter(self, engine: Engine, provider: SnapshotProvider) -> SnapshotTransmitter:
-        """Serve this client's snapshot requests with *provider*, in threads of this process, until `close()`."""
-        return SnapshotTransmitter(engine, self.client_name, provider, max_payload_bytes=self._limit)
+    def start_snapshot_transmitter(
+        self, engine: Engine, provider: SnapshotProvider, *, share_window: float = 0.25
+    ) -> SnapshotTransmitter:
+        """Serve this client's snapshot requests with *provider*, in threads of this process, until `close()`.
+
+        Sites that ask within *share_window* seconds are served by one build, whose rows are stored once, unless the
+        provider looks at `context.destination`; 0 gives each its own.
+        """
+        return SnapshotTransmitter(
+            engine, self.client_name, provider, max_payload_bytes=self._limit, share_window=share_window
+        )
 
     def request_snapshot_sync(self, session: Session | Connection, destination: str) -> None:
         """Ask for a full snapshot for one site, in the caller's transaction; the newest request wins."""
