@@ -1,0 +1,75 @@
+"""A table that snapshots are taken of, and a look at what is there of them."""
+
+from pathlib import Path
+
+from sqlalchemy import Engine, func, select, text
+
+from queues import snapshots
+from queues.tables import snapshot_entries
+from queues.transactions import writing
+from tests.snapshot.providing import rows_of
+
+ROWS = 20_000
+#: How many rows of a part go through before it waits for `go`.
+HALT = 4_000
+#: A job that is killed, and begun again, on a busy machine, in seconds.
+PATIENCE = 150.0
+
+
+def create(engine: Engine) -> None:
+    """Make the table `readings`."""
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE readings (id INTEGER PRIMARY KEY, words TEXT NOT NULL)"))
+        connection.execute(
+            text("INSERT INTO readings VALUES (:id, :words)"),
+            [{"id": number, "words": f"{number} {'x' * 200}"} for number in range(ROWS)],
+        )
+
+
+def change(engine: Engine) -> None:
+    """Change what snapshots that have begun must not see changed."""
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM readings WHERE id % 3 = 0"))
+        connection.execute(text("UPDATE readings SET words = 'changed' WHERE id % 3 = 1"))
+
+
+def contents(engine: Engine) -> list[tuple[bytes, str]]:
+    """Return what a snapshot of now has: payloads and keys, in the order of their text."""
+    with engine.connect() as connection:
+        return sorted(
+            (row.words.encode(), str(row.id)) for row in connection.execute(text("SELECT id, words FROM readings"))
+        )
+
+
+def published(engine: Engine, sync_id: str) -> list[tuple[bytes, str | None]]:
+    """Return what a sink is sent, in the order of its text."""
+    return sorted(
+        (row.payload, row.item_key) for row in rows_of(engine, sync_id, limit_rows=2_000, limit_bytes=8 << 20)
+    )
+
+
+def written_parts(engine: Engine) -> dict[int, int]:
+    """Return how many rows are stored of each part, visible or not."""
+    entries = snapshot_entries.c
+    with engine.connect() as connection:
+        counted = connection.execute(select(entries.part, func.count().label("rows")).group_by(entries.part))
+        return {row.part: row.rows for row in counted}
+
+
+def halted(engine: Engine, parts: int) -> bool:
+    """Tell whether *parts* parts are in the middle of their rows."""
+    return sum(rows >= HALT // 2 for rows in written_parts(engine).values()) >= parts
+
+
+def collect(engine: Engine) -> int:
+    """Collect all garbage; return how many rows are left."""
+    deleted = 1
+    while deleted:
+        with writing(engine) as connection:
+            deleted = snapshots.collect_garbage(connection)
+    return sum(written_parts(engine).values())
+
+
+def go(folder: Path) -> None:
+    """Let the halted go on."""
+    (folder / "go").touch()
