@@ -154,8 +154,6 @@ class Inbox:
         return None
 
     def _stage(self, rows: Sequence[SnapshotRow]) -> None:
-        # The end marker's commit waits; until then the source keeps the rows, and asks how many are here.
-        receiving.make_quick(self.connection)
         there = self.marks.staging
         staged = ((row.item_key, row.payload) for row in rows)
         receiving.stage(self.connection, self._queue(), there.sync_id, there.rows, staged)

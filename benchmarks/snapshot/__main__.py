@@ -16,7 +16,6 @@ from benchmarks.snapshot.writing import Writing
 from lr_client.spark import local_session
 
 _WARM_ROWS = 20_000
-_LARGE_SIZE = 64 * 1024
 
 
 def main() -> None:
@@ -38,7 +37,7 @@ def _measure(server: Server, folder: Path, chosen: argparse.Namespace) -> list[C
     found = []
     with closing(_Session()) as session:
         if chosen.large:
-            return [_large(Travel(server, session.spark, folder), chosen.large << 20)]
+            return [_large(Travel(server, session.spark, folder), chosen.large << 20, chosen.payload)]
         if chosen.only != "travel":
             writing = Writing(server, session.spark, folder)
             compare_write(writing, _WARM_ROWS, chosen.payload, 1)
@@ -55,10 +54,10 @@ def _measure(server: Server, folder: Path, chosen: argparse.Namespace) -> list[C
     return found
 
 
-def _large(travel: Travel, size: int) -> Compared:
+def _large(travel: Travel, total: int, size: int) -> Compared:
     with travel.running():
-        compare_travel(travel, _WARM_ROWS, 1024, 1)
-        return compare_travel(travel, size // _LARGE_SIZE, _LARGE_SIZE, 1)
+        compare_travel(travel, _WARM_ROWS, size, 1)
+        return compare_travel(travel, total // size, size, 1)
 
 
 class _Session:
@@ -88,9 +87,7 @@ def _arguments() -> argparse.Namespace:
         "--growth", type=int, nargs="*", default=[100_000, 1_000_000], help="sizes to compare, in one round each"
     )
     parser.add_argument("--only", choices=["write", "travel"], help="measure one of the two only")
-    parser.add_argument(
-        "--large", type=int, metavar="MIB", help="send so much in rows of 64 KiB instead: what memory does it take?"
-    )
+    parser.add_argument("--large", type=int, metavar="MIB", help="only send so much, once: what memory does it take?")
     parser.add_argument("--folder", help="where databases are put, by default the system's place for temporary files")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     return parser.parse_args()

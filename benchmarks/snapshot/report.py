@@ -36,5 +36,6 @@ def _peaks(found: Sequence[Compared]) -> Iterator[str]:
     yield ""
     for each in found:
         if each.peaks:
-            peaks = ", ".join(f"{kind} {peak >> 20}" for kind, peak in each.peaks.items())
-            yield f"peak resident memory at {each.rows:,} rows, MiB a process (VmHWM): {peaks}"
+            peaks = (f"{kind} {each.resident[kind] >> 20} to {peak >> 20}" for kind, peak in each.peaks.items())
+            yield f"resident MiB of the largest process, before {each.rows:,} rows and at its peak: {', '.join(peaks)}"
+    yield "(the peak is VmHWM: a limit of addresses, RLIMIT_AS, counts what gRPC only reserves)"

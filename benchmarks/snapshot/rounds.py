@@ -18,6 +18,7 @@ class Compared:
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
     ready: list[float] = field(default_factory=list)
+    resident: dict[str, int] = field(default_factory=dict)
     peaks: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -48,6 +49,7 @@ class Compared:
             "rows_per_second_against": round(self.their_rate),
             "ratio": round(self.ratio, 3),
             "bar": self.bar,
+            "resident_bytes_before": self.resident,
             "peak_bytes": self.peaks,
         }
 
@@ -66,6 +68,7 @@ def compare_travel(travel: Travel, rows: int, size: int, rounds: int) -> Compare
     found = Compared('request to "applied"', "pg_dump | psql", 0.7, rows)
     travel.fill(rows, size)
     travel.forget()
+    found.resident = travel.peaks()
     for number in range(rounds):
         if number % 2:
             found.theirs.append(travel.by_dump())

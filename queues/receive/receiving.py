@@ -43,12 +43,6 @@ def make_durable(connection: Connection) -> None:
         connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
 
 
-def make_quick(connection: Connection) -> None:
-    """Let the commit not wait for the disk: what a crash takes is sent again, and the next durable commit keeps it."""
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
-
-
 def find(connection: Connection, client: ClientName, source: SiteId) -> Stored | None:
     """Read a queue's marks and lock them until the transaction ends; None when nothing was ever received for it."""
     row = connection.execute(_FIND, {"queue_name": names.receive_queue(client, source)}).first()
