@@ -16,10 +16,10 @@ class Waiting:
         self._folder = folder
 
     def provide_full_state_data(self, context: SnapshotContext) -> None:
-        for _ in range(5_000):
-            context.transmit(b"of the application")
-        eventually((self._folder / "go").exists, timeout=300)
         try:
+            for _ in range(5_000):
+                context.transmit(b"of the application")
+            eventually((self._folder / "go").exists, timeout=300)
             context.mark_completed()
         except Exception as error:
             self._leave(type(error).__name__)
