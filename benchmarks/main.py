@@ -62,6 +62,7 @@ def bench(
 
 def _run(chosen: list[str], size: Size, runs: int, programs: Path, folder: str | None) -> Run:
     book = Book()
+    load = os.getloadavg()[0]
     cluster = Cluster(programs, folder)
     try:
         with tempfile.TemporaryDirectory(prefix="lrq-bench-", dir=folder) as files:
@@ -78,6 +79,7 @@ def _run(chosen: list[str], size: Size, runs: int, programs: Path, folder: str |
         "PostgreSQL": f"{cluster.version}, fsync=on, synchronous_commit=on, one server for all",
         "Python": platform.python_version(),
         "processors": os.cpu_count(),
+        "load before": f"{load:.1f}: numbers of a machine that has other work to do say little",
         "payload": "1 KiB, ten entries a transaction",
     }
     return Run(facts, book, list(verdicts(book, BARS, set(chosen))))
