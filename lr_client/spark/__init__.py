@@ -3,8 +3,10 @@
 PySpark is imported when it is first needed, not with this package.
 """
 
+from lr_client.spark.context import SparkSnapshotContext
 from lr_client.spark.exactly_once import exactly_once
-from lr_client.spark.provider import SparkSnapshotContext, SparkSnapshotProvider, register
+from lr_client.spark.formats import register
+from lr_client.spark.provider import SparkSnapshotProvider
 from lr_client.spark.session import ensure_java, local_session
 
 __all__ = [

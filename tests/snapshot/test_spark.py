@@ -150,6 +150,7 @@ def test_rows_that_cannot_be_sent_are_refused_in_one_sentence(site: Engine, spar
     ("wanted", "why"),
     [
         (lambda _spark, _context: None, "must return a DataFrame, not NoneType"),
+        (lambda spark, _context: spark.sql("select raise_error('no good')").collect(), "no good"),
         (lambda _spark, context: context.read_table("nowhere"), "no table nowhere"),
         (lambda _spark, context: context.read_table("airports", columns=["nothing"]), "no column nothing"),
     ],

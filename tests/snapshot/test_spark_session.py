@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lr_client.spark import ensure_java
-from lr_client.spark.provider import sentence
 from lr_client.spark.session import java_version
+from lr_client.spark.words import sentence
 from queues.errors import MissingDependencyError
 
 

@@ -9,9 +9,10 @@ from queues.tables import snapshot_entries
 from queues.transactions import writing
 from tests.snapshot.providing import rows_of
 
-ROWS = 20_000
+#: In four parts, each larger than what `PartWriter` gathers of it before it writes.
+ROWS = 80_000
 #: How many rows of a part go through before it waits for `go`.
-HALT = 4_000
+HALT = 12_000
 #: A job that is killed, and begun again, on a busy machine, in seconds.
 PATIENCE = 150.0
 
@@ -48,17 +49,18 @@ def published(engine: Engine, sync_id: str) -> list[tuple[bytes, str | None]]:
     )
 
 
-def written_parts(engine: Engine) -> dict[int, int]:
-    """Return how many rows are stored of each part, visible or not."""
+def written(engine: Engine) -> dict[tuple[int, int], int]:
+    """Return how many rows are stored by each try of each part, visible or not."""
     entries = snapshot_entries.c
+    which = (entries.part, entries.attempt)
     with engine.connect() as connection:
-        counted = connection.execute(select(entries.part, func.count().label("rows")).group_by(entries.part))
-        return {row.part: row.rows for row in counted}
+        counted = connection.execute(select(*which, func.count().label("rows")).group_by(*which))
+        return {(row.part, row.attempt): row.rows for row in counted}
 
 
-def halted(engine: Engine, parts: int) -> bool:
-    """Tell whether *parts* parts are in the middle of their rows."""
-    return sum(rows >= HALT // 2 for rows in written_parts(engine).values()) >= parts
+def halted(engine: Engine, tries: int) -> bool:
+    """Tell whether *tries* tries of parts are in the middle of their rows, or have been when they died."""
+    return sum(rows >= HALT // 2 for rows in written(engine).values()) >= tries
 
 
 def collect(engine: Engine) -> int:
@@ -67,7 +69,7 @@ def collect(engine: Engine) -> int:
     while deleted:
         with writing(engine) as connection:
             deleted = snapshots.collect_garbage(connection)
-    return sum(written_parts(engine).values())
+    return sum(written(engine).values())
 
 
 def go(folder: Path) -> None:

@@ -28,9 +28,9 @@ def make(site: Engine, *statements: str) -> None:
 
 def test_an_empty_table_is_an_empty_snapshot(site: Engine, spark: Any) -> None:
     def build(_spark: Any, context: SparkSnapshotContext) -> Any:
-        return context.read_table("nothing").selectExpr("cast(words as binary) payload")
+        return context.read_table("empty").selectExpr("cast(words as binary) payload")
 
-    make(site, "CREATE TABLE nothing (id INTEGER PRIMARY KEY, words TEXT)")
+    make(site, "CREATE TABLE empty (id INTEGER PRIMARY KEY, words TEXT)")
     (sync_id,) = request(site, "tokyo")
     with transmitter(site, spark, build):
         assert ready(site, sync_id, timeout=readings.PATIENCE).rows == 0

@@ -12,7 +12,7 @@ from lr_client import RoutingQueueSenderClient
 from lr_client.spark.log_format import LogOptions
 from lr_client.spark.log_rows import LogEntry, log_pages
 from lr_client.spark.log_stream import LogStream
-from lr_client.spark.provider import sentence
+from lr_client.spark.words import sentence
 from queues import leases
 from queues.errors import NeedsFullSyncError, TrimmedError
 from queues.leases import Lease

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, make_url
 
-from lr_client.spark.provider import sentence
+from lr_client.spark.words import sentence
 from tests.spark_sources.taking import url_of
 from tests.subscriber.applying import Apply, story
 from tests.subscriber.applying import applied as applied_table
