@@ -19,10 +19,10 @@ def test_a_killed_executor_costs_only_its_tasks(site: Engine, tmp_path: Path) ->
     wanted = readings.contents(site)
     (sync_id,) = request(site, "tokyo")
     with cluster(tmp_path) as machines, driver(machines.master, site, tmp_path):
-        eventually(lambda: readings.halted(site, tries=2), timeout=readings.PATIENCE)
+        eventually(lambda: readings.halted(site, tries=2), timeout=readings.PATIENCE, interval=0.2)
         readings.change(site)
         machines.kill_an_executor()
-        eventually(lambda: readings.halted(site, tries=3), timeout=readings.PATIENCE)
+        eventually(lambda: readings.halted(site, tries=3), timeout=readings.PATIENCE, interval=0.2)
         readings.go(tmp_path)
         assert ready(site, sync_id, timeout=readings.PATIENCE).attempt == 1
         assert readings.published(site, sync_id) == wanted
@@ -33,7 +33,7 @@ def test_a_killed_driver_leaves_nothing_visible_and_another_starts_again(site: E
     readings.create(site)
     (sync_id,) = request(site, "tokyo")
     with driver("local[2,2]", site, tmp_path, "first") as first:
-        eventually(lambda: readings.halted(site, tries=2), timeout=readings.PATIENCE)
+        eventually(lambda: readings.halted(site, tries=2), timeout=readings.PATIENCE, interval=0.2)
         first.kill()
     readings.change(site)
     assert by_id(site, sync_id).state == "building"
