@@ -1,17 +1,21 @@
 """Engines with the settings that lrq's own processes use."""
 
+import sqlite3
+import threading
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy import create_engine as _create_engine
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from queues.clock import SYSTEM_CLOCK, jittered
 from queues.errors import MissingDependencyError
 from queues.transactions import READING
 
 #: How long a statement waits for SQLite's one writer, in seconds.
 BUSY_TIMEOUT = 30.0
+_LONGEST_RETRY = 0.02
 
 
 def create_engine(url: str | URL, **options: Any) -> Engine:  # noqa: ANN401 - passed on as they are
@@ -53,9 +57,26 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
-    cursor.execute("PRAGMA journal_mode = WAL")
+    use_wal(cursor)
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.close()
+
+
+def use_wal(cursor: DBAPICursor) -> None:
+    """Put the SQLite file of *cursor* into WAL mode, waiting up to `BUSY_TIMEOUT` for others that do the same.
+
+    SQLite refuses at once, whatever its busy timeout, while another connection is about to change the mode too.
+    """
+    until = SYSTEM_CLOCK.monotonic() + BUSY_TIMEOUT
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or SYSTEM_CLOCK.monotonic() >= until:
+                raise
+            SYSTEM_CLOCK.wait(threading.Event(), jittered(_LONGEST_RETRY))
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, func, insert, inspect, select, text
 from sqlalchemy.pool import PoolProxiedConnection
 
 from queues import dialects, schema, tables
+from queues.engine import use_wal
 from queues.errors import ConfigurationError, NotInitializedError, SchemaMismatchError
 from queues.names import SiteId
 from queues.names import site_id as checked_site_id
@@ -142,7 +143,7 @@ def _use_wal(engine: Engine) -> None:
     with closing(engine.raw_connection()) as connection, closing(connection.cursor()) as cursor:
         if _in_transaction(connection):
             cursor.execute("ROLLBACK")
-        cursor.execute("PRAGMA journal_mode = WAL")
+        use_wal(cursor)
 
 
 def _in_transaction(connection: PoolProxiedConnection) -> bool:
