@@ -1,9 +1,10 @@
 """What the database keeps of the sessions: for status, for `wait_replicated`, and for what trim may let go."""
 
 from collections.abc import Iterable
+from itertools import groupby
 from operator import itemgetter
 
-from sqlalchemy import Connection, Engine, select, update
+from sqlalchemy import Engine, bindparam, select, update
 
 from lr_server.states import Standing
 from queues import leases
@@ -42,13 +43,16 @@ def save(engine: Engine, lease: Lease, standings: Iterable[tuple[Owed, Standing]
     with writing(engine) as connection:
         leases.check(connection, lease)
         # In the order in which trimming has them too: two transactions must not wait for each other.
-        for owed, standing in sorted(standings, key=itemgetter(0)):
-            _save(connection, owed, standing)
+        ordered = [_values(owed, standing) for owed, standing in sorted(standings, key=itemgetter(0))]
+        for _, alike in groupby(ordered, key=len):  # a statement sets the same columns of every row
+            connection.execute(_SAVE, list(alike))
 
 
-def _save(connection: Connection, owed: Owed, standing: Standing) -> None:
+def _values(owed: Owed, standing: Standing) -> dict[str, object]:
     rows = standing.transferred_rows
     values: dict[str, object] = {
+        "of_client": owed.client,
+        "of_destination": owed.destination,
         "state": standing.words.name,
         "reason": f"{standing.words.detail} ({rows:,} rows sent)" if rows else standing.words.detail,
         "transferred_rows": rows,
@@ -56,5 +60,9 @@ def _save(connection: Connection, owed: Owed, standing: Standing) -> None:
     }
     if standing.acked.branch:
         values |= {"branch": standing.acked.branch, "acked_seq": standing.acked.seq, "cut": standing.acked.cut}
-    mine = sessions.c.client == owed.client, sessions.c.destination == owed.destination
-    connection.execute(update(sessions).where(*mine).values(**values))
+    return values
+
+
+_SAVE = update(sessions).where(
+    sessions.c.client == bindparam("of_client"), sessions.c.destination == bindparam("of_destination")
+)

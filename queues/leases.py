@@ -109,15 +109,19 @@ def holder(engine: Engine, name: str) -> Held | None:
     return None if row is None else Held(Lease(name, row.owner, row.generation), row.expires_us <= now)
 
 
-def check(connection: Connection, lease: Lease) -> None:
+def check(connection: Connection, lease: Lease, *, durably: bool = False) -> None:
     """Raise `OwnershipLostError` inside the caller's transaction when another acquisition has come after *lease*.
 
     Only a takeover counts, not the clock. On SQLite the caller holds the write lock, so that none can come before
     its commit. On PostgreSQL one may come between this and the commit; then the two owners' transactions meet at
     the row both must write (tick number, receive marks, consumer marks), which lets only one of them through: write
     that row by compare-and-set. A row lock here instead would let a stopped process keep its successor out.
+
+    *durably*: the transaction's commit waits for the disk, whatever the database's default is.
     """
-    known = _GENERATION_SHOWING_PRESENCE if connection.dialect.name == "postgresql" else _GENERATION
+    known = _GENERATION
+    if connection.dialect.name == "postgresql":
+        known = _SHOWING_PRESENCE_DURABLY if durably else _SHOWING_PRESENCE
     current = connection.execute(known, {"name": lease.name, "held": lease.generation}).scalar()
     if current != lease.generation:
         raise OwnershipLostError(lease.name, lease.generation, int(current or 0))
@@ -137,11 +141,12 @@ _GENERATION = select(leases.c.generation).where(leases.c.name == bindparam("name
 
 # A transaction shows which lease it works under by a shared advisory lock on (name, generation). It never makes
 # anybody wait, because nobody takes it exclusively: it only tells a successor which backends to end.
-_GENERATION_SHOWING_PRESENCE = _GENERATION.add_columns(
+_SHOWING_PRESENCE = _GENERATION.add_columns(
     func.pg_advisory_xact_lock_shared(
         func.hashtext(text("'lrq lease ' || :name")), cast(bindparam("held", type_=BigInteger), Integer)
     )
 )
+_SHOWING_PRESENCE_DURABLY = _SHOWING_PRESENCE.add_columns(text("set_config('synchronous_commit', 'on', true)"))
 # One that has just finished may already serve somebody else from a pool: only those that stand still are ended.
 _END_OLDER = text(
     "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"

@@ -122,7 +122,6 @@ class SinkWriter:
 
     def _open(self, connection: Connection, speaker: Speaker) -> Inbox:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)
-        receiving.make_durable(connection)
         inbox = open_inbox(connection, client, source, self._clock.now_us())
         # A queue that is not registered yet has no row to keep the generation in.
         inbox.fence(self._streams.generation((source, client)))
@@ -132,11 +131,12 @@ class SinkWriter:
 
     def _check_lease(self, connection: Connection) -> None:
         if self._lease is None:
+            receiving.make_durable(connection)
             return
         lease = self._lease()
         if lease is None:
             raise TransientError(f"this server of site {self._site} stands by while another one works: try that one")
-        leases.check(connection, lease)
+        leases.check(connection, lease, durably=True)
 
 
 def _refuse_for(error: LrqError | SQLAlchemyError) -> Refuse:

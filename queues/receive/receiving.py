@@ -136,14 +136,21 @@ def append(connection: Connection, queue_id: int, rows: Iterable[ReceivedRow]) -
 
 def add_headers(connection: Connection, queue_id: int, headers: Sequence[Header], *, before: int) -> None:
     """Add the headers of ticks after *before*; only about the newest `KEPT_HEADERS` are kept."""
-    rows = ((queue_id, header.seq, header.branch, header.uid, header.mark) for header in headers[-KEPT_HEADERS:])
+    rows = [(queue_id, header.seq, header.branch, header.uid, header.mark) for header in headers[-KEPT_HEADERS:]]
     columns = ("queue_id", "seq", "branch", "uid", "mark")
-    _insert(connection, receive_headers, columns, rows)
+    if len(rows) <= _FEW:
+        for row in rows:
+            connection.execute(_ADD_HEADER, dict(zip(columns, row, strict=True)))
+    else:
+        _insert(connection, receive_headers, columns, rows)
     # Pruning now and then costs less than a statement with every batch.
     if headers and headers[-1].seq // _PRUNE_EVERY != before // _PRUNE_EVERY:
         connection.execute(_PRUNE_HEADERS, {"of_queue": queue_id})
 
 
+#: So few rows are quicker inserted one by one than in bulk.
+_FEW = 3
+_ADD_HEADER = insert(receive_headers)
 _OLDEST_KEPT = (
     select(receive_headers.c.seq)
     .where(receive_headers.c.queue_id == bindparam("of_queue"))

@@ -43,5 +43,8 @@ def providers(connection: Connection) -> list[Provider]:
     oldest = now - int(SILENCE * 1_000_000)
     return [
         Provider(ClientName(row.client), row.owner, row.seen_us, bool(row.owner) and row.seen_us >= oldest)
-        for row in connection.execute(select(snapshot_providers).order_by(snapshot_providers.c.client))
+        for row in connection.execute(_PROVIDERS)
     ]
+
+
+_PROVIDERS = select(snapshot_providers).order_by(snapshot_providers.c.client)

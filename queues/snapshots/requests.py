@@ -44,6 +44,7 @@ _SENT_ROWS = (
     .scalar_subquery()
 )
 _WITH_SENT_ROWS = select(snapshots, func.coalesce(_SENT_ROWS, 0).label("sent_rows"))
+_NEWEST_OF_EACH = _WITH_SENT_ROWS.where(not_(superseded()))
 
 _NUMBERS = (
     "attempt", "base_seq", "pinned_us", "expected_rows", "row_count", "byte_count", "checksum", "retry_us",
@@ -114,7 +115,7 @@ def newest(connection: Connection, client: ClientName, destination: SiteId) -> S
 
 def newest_of_each(connection: Connection) -> list[Snapshot]:
     """Return the request that counts of every client and destination, finished or not."""
-    return [snapshot_of(row) for row in connection.execute(_WITH_SENT_ROWS.where(not_(superseded())))]
+    return [snapshot_of(row) for row in connection.execute(_NEWEST_OF_EACH)]
 
 
 def find(connection: Connection, sync_id: str) -> Snapshot | None:
