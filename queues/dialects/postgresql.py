@@ -1,6 +1,6 @@
 """PostgreSQL 14 and later, through psycopg 3."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -29,13 +29,20 @@ class PostgresqlDialect:
     def bulk_select(self, connection: Connection, wanted: Select[Any]) -> Sequence[tuple[Any, ...]]:
         """Return the rows in the binary format, in which bytes come as they are."""
         compiled = wanted.compile(dialect=connection.dialect)
-        with _usual_errors(connection), closing(connection.connection.cursor(binary=True)) as cursor:
-            cursor.execute(str(compiled), compiled.params)
-            return cursor.fetchall()
+        return fetch(connection, str(compiled), compiled.params)
 
     def now_us(self, connection: Connection) -> int:
         """Return the server's clock."""
         return int(connection.execute(_NOW).scalar_one())
+
+
+def fetch(
+    connection: Connection, statement: str, values: Mapping[str, object] | Sequence[object]
+) -> Sequence[tuple[Any, ...]]:
+    """Return the rows of *statement* straight from the driver, in the binary format; a transaction must be open."""
+    with _usual_errors(connection), closing(connection.connection.cursor(binary=True)) as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchall()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
+from queues.dialects.postgresql import fetch
 from queues.errors import NotInTransactionError
 from queues.log.outbox import NewEntry, Written
 from queues.tables import SLOTS
@@ -12,20 +13,26 @@ from queues.tables import SLOTS
 # client can be stale, and no race inside the application's transaction can be lost.
 _COLUMNS = "(slot, client, tag_set, destinations, item_key, partition_key, created_us, payload)"
 _SLOT = f"(SELECT (last_value %% {SLOTS})::smallint FROM lrq_log_segment)"  # noqa: S608 - a constant
+# One look at the site brings both of its words; neither can contain the character between them.
+_SITE = "(SELECT site_id || chr(9) || branch FROM lrq_site)"
+_INLINE = "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = %s AND shared) THEN NULL ELSE %s END"
 _ONE = (
-    f"INSERT INTO lrq_log_entries {_COLUMNS} VALUES ({_SLOT}, %s, %s, "  # noqa: S608 - constants
-    "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = %s AND shared) THEN NULL ELSE %s END, "
-    "%s, %s, %s, %s) RETURNING xid, (SELECT site_id FROM lrq_site), (SELECT branch FROM lrq_site)"
+    f"INSERT INTO lrq_log_entries {_COLUMNS} VALUES ({_SLOT}, %s, %s, {_INLINE}, %s, %s, %s, %s) "  # noqa: S608 - constants
+    f"RETURNING xid, {_SITE}"
 )
-# Arrays go in binary: as text every payload would be twice as long.
+_WRITTEN = f"SELECT pg_current_xact_id()::text::bigint, {_SITE}"
+# Arrays go in binary: as text every payload would be twice as long. `unnest` keeps their order.
+_ALIKE = (
+    f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
+    f"SELECT {_SLOT}, %s, %s, {_INLINE}, NULL, NULL, %s, n.payload FROM unnest(%b::bytea[]) AS n (payload)) {_WRITTEN}"
+)
 _MANY = (
     f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
-    f"SELECT {_SLOT}, %s, n.tag_set, CASE WHEN s.number IS NULL THEN n.destinations END, "
+    f"SELECT {_SLOT}, %s, n.tag_set, CASE WHEN n.tag_set = ANY(ARRAY("
+    "SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%b::bigint[]))) THEN NULL ELSE n.destinations END, "
     "n.item_key, n.partition_key, %s, n.payload "
-    "FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::text[], %b::bytea[]) WITH ORDINALITY "
-    "AS n (tag_set, destinations, item_key, partition_key, payload, ord) "
-    "LEFT JOIN lrq_tag_sets s ON s.number = n.tag_set AND s.shared "
-    "ORDER BY n.ord) SELECT pg_current_xact_id()::text::bigint, site_id, branch FROM lrq_site"
+    "FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::text[], %b::bytea[]) "
+    f"AS n (tag_set, destinations, item_key, partition_key, payload)) {_WRITTEN}"
 )
 
 
@@ -35,21 +42,27 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
         raise NotInTransactionError(
             "transmit needs a transaction, but this connection commits every statement by itself"
         )
-    if len(entries) == 1:
-        only = entries[0]
-        number, text = only.destinations
-        values: tuple[object, ...] = (
-            client, number, number, text, only.item_key, only.partition_key, created_us, only.payload,
-        )  # fmt: skip
-        row = connection.exec_driver_sql(_ONE, values).one()
-    else:
-        columns = (
-            [entry.destinations.number for entry in entries],
-            [entry.destinations.text for entry in entries],
-            [entry.item_key for entry in entries],
-            [entry.partition_key for entry in entries],
-            [entry.payload for entry in entries],
-        )
-        row = connection.exec_driver_sql(_MANY, (client, created_us, *columns)).one()
-    xid, site, branch = row
+    if not connection.in_transaction():
+        connection.begin()
+    ((xid, words),) = fetch(connection, *_statement(client, entries, created_us))
+    site, branch = words.split("\t")
     return Written(site, branch, xid)
+
+
+def _statement(client: str, entries: Sequence[NewEntry], created_us: int) -> tuple[str, Sequence[object]]:
+    only = entries[0]
+    number, text = only.destinations
+    if len(entries) == 1:
+        keys = (only.item_key, only.partition_key)
+        return _ONE, (client, number, number, text, *keys, created_us, only.payload)
+    sets = {entry.destinations.number for entry in entries}
+    payloads = [entry.payload for entry in entries]
+    if len(sets) == 1 and not any(entry.item_key or entry.partition_key for entry in entries):
+        return _ALIKE, (client, number, number, text, created_us, payloads)
+    columns = (
+        [entry.destinations.number for entry in entries],
+        [entry.destinations.text for entry in entries],
+        [entry.item_key for entry in entries],
+        [entry.partition_key for entry in entries],
+    )
+    return _MANY, (client, list(sets), created_us, *columns, payloads)
