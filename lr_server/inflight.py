@@ -44,6 +44,12 @@ class Inflight:
             self._window.add(end, size)
             return True
 
+    def gather(self, size: int, still_wanted: Callable[[], bool]) -> None:
+        """Wait while more is to be gathered for a frame of *size* bytes; see `Window.gathers`."""
+        with self._changed:
+            while self._window.gathers(size) and still_wanted():
+                self._changed.wait(0.5)
+
     def ack(self, upto: int) -> None:
         """Make room for what was acknowledged."""
         with self._changed:

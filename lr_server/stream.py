@@ -237,6 +237,7 @@ class Stream:
         size = 0
         told = self._clock.monotonic()
         while wanted():
+            self._inflight.gather(self._batch_bytes, wanted)
             found = self._paths.outgoing.after(cursor, read_after, self._heartbeat if waiting else _IDLE, wanted)
             if found.is_live is not is_live:
                 is_live = self._change_mode(found.is_live, is_live)

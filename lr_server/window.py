@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 from queues.errors import UsageError
 
+#: So many frames may be in flight, however small: one that the sink works on, one on its way.
+_SMALL = 2
+
 
 class Frame(NamedTuple):
     """One frame in flight: its last sequence number (of a snapshot: row number), and its size."""
@@ -55,6 +58,13 @@ class Window:
     def fill(self) -> float:
         """The share that is used, of frames or of bytes, whichever is larger; 1 or more when full."""
         return max(len(self._frames) / self._max_frames, self._bytes / self._max_bytes)
+
+    def gathers(self, size: int) -> bool:
+        """Tell whether to gather more for one frame: `_SMALL` frames are under way that together are below *size*.
+
+        After Nagle (RFC 896): a sink that is slow gets fewer, larger frames, and one that is not gets each at once.
+        """
+        return len(self._frames) >= _SMALL and self._bytes < size
 
     def add(self, end: int, size: int) -> None:
         """Note that a frame was sent; raise `UsageError` when the window is full or *end* goes backwards."""

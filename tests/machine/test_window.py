@@ -32,6 +32,18 @@ def test_an_acknowledgement_is_cumulative_and_may_come_late_or_twice():
     assert [window.ack(upto) for upto in (5, 20, 20, 10, 29, 31)] == [0, 3, 0, 0, 0, 1]
 
 
+def test_small_frames_are_gathered_while_others_are_under_way():
+    window = Window(max_frames=9, max_bytes=99)
+    gathers = []
+    for end in (1, 2, 3):
+        gathers.append(window.gathers(10))
+        window.add(end, 4)
+    assert gathers == [False, False, True]
+    assert not window.gathers(10)  # what is under way is as much as a whole frame
+    window.ack(2)
+    assert not window.gathers(10)
+
+
 def test_nothing_may_be_added_to_a_full_window():
     window = Window(max_frames=1, max_bytes=9)
     window.add(1, 1)
