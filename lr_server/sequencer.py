@@ -6,18 +6,18 @@ from collections.abc import Callable
 from sqlalchemy import Engine
 
 from lr_server.feed import LiveFeed
+from lr_server.pacing import SOON, pause_after
 from queues.clock import Clock
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
 from queues.log.doorbell import Bell
-from queues.log.opening import CommitWatch, watch_commits
+from queues.log.opening import CommitWatch, watch_log
 from queues.log.port import Log
 from queues.logs import logger
 from queues.positions import Tick
 
 #: While it rang or something was found within this time, the next look comes soon, in seconds.
 _HOT = 0.05
-_SOON = 0.002
 _RETRY = 0.5
 
 log = logger("lrq.sequencer")
@@ -93,7 +93,7 @@ class Sequencer:
     def _follow(self) -> None:
         last = self._log.bounds().newest
         self._feed.begin(last)
-        commits = watch_commits(self._engine)
+        commits = watch_log(self._engine)
         try:
             self._poll(last, commits)
         finally:
@@ -101,28 +101,28 @@ class Sequencer:
 
     def _poll(self, last: Tick | None, commits: CommitWatch) -> None:
         hot_until = self._clock.monotonic() + _HOT
-        wait = _SOON
+        wait = SOON
         while not self._stopping.is_set():
             took = False
+            began = self._clock.monotonic()
             if commits.changed():
                 last, took = self._drain(last)
             self.trouble = ""
             self.looks += 1
             now = self._clock.monotonic()
             if took:
+                # Under load ticks come at intervals, so that each holds many transactions; after a rest at once.
                 hot_until = now + _HOT
-            # Under load ticks come at intervals, so that each holds many transactions; after a pause at once.
-            wait = self._interval if took else _SOON if now < hot_until else min(self._idle, wait * 2)
-            if took:
-                self._clock.wait(self._stopping, wait)
+                self._clock.wait(self._stopping, pause_after(now - began, self._interval))
                 continue
+            wait = SOON if now < hot_until else min(self._idle, wait * 2)
             if self._clock.wait(self._bell.rung, wait):
                 self._bell.rung.clear()
                 hot_until = self._clock.monotonic() + _HOT
-                wait = _SOON
+                wait = SOON
 
     def _drain(self, last: Tick | None) -> tuple[Tick | None, bool]:
-        """Take ticks until nothing is left; return the newest and whether any was taken."""
+        """Take ticks until one is not full; return the newest and whether any was taken."""
         took = False
         while not self._stopping.is_set():
             group = self._log.take_tick(self._lease, last)
@@ -130,4 +130,6 @@ class Sequencer:
                 break
             self._feed.publish(group)
             last, took = group.tick, True
+            if not group.more:
+                break
         return last, took

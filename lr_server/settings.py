@@ -59,7 +59,7 @@ class Settings(BaseSettings):
         window_frames: the same, in frames.
         tick_rows: a tick closes at this many rows, but never within a transaction.
         tick_bytes: the same, in bytes of payload.
-        tick_interval_seconds: shortest time between two ticks under load; an idle log is closed at once.
+        tick_interval_seconds: longest pause between two ticks under load; an idle log is closed at once.
         idle_poll_seconds: longest time between two looks at a quiet log.
         snapshot_poll_seconds: time between two looks at requests for snapshots and their progress.
         feed_bytes: how much of the newest log the shared feed keeps in memory.
@@ -95,7 +95,7 @@ class Settings(BaseSettings):
 
     tick_rows: Positive = 5_000
     tick_bytes: Positive = 2 * MIB
-    tick_interval_seconds: Seconds = 0.02
+    tick_interval_seconds: Seconds = 0.1
     idle_poll_seconds: Seconds = 0.05
     snapshot_poll_seconds: Seconds = 0.2
     feed_bytes: Positive = 16 * MIB

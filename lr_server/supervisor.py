@@ -150,6 +150,8 @@ class Supervisor:
 def _found_clients(engine: Engine) -> set[ClientName]:
     with reading(engine) as connection:
         offering = {provider.client for provider in snapshots.providers(connection)}
-        asked = select(snapshot_table.c.client).distinct()
-        requested = {ClientName(name) for name in connection.execute(asked).scalars()}
+        requested = {ClientName(name) for name in connection.execute(_REQUESTED).scalars()}
         return offering | requested | set(clients_seen(connection))
+
+
+_REQUESTED = select(snapshot_table.c.client).distinct()

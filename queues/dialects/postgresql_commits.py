@@ -4,16 +4,18 @@ from contextlib import suppress
 
 from sqlalchemy import Connection, Engine
 
+from queues.positions import Snapshot
 from queues.transactions import mapped_errors
 
 
-class SnapshotWatch:
-    """Tells whether anything has become visible since the last look: one round trip, and no transaction."""
+class _Watch:
+    """One round trip a look, and no transaction, on a connection of its own."""
+
+    _question: str
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._connection: Connection | None = None
-        self._seen = ""
 
     def changed(self) -> bool:
         """Tell whether what is visible may be more than at the last call; True at the first.
@@ -22,18 +24,16 @@ class SnapshotWatch:
         """
         try:
             with mapped_errors():
-                # Two snapshots that read the same show the same.
-                now = str(self._open().exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one())
+                answer = self._open().exec_driver_sql(self._question).one()
         except BaseException:
             self.close()
             raise
-        changed = now != self._seen
-        self._seen = now
-        return changed
+        return self._is_new(tuple(answer))
 
     def close(self) -> None:
         """Give the connection back; the next look counts as the first."""
-        connection, self._connection, self._seen = self._connection, None, ""
+        connection, self._connection = self._connection, None
+        self._forget()
         if connection is not None:
             with suppress(Exception):
                 connection.close()
@@ -45,3 +45,81 @@ class SnapshotWatch:
             connection.detach()
             self._connection = connection
         return self._connection
+
+    def _is_new(self, answer: tuple[object, ...]) -> bool:
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        raise NotImplementedError
+
+
+class SnapshotWatch(_Watch):
+    """Tells whether anything has become visible since the last look, in whatever database of the server."""
+
+    _question = "SELECT pg_current_snapshot()::text"
+    _seen: tuple[object, ...] = ()
+
+    def _is_new(self, answer: tuple[object, ...]) -> bool:
+        # Two snapshots that read the same show the same.
+        new = answer != self._seen
+        self._seen = answer
+        return new
+
+    def _forget(self) -> None:
+        self._seen = ()
+
+
+class LogWatch(_Watch):
+    """Tells whether entries may have become visible since the last look: others' commits do not count."""
+
+    _question = "SELECT pg_current_snapshot()::text, (SELECT last_value - (NOT is_called)::int FROM lrq_commit_seq)"
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._numbers = Numbers()
+
+    def _is_new(self, answer: tuple[object, ...]) -> bool:
+        snapshot, number = answer
+        new = self._numbers.look(int(str(number)), Snapshot.parse(str(snapshot)))
+        if self._numbers.wants_bound:
+            bound = self._open().exec_driver_sql("SELECT pg_current_xact_id()::text").scalar_one()
+            self._numbers.set_bound(int(str(bound)))
+        return new
+
+    def _forget(self) -> None:
+        self._numbers = Numbers()
+
+
+class Numbers:
+    """Decides from the newest commit number given out, and who is running, whether to look for commits. Pure.
+
+    Whoever transmits takes a number just before it commits, as a running transaction. When no number was taken between
+    two looks, a transaction that begins now is the bound: whoever has one of the numbers began before it. When those
+    of them that were still running have ended, nothing can come any more until the next number is taken.
+    """
+
+    def __init__(self) -> None:
+        self._number: int | None = None
+        self._bound: int | None = None
+        self._awaited: frozenset[int] | None = None
+        #: Whether `set_bound` is to be called before the next look.
+        self.wants_bound = False
+
+    def look(self, number: int, snapshot: Snapshot) -> bool:
+        """Tell whether a transaction that took a number may have ended since the last look; True at the first.
+
+        *snapshot* may be older than *number*, but not than the last look.
+        """
+        if number != self._number:
+            self._number, self._bound, self._awaited = number, None, None
+            return True
+        if self._bound is None:
+            self.wants_bound = True
+            return True
+        before, bound = self._awaited, self._bound
+        self._awaited = frozenset(xid for xid in snapshot.running if xid < bound and (before is None or xid in before))
+        return self._awaited != before
+
+    def set_bound(self, xid: int) -> None:
+        """Take *xid*, of a transaction that began after the last look and has ended, as the bound."""
+        self._bound, self.wants_bound = xid, False

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import Connection, Engine, exc
 
 from queues import leases
+from queues.dialects.postgresql import fetch
 from queues.leases import Lease
 from queues.log import segments
 from queues.log import sql as sql_log
@@ -74,7 +75,6 @@ class PostgresqlLog:
                 closing = self._next(connection, Mark.parse(last.mark) if last else Mark(window=_NOTHING))
                 if closing is None:
                     return None
-                connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
                 return sql_log.insert_tick(connection, lease, last, closing, self._dictionary)
         except BaseException:
             self._dictionary.forget()
@@ -91,7 +91,8 @@ class PostgresqlLog:
     def _close(self, connection: Connection, lo: Snapshot, hi: Snapshot, *, after: int) -> Closing | None:
         window = _window(lo, hi) | {"after": after}
         limits = {"rows": self._limits.rows + 1, "bytes": self._limits.payload_bytes}
-        found = connection.exec_driver_sql(_NEXT, window | limits).all()
+        # In the binary format payloads come as they are, not in hexadecimal digits.
+        found = fetch(connection, _NEXT, window | limits)
         if not found:
             return None
         fitting = _fitting(found, self._limits.rows)
@@ -101,7 +102,7 @@ class PostgresqlLog:
         rows = [LogRow(*row[:8]) for row in found[:fitting]]
         seen = sightings((row[3], row[4], row[8]) for row in found[:fitting])
         mark = Mark(window=hi) if complete else Mark(window=hi, base=lo, upto=rows[-1].order)
-        return Closing(mark, rows, seen, len(rows), sum(len(row.payload) for row in rows))
+        return Closing(mark, rows, seen, len(rows), sum(len(row.payload) for row in rows), more=not complete)
 
     def ticks_after(self, seq: int, limits: Limits) -> list[Tick]:
         """See the port."""
@@ -227,7 +228,7 @@ def _giant(connection: Connection, first: Sequence[object], lo: Snapshot, hi: Sn
     found = connection.exec_driver_sql(_SIGHTED, (xid,)).all()
     seen = [Sighting(number, client, inline, rows) for client, number, inline, rows, _ in found]
     mark = Mark(window=hi, base=lo, upto=int(str(order)))
-    return Closing(mark, None, seen, sum(row[3] for row in found), int(sum(row[4] for row in found)))
+    return Closing(mark, None, seen, sum(row[3] for row in found), int(sum(row[4] for row in found)), more=True)
 
 
 # --- segments -------------------------------------------------------------------------------------------------

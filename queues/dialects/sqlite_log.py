@@ -77,7 +77,8 @@ class SqliteLog:
                 return _giant(connection, rows[0])
             del rows[whole:], inline[whole:]
         seen = sightings((row.client, row.tag_set, text) for row, text in zip(rows, inline, strict=True))
-        return Closing(Mark(high=rows[-1].id), rows, seen, len(rows), sum(len(row.payload) for row in rows))
+        size = sum(len(row.payload) for row in rows)
+        return Closing(Mark(high=rows[-1].id), rows, seen, len(rows), size, more=not complete)
 
     def _fill(self, connection: Connection, after: int) -> tuple[list[LogRow], list[str | None], bool]:
         """Read on until the limits are reached; tell whether the end of the queue was."""
@@ -171,7 +172,7 @@ def _giant(connection: Connection, first: LogRow) -> Closing:
     found = connection.exec_driver_sql(_SIGHTED, (first.id, first.transaction) * SLOTS).all()
     seen = [Sighting(number, client, text, rows) for client, number, text, rows, _, _ in found]
     high = max(row[5] for row in found)
-    return Closing(Mark(high=high), None, seen, sum(row[3] for row in found), sum(row[4] for row in found))
+    return Closing(Mark(high=high), None, seen, sum(row[3] for row in found), sum(row[4] for row in found), more=True)
 
 
 def _is_empty(connection: Connection, slot: int) -> bool:

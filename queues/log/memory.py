@@ -117,7 +117,8 @@ class MemoryLog:
             )  # fmt: skip
             self._ticks.append(tick)
             sets = {stored.row.tag_set: stored.destinations for stored in chosen}
-            return Group(tick, None if is_large else [stored.row for stored in chosen], sets)
+            more = chosen[-1] is not self._stored[-1]
+            return Group(tick, None if is_large else [stored.row for stored in chosen], sets, more=more)
 
     def _fill(self, waiting: list[_Stored]) -> tuple[list[_Stored], bool]:
         """Return whole transactions within the limits, or the first one alone and that it is large."""

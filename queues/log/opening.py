@@ -4,7 +4,7 @@ from typing import Protocol
 
 from sqlalchemy import Engine
 
-from queues.dialects.postgresql_commits import SnapshotWatch
+from queues.dialects.postgresql_commits import LogWatch, SnapshotWatch
 from queues.dialects.postgresql_log import PostgresqlLog
 from queues.dialects.sqlite_log import DataVersion, SqliteLog
 from queues.log.port import Limits, Log
@@ -35,3 +35,8 @@ def open_log(engine: Engine, limits: Limits | None = None) -> Log:
 def watch_commits(engine: Engine) -> CommitWatch:
     """Return what tells whether anything was committed to *engine*'s database."""
     return DataVersion(engine) if engine.dialect.name == "sqlite" else SnapshotWatch(engine)
+
+
+def watch_log(engine: Engine) -> CommitWatch:
+    """Return what tells whether entries may have been committed to the log-entry queue of *engine*'s database."""
+    return DataVersion(engine) if engine.dialect.name == "sqlite" else LogWatch(engine)

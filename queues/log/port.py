@@ -42,12 +42,14 @@ class Group:
     """A tick and its rows, in order.
 
     `rows` is None when one transaction is above the limits: it is then read piece by piece, with `Log.stream`.
-    `sets` holds the destinations of every tag set that occurs in it.
+    `sets` holds the destinations of every tag set that occurs in it; `more` tells that its limits may have left
+    something for the next tick.
     """
 
     tick: Tick
     rows: Sequence[LogRow] | None
     sets: dict[int, frozenset[SiteId]]
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Log(Protocol):
         ...
 
     def take_tick(self, lease: Lease, last: Tick | None) -> Group | None:
-        """Close everything committed since *last* (the newest tick) in a new tick; None when there is nothing.
+        """Close what was committed since *last* (the newest tick) in a new tick, up to its limits; None: nothing was.
 
         The tick is durable on return, and so is all it holds. Raises `OwnershipLostError` when the lease is
         another's by now, `StoreUnavailableError` when *last* is not the newest tick any more.

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, func, insert, select
@@ -29,6 +29,7 @@ class Closing:
     seen: list[Sighting]
     row_count: int
     payload_bytes: int
+    more: bool
 
 
 def tick_of(row: Row[*tuple[object, ...]]) -> Tick:
@@ -106,7 +107,7 @@ def insert_tick(
     connection: Connection, lease: Lease, last: Tick | None, upcoming: Closing, dictionary: SetDictionary
 ) -> Group:
     """Write the next tick and the sets that it shows, in the caller's transaction."""
-    leases.check(connection, lease)
+    leases.check(connection, lease, durably=True)
     start = _begin(connection, last)
     tick = Tick(
         number=start.number + 1,
@@ -121,22 +122,22 @@ def insert_tick(
     )
     sets = dictionary.record(connection, upcoming.seen, tick.end_seq)
     # A tick of the same number that another process wrote meanwhile makes this fail.
-    connection.execute(
-        insert(ticks).values(
-            number=tick.number, uid=tick.uid, generation=lease.generation, branch=tick.branch,
-            start_seq=tick.start_seq, end_seq=tick.end_seq, bytes_total=tick.bytes_total, is_large=tick.is_large,
-            mark=tick.mark,
-            created_us=tick.created_us,
-        )
-    )  # fmt: skip
-    return Group(tick, upcoming.rows, sets)
+    connection.execute(_INSERT_TICK, asdict(tick) | {"generation": lease.generation})
+    return Group(tick, upcoming.rows, sets, more=upcoming.more)
+
+
+# Made once: putting statements together costs more than running them.
+_INSERT_TICK = insert(ticks)
+_STANDING = select(
+    site.c.branch,
+    select(func.max(ticks.c.number)).scalar_subquery().label("newest"),
+    select(branches.c.start_seq).where(branches.c.branch == site.c.branch).scalar_subquery().label("start_seq"),
+)
 
 
 def _begin(connection: Connection, last: Tick | None) -> Tick:
     """Return what the next tick follows, on the branch of now; raise if someone else has taken one after *last*."""
-    newest = select(func.max(ticks.c.number)).scalar_subquery()
-    first = select(branches.c.start_seq).where(branches.c.branch == site.c.branch).scalar_subquery()
-    row = connection.execute(select(site.c.branch, newest.label("newest"), first.label("start_seq"))).one()
+    row = connection.execute(_STANDING).one()
     if (row.newest or 0) != (last.number if last else 0):
         # An earlier owner's last tick may come after this one has looked; the next look sees it.
         raise StoreUnavailableError(f"tick {row.newest} was taken meanwhile, after {last.number if last else 0}")
@@ -176,4 +177,7 @@ def fill(connection: Connection, statement: str, values: Any, limits: Limits) ->
 
 def clients_seen(connection: Connection) -> list[ClientName]:
     """Return the clients that have transmitted here and whose sets are still recorded."""
-    return [ClientName(name) for name in connection.execute(select(tag_sets.c.client).distinct()).scalars()]
+    return [ClientName(name) for name in connection.execute(_CLIENTS_SEEN).scalars()]
+
+
+_CLIENTS_SEEN = select(tag_sets.c.client).distinct()

@@ -161,6 +161,7 @@ def test_ticks_hold_whole_transactions_within_the_limits_and_number_them_gapless
         commit(store, *(entry(f"{n}.{k}".encode()) for k in range(4)))
     groups = drain(store)
     assert [(group.tick.start_seq, group.tick.end_seq) for group in groups] == [(4 * n, 4 * n + 4) for n in range(7)]
+    assert [group.more for group in groups] == [True] * 6 + [False]
     assert [payloads(list(group.rows or ())) for group in groups] == [
         [f"{n}.{k}".encode() for k in range(4)] for n in range(7)
     ]
@@ -194,6 +195,7 @@ def test_a_transaction_above_the_limits_is_a_tick_of_its_own(store: Store) -> No
     groups = drain(store)
     assert [group.tick.is_large for group in groups] == [False, True, False]
     assert [group.tick.rows for group in groups] == [1, 20, 1]
+    assert [group.more for group in groups] == [True, True, False]
     assert groups[1].sets == {groups[0].rows[0].tag_set: frozenset({"tokyo"})}  # type: ignore[index]
     assert [tick.number for tick in store.log.ticks_after(0, Limits())] == [1]
     assert [tick.number for tick in store.log.ticks_after(1, Limits())] == [2]

@@ -1,0 +1,119 @@
+"""Noticing that entries may have been committed: never one missed, and quiet while others commit."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Engine, text
+
+from queues import dialects
+from queues.destinations import destination_set
+from queues.dialects.postgresql_commits import LogWatch, Numbers
+from queues.log.opening import watch_log
+from queues.log.outbox import NewEntry
+from queues.names import ClientName
+from queues.positions import Snapshot
+
+CLIENT = ClientName("policy")
+
+
+class Database:
+    """Transactions that begin, take commit numbers and end, and what a look sees of them."""
+
+    def __init__(self) -> None:
+        self.xmax = 10
+        self.number = 0
+        self.running: dict[int, bool] = {}  # whether it has a number
+        self.unseen = 0
+        self.ended = 9
+
+    def do(self, what: str, which: int) -> None:
+        without = sorted(xid for xid, numbered in self.running.items() if not numbered)
+        match what:
+            case "begin":
+                self.running[self.xmax] = False
+                self.xmax += 1
+            case "number" if without:
+                self.running[without[which % len(without)]] = True
+                self.number += 1
+            case "end" if self.running:
+                xid = sorted(self.running)[which % len(self.running)]
+                self.unseen += self.running.pop(xid)
+                self.ended = max(self.ended, xid)
+
+    def snapshot(self) -> Snapshot:
+        """Return what PostgreSQL shows: who began after the newest that has ended is not listed."""
+        xmax = self.ended + 1
+        running = frozenset(xid for xid in self.running if xid < xmax)
+        return Snapshot(min(running, default=xmax), xmax, running)
+
+    def bound(self) -> int:
+        self.do("begin", 0)
+        self.ended = self.xmax - 1
+        del self.running[self.ended]
+        return self.ended
+
+
+_STEPS = st.lists(st.tuples(st.sampled_from(["begin", "number", "end", "look"]), st.integers(0, 9)), max_size=60)
+
+
+@given(_STEPS, st.data())
+def test_no_commit_is_missed_by_the_look_behind_it(steps: list[tuple[str, int]], data: st.DataObject):
+    database, numbers = Database(), Numbers()
+    for what, which in steps:
+        if what != "look":
+            database.do(what, which)
+            continue
+        snapshot, ended = database.snapshot(), database.unseen
+        for meanwhile, other in data.draw(_STEPS.map(lambda drawn: drawn[:4])):  # before the number is read
+            database.do(meanwhile, other)
+        if numbers.look(database.number, snapshot):
+            database.unseen = 0
+        else:
+            assert not ended
+        if numbers.wants_bound:
+            numbers.set_bound(database.bound())
+    for _ in range(3):
+        if numbers.look(database.number, database.snapshot()):
+            database.unseen = 0
+        if numbers.wants_bound:
+            numbers.set_bound(database.bound())
+    assert not database.unseen
+
+
+def test_looks_are_needless_once_nobody_is_left_who_could_have_a_number():
+    numbers = Numbers()
+    assert numbers.look(7, Snapshot(3, 9, frozenset({3, 5})))
+    assert not numbers.wants_bound
+    assert numbers.look(7, Snapshot(3, 9, frozenset({3, 5})))
+    assert numbers.wants_bound
+    numbers.set_bound(11)
+    looks = [
+        (7, Snapshot(3, 20, frozenset({3, 10, 12}))),
+        (7, Snapshot(3, 20, frozenset({3, 10, 14}))),
+        (7, Snapshot(10, 30, frozenset({10, 22}))),
+        (7, Snapshot(40, 40, frozenset())),
+        (7, Snapshot(41, 50, frozenset({41}))),
+        (8, Snapshot(60, 60, frozenset())),
+    ]
+    assert [numbers.look(*look) for look in looks] == [True, False, True, True, False, True]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_others_commits_are_not_looked_at_and_one_that_waits_is(site: Engine):
+    watch = watch_log(site)
+    assert isinstance(watch, LogWatch)
+    with site.connect() as connection, connection.begin():
+        entry = NewEntry(b"one", destination_set(CLIENT, ["tokyo"]))
+        dialects.outbox(connection)(connection, CLIENT, [entry], 1)
+        connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))  # takes the number
+        while watch.changed():
+            pass
+        with site.begin() as other:
+            other.execute(text("UPDATE lrq_log_head SET last_id = last_id"))
+        assert not watch.changed()
+    assert watch.changed()
+    while watch.changed():
+        pass
+    watch.close()
+    assert watch.changed()
+    watch.close()
