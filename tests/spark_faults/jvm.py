@@ -59,7 +59,9 @@ class Cluster:
 
     def executors(self) -> list[int]:
         """Return the processes that run tasks."""
-        return [child.pid for worker in self._workers for child in psutil.Process(worker.pid).children()]
+        # What `spark-class` has started may still be a child of the worker, long dead.
+        children = [child for worker in self._workers for child in psutil.Process(worker.pid).children()]
+        return [child.pid for child in children if child.status() != psutil.STATUS_ZOMBIE]
 
     def kill_an_executor(self) -> None:
         os.kill(self.executors()[0], signal.SIGKILL)
