@@ -88,8 +88,8 @@ class Settings(BaseSettings):
     flow_control: FlowControl = "smart"
 
     max_payload_bytes: Positive = 16 * MIB
-    max_batch_bytes: Positive = 1 * MIB
-    max_message_bytes: Positive = 20 * MIB
+    max_batch_bytes: Positive = 2 * MIB
+    max_message_bytes: Positive = 24 * MIB
     window_bytes: Positive = 8 * MIB
     window_frames: Positive = 64
 

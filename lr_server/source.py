@@ -35,7 +35,7 @@ from sink.remote import NEGOTIATION_TIMEOUT, RemoteSink
 log = logger("lrq.source")
 
 #: Rows of a snapshot in one frame.
-_CHUNK_ROWS = 2_000
+_CHUNK_ROWS = 10_000
 
 
 class Source:

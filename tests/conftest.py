@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -24,6 +25,12 @@ NewSite = Callable[[str], Engine]
 # Making and dropping databases is a matter of waiting for the disk; no test pulls the plug.
 _MEMORY = Path("/dev/shm")
 _ENOUGH_MEMORY = 4 * 1024**3
+
+
+def pytest_configure() -> None:
+    """Let processes that tests start know Ctrl-C: a shell that runs the suite in the background has it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _folder_for_databases() -> str | None:

@@ -1,8 +1,8 @@
 """Rows of a published snapshot, in (part, ord) order, from any row on."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, func, or_, select
 
 from queues import dialects
 from queues.errors import SnapshotCancelledError
@@ -31,6 +31,10 @@ class _Stretch(NamedTuple):
     first: int
     skip: int
 
+    def likely(self, limit_bytes: int) -> int:
+        """Return about how many rows fit into *limit_bytes*, rather more than too few."""
+        return 1 + limit_bytes * self.rows * 5 // (max(1, self.bytes) * 4)
+
 
 def read_rows(
     connection: Connection, sync_id: str, *, after_row: int, limit_rows: int, limit_bytes: int
@@ -48,13 +52,10 @@ def read_rows(
     rows: list[SnapshotRow] = []
     left = limit_bytes
     for stretch in _stretches(connection, stored, after_row):
-        last = _last_within(connection, stored, stretch, limit_rows - len(rows), left)
-        if last == stretch.skip and not rows:
-            last += 1
-        read = _read(connection, stored, stretch, last)
+        read = _read(connection, stored, stretch, limit_rows - len(rows), left, even_too_large=not rows)
         rows += read
         left -= sum(len(row.payload) for row in read)
-        if last < stretch.rows:
+        if stretch.skip + len(read) < stretch.rows:
             break
     return rows
 
@@ -79,36 +80,27 @@ def _stretches(connection: Connection, sync_id: str, after_row: int) -> list[_St
     return found
 
 
-def _last_within(connection: Connection, sync_id: str, stretch: _Stretch, limit_rows: int, limit_bytes: int) -> int:
-    """Return the last `ord` that the limits allow; `skip` when not even the next one fits."""
-    if stretch.rows - stretch.skip <= limit_rows and stretch.bytes <= limit_bytes:
-        return stretch.rows
+def _read(
+    connection: Connection, sync_id: str, stretch: _Stretch, limit_rows: int, limit_bytes: int, *, even_too_large: bool
+) -> list[SnapshotRow]:
+    """Return rows in one look: their sizes are summed up where they are stored, and only what fits is sent."""
     entries = snapshot_entries.c
-    sizes = _entries(select(func.length(entries.payload)), sync_id, stretch).limit(max(0, limit_rows))
-    last = stretch.skip
-    for (size,) in dialects.of(connection).bulk_select(connection, sizes):
-        limit_bytes -= size
-        if limit_bytes < 0:
-            break
-        last += 1
-    return last
-
-
-def _read(connection: Connection, sync_id: str, stretch: _Stretch, last: int) -> list[SnapshotRow]:
-    entries = snapshot_entries.c
-    wanted = _entries(select(entries.ord, entries.payload, entries.item_key), sync_id, stretch)
-    found = dialects.of(connection).bulk_select(connection, wanted.where(entries.ord <= last))
+    upto = func.sum(func.length(entries.payload)).over(order_by=entries.ord, rows=(None, 0)).label("upto")
+    likely = min(limit_rows, stretch.likely(limit_bytes))
+    next_ones = (
+        select(entries.ord, entries.payload, entries.item_key, upto)
+        .where(entries.sync_id == sync_id, entries.part == stretch.part, entries.attempt == stretch.attempt)
+        .where(entries.ord > stretch.skip)
+        .order_by(entries.ord)
+        .limit(max(likely, int(even_too_large)))
+        .subquery()
+    )
+    first = stretch.skip + int(even_too_large)
+    fits = or_(next_ones.c.upto <= limit_bytes, next_ones.c.ord <= first)
+    wanted = select(next_ones.c.ord, next_ones.c.payload, next_ones.c.item_key).where(fits).order_by(next_ones.c.ord)
+    found = dialects.of(connection).bulk_select(connection, wanted)
     rows = [SnapshotRow(stretch.first + ord_, payload, item_key) for ord_, payload, item_key in found]
-    if len(rows) != last - stretch.skip:
+    complete = rows[-1].row_no == stretch.first + stretch.skip + len(rows) if rows else not even_too_large
+    if not complete:
         raise SnapshotCancelledError(f"rows of snapshot {sync_id} are no longer kept: it was finished meanwhile")
     return rows
-
-
-def _entries(wanted: Select[Any], sync_id: str, stretch: _Stretch) -> Select[Any]:
-    entries = snapshot_entries.c
-    return wanted.where(
-        entries.sync_id == sync_id,
-        entries.part == stretch.part,
-        entries.attempt == stretch.attempt,
-        entries.ord > stretch.skip,
-    ).order_by(entries.ord)

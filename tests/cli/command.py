@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +58,6 @@ class Command:
 def spawn(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     """Start `lrq` in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
-    # A shell that runs the suite in the background has it ignore Ctrl-C; a person's shell does not.
-    options.setdefault("preexec_fn", partial(signal.signal, signal.SIGINT, signal.SIG_DFL))
     return subprocess.Popen([sys.executable, "-m", "lrq_cli.main", *arguments], env=environment, **options)
 
 

@@ -31,7 +31,7 @@ def test_two_fields_are_enough():
     assert (settings.listen, settings.peers, settings.clients) == ((), {}, ())
     assert (settings.initial_sync, settings.flow_control) == ("snapshot", "smart")
     assert settings.max_payload_bytes == 16 * MIB
-    assert settings.max_batch_bytes == MIB
+    assert settings.max_batch_bytes == 2 * MIB
     assert settings.retention_seconds == 7 * 86_400
     assert settings.retention_bytes == 10 * GIB
     assert settings.lease_seconds == 10
