@@ -163,6 +163,17 @@ def test_a_build_that_makes_no_sense_is_refused_in_one_sentence(
         assert why in failed(airports, sync_id)
 
 
+def test_a_session_without_a_context_is_refused_in_one_sentence(site: Engine) -> None:
+    class Connected:
+        """All that counts of a session of Spark Connect: it has no `sparkContext`."""
+
+    (sync_id,) = request(site, "tokyo")
+    with transmitter(site, Connected(), lambda _spark, _context: None):
+        assert failed(site, sync_id) == (
+            "Spark Connect cannot build snapshots yet: give SparkSnapshotProvider a classic session"
+        )
+
+
 def test_a_newer_request_cancels_the_job_and_only_the_newer_is_there(site: Engine, spark: Any, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
 

@@ -1,4 +1,4 @@
-"""One Spark session for all, and what the processes of a fault run need."""
+"""One Spark session for all, and what fault runs and worlds of sites need."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,8 +7,10 @@ import pytest
 
 from lr_client.spark import local_session
 from tests.faults import conftest as faults
+from tests.system import conftest as system
 
 folder, seed, plan, process = faults.folder, faults.seed, faults.plan, faults.process
+world = system.world
 
 
 @pytest.fixture(scope="session")
