@@ -1,30 +1,20 @@
 """A `Sink` on the other side of a network connection."""
 
-from collections.abc import Iterator
-from typing import Final
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 import grpc
 
 from queues.errors import PeerUnreachableError, ProtocolError
 from queues.wire import replication_pb2 as pb
 from queues.wire.replication_pb2_grpc import ReplicationStub
+from sink import lines
 from sink.endpoints import IpcEndpoint, TcpEndpoint
 
 #: How long an answer to a negotiation may take, in seconds.
 NEGOTIATION_TIMEOUT: Final = 10.0
 
-_OPTIONS = (
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-    # The session has a backoff of its own, so the connection's need not be long; the second is how long one may take.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 5_000),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.max_send_message_length", -1),
-)
 _TOO_LARGE = "larger than max"
 # The peer was reached, and what it says is not what a sink of this version says.
 _DISAGREEMENT = frozenset(
@@ -40,6 +30,8 @@ _DISAGREEMENT = frozenset(
     }
 )
 
+Call = TypeVar("Call", bound=grpc.RpcContext)
+
 
 class RemoteSink:
     """See `Sink`; it connects when it is first used, and again whenever that is needed."""
@@ -50,25 +42,26 @@ class RemoteSink:
         """Wait at most *negotiation_timeout* seconds for the answer to a negotiation."""
         self._endpoint = endpoint
         self._timeout = negotiation_timeout
-        self._channel = grpc.insecure_channel(endpoint.address, options=_OPTIONS)
-        self._stub = ReplicationStub(self._channel)
+        self._line = lines.take(endpoint.address)
+        self._stub = ReplicationStub(self._line.channel)
+        self._guard = threading.Lock()
+        self._calls: set[grpc.RpcContext] = set()
+        self._is_closed = False
 
     def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
         """See `Sink`."""
+        call = self._begin(lambda: self._stub.Negotiate.future(request, timeout=self._timeout))
         try:
-            return self._stub.Negotiate(request, timeout=self._timeout)
-        except grpc.RpcError as error:
+            return call.result()
+        except (grpc.RpcError, grpc.FutureCancelledError) as error:
             raise self._mapped(error) from error
-        except ValueError as error:
-            raise self._closed() from error
+        finally:
+            self._end(call)
 
     def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
         """See `Sink`; *frames* is read by another thread."""
         outgoing = _Outgoing(frames)
-        try:
-            call = self._stub.Replicate(outgoing)
-        except ValueError as error:
-            raise self._closed() from error
+        call = self._begin(lambda: self._stub.Replicate(outgoing))
         acknowledged = 0
         try:
             for ack in call:
@@ -83,18 +76,41 @@ class RemoteSink:
             return
         finally:
             call.cancel()
+            self._end(call)
         outgoing.check()
         if not outgoing.finished or acknowledged < outgoing.sent:
             raise PeerUnreachableError(f"{self._endpoint} ended the stream, most likely because it stops")
 
     def close(self) -> None:
         """See `Sink`."""
-        self._channel.close()
+        with self._guard:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            calls = list(self._calls)
+        for call in calls:
+            call.cancel()
+        # Whoever gives up in the middle may have met a connection that is dead without knowing.
+        lines.give_back(self._line, doubtful=bool(calls))
+
+    def _begin(self, call: Callable[[], Call]) -> Call:
+        with self._guard:
+            if self._is_closed:
+                raise self._closed()
+            begun = call()
+            self._calls.add(begun)
+            return begun
+
+    def _end(self, call: grpc.RpcContext) -> None:
+        with self._guard:
+            self._calls.discard(call)
 
     def _closed(self) -> PeerUnreachableError:
         return PeerUnreachableError(f"the connection to {self._endpoint} was closed on this side")
 
-    def _mapped(self, error: grpc.RpcError) -> PeerUnreachableError | ProtocolError:
+    def _mapped(self, error: Exception) -> PeerUnreachableError | ProtocolError:
+        if self._is_closed or not isinstance(error, grpc.RpcError):
+            return self._closed()
         code, details = error.code(), _details(error)
         # A connection that breaks in the middle of an answer may also look like an internal error.
         if code in _DISAGREEMENT and "RST_STREAM" not in details:
