@@ -80,7 +80,11 @@ class Supervisor:
         """Write to the database how the sessions stand, where that has changed."""
         with self._guard:
             now = {owed: session.standing for owed, session in self._sessions.items()}
-            changed = [(owed, standing) for owed, standing in now.items() if self._saved.get(owed) != standing]
+            changed = [
+                (owed, standing)
+                for owed, standing in now.items()
+                if (saved := self._saved.get(owed)) is not standing and saved != standing
+            ]
         if changed:
             session_table.save(self._engine, self._around.lease, changed)
             self._saved |= dict(changed)

@@ -23,7 +23,7 @@ class PostgresqlDialect:
             return
         statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
         types = [str(table.c[name].type.compile(connection.dialect)).lower() for name in columns]
-        with _usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
+        with usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
             copy.write(binary_copy(types, values))
 
     def bulk_select(self, connection: Connection, wanted: Select[Any]) -> Sequence[tuple[Any, ...]]:
@@ -40,13 +40,13 @@ def fetch(
     connection: Connection, statement: str, values: Mapping[str, object] | Sequence[object]
 ) -> Sequence[tuple[Any, ...]]:
     """Return the rows of *statement* straight from the driver, in the binary format; a transaction must be open."""
-    with _usual_errors(connection), closing(connection.connection.cursor(binary=True)) as cursor:
+    with usual_errors(connection), closing(connection.connection.cursor(binary=True)) as cursor:
         cursor.execute(statement, values)
         return cursor.fetchall()
 
 
 @contextmanager
-def _usual_errors(connection: Connection) -> Iterator[None]:
+def usual_errors(connection: Connection) -> Iterator[None]:
     """Let errors of what goes past SQLAlchemy look like those of all other statements."""
     driver = connection.dialect.loaded_dbapi.Error
     try:

@@ -1,9 +1,11 @@
 """Noticing on PostgreSQL that something was committed, without looking at any table."""
 
 from contextlib import suppress
+from typing import Any
 
 from sqlalchemy import Connection, Engine
 
+from queues.dialects.postgresql import usual_errors
 from queues.positions import Snapshot
 from queues.transactions import mapped_errors
 
@@ -16,6 +18,7 @@ class _Watch:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._connection: Connection | None = None
+        self._cursor: Any = None
 
     def changed(self) -> bool:
         """Tell whether what is visible may be more than at the last call; True at the first.
@@ -24,19 +27,25 @@ class _Watch:
         """
         try:
             with mapped_errors():
-                answer = self._open().exec_driver_sql(self._question).one()
+                return self._is_new(self._ask(self._question))
         except BaseException:
             self.close()
             raise
-        return self._is_new(tuple(answer))
 
     def close(self) -> None:
         """Give the connection back; the next look counts as the first."""
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._cursor = self._connection, None, None
         self._forget()
         if connection is not None:
             with suppress(Exception):
                 connection.close()
+
+    def _ask(self, question: str) -> tuple[object, ...]:
+        # Twenty times a second of an idle server: with a cursor of its own it costs half.
+        if self._cursor is None:
+            self._cursor = self._open().connection.cursor(binary=True)
+        with usual_errors(self._open()):
+            return tuple(self._cursor.execute(question).fetchone())
 
     def _open(self) -> Connection:
         if self._connection is None:
@@ -82,7 +91,7 @@ class LogWatch(_Watch):
         snapshot, number = answer
         new = self._numbers.look(int(str(number)), Snapshot.parse(str(snapshot)))
         if self._numbers.wants_bound:
-            bound = self._open().exec_driver_sql("SELECT pg_current_xact_id()::text").scalar_one()
+            (bound,) = self._ask("SELECT pg_current_xact_id()::text")
             self._numbers.set_bound(int(str(bound)))
         return new
 
