@@ -1,6 +1,6 @@
 """What differs between databases, one module each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, Engine, Select, Table
@@ -19,8 +19,13 @@ class Dialect(Protocol):
         """Insert *rows* (in the order of *columns*) by the fastest way that the driver has."""
         ...
 
-    def bulk_select(self, connection: Connection, wanted: Select[Any]) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of *wanted*, numbers, texts and bytes, by the fastest way that the driver has."""
+    def bulk_select(
+        self, connection: Connection, wanted: Select[Any], values: Mapping[str, object] | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of *wanted*, numbers, texts and bytes, by the fastest way that the driver has.
+
+        *values* are those of its bind parameters; give them for a statement that is a constant of its module.
+        """
         ...
 
     def now_us(self, connection: Connection) -> int:

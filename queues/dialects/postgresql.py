@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, exc, text
+from sqlalchemy import Connection, Dialect, Select, Table, exc, text
 
 from queues.dialects.binary_copy import binary_copy
 
@@ -26,14 +27,25 @@ class PostgresqlDialect:
         with usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
             copy.write(binary_copy(types, values))
 
-    def bulk_select(self, connection: Connection, wanted: Select[Any]) -> Sequence[tuple[Any, ...]]:
+    def bulk_select(
+        self, connection: Connection, wanted: Select[Any], values: Mapping[str, object] | None = None
+    ) -> Sequence[tuple[Any, ...]]:
         """Return the rows in the binary format, in which bytes come as they are."""
-        compiled = wanted.compile(dialect=connection.dialect)
-        return fetch(connection, str(compiled), compiled.params)
+        if values is None:
+            compiled = wanted.compile(dialect=connection.dialect)
+            return fetch(connection, str(compiled), compiled.params)
+        statement, constants = _compiled(wanted, connection.dialect)
+        return fetch(connection, statement, {**constants, **values})
 
     def now_us(self, connection: Connection) -> int:
         """Return the server's clock."""
         return int(connection.execute(_NOW).scalar_one())
+
+
+@lru_cache(maxsize=64)
+def _compiled(wanted: Select[Any], dialect: Dialect) -> tuple[str, Mapping[str, object]]:
+    compiled = wanted.compile(dialect=dialect)
+    return str(compiled), compiled.params
 
 
 def fetch(

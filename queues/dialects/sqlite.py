@@ -1,6 +1,6 @@
 """SQLite in WAL mode, the embedded default."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, Table
@@ -21,9 +21,11 @@ class SqliteDialect:
         if values:
             connection.exec_driver_sql(statement, values)
 
-    def bulk_select(self, connection: Connection, wanted: Select[Any]) -> Sequence[tuple[Any, ...]]:
+    def bulk_select(
+        self, connection: Connection, wanted: Select[Any], values: Mapping[str, object] | None = None
+    ) -> Sequence[tuple[Any, ...]]:
         """Return the rows as they come."""
-        return [tuple(row) for row in connection.execute(wanted)]
+        return [tuple(row) for row in connection.execute(wanted, values)]
 
     def now_us(self, connection: Connection) -> int:  # noqa: ARG002 - the machine's clock serves all who open a file
         """Return the machine's clock."""

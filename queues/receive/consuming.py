@@ -70,13 +70,13 @@ def enroll(engine: Engine, queue_id: int) -> None:
 
 def standing(connection: Connection, queue_id: int) -> Standing | None:
     """Read both sides' marks in one statement; None while one of them has none."""
-    row = connection.execute(_STANDING, {"queue": queue_id}).first()
+    row = connection.execute(STANDING, {"queue": queue_id}).first()
     if row is None:
         return None
     return Standing(Consumed(*row[:5]), Received(*row[5:10]), row.retry_id)
 
 
-_STANDING = (
+STANDING = (
     select(
         *(consumers.c[name] for name in Consumed._fields),
         *(receive_marks.c[name] for name in Received._fields),
@@ -99,20 +99,33 @@ def move(
     can move them.
     """
     moved = connection.execute(
-        update(consumers)
-        .where(
-            consumers.c.queue_id == queue_id,
-            consumers.c.generation <= lease.generation,
-            *(consumers.c[name] == value for name, value in seen._asdict().items()),
-        )
-        .values(
-            generation=lease.generation,
-            applied_total=consumers.c.applied_total + applied,
-            updated_us=now_us(),
-            **to._asdict(),
-        )
+        _MOVE,
+        {
+            "queue": queue_id,
+            "lease": lease.generation,
+            "applied": applied,
+            "moved_us": now_us(),
+            **{f"seen_{name}": value for name, value in seen._asdict().items()},
+            **{f"to_{name}": value for name, value in to._asdict().items()},
+        },
     )
     return moved.rowcount == 1
+
+
+_MOVE = (
+    update(consumers)
+    .where(
+        consumers.c.queue_id == bindparam("queue"),
+        consumers.c.generation <= bindparam("lease"),
+        *(consumers.c[name] == bindparam(f"seen_{name}") for name in Consumed._fields),
+    )
+    .values(
+        generation=bindparam("lease"),
+        applied_total=consumers.c.applied_total + bindparam("applied"),
+        updated_us=bindparam("moved_us"),
+        **{name: bindparam(f"to_{name}") for name in Consumed._fields},
+    )
+)
 
 
 def still_received(connection: Connection, queue_id: int, seen: Consumed, to: Consumed) -> bool:
@@ -120,13 +133,22 @@ def still_received(connection: Connection, queue_id: int, seen: Consumed, to: Co
 
     Ask after `move`: from then on the sink does not go back before the end of the transaction.
     """
-    reaches = select(receive_marks.c.queue_id).where(
-        receive_marks.c.queue_id == queue_id,
-        receive_marks.c.sync_id == seen.sync_id,
-        receive_marks.c.branch == to.branch,
-        receive_marks.c.boundary_seq >= to.seq,
-    )
-    return connection.execute(reaches).first() is not None
+    values = {"queue": queue_id, "sync_id": seen.sync_id, "branch": to.branch, "end": to.seq}
+    return connection.execute(_REACHES, values).first() is not None
+
+
+_UNCHANGED = select(receive_marks.c.queue_id).where(
+    receive_marks.c.queue_id == bindparam("queue"),
+    receive_marks.c.sync_id == bindparam("sync_id"),
+    receive_marks.c.branch == bindparam("branch"),
+)
+_REACHES = _UNCHANGED.where(receive_marks.c.boundary_seq >= bindparam("end"))
+_REMOVE = delete(log).where(
+    log.c.queue_id == bindparam("queue"),
+    log.c.seq > bindparam("after"),
+    log.c.seq <= bindparam("end"),
+    _UNCHANGED.exists(),
+)
 
 
 def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> int:
@@ -135,14 +157,8 @@ def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch
     None are deleted when the sink has completed another snapshot, or changed the branch, in the meantime: the rows
     with these numbers are other ones then. (One statement, so that marks and rows are of the same moment.)
     """
-    unchanged = select(receive_marks.c.queue_id).where(
-        receive_marks.c.queue_id == queue_id,
-        receive_marks.c.sync_id == seen.sync_id,
-        receive_marks.c.branch == branch,
-    )
-    return connection.execute(
-        delete(log).where(log.c.queue_id == queue_id, log.c.seq > seen.seq, log.c.seq <= end, unchanged.exists())
-    ).rowcount
+    values = {"queue": queue_id, "sync_id": seen.sync_id, "branch": branch, "after": seen.seq, "end": end}
+    return connection.execute(_REMOVE, values).rowcount
 
 
 def remove_snapshot_rows(connection: Connection, queue_id: int, seen: Consumed, end: int) -> int:

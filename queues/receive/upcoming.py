@@ -2,10 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, func, literal, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    null,
+    select,
+)
 
+from queues import dialects
 from queues.receive.consuming import Consumed
 from queues.tables import receive_entries as log
 from queues.tables import receive_snapshot_entries as snapshot
@@ -44,6 +55,56 @@ class Fetched(NamedTuple):
     end: int
 
 
+_Columns = tuple[ColumnElement[int], ColumnElement[int], ColumnElement[int], ColumnElement[str], ColumnElement[bytes]]
+
+
+class _Look(NamedTuple):
+    """The statements of one kind of queue, for the rows of `queue` with `after < seq <= upto`."""
+
+    sized: Any
+    rows: Any
+    beyond: Any
+
+
+def _look(columns: tuple[ColumnElement[Any], ...], *where: ColumnElement[bool]) -> _Look:
+    seq, transaction, committed, key, payload = columns
+    span = (*where, seq > bindparam("after"), seq <= bindparam("upto"))
+    size = func.length(payload, type_=BigInteger)
+    following = (
+        select(
+            *(each.label(name) for each, name in zip(columns, EntryRow._fields, strict=True)),
+            size.label("size"),
+            func.sum(size).over(order_by=seq, rows=(None, 0)).label("total"),
+        )
+        .where(*span)
+        .order_by(seq)
+        .limit(bindparam("limit", type_=BigInteger))
+        .subquery()
+    )
+    found = following.c
+    # Payloads that are not likely to be of this batch stay where they are.
+    near = case((found.total <= bindparam("limit_bytes", type_=BigInteger), found.payload), else_=null())
+    return _Look(
+        select(found.seq, found.transaction_seq, found.committed_us, found.item_key, near, found.size).order_by(
+            found.seq
+        ),
+        select(seq, transaction, committed, key, payload).where(*span).order_by(seq),
+        select(seq).where(*span, transaction != bindparam("first")).order_by(seq).limit(1),
+    )
+
+
+_number = snapshot.c.row_no
+LOG = _look(
+    (log.c.seq, log.c.transaction_seq, log.c.committed_us, log.c.item_key, log.c.payload),
+    log.c.queue_id == bindparam("queue"),
+)
+SNAPSHOT = _look(
+    (_number, _number, literal_column("0", BigInteger), snapshot.c.item_key, snapshot.c.payload),
+    snapshot.c.queue_id == bindparam("queue"),
+    snapshot.c.sync_id == bindparam("sync_id"),
+)
+
+
 def next_entries(
     connection: Connection, queue_id: int, after: int, upto: int, limits: Limits, *, one: bool = False
 ) -> Fetched:
@@ -51,46 +112,34 @@ def next_entries(
 
     The result ends at *upto* when nothing is left before it, so that it may be empty and still get on.
     """
-    columns = (log.c.seq, log.c.transaction_seq, log.c.committed_us, log.c.item_key, log.c.payload)
-    return _fetch(connection, columns, (log.c.queue_id == queue_id,), (after, upto), limits, one=one)
+    return _fetch(connection, LOG, {"queue": queue_id, "after": after, "upto": upto}, limits, one=one)
 
 
 def next_snapshot_rows(
     connection: Connection, queue_id: int, seen: Consumed, rows: int, limits: Limits, *, one: bool = False
 ) -> Fetched:
     """Read rows of the snapshot that is being consumed, *rows* long, like `next_entries`; each row may be cut off."""
-    number = snapshot.c.row_no
-    columns = (number, number, literal(0, BigInteger), snapshot.c.item_key, snapshot.c.payload)
-    where = (snapshot.c.queue_id == queue_id, snapshot.c.sync_id == seen.sync_id)
-    return _fetch(connection, columns, where, (seen.row_no, rows), limits, one=one)
+    values = {"queue": queue_id, "sync_id": seen.sync_id, "after": seen.row_no, "upto": rows}
+    return _fetch(connection, SNAPSHOT, values, limits, one=one)
 
 
-def _fetch(
-    connection: Connection,
-    columns: tuple[
-        ColumnElement[int], ColumnElement[int], ColumnElement[int], ColumnElement[str], ColumnElement[bytes]
-    ],
-    where: tuple[ColumnElement[bool], ...],
-    span: tuple[int, int],
-    limits: Limits,
-    *,
-    one: bool,
-) -> Fetched:
-    seq, transaction, _, _, payload = columns
-    after, upto = span
-    # Sizes first: payloads that do not fit into this batch are never read.
-    following = select(seq, transaction, func.length(payload)).where(*where, seq > after, seq <= upto).order_by(seq)
-    sizes = [Size(*row) for row in connection.execute(following.limit(limits.entries + 1))]
-    if not sizes:
-        return Fetched((), upto)
+def _fetch(connection: Connection, look: _Look, values: dict[str, Any], limits: Limits, *, one: bool) -> Fetched:
+    read = dialects.of(connection).bulk_select
+    bounds = {"limit": limits.entries + 1, "limit_bytes": limits.bytes}
+    found = read(connection, look.sized, {**values, **bounds})
+    if not found:
+        return Fetched((), values["upto"])
+    sizes = [Size(seq, transaction, size) for seq, transaction, _, _, _, size in found]
     taken = rows_within(sizes, limits, one=one)
     if taken is not None:
-        end = upto if taken == len(sizes) else sizes[taken].seq - 1
+        end = values["upto"] if taken == len(sizes) else sizes[taken].seq - 1
+        rows = [EntryRow(*row[:5]) for row in found[:taken]]
+        if all(row.payload is not None for row in rows):
+            return Fetched(rows, end)
     else:  # one transaction above the limit, whose end is not in sight
-        beyond = connection.execute(following.where(transaction != sizes[0].transaction_seq).limit(1)).first()
-        end = upto if beyond is None else beyond[0] - 1
-    rows = connection.execute(select(*columns).where(*where, seq > after, seq <= end).order_by(seq))
-    return Fetched([EntryRow(*row) for row in rows], end)
+        beyond = read(connection, look.beyond, {**values, "first": sizes[0].transaction_seq})
+        end = beyond[0][0] - 1 if beyond else values["upto"]
+    return Fetched([EntryRow(*row) for row in read(connection, look.rows, {**values, "upto": end})], end)
 
 
 def rows_within(sizes: Sequence[Size], limits: Limits, *, one: bool = False) -> int | None:
