@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 _MB = 1_000_000
 _LARGE = 20 * _MB
-_SIZES = [_LARGE, 10, _LARGE + 1]
+_SIZES = [_LARGE, 10, _LARGE]
 _MIB = 1024**2
 _ALLOWED = {"max_payload_bytes": 24 * _MIB, "max_message_bytes": 32 * _MIB}
 
