@@ -19,6 +19,12 @@ class Dialect(Protocol):
         """Insert *rows* (in the order of *columns*) by the fastest way that the driver has."""
         ...
 
+    def bulk_insert_columns(
+        self, connection: Connection, table: Table, columns: Mapping[str, Sequence[object]]
+    ) -> None:
+        """Insert at least one row, given as the values of each column, by the fastest way that the driver has."""
+        ...
+
     def bulk_select(
         self, connection: Connection, wanted: Select[Any], values: Mapping[str, object] | None = None
     ) -> Sequence[tuple[Any, ...]]:

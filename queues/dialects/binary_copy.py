@@ -14,9 +14,8 @@ _NULL = _LENGTH(-1)
 Pieces = tuple[Iterable[bytes], ...]
 
 
-def binary_copy(types: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    """Return *rows*, whose columns are of the PostgreSQL *types*, as one COPY; there must be at least one."""
-    columns = list(zip(*rows, strict=True))
+def binary_copy(types: Sequence[str], columns: Sequence[Sequence[object]]) -> bytes:
+    """Return rows, given as *columns* of the PostgreSQL *types*, as one COPY; there must be at least one row."""
     count = len(columns[0])
     pieces: list[Iterable[bytes]] = [repeat(Struct("!h").pack(len(columns)), count)]
     for kind, values in zip(types, columns, strict=True):
@@ -24,7 +23,7 @@ def binary_copy(types: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes
     return b"".join((_HEAD, *chain.from_iterable(zip(*pieces, strict=True)), _TAIL))
 
 
-def _pieces(kind: str, values: tuple[Any, ...]) -> Pieces:
+def _pieces(kind: str, values: Sequence[Any]) -> Pieces:
     first = values[0]
     if kind != "bytea" and values.count(first) == len(values):
         (field,) = (b"".join(pair) for pair in zip(*_KINDS[kind]((first,)), strict=True))
@@ -32,28 +31,28 @@ def _pieces(kind: str, values: tuple[Any, ...]) -> Pieces:
     return _KINDS[kind](values)
 
 
-def _integers(layout: str) -> Callable[[tuple[Any, ...]], Pieces]:
+def _integers(layout: str) -> Callable[[Sequence[Any]], Pieces]:
     both = Struct(f"!i{layout}")
     width = both.size - 4
 
-    def fields(values: tuple[Any, ...]) -> Pieces:
+    def fields(values: Sequence[Any]) -> Pieces:
         pack = both.pack
         return ([_NULL if value is None else pack(width, value) for value in values],)
 
     return fields
 
 
-def _texts(values: tuple[Any, ...]) -> Pieces:
-    return _bytes(tuple([None if value is None else value.encode() for value in values]))
+def _texts(values: Sequence[Any]) -> Pieces:
+    return _bytes([None if value is None else value.encode() for value in values])
 
 
-def _bytes(values: tuple[Any, ...]) -> Pieces:
+def _bytes(values: Sequence[Any]) -> Pieces:
     if None in values:
         return [_NULL if value is None else _LENGTH(len(value)) for value in values], [value or b"" for value in values]
     return map(_LENGTH, map(len, values)), values
 
 
-_KINDS: dict[str, Callable[[tuple[Any, ...]], Pieces]] = {
+_KINDS: dict[str, Callable[[Sequence[Any]], Pieces]] = {
     "smallint": _integers("h"),
     "integer": _integers("i"),
     "bigint": _integers("q"),

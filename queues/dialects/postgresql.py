@@ -19,13 +19,18 @@ class PostgresqlDialect:
         self, connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]
     ) -> None:
         """Insert *rows* with binary COPY."""
-        values = list(rows)
-        if not values:
-            return
+        values = list(zip(*rows, strict=True))
+        if values:
+            self.bulk_insert_columns(connection, table, dict(zip(columns, values, strict=True)))
+
+    def bulk_insert_columns(
+        self, connection: Connection, table: Table, columns: Mapping[str, Sequence[object]]
+    ) -> None:
+        """Insert rows with binary COPY."""
         statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
         types = [str(table.c[name].type.compile(connection.dialect)).lower() for name in columns]
         with usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
-            copy.write(binary_copy(types, values))
+            copy.write(binary_copy(types, list(columns.values())))
 
     def bulk_select(
         self, connection: Connection, wanted: Select[Any], values: Mapping[str, object] | None = None

@@ -21,6 +21,12 @@ class SqliteDialect:
         if values:
             connection.exec_driver_sql(statement, values)
 
+    def bulk_insert_columns(
+        self, connection: Connection, table: Table, columns: Mapping[str, Sequence[object]]
+    ) -> None:
+        """Insert rows with the driver's `executemany`."""
+        self.bulk_insert(connection, table, list(columns), zip(*columns.values(), strict=True))
+
     def bulk_select(
         self, connection: Connection, wanted: Select[Any], values: Mapping[str, object] | None = None
     ) -> Sequence[tuple[Any, ...]]:

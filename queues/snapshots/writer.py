@@ -14,7 +14,6 @@ from queues.snapshots.states import Part
 from queues.tables import snapshot_entries
 from queues.transactions import writing
 
-_COLUMNS = ("sync_id", "part", "attempt", "ord", "item_key", "payload")
 #: Between two tries of an unavailable database, in seconds.
 _PAUSE = 0.1
 
@@ -75,7 +74,8 @@ class PartWriter:
         self._stop = threading.Event() if stop is None else stop
         self._clock = clock
         self._written = Part(part, attempt, rows=0, bytes=0, checksum=0)
-        self._rows: list[tuple[str | None, bytes]] = []
+        self._payloads: list[bytes] = []
+        self._keys: list[str | None] = []
         self._bytes = 0
 
     @property
@@ -87,22 +87,24 @@ class PartWriter:
         """Append one row; raise `PayloadTooLargeError` or what a full batch meets."""
         if len(payload) > self._limits.payload_bytes:
             raise PayloadTooLargeError(len(payload), self._limits.payload_bytes)
-        if self._rows and self._bytes + len(payload) > self._limits.batch_bytes:
+        if self._payloads and self._bytes + len(payload) > self._limits.batch_bytes:
             self.flush()
-        self._rows.append((item_key, payload))
+        self._payloads.append(payload)
+        self._keys.append(item_key or None)
         self._bytes += len(payload)
-        if len(self._rows) >= self._limits.batch_rows:
+        if len(self._payloads) >= self._limits.batch_rows:
             self.flush()
 
     def add_many(self, payloads: Sequence[bytes], item_keys: Sequence[str | None]) -> None:
         """Append rows; the same as `add` for each, and quicker where they fit into the batch together."""
         size, largest = sum(map(len, payloads)), max(map(len, payloads), default=0)
-        rows_fit = len(self._rows) + len(payloads) <= self._limits.batch_rows
+        rows_fit = len(self._payloads) + len(payloads) <= self._limits.batch_rows
         bytes_fit = self._bytes + size <= self._limits.batch_bytes
         if rows_fit and bytes_fit and largest <= self._limits.payload_bytes:
-            self._rows.extend(zip(item_keys, payloads, strict=True))
+            self._payloads += payloads
+            self._keys += [key or None for key in item_keys]
             self._bytes += size
-            if len(self._rows) >= self._limits.batch_rows:
+            if len(self._payloads) >= self._limits.batch_rows:
                 self.flush()
         else:
             for payload, item_key in zip(payloads, item_keys, strict=True):
@@ -110,15 +112,15 @@ class PartWriter:
 
     def flush(self) -> None:
         """Write what `add` has gathered; raise `StoreUnavailableError` when the database stays unusable."""
-        if not self._rows:
+        if not self._payloads:
             return
         before = self._written
         after = Part(
             before.part,
             before.attempt,
-            before.rows + len(self._rows),
+            before.rows + len(self._payloads),
             before.bytes + self._bytes,
-            combine(before.checksum, rows_checksum((payload, item_key) for item_key, payload in self._rows)),
+            combine(before.checksum, rows_checksum(zip(self._payloads, self._keys, strict=True))),
         )
         persistently(
             lambda again: self._insert(after, again=again),
@@ -127,8 +129,7 @@ class PartWriter:
             clock=self._clock,
         )
         self._written = after
-        self._rows = []
-        self._bytes = 0
+        self._payloads, self._keys, self._bytes = [], [], 0
 
     def _insert(self, after: Part, *, again: bool) -> None:
         with writing(self._engine) as connection:
@@ -136,16 +137,16 @@ class PartWriter:
             if again:  # the connection may have broken in the commit that did succeed
                 self._delete_batch(connection)
             self._hurry(connection)
-            first = self._written.rows + 1
-            dialects.of(connection).bulk_insert(
-                connection,
-                snapshot_entries,
-                _COLUMNS,
-                (
-                    (self._sync_id, after.part, after.attempt, ord_, item_key or None, payload)
-                    for ord_, (item_key, payload) in enumerate(self._rows, first)
-                ),
-            )
+            count = len(self._payloads)
+            columns: dict[str, Sequence[object]] = {
+                "sync_id": [self._sync_id] * count,
+                "part": [after.part] * count,
+                "attempt": [after.attempt] * count,
+                "ord": range(after.rows - count + 1, after.rows + 1),
+                "item_key": self._keys,
+                "payload": self._payloads,
+            }
+            dialects.of(connection).bulk_insert_columns(connection, snapshot_entries, columns)
             self._in_batch(connection, after)
         if self._engine.dialect.name == "sqlite":
             # Whoever waits for SQLite's one write lock only polls: leave it free for as long as it was held.
