@@ -177,6 +177,18 @@ def test_a_rolled_back_transaction_is_in_no_tick(store: Store) -> None:
     assert payloads(list(group.rows or ())) == [b"kept"]
 
 
+@pytest.mark.parametrize("rows", [3, 5_000])
+def test_a_backlog_of_many_small_transactions_is_ticked_whole_and_in_order(
+    make: Callable[[Limits], Store], rows: int
+) -> None:
+    store = make(Limits(rows=rows))
+    for n in range(700):
+        commit(store, entry(b"%d" % n, "lima"))
+    groups = drain(store)
+    assert everything(store, LIMA, [group.tick for group in groups]) == [b"%d" % n for n in range(700)]
+    assert [group.more for group in groups[-1:]] == [False]
+
+
 def test_a_tick_reads_the_same_again_for_each_destination(store: Store) -> None:
     for n in range(20):
         commit(store, entry(b"t%d" % n, "tokyo"), entry(b"b%d" % n, "lima", "tokyo"))
