@@ -41,7 +41,7 @@ class _Watch:
                 connection.close()
 
     def _ask(self, question: str) -> tuple[object, ...]:
-        # Twenty times a second of an idle server: with a cursor of its own it costs half.
+        # Many times a second of an idle server: with a cursor of its own it costs half.
         if self._cursor is None:
             self._cursor = self._open().connection.cursor(binary=True)
         with usual_errors(self._open()):

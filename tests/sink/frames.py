@@ -81,3 +81,8 @@ def end(
 def numbered(first: int, last: int) -> list[bytes]:
     """Payloads that tell their sequence number."""
     return [b"entry %d" % number for number in range(first, last + 1)]
+
+
+#: A session's first three entries, and the two that follow.
+FIRST = batch(0, tick(0, 3, numbered(1, 3)))
+SECOND = batch(3, tick(3, 5, numbered(4, 5)))

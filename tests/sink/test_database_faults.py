@@ -12,9 +12,7 @@ from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
 from tests.sink.conftest import Contents, accepted, refused, talk, wipe
-from tests.sink.frames import batch, begin, chunk, end, numbered, request, session, tick
-
-FIRST = batch(0, tick(0, 3, numbered(1, 3)))
+from tests.sink.frames import FIRST, batch, begin, chunk, end, numbered, request, session, tick
 
 
 def writer(engine: Engine) -> SinkWriter:

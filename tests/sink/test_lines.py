@@ -10,24 +10,14 @@ from grpc import _common
 from queues.names import site_id
 from sink import RemoteSink, SinkWriter, lines, serve
 from sink.endpoints import network_endpoint
-from tests.sink.conftest import Contents, Conversation, accepted, wipe
-from tests.sink.frames import batch, numbered, request, tick
+from tests.sink.conftest import Conversation, accepted
+from tests.sink.frames import FIRST, SECOND, request
 from tests.waiting import eventually
 
-FIRST = batch(0, tick(0, 3, numbered(1, 3)))
-SECOND = batch(3, tick(3, 5, numbered(4, 5)))
-
 
 @pytest.fixture
-def contents(tokyo) -> Iterator[Contents]:
-    engine = tokyo("sqlite")
-    yield Contents(engine)
-    wipe(engine)
-
-
-@pytest.fixture
-def endpoint(contents) -> Iterator[str]:
-    with serve(SinkWriter(contents.engine, site_id("tokyo")), ["tcp://127.0.0.1:0"]) as service:
+def endpoint(engine) -> Iterator[str]:
+    with serve(SinkWriter(engine, site_id("tokyo")), ["tcp://127.0.0.1:0"]) as service:
         yield service.endpoints[0]
 
 

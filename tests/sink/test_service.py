@@ -17,12 +17,10 @@ from sink import RemoteSink, Sink, SinkWriter, serve
 from sink.endpoints import network_endpoint
 from sink.service import FRAME_OVERHEAD
 from tests.sink.conftest import Contents, Conversation, accepted, refused, talk, wipe
-from tests.sink.frames import batch, numbered, request, session, tick
+from tests.sink.frames import FIRST, SECOND, batch, request, session, tick
 from tests.waiting import eventually
 
 ANYWHERE = "tcp://127.0.0.1:0"
-FIRST = batch(0, tick(0, 3, numbered(1, 3)))
-SECOND = batch(3, tick(3, 5, numbered(4, 5)))
 
 
 @pytest.fixture

@@ -12,10 +12,8 @@ from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
 from sink.inbox import ANSWERED_HEADERS
 from tests.sink.conftest import Conversation, accepted, refused, talk
-from tests.sink.frames import BRANCH, batch, begin, chunk, numbered, request, session, tick
+from tests.sink.frames import BRANCH, FIRST, SECOND, batch, begin, chunk, numbered, request, session, tick
 
-FIRST = batch(0, tick(0, 3, numbered(1, 3)))
-SECOND = batch(3, tick(3, 5, numbered(4, 5)))
 ALL_FIVE = list(enumerate(numbered(1, 5), start=1))
 
 
