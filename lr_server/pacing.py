@@ -5,7 +5,7 @@ from typing import Final
 #: The shortest pause, in seconds.
 SOON: Final = 0.002
 #: A tick that took this long to take is followed by a pause as long, in seconds.
-_QUICK: Final = 0.004
+_QUICK: Final = 0.002
 
 
 def pause_after(took: float, longest: float) -> float:

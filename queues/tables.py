@@ -109,7 +109,8 @@ log_entries = Table(
     Column("id", BigInteger, Identity(always=True, cache=32), nullable=False),
     Column("xid", BigInteger, nullable=False, server_default=text("(pg_current_xact_id())::text::bigint")),
     *_entry_columns(),
-    Index("ix_lrq_log_entries_xid", "xid"),
+    # With the id, so that a transaction of any size is read piece by piece.
+    Index("ix_lrq_log_entries_xid", "xid", "id"),
     Index("ix_lrq_log_entries_tag_set", "tag_set", "xid"),
     postgresql_partition_by="LIST (slot)",
 )

@@ -104,7 +104,7 @@ def _postgresql() -> None:
         postgresql_partition_by="LIST (slot)",
     )
     op.create_index("ix_lrq_log_entries_tag_set", "lrq_log_entries", ["tag_set", "xid"])
-    op.create_index("ix_lrq_log_entries_xid", "lrq_log_entries", ["xid"])
+    op.create_index("ix_lrq_log_entries_xid", "lrq_log_entries", ["xid", "id"])
     op.create_table(
         "lrq_log_commits",
         sa.Column("slot", sa.SmallInteger(), nullable=False),

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Column, Connection, Engine, Table, func, select, text
 
 from queues.browse.entries import COUNTED, Count
-from queues.dialects import postgresql_log, sqlite_log
+from queues.dialects import postgresql_segments, sqlite_log
 from queues.log.port import Owed, Retention
 from queues.log.segments import Verdict
 from queues.tables import SLOTS, log_entries, log_head, sqlite_segments
@@ -81,7 +81,7 @@ def _fate(connection: Connection, slot: int, retention: Retention) -> tuple[Fate
 def _verdict(connection: Connection, slot: int, retention: Retention) -> Verdict | None:
     if connection.dialect.name == "sqlite":
         return sqlite_log.verdict(connection, slot, retention)
-    return postgresql_log.verdict(connection, slot, retention)
+    return postgresql_segments.verdict(connection, slot, retention)
 
 
 def _current(connection: Connection) -> int:
