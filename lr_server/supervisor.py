@@ -8,6 +8,7 @@ from sqlalchemy import Engine, select
 
 from discovery.topology import Topology
 from lr_server import session_table
+from lr_server.pacing import rest_after
 from lr_server.session import Session, Surroundings
 from lr_server.states import Standing
 from queues import snapshots
@@ -46,6 +47,7 @@ class Supervisor:
         self._clock = clock
         self._sessions: dict[Owed, Session] = {}
         self._saved: dict[Owed, Standing] = {}
+        self._save_from = 0.0
         self._guard = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lrq-supervisor", daemon=True)
@@ -119,7 +121,11 @@ class Supervisor:
             self._pass_on(self._requests())
         for session in self.sessions():
             session.check_stall()
-        self.save()
+        began = self._clock.monotonic()
+        if began >= self._save_from:
+            self.save()
+            now = self._clock.monotonic()
+            self._save_from = rest_after(now - began) + now
 
     def _begin_sessions(self) -> None:
         for client in self._clients or _found_clients(self._engine):

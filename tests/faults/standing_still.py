@@ -1,28 +1,37 @@
 """Stopping a process for a while."""
 
+import os
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from sqlalchemy import make_url
 
 
 @contextmanager
-def standing_still(send_signal: Callable[[signal.Signals], None], url: str) -> Iterator[None]:
-    """Stop a process for the time of the block, at a moment in which it does not hold SQLite's one write lock.
+def standing_still(pid: int, url: str) -> Iterator[None]:
+    """Stop a child process for the time of the block, at a moment in which it does not hold SQLite's one write lock.
 
     What holds that lock keeps everybody out for as long as it stands still, its successor included; no database server
     is there to end its transaction.
     """
-    send_signal(signal.SIGSTOP)
+    _stop(pid)
     while not _can_be_written(url):
-        send_signal(signal.SIGCONT)
-        send_signal(signal.SIGSTOP)
+        os.kill(pid, signal.SIGCONT)
+        _stop(pid)
     try:
         yield
     finally:
-        send_signal(signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
+
+
+def _stop(pid: int) -> None:
+    """Return when it stands still: a signal that is sent is not yet one that has arrived."""
+    os.kill(pid, signal.SIGSTOP)
+    found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    assert found is not None
+    assert found.si_code == os.CLD_STOPPED, f"process {pid} has ended"
 
 
 def _can_be_written(url: str) -> bool:

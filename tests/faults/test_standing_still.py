@@ -45,7 +45,7 @@ def test_another_takes_over_and_the_revived_one_says_why_it_stopped(
     other = process(role, f"{who}-2")
     eventually(lambda: other.stands("standing by"), timeout=40)
     eventually(lambda: delivered(sink) > 50, timeout=40)
-    with standing_still(owner.signal, getattr(plan, url)):
+    with standing_still(owner.pid, getattr(plan, url)):
         eventually(lambda: other.stands("owned as generation"), timeout=40)
         before = delivered(sink)
         eventually(lambda: delivered(sink) > before + 50, timeout=40)

@@ -55,7 +55,7 @@ def test_a_killed_application_leaves_nothing_visible_and_another_starts_again(si
 def test_an_application_that_stood_still_too_long_publishes_nothing(site: Engine, tmp_path: Path) -> None:
     (sync_id,) = request(site, "tokyo")
     with application(site, tmp_path, sync_id) as process, quick(site, Provider(numbered(3)), lease_seconds=1.0):
-        with standing_still(process.send_signal, site.url.render_as_string(hide_password=False)):
+        with standing_still(process.pid, site.url.render_as_string(hide_password=False)):
             ready(site, sync_id)
             (tmp_path / "go").touch()
         assert process.wait(60) == 0
