@@ -16,7 +16,7 @@ from lr_client.snapshots import (
 )
 from queues import dialects, names
 from queues.clock import now_us
-from queues.destinations import destination_set
+from queues.destinations import DestinationSet, destination_set
 from queues.errors import UsageError
 from queues.log import doorbell
 from queues.log.outbox import NewEntry
@@ -78,13 +78,20 @@ class RoutingQueueSenderClient:
             NotInTransactionError: the connection commits every statement by itself.
             SetupError: the database has no lrq tables.
         """
-        return self._write(session, [self._checked(payload, destinations, item_key, partition_key)])
+        targets = destination_set(self.client_name, destinations)
+        return self._write(session, [self._checked(payload, targets, item_key, partition_key)])
 
     def transmit_log_entry_messages(
         self, session: Session | Connection, messages: Iterable[LRMessageWithDestinations]
     ) -> PositionToken:
         """Queue several entries in their order; like as many calls of `transmit_log_entry_message`, but faster."""
-        entries = [self._checked(m.payload, m.destinations, m.item_key, m.partition_key) for m in messages]
+        entries: list[NewEntry] = []
+        last: tuple[Sequence[str], DestinationSet] | None = None
+        for message in messages:
+            # Hashing hundreds of names takes longer than all else that is done here.
+            if last is None or message.destinations is not last[0]:
+                last = message.destinations, destination_set(self.client_name, message.destinations)
+            entries.append(self._checked(message.payload, last[1], message.item_key, message.partition_key))
         if not entries:
             raise UsageError("there is no message to transmit")
         return self._write(session, entries)
@@ -119,11 +126,11 @@ class RoutingQueueSenderClient:
         request_global_snapshot_sync(session, self.client_name)
 
     def _checked(
-        self, payload: bytes, destinations: Iterable[str], item_key: str | None, partition_key: str | None
+        self, payload: bytes, destinations: DestinationSet, item_key: str | None, partition_key: str | None
     ) -> NewEntry:
         return NewEntry(
             checked_payload(payload, self._limit),
-            destination_set(self.client_name, destinations),
+            destinations,
             checked_key(item_key, "item_key"),
             checked_key(partition_key, "partition_key"),
         )
