@@ -5,11 +5,10 @@ MurmurHash3 (128 bits, of which 63 count): it finds what was lost, doubled or da
 
 from collections.abc import Iterable
 
+from mmh3 import hash as hash32
 from mmh3 import hash64
 
 _MODULUS = 2**63
-# Keeps rows with a key apart from those without one.
-_KEYED = 1
 
 
 def row_checksum(payload: bytes, item_key: str | None) -> int:
@@ -18,16 +17,12 @@ def row_checksum(payload: bytes, item_key: str | None) -> int:
 
 
 def rows_checksum(rows: Iterable[tuple[bytes, str | None]]) -> int:
-    """Return the checksums of *rows*, each a payload and its item key, combined."""
-    return sum([_hash(payload, item_key) for payload, item_key in rows]) % _MODULUS
+    """Return the checksums of *rows*, each a payload and its item key, combined.
 
-
-def _hash(payload: bytes, item_key: str | None) -> int:
-    if not item_key:
-        return hash64(payload, signed=False)[0] >> 1
-    key = item_key.encode()
-    # The length keeps key and payload apart.
-    return hash64(b"%d %b%b" % (len(key), key, payload), _KEYED, signed=False)[0] >> 1
+    The key is the seed of the payload's hash, so that the payload need not be copied to stand beside it.
+    """
+    seeded = [hash64(payload, hash32(key, 1, False) if key else 0, signed=False)[0] >> 1 for payload, key in rows]
+    return sum(seeded) % _MODULUS
 
 
 def combine(*sums: int) -> int:

@@ -17,18 +17,19 @@ Pieces = tuple[Iterable[bytes], ...]
 def binary_copy(types: Sequence[str], columns: Sequence[Sequence[object]]) -> bytes:
     """Return rows, given as *columns* of the PostgreSQL *types*, as one COPY; there must be at least one row."""
     count = len(columns[0])
-    pieces: list[Iterable[bytes]] = [repeat(Struct("!h").pack(len(columns)), count)]
+    pieces: list[Iterable[bytes]] = []
+    # Neighbours that are the same in all rows are one piece: what counts is how many pieces a row has.
+    same = Struct("!h").pack(len(columns))
     for kind, values in zip(types, columns, strict=True):
-        pieces += _pieces(kind, values)
+        if kind != "bytea" and values.count(values[0]) == count:
+            same += b"".join(chain.from_iterable(_KINDS[kind](values[:1])))
+            continue
+        if same:
+            pieces.append(repeat(same, count))
+            same = b""
+        pieces += _KINDS[kind](values)
+    pieces.append(repeat(same, count))
     return b"".join((_HEAD, *chain.from_iterable(zip(*pieces, strict=True)), _TAIL))
-
-
-def _pieces(kind: str, values: Sequence[Any]) -> Pieces:
-    first = values[0]
-    if kind != "bytea" and values.count(first) == len(values):
-        (field,) = (b"".join(pair) for pair in zip(*_KINDS[kind]((first,)), strict=True))
-        return (repeat(field, len(values)),)
-    return _KINDS[kind](values)
 
 
 def _integers(layout: str) -> Callable[[Sequence[Any]], Pieces]:
