@@ -4,22 +4,22 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, union
 
 from discovery.topology import Topology
 from lr_server import session_table
 from lr_server.pacing import rest_after
 from lr_server.session import Session, Surroundings
 from lr_server.states import Standing
-from queues import snapshots
+from queues import dialects, snapshots
 from queues.clock import Clock
 from queues.errors import LrqError
 from queues.log.opening import watch_commits
 from queues.log.port import Owed
-from queues.log.sql import clients_seen
 from queues.logs import logger
 from queues.names import ClientName
 from queues.snapshots import EVERY_SITE, Snapshot
+from queues.tables import snapshot_providers, tag_sets
 from queues.tables import snapshots as snapshot_table
 from queues.transactions import reading, writing
 
@@ -159,9 +159,8 @@ class Supervisor:
 
 def _found_clients(engine: Engine) -> set[ClientName]:
     with reading(engine) as connection:
-        offering = {provider.client for provider in snapshots.providers(connection)}
-        requested = {ClientName(name) for name in connection.execute(_REQUESTED).scalars()}
-        return offering | requested | set(clients_seen(connection))
+        return {ClientName(name) for (name,) in dialects.of(connection).bulk_select(connection, _CLIENTS, {})}
 
 
-_REQUESTED = select(snapshot_table.c.client).distinct()
+# Who offers snapshots, of whom one was asked for, and who has transmitted something.
+_CLIENTS = union(select(snapshot_providers.c.client), select(snapshot_table.c.client), select(tag_sets.c.client))

@@ -122,7 +122,8 @@ def check(connection: Connection, lease: Lease, *, durably: bool = False) -> Non
     known = _GENERATION
     if connection.dialect.name == "postgresql":
         known = _SHOWING_PRESENCE_DURABLY if durably else _SHOWING_PRESENCE
-    current = connection.execute(known, {"name": lease.name, "held": lease.generation}).scalar()
+    rows = dialects.of(connection).bulk_select(connection, known, {"name": lease.name, "held": lease.generation})
+    current = rows[0][0] if rows else None
     if current != lease.generation:
         raise OwnershipLostError(lease.name, lease.generation, int(current or 0))
 

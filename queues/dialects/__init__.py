@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, Engine, Select, Table
+from sqlalchemy import CompoundSelect, Connection, Engine, Select, Table
 
 from queues.dialects import postgresql, postgresql_outbox, sqlite, sqlite_outbox
 from queues.errors import ConfigurationError
@@ -26,7 +26,10 @@ class Dialect(Protocol):
         ...
 
     def bulk_select(
-        self, connection: Connection, wanted: Select[Any], values: Mapping[str, object] | None = None
+        self,
+        connection: Connection,
+        wanted: Select[Any] | CompoundSelect[Any],
+        values: Mapping[str, object] | None = None,
     ) -> Sequence[tuple[Any, ...]]:
         """Return the rows of *wanted*, numbers, texts and bytes, by the fastest way that the driver has.
 

@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Select, Table, exc, text
+from sqlalchemy import CompoundSelect, Connection, Dialect, Select, Table, exc, text
 
 from queues.dialects.binary_copy import binary_copy
 
@@ -33,7 +33,10 @@ class PostgresqlDialect:
             copy.write(binary_copy(types, list(columns.values())))
 
     def bulk_select(
-        self, connection: Connection, wanted: Select[Any], values: Mapping[str, object] | None = None
+        self,
+        connection: Connection,
+        wanted: Select[Any] | CompoundSelect[Any],
+        values: Mapping[str, object] | None = None,
     ) -> Sequence[tuple[Any, ...]]:
         """Return the rows in the binary format, in which bytes come as they are."""
         if values is None:
@@ -48,7 +51,7 @@ class PostgresqlDialect:
 
 
 @lru_cache(maxsize=64)
-def _compiled(wanted: Select[Any], dialect: Dialect) -> tuple[str, Mapping[str, object]]:
+def _compiled(wanted: Select[Any] | CompoundSelect[Any], dialect: Dialect) -> tuple[str, Mapping[str, object]]:
     compiled = wanted.compile(dialect=dialect)
     return str(compiled), compiled.params
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table
+from sqlalchemy import CompoundSelect, Connection, Select, Table
 
 from queues.clock import now_us
 
@@ -28,7 +28,10 @@ class SqliteDialect:
         self.bulk_insert(connection, table, list(columns), zip(*columns.values(), strict=True))
 
     def bulk_select(
-        self, connection: Connection, wanted: Select[Any], values: Mapping[str, object] | None = None
+        self,
+        connection: Connection,
+        wanted: Select[Any] | CompoundSelect[Any],
+        values: Mapping[str, object] | None = None,
     ) -> Sequence[tuple[Any, ...]]:
         """Return the rows as they come."""
         return [tuple(row) for row in connection.execute(wanted, values)]

@@ -1,9 +1,9 @@
 """The sink's side of a receive queue in the database. Every function works in the caller's transaction."""
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Row, Table, and_, bindparam, delete, exc, func, insert, select, update
+from sqlalchemy import Connection, Table, and_, bindparam, delete, exc, func, insert, select, update
 
 from queues import dialects, names
 from queues.errors import StoreUnavailableError
@@ -45,8 +45,12 @@ def make_durable(connection: Connection) -> None:
 
 def find(connection: Connection, client: ClientName, source: SiteId) -> Stored | None:
     """Read a queue's marks and lock them until the transaction ends; None when nothing was ever received for it."""
-    row = connection.execute(_FIND, {"queue_name": names.receive_queue(client, source)}).first()
-    return None if row is None else Stored(row.queue_id, _marks_of(row), row.applied_seq)
+    values = {"queue_name": names.receive_queue(client, source)}
+    rows = dialects.of(connection).bulk_select(connection, _FIND, values)
+    if not rows:
+        return None
+    found = dict(zip(_FOUND, rows[0], strict=True))
+    return Stored(found["queue_id"], _marks_of(found), found["applied_seq"])
 
 
 def register(connection: Connection, client: ClientName, source: SiteId, now_us: int) -> int:
@@ -88,19 +92,22 @@ _FIND = (
 )
 
 
-def _marks_of(row: Row[*tuple[object, ...]]) -> Marks:
+_FOUND = tuple(_FIND.selected_columns.keys())
+
+
+def _marks_of(row: Mapping[str, Any]) -> Marks:
     return Marks(
-        generation=row.generation,
-        received=Position(row.branch, row.seq, row.cut),
-        boundary_seq=row.boundary_seq,
-        staging=Staging(row.staging_sync_id, row.staging_rows, row.staging_bytes, row.staging_checksum),
-        sync_id=row.sync_id,
-        sync_rows=row.sync_rows,
-        base_seq=row.base_seq,
-        entries_total=row.entries_total,
-        duplicates_total=row.duplicates_total,
-        source_seq=row.source_seq,
-        source_us=row.source_us,
+        generation=row["generation"],
+        received=Position(row["branch"], row["seq"], row["cut"]),
+        boundary_seq=row["boundary_seq"],
+        staging=Staging(row["staging_sync_id"], row["staging_rows"], row["staging_bytes"], row["staging_checksum"]),
+        sync_id=row["sync_id"],
+        sync_rows=row["sync_rows"],
+        base_seq=row["base_seq"],
+        entries_total=row["entries_total"],
+        duplicates_total=row["duplicates_total"],
+        source_seq=row["source_seq"],
+        source_us=row["source_us"],
     )
 
 
