@@ -18,7 +18,7 @@ NOTES: Final = (
     "**pgqueuer, procrastinate, home-made outbox**: one row per destination, one worker process for each; they commit"
     " asynchronously at the destination and keep no order. The slow ones write a part of the entries of the others.",
     "**bare COPY** is no contender but a floor: the writer itself copies each row into the destinations' tables, 400 at"
-    " a time, without positions, another process or a wait for the disk. Whatever replicates takes that CPU at least.",
+    " a time, without positions, another process or a wait for the disk: the CPU of the writer and the tables alone.",
     "CPU is that of all processes: application, servers, workers and PostgreSQL with its background processes.",
     "Latency is seen by an observer that asks the destination every half millisecond.",
     "`transmit` (application, growth) is measured while no server of lrq runs; *growth*, *sizes* and *idle* use sinks"

@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from benchmarks.bench import Bench
 from benchmarks.contender import Contender
 from benchmarks.contenders import pgq_python
-from benchmarks.contenders.bare_copy import BareCopy
 from benchmarks.contenders.logical import LogicalReplication
 from benchmarks.contenders.lrq_sites import LrqOnPostgreSQL, LrqOnSQLite
 from benchmarks.contenders.outbox import Outbox
@@ -21,7 +20,7 @@ Make = Callable[[], Contender]
 
 def main_contenders(bench: Bench) -> list[Make]:
     """Return lrq and what it is compared with everywhere."""
-    found: list[Make] = [LrqOnPostgreSQL, LrqOnSQLite, LogicalReplication, BareCopy]
+    found: list[Make] = [LrqOnPostgreSQL, LrqOnSQLite, LogicalReplication]
     reason = _no_pgq(bench)
     if reason:
         bench.book.lacks(PgQ.name, reason)

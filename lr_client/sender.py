@@ -86,12 +86,14 @@ class RoutingQueueSenderClient:
     ) -> PositionToken:
         """Queue several entries in their order; like as many calls of `transmit_log_entry_message`, but faster."""
         entries: list[NewEntry] = []
-        last: tuple[Sequence[str], DestinationSet] | None = None
+        seen: object = None
         for message in messages:
-            # Hashing hundreds of names takes longer than all else that is done here.
-            if last is None or message.destinations is not last[0]:
-                last = message.destinations, destination_set(self.client_name, message.destinations)
-            entries.append(self._checked(message.payload, last[1], message.item_key, message.partition_key))
+            given = message.destinations
+            # Comparing hundreds of names is quicker than hashing them. With a copy: the caller may change the list.
+            if seen is None or given != seen:
+                targets = destination_set(self.client_name, given)
+                seen = given[:] if isinstance(given, list | tuple) else None
+            entries.append(self._checked(message.payload, targets, message.item_key, message.partition_key))
         if not entries:
             raise UsageError("there is no message to transmit")
         return self._write(session, entries)

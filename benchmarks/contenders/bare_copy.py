@@ -1,7 +1,7 @@
 """No replication at all: what the writer and the tables of the destinations cost by themselves.
 
 The program that writes knows every row already. It keeps no position, reads nothing back, sends nothing to another
-process and loses what it has not copied yet when it ends. What any replication costs comes on top of its CPU.
+process and loses what it has not copied yet when it ends. It asks for no latency: what is left is copied when asked.
 """
 
 from collections.abc import Sequence

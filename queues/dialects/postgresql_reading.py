@@ -1,4 +1,4 @@
-"""Reads from PostgreSQL's log-entry queue what one session is owed: found by transaction, never by walking the log."""
+"""Reads from PostgreSQL's log-entry queue what one session is owed, found by transaction."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -55,7 +55,7 @@ def read(connection: Connection, owed: Owed, before: Mark, marks: Sequence[Mark]
 
 
 def transaction(connection: Connection, mark: Mark) -> dict[str, Any] | None:
-    """Identify the one transaction of a large tick; None when it is trimmed."""
+    """Identify the one transaction of a large tick; None when it is not there (any more)."""
     statement = "SELECT xid, commit_seq, committed_us FROM lrq_log_commits WHERE commit_seq = %s"
     found = connection.exec_driver_sql(statement, (mark.upto,)).first()
     return None if found is None else {"xid": found.xid, "order": found.commit_seq, "committed_us": found.committed_us}

@@ -1,6 +1,7 @@
 """Ticks: what is committed is found once, in order, whole transactions at a time."""
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import Engine, text
@@ -67,6 +68,20 @@ def test_messages_of_one_call_keep_their_order(site: Engine, reader: Reader) -> 
         client.transmit_log_entry_messages(connection, messages)
     assert [row.payload for row in reader.drain()] == [m.payload for m in messages]
     assert reader.owed("lima") == [m.payload for m in messages if "lima" in m.destinations]
+
+
+def test_a_list_of_destinations_may_change_between_the_messages_of_one_call(site: Engine, reader: Reader) -> None:
+    destinations = ["lima"]
+
+    def messages() -> Iterator[LRMessageWithDestinations]:
+        for name in ("lima", "tokyo", "tokyo", "lima"):
+            destinations[:] = [name]
+            yield LRMessageWithDestinations(name.encode(), destinations)
+
+    with site.begin() as connection:
+        client.transmit_log_entry_messages(connection, messages())
+    assert len(reader.drain()) == 4
+    assert (reader.owed("lima"), reader.owed("tokyo")) == ([b"lima"] * 2, [b"tokyo"] * 2)
 
 
 def test_payloads_are_kept_byte_for_byte(site: Engine, reader: Reader) -> None:
