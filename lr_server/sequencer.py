@@ -1,12 +1,13 @@
 """Takes ticks: the one reader of everything that was committed, and the heart of a source (DESIGN 2)."""
 
 import threading
+from collections import deque
 from collections.abc import Callable
 
 from sqlalchemy import Engine
 
 from lr_server.feed import LiveFeed
-from lr_server.pacing import SOON, pause_after
+from lr_server.pacing import RECENT, SOON, pause_after
 from queues.clock import Clock
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
@@ -102,6 +103,7 @@ class Sequencer:
     def _poll(self, last: Tick | None, commits: CommitWatch) -> None:
         hot_until = self._clock.monotonic() + _HOT
         wait = SOON
+        recent: deque[float] = deque(maxlen=RECENT)
         while not self._stopping.is_set():
             took = False
             began = self._clock.monotonic()
@@ -113,7 +115,8 @@ class Sequencer:
             if took:
                 # Under load ticks come at intervals, so that each holds many transactions; after a rest at once.
                 hot_until = now + _HOT
-                self._clock.wait(self._stopping, pause_after(now - began, self._interval))
+                recent.append(now - began)
+                self._clock.wait(self._stopping, pause_after(recent, self._interval))
                 continue
             wait = SOON if now < hot_until else min(self._idle, wait * 2)
             if self._clock.wait(self._bell.rung, wait):

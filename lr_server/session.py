@@ -87,7 +87,7 @@ class Session:
         self._newest: Snapshot | None = None
         self._acked = ORIGIN
         self._applied_seq = 0
-        self._shown: tuple[tuple[State, Position, int], Standing] | None = None
+        self._shown: tuple[State, Position, int, Standing] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._thread = threading.Thread(
             target=self._run, name=f"lrq-session-{owed.client}-{owed.destination}", daemon=True
@@ -127,13 +127,12 @@ class Session:
     @property
     def standing(self) -> Standing:
         """How things stand now; the same object while nothing changes, because it is looked at all the time."""
-        now = (self._state, self._acked, self._applied_seq)
+        state, acked, applied_seq = self._state, self._acked, self._applied_seq
         shown = self._shown
-        if shown is None or any(old is not new for old, new in zip(shown[0], now, strict=True)):
-            state, acked, applied_seq = now
+        if shown is None or not (shown[0] is state and shown[1] is acked and shown[2] is applied_seq):
             rows = state.acked_row if isinstance(state, SnapshotTransferring) else 0
-            self._shown = shown = now, Standing(describe(state), acked, applied_seq, rows)
-        return shown[1]
+            self._shown = shown = state, acked, applied_seq, Standing(describe(state), acked, applied_seq, rows)
+        return shown[3]
 
     # --- the thread -------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Final
 
 from sqlalchemy import Engine, select, union
 
@@ -24,6 +25,9 @@ from queues.tables import snapshots as snapshot_table
 from queues.transactions import reading, writing
 
 log = logger("lrq.supervisor")
+
+#: So many times in the time after which a session is stalled all are asked whether they are.
+_STALL_LOOKS: Final = 20
 
 
 class Supervisor:
@@ -48,6 +52,8 @@ class Supervisor:
         self._sessions: dict[Owed, Session] = {}
         self._saved: dict[Owed, Standing] = {}
         self._save_from = 0.0
+        self._stalls_from = 0.0
+        self._stall_look = around.limits.stall_seconds / _STALL_LOOKS
         self._guard = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lrq-supervisor", daemon=True)
@@ -119,9 +125,11 @@ class Supervisor:
         if look:
             self._begin_sessions()
             self._pass_on(self._requests())
-        for session in self.sessions():
-            session.check_stall()
         began = self._clock.monotonic()
+        if began >= self._stalls_from:
+            for session in self.sessions():
+                session.check_stall()
+            self._stalls_from = began + self._stall_look
         if began >= self._save_from:
             self.save()
             now = self._clock.monotonic()

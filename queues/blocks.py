@@ -30,6 +30,15 @@ class EntryRow(NamedTuple):
     item_key: str | None = None
 
 
+class EntryColumns(NamedTuple):
+    """The log entries of a block, column by column in the order of an `EntryRow`; all are of one length."""
+
+    payloads: Sequence[bytes]
+    transaction_indexes: Sequence[int]
+    committed_us: Sequence[int]
+    item_keys: Sequence[str | None]
+
+
 class SnapshotRow(NamedTuple):
     """One entry of a snapshot."""
 
@@ -58,17 +67,17 @@ def encode_entries(rows: Sequence[EntryRow]) -> Block:
     return _pack(columns, len(rows))
 
 
-def decode_entries(block: Block, limit: int) -> list[EntryRow]:
+def decode_entries(block: Block, limit: int) -> EntryColumns:
     """Unpack what `encode_entries` packed.
 
     Raises `CorruptFrameError` when it is damaged, or would be larger than *limit* bytes (nothing is unpacked then).
     """
     columns = _unpack(block, EntryRows, limit)
-    payloads = columns.payloads
+    payloads, transactions, committed_us = columns.payloads, columns.transactions, columns.committed_us
     keys = _checked_keys(block, len(payloads), columns.item_keys)
-    if not len(payloads) == len(columns.transactions) == len(columns.committed_us):
+    if not len(payloads) == len(transactions) == len(committed_us):
         raise CorruptFrameError("the columns of a block differ in length")
-    return list(map(EntryRow, payloads, columns.transactions, columns.committed_us, keys))
+    return EntryColumns(payloads, transactions, committed_us, keys)
 
 
 def encode_snapshot(rows: Sequence[_HasKey]) -> Block:

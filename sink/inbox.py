@@ -1,18 +1,17 @@
 """One receive queue under one transaction: carries out what the inbox rule decides about a frame."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from sqlalchemy import Connection
 
-from queues.blocks import EntryRow, SnapshotRow, decode_entries, decode_snapshot
+from queues.blocks import EntryColumns, SnapshotRow, decode_entries, decode_snapshot
 from queues.checksum import combine, rows_checksum
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.receive import receiving
 from queues.receive.marks import Marks, Staging
-from queues.receive.receiving import ReceivedRow
+from queues.receive.receiving import ReceivedColumns
 from queues.wire import replication_pb2 as pb
 from sink import machine, staging
 from sink.machine import Group, Refuse, Step
@@ -125,13 +124,12 @@ class Inbox:
     def _append(
         self, queue_id: int, parts: Sequence[pb.TickGroup], groups: Sequence[Group], steps: Sequence[Step], limit: int
     ) -> None:
-        new = [
-            _received(group, decode_entries(part.block, limit), step.skip)
-            for part, group, step in zip(parts, groups, steps, strict=True)
-            if step.skip < group.rows
-        ]
-        if new:
-            receiving.append(self.connection, queue_id, chain.from_iterable(new))
+        new = ReceivedColumns([], [], [], [], [])
+        for part, group, step in zip(parts, groups, steps, strict=True):
+            if step.skip < group.rows:
+                _add(new, group, decode_entries(part.block, limit), step.skip)
+        if new.seq:
+            receiving.append(self.connection, queue_id, new)
 
     def _begin(self, sync_id: str) -> Refuse | None:
         decision = staging.decide_begin(self.marks, sync_id)
@@ -212,11 +210,14 @@ def open_inbox(connection: Connection, client: ClientName, source: SiteId, now_u
     return Inbox(connection, client, source, now_us, *stored)
 
 
-def _received(group: Group, rows: Sequence[EntryRow], skip: int) -> Iterator[ReceivedRow]:
+def _add(new: ReceivedColumns, group: Group, entries: EntryColumns, skip: int) -> None:
+    """Add the *entries* of *group* but for the first *skip*."""
     first_seq = group.start_seq + 1
-    numbers = range(group.after_seq + 1 + skip, group.after_seq + 1 + len(rows))
-    for seq, row in zip(numbers, rows[skip:], strict=True):
-        yield seq, first_seq + row.transaction_index, row.committed_us, row.item_key, row.payload
+    new.seq.extend(range(group.after_seq + 1 + skip, group.after_seq + 1 + len(entries.payloads)))
+    new.transaction_seq.extend([first_seq + index for index in entries.transaction_indexes[skip:]])
+    new.committed_us.extend(entries.committed_us[skip:])
+    new.item_key.extend(entries.item_keys[skip:])
+    new.payload.extend(entries.payloads[skip:])
 
 
 def _too_large(size: int, limit: int) -> Refuse:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from sqlalchemy import CompoundSelect, Connection, Engine, Select, Table
+from sqlalchemy import CompoundSelect, Connection, Engine, Insert, Select, Table, Update
 
 from queues.dialects import postgresql, postgresql_outbox, sqlite, sqlite_outbox
 from queues.errors import ConfigurationError
@@ -34,6 +34,13 @@ class Dialect(Protocol):
         """Return the rows of *wanted*, numbers, texts and bytes, by the fastest way that the driver has.
 
         *values* are those of its bind parameters; give them for a statement that is a constant of its module.
+        """
+        ...
+
+    def run(self, connection: Connection, change: Insert | Update, values: Mapping[str, object]) -> int:
+        """Carry out *change*, a constant of its module, by the fastest way that the driver has; return how many rows.
+
+        *values*, numbers, texts and bytes, are those of its columns and bind parameters.
         """
         ...
 

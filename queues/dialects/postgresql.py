@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import CompoundSelect, Connection, Dialect, Select, Table, exc, text
+from sqlalchemy import CompoundSelect, Connection, Dialect, Insert, Select, Table, Update, exc, text
 
 from queues.dialects.binary_copy import binary_copy
 
@@ -42,8 +42,15 @@ class PostgresqlDialect:
         if values is None:
             compiled = wanted.compile(dialect=connection.dialect)
             return fetch(connection, str(compiled), compiled.params)
-        statement, constants = _compiled(wanted, connection.dialect)
+        statement, constants = _compiled(wanted, connection.dialect, ())
         return fetch(connection, statement, {**constants, **values})
+
+    def run(self, connection: Connection, change: Insert | Update, values: Mapping[str, object]) -> int:
+        """Carry out *change* without SQLAlchemy's own work for each statement, which is most of what one costs here."""
+        statement, constants = _compiled(change, connection.dialect, tuple(values))
+        with usual_errors(connection), closing(connection.connection.cursor()) as cursor:
+            cursor.execute(statement, {**constants, **values})
+            return int(cursor.rowcount)
 
     def now_us(self, connection: Connection) -> int:
         """Return the server's clock."""
@@ -51,8 +58,10 @@ class PostgresqlDialect:
 
 
 @lru_cache(maxsize=64)
-def _compiled(wanted: Select[Any] | CompoundSelect[Any], dialect: Dialect) -> tuple[str, Mapping[str, object]]:
-    compiled = wanted.compile(dialect=dialect)
+def _compiled(
+    statement: Select[Any] | CompoundSelect[Any] | Insert | Update, dialect: Dialect, columns: tuple[str, ...]
+) -> tuple[str, Mapping[str, object]]:
+    compiled = statement.compile(dialect=dialect, column_keys=columns or None)
     return str(compiled), compiled.params
 
 

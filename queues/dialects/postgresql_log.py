@@ -73,7 +73,7 @@ class PostgresqlLog:
             raise
 
     def _next(self, connection: Connection, last: Mark) -> Closing | None:
-        now = Snapshot.parse(str(connection.exec_driver_sql(_PLAN).scalar_one()))
+        now = Snapshot.parse(str(fetch(connection, _PLAN, ())[0][0]))
         if last.upto is not None:
             closing = self._close(connection, last.base or NOTHING, last.window or now, after=last.upto)
             # An empty rest is no tick of its own: it ends with the next window.

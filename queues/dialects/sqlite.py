@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import CompoundSelect, Connection, Select, Table
+from sqlalchemy import CompoundSelect, Connection, Insert, Select, Table, Update
 
 from queues.clock import now_us
 
@@ -35,6 +35,10 @@ class SqliteDialect:
     ) -> Sequence[tuple[Any, ...]]:
         """Return the rows as they come."""
         return [tuple(row) for row in connection.execute(wanted, values)]
+
+    def run(self, connection: Connection, change: Insert | Update, values: Mapping[str, object]) -> int:
+        """Carry out *change* like any other statement."""
+        return connection.execute(change, values).rowcount
 
     def now_us(self, connection: Connection) -> int:  # noqa: ARG002 - the machine's clock serves all who open a file
         """Return the machine's clock."""

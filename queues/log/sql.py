@@ -6,9 +6,9 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, func, insert, select
+from sqlalchemy import Connection, Engine, Row, bindparam, func, insert, select
 
-from queues import leases
+from queues import dialects, leases
 from queues.clock import now_us
 from queues.errors import StoreUnavailableError, TrimmedError
 from queues.leases import Lease
@@ -108,8 +108,17 @@ def insert_tick(
 ) -> Group:
     """Write the next tick and the sets that it shows, in the caller's transaction."""
     leases.check(connection, lease, durably=True)
-    start = _begin(connection, last)
-    tick = Tick(
+    tick = _following(last or _beginning(connection), upcoming)
+    sets = dictionary.record(connection, upcoming.seen, tick.end_seq)
+    if not _insert(connection, tick, lease):
+        tick = replace(tick, branch=_branch_now(connection, tick))
+        # A tick of the same number that another process writes meanwhile makes this fail.
+        connection.execute(insert(ticks), asdict(tick) | {"generation": lease.generation})
+    return Group(tick, upcoming.rows, sets, more=upcoming.more)
+
+
+def _following(start: Tick, upcoming: Closing) -> Tick:
+    return Tick(
         number=start.number + 1,
         uid=secrets.randbits(62),
         branch=start.branch,
@@ -120,30 +129,37 @@ def insert_tick(
         mark=str(upcoming.mark),
         created_us=now_us(),
     )
-    sets = dictionary.record(connection, upcoming.seen, tick.end_seq)
-    # A tick of the same number that another process wrote meanwhile makes this fail.
-    connection.execute(_INSERT_TICK, asdict(tick) | {"generation": lease.generation})
-    return Group(tick, upcoming.rows, sets, more=upcoming.more)
 
 
-# Made once: putting statements together costs more than running them.
-_INSERT_TICK = insert(ticks)
-_STANDING = select(
-    site.c.branch,
-    select(func.max(ticks.c.number)).scalar_subquery().label("newest"),
-    select(branches.c.start_seq).where(branches.c.branch == site.c.branch).scalar_subquery().label("start_seq"),
+def _beginning(connection: Connection) -> Tick:
+    """Return what the first tick of all follows."""
+    row = connection.execute(select(branches).join(site, site.c.branch == branches.c.branch)).one()
+    return Tick(0, 0, row.branch, row.start_seq, row.start_seq, 0, is_large=False, mark="", created_us=0)
+
+
+_NEW = {column.name: bindparam(f"new_{column.name}", type_=column.type) for column in ticks.c}
+#: Inserts a tick that follows the newest one, on the branch of now: where either has changed, nothing.
+_INSERT_TICK = insert(ticks).from_select(
+    list(_NEW),
+    select(*_NEW.values()).where(
+        site.c.branch == _NEW["branch"],
+        func.coalesce(select(func.max(ticks.c.number)).scalar_subquery(), 0) == _NEW["number"] - 1,
+    ),
 )
 
 
-def _begin(connection: Connection, last: Tick | None) -> Tick:
-    """Return what the next tick follows, on the branch of now; raise if someone else has taken one after *last*."""
-    row = connection.execute(_STANDING).one()
-    if (row.newest or 0) != (last.number if last else 0):
+def _insert(connection: Connection, tick: Tick, lease: Lease) -> bool:
+    values = {f"new_{name}": value for name, value in asdict(tick).items()} | {"new_generation": lease.generation}
+    return dialects.of(connection).run(connection, _INSERT_TICK, values) > 0
+
+
+def _branch_now(connection: Connection, tick: Tick) -> str:
+    """Return the branch of now; raise if someone else has taken a tick with the number of *tick*."""
+    newest = connection.execute(select(func.max(ticks.c.number))).scalar() or 0
+    if newest != tick.number - 1:
         # An earlier owner's last tick may come after this one has looked; the next look sees it.
-        raise StoreUnavailableError(f"tick {row.newest} was taken meanwhile, after {last.number if last else 0}")
-    if last is not None:
-        return replace(last, branch=row.branch)
-    return Tick(0, 0, row.branch, row.start_seq, row.start_seq, 0, is_large=False, mark="", created_us=0)
+        raise StoreUnavailableError(f"tick {newest} was taken meanwhile, after {tick.number - 1}")
+    return str(connection.execute(select(site.c.branch)).scalar_one())
 
 
 @contextmanager

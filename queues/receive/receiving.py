@@ -23,10 +23,21 @@ from queues.tables import (
 KEPT_HEADERS: Final = 1024
 _PRUNE_EVERY: Final = 256
 
-#: (sequence, sequence of its transaction's first row, commit time, item key, payload)
-ReceivedRow = tuple[int, int, int, str | None, bytes]
 #: (item key, payload)
 StagedRow = tuple[str | None, bytes]
+
+
+class ReceivedColumns(NamedTuple):
+    """Log entries as columns of equal length: there are many, and a row at a time costs more than the database does.
+
+    `transaction_seq` is the sequence number of the first row of the entry's transaction.
+    """
+
+    seq: list[int]
+    transaction_seq: list[int]
+    committed_us: list[int]
+    item_key: list[str | None]
+    payload: list[bytes]
 
 
 class Stored(NamedTuple):
@@ -75,7 +86,8 @@ def register(connection: Connection, client: ClientName, source: SiteId, now_us:
 
 def save(connection: Connection, queue_id: int, marks: Marks, now_us: int) -> None:
     """Replace the marks of a queue that the transaction has locked."""
-    connection.execute(_SAVE, {"of_queue": queue_id, "updated_us": now_us, **_columns(marks)})
+    values = {"of_queue": queue_id, "updated_us": now_us, **_columns(marks)}
+    dialects.of(connection).run(connection, _SAVE, values)
 
 
 _SAVE = update(receive_marks).where(receive_marks.c.queue_id == bindparam("of_queue"))
@@ -135,10 +147,10 @@ def _columns(marks: Marks) -> dict[str, int | str]:
 # --- log entries ------------------------------------------------------------------------------------------------
 
 
-def append(connection: Connection, queue_id: int, rows: Iterable[ReceivedRow]) -> None:
-    """Add log entries."""
-    columns = ("queue_id", "seq", "transaction_seq", "committed_us", "item_key", "payload")
-    _insert(connection, receive_entries, columns, ((queue_id, *row) for row in rows))
+def append(connection: Connection, queue_id: int, entries: ReceivedColumns) -> None:
+    """Add log entries, at least one."""
+    columns = {"queue_id": [queue_id] * len(entries.seq), **entries._asdict()}
+    dialects.of(connection).bulk_insert_columns(connection, receive_entries, columns)
 
 
 def add_headers(connection: Connection, queue_id: int, headers: Sequence[Header], *, before: int) -> None:
@@ -147,7 +159,7 @@ def add_headers(connection: Connection, queue_id: int, headers: Sequence[Header]
     columns = ("queue_id", "seq", "branch", "uid", "mark")
     if len(rows) <= _FEW:
         for row in rows:
-            connection.execute(_ADD_HEADER, dict(zip(columns, row, strict=True)))
+            dialects.of(connection).run(connection, _ADD_HEADER, dict(zip(columns, row, strict=True)))
     else:
         _insert(connection, receive_headers, columns, rows)
     # Pruning now and then costs less than a statement with every batch.

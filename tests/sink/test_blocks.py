@@ -15,7 +15,7 @@ KEYS = st.none() | st.text(min_size=1, max_size=9)
 
 @given(st.lists(st.builds(EntryRow, st.binary(max_size=300), st.integers(0, 99), st.integers(0, 2**62), KEYS)))
 def test_log_entries_come_back_as_they_were(rows):
-    assert decode_entries(encode_entries(rows), LIMIT) == rows
+    assert list(map(EntryRow, *decode_entries(encode_entries(rows), LIMIT))) == rows
 
 
 @given(st.lists(st.builds(SnapshotRow, st.binary(max_size=300), KEYS)))
