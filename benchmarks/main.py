@@ -27,6 +27,7 @@ from benchmarks.experiments import (
     subscriber,
 )
 from benchmarks.issue_bars import BARS
+from benchmarks.kept import kept, with_kept
 from benchmarks.plot import plot
 from benchmarks.report import BAR_HEADS, NUMBER_HEADS, Run, bar_rows, number_rows, table
 from benchmarks.servers import Which, binaries
@@ -45,7 +46,9 @@ def bench(
     full: Annotated[bool, typer.Option("--full", help="The largest sizes, up to a million entries.")] = False,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of each; the median counts.")] = None,
     server: Annotated[str, typer.Option(help="auto, debian or wheel: which PostgreSQL all of them use.")] = "auto",
-    out: Annotated[Path, typer.Option(help="Where the report is written.")] = Path("docs"),
+    out: Annotated[Path, typer.Option(help="Where the report is; --only leaves its other experiments in.")] = Path(
+        "docs"
+    ),
     folder: Annotated[str | None, typer.Option(help="Where databases are made; on the disk to measure.")] = None,
 ) -> None:
     """Measure lrq beside what one would use instead, everything in one run on one server."""
@@ -55,6 +58,8 @@ def bench(
         raise typer.BadParameter(f"no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
     size: Size = "quick" if quick else "full" if full else "normal"
     run = _run(chosen, size, runs or _RUNS[size], binaries(_which(server)), folder)
+    if only:
+        run = with_kept(run, kept(out, chosen), list(EXPERIMENTS))
     run.save(out, plot(run.book))
     _show(run)
     console.print(f"written: {out}/benchmarks.md, .json and .svg")

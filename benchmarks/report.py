@@ -32,7 +32,7 @@ class Run:
 
 def markdown(run: Run) -> str:
     """Return the whole page."""
-    facts = [f"* {name}: {value}" for name, value in run.facts.items()]
+    facts = [f"* {name}: {_words(value)}" for name, value in run.facts.items()]
     missing = [f"* {what}: {why}" for what, why in run.book.missing.items()] or ["* nothing"]
     return "\n".join([
         "# Benchmarks", "", "Made by `make bench`; every number is the median of its runs.", "",
@@ -42,6 +42,10 @@ def markdown(run: Run) -> str:
         "## Missing", "", *missing, "",
         "## How it is measured", "", *(f"* {note}" for note in NOTES), "",
     ])  # fmt: skip
+
+
+def _words(fact: object) -> str:
+    return ", ".join(f"{name} ({value})" for name, value in fact.items()) if isinstance(fact, dict) else str(fact)
 
 
 BAR_HEADS = ("experiment", "number", "ours", "against", "bar", "reached", "")

@@ -12,7 +12,7 @@ from queues.clock import Clock
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
 from queues.log.doorbell import Bell
-from queues.log.opening import CommitWatch, watch_log
+from queues.log.opening import LogWatch, watch_log
 from queues.log.port import Log
 from queues.logs import logger
 from queues.positions import Tick
@@ -20,6 +20,8 @@ from queues.positions import Tick
 #: While it rang or something was found within this time, the next look comes soon, in seconds.
 _HOT = 0.05
 _RETRY = 0.5
+#: How long it looks at nothing at most while whoever transmits is to tell, in seconds.
+_DOZE = 1.0
 
 log = logger("lrq.sequencer")
 
@@ -65,13 +67,14 @@ class Sequencer:
 
     def look(self) -> None:
         """Look again soon."""
-        self._bell.rung.set()
+        self._bell.ring()
 
     def stop(self) -> None:
         """Finish the tick in hand and end."""
         self._stopping.set()
-        self._bell.rung.set()
+        self._bell.ring()
         self._thread.join()
+        self._bell.close()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -100,7 +103,7 @@ class Sequencer:
         finally:
             commits.close()
 
-    def _poll(self, last: Tick | None, commits: CommitWatch) -> None:
+    def _poll(self, last: Tick | None, commits: LogWatch) -> None:
         hot_until = self._clock.monotonic() + _HOT
         wait = SOON
         recent: deque[float] = deque(maxlen=RECENT)
@@ -113,14 +116,22 @@ class Sequencer:
             self.looks += 1
             now = self._clock.monotonic()
             if took:
+                commits.wake()
                 # Under load ticks come at intervals, so that each holds many transactions; after a rest at once.
                 hot_until = now + _HOT
                 recent.append(now - began)
                 self._clock.wait(self._stopping, pause_after(recent, self._interval))
                 continue
-            wait = SOON if now < hot_until else min(self._idle, wait * 2)
-            if self._clock.wait(self._bell.rung, wait):
-                self._bell.rung.clear()
+            if now < hot_until:
+                wait = SOON
+            elif commits.dozes:
+                wait = _DOZE
+            elif commits.doze():
+                continue
+            else:
+                wait = min(self._idle, wait * 2)
+            if self._bell.wait(wait, *commits.tellers):
+                commits.wake()
                 hot_until = self._clock.monotonic() + _HOT
                 wait = SOON
 

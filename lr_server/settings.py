@@ -60,7 +60,8 @@ class Settings(BaseSettings):
         tick_rows: a tick closes at this many rows, but never within a transaction.
         tick_bytes: the same, in bytes of payload.
         tick_interval_seconds: longest pause between two ticks under load; an idle log is closed at once.
-        idle_poll_seconds: longest time between two looks at a quiet log.
+        idle_poll_seconds: longest time between two looks at a quiet log where nobody tells of a commit: on SQLite, and
+            on PostgreSQL while a transaction that has transmitted is open.
         snapshot_poll_seconds: time between two looks at requests for snapshots and their progress.
         feed_bytes: how much of the newest log the shared feed keeps in memory.
         retention_seconds: entries are kept this long for those who have not acknowledged them.

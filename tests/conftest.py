@@ -1,6 +1,7 @@
 """Databases for every test: SQLite files and a real PostgreSQL."""
 
 import os
+import random
 import shutil
 import signal
 import tempfile
@@ -153,3 +154,11 @@ def new_site(dialect: str, new_copy: Callable[[str | None], str], template: Call
 def site(new_site: NewSite) -> Engine:
     """Give the initialised database of site `paris`."""
     return new_site("paris")
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Give chance with a seed that is printed where the test fails; LRQ_TEST_SEED repeats it."""
+    seed = int(os.environ.get("LRQ_TEST_SEED") or random.SystemRandom().randrange(10**6))
+    print(f"seed {seed}")
+    return random.Random(seed)

@@ -1,6 +1,8 @@
-"""The time from a commit at the source to the commit at the sink, at a steady rate."""
+"""The time from a commit at the source to the commit at the sink, at a steady rate and now and then."""
 
+import random
 import threading
+from itertools import accumulate
 from typing import Final
 
 from benchmarks.bench import Bench
@@ -15,6 +17,9 @@ from queues.clock import SYSTEM_CLOCK
 NAME: Final = "latency"
 SETTING: Final = "250 transactions/s"
 _RATE: Final = 250
+SELDOM: Final = "3 transactions/s"
+#: The pauses between them, in seconds.
+_PAUSES: Final = (0.2, 0.45)
 _LOOK: Final = 0.0005
 
 
@@ -55,7 +60,7 @@ class Observer:
 
 
 def measure(bench: Bench) -> None:
-    """Write at the rate, whatever becomes of it, and compare the two moments of each transaction."""
+    """Write at the rate, whatever becomes of it, then seldom; compare the two moments of each transaction."""
     for _, make in bench.rounds(main_contenders(bench)):
         contender = make()
         with bench.running(contender, 1, SETTING):
@@ -63,19 +68,27 @@ def measure(bench: Bench) -> None:
             stream.write(200)
             stream.wait()
             bench.place.cluster.settle()
-            delays = _delays(contender, stream, bench.pick(500, 2_500))
-            milliseconds = {f"p{p}_ms": percentile(delays, p / 100) * 1_000 for p in (50, 99)}
-            bench.book.add(NAME, SETTING, contender.name, **milliseconds)
+            steadily = [number / _RATE for number in range(bench.pick(500, 2_500))]
+            _note(bench, SETTING, contender, _delays(contender, stream, steadily))
+            chance = random.Random(4)
+            seldom = list(accumulate(chance.uniform(*_PAUSES) for _ in range(bench.pick(10, 30))))
+            _note(bench, SELDOM, contender, _delays(contender, stream, seldom))
 
 
-def _delays(contender: Contender, stream: Stream, transactions: int) -> list[float]:
+def _note(bench: Bench, setting: str, contender: Contender, delays: list[float]) -> None:
+    milliseconds = {f"p{p}_ms": percentile(delays, p / 100) * 1_000 for p in (50, 99)}
+    bench.book.add(NAME, setting, contender.name, **milliseconds)
+
+
+def _delays(contender: Contender, stream: Stream, moments: list[float]) -> list[float]:
+    """Write a transaction at each of the moments (seconds from now); return how long each took to arrive."""
     observer = Observer(contender)
     commits: list[float] = []
     numbers: list[int] = []
     try:
         begin = SYSTEM_CLOCK.monotonic()
-        for number in range(transactions):
-            pause(begin + number / _RATE - SYSTEM_CLOCK.monotonic())
+        for moment in moments:
+            pause(begin + moment - SYSTEM_CLOCK.monotonic())
             stream.transaction()
             commits.append(SYSTEM_CLOCK.monotonic())
             numbers.append(stream.written)

@@ -1,11 +1,12 @@
 """Noticing on PostgreSQL that something was committed, without looking at any table."""
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, cast
 
 from sqlalchemy import Connection, Engine
 
+from queues.dialects import postgresql_bell
 from queues.dialects.postgresql import usual_errors
 from queues.positions import Snapshot
 from queues.transactions import mapped_errors
@@ -30,12 +31,8 @@ class _Watch:
 
         Raises `StoreUnavailableError` when the database cannot be asked; the next call tries again.
         """
-        try:
-            with mapped_errors():
-                return self._is_new(self._ask())
-        except BaseException:
-            self.close()
-            raise
+        with self._closed_on_error():
+            return self._is_new(self._look())
 
     def close(self) -> None:
         """Give the connection back; the next look counts as the first."""
@@ -45,19 +42,29 @@ class _Watch:
             with suppress(Exception):
                 connection.close()
 
-    def _ask(self) -> Sequence[str]:
-        connection = self._open()
-        with usual_errors(connection):
-            # Many times a second of an idle server: straight from libpq it costs a third.
-            result = self._wire.exec_prepared(_NAME, None)
-            if result.ntuples != 1:
-                return self._ask_otherwise(self._question)  # the driver knows how to raise what is wrong
-            return [bytes(result.get_value(0, column)).decode() for column in range(result.nfields)]
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            with mapped_errors():
+                yield
+        except BaseException:
+            self.close()
+            raise
 
-    def _ask_otherwise(self, question: str) -> Sequence[str]:
+    def _look(self) -> Sequence[str]:
         with usual_errors(self._open()):
-            row: Sequence[str] = self._open().connection.cursor().execute(question).fetchone()
-            return row
+            # Many times a second of an idle server: straight from libpq it costs a third.
+            return self._row(self._wire.exec_prepared(_NAME, None), self._question)
+
+    def _ask(self, question: str) -> Sequence[str]:
+        with usual_errors(self._open()):
+            return self._row(self._wire.exec_(question.encode()), question)
+
+    def _row(self, result: Any, question: str) -> Sequence[str]:  # noqa: ANN401 - a driver's
+        if result.ntuples != 1:
+            # The driver knows how to raise what is wrong.
+            return cast("Sequence[str]", self._open().connection.cursor().execute(question).fetchone())
+        return [bytes(result.get_value(0, column)).decode() for column in range(result.nfields)]
 
     def _open(self) -> Connection:
         if self._connection is None:
@@ -93,7 +100,11 @@ class SnapshotWatch(_Watch):
 
 
 class LogWatch(_Watch):
-    """Tells whether entries may have become visible since the last look: others' commits do not count."""
+    """Tells whether entries may have become visible since the last look: others' commits do not count.
+
+    While it dozes it holds a lock that everybody who transmits tries to share until the transaction ends. Who does not
+    get it tells with the commit; and while one who did is at work it cannot doze.
+    """
 
     _question = (
         "SELECT pg_current_snapshot()::text, (SELECT last_value - (NOT is_called)::int FROM lrq_commit_seq)::text"
@@ -102,17 +113,58 @@ class LogWatch(_Watch):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._numbers = Numbers()
+        #: Whether who transmits tells; see `doze`.
+        self.dozes = False
+
+    @property
+    def tellers(self) -> Sequence["LogWatch"]:
+        """What can be read when somebody tells."""
+        return [self] if self.dozes else []
+
+    def fileno(self) -> int:
+        """Return the connection's socket."""
+        return int(self._wire.socket)
+
+    def doze(self) -> bool:
+        """See `queues.log.opening.LogWatch`."""
+        with self._closed_on_error():
+            (got,) = self._ask(postgresql_bell.DOZE)
+            self.dozes = got == "t"
+            return self.dozes
+
+    def wake(self) -> None:
+        """See `queues.log.opening.LogWatch`."""
+        if self.dozes:
+            self.dozes = False
+            with self._closed_on_error():
+                self._ask(postgresql_bell.WAKE)
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            super()._open()
+            self._ask(postgresql_bell.TAKE_OVER)
+            self._wire.exec_(postgresql_bell.LISTEN)
+        return super()._open()
 
     def _is_new(self, answer: Sequence[str]) -> bool:
         snapshot, number = answer
         new = self._numbers.look(int(number), Snapshot.parse(snapshot))
         if self._numbers.wants_bound:
-            (bound,) = self._ask_otherwise("SELECT pg_current_xact_id()::text")
+            (bound,) = self._ask("SELECT pg_current_xact_id()::text")
             self._numbers.set_bound(int(bound))
-        return new
+        # Who told while the answer was under way may have committed after it was found.
+        return self._was_told() or new
+
+    def _was_told(self) -> bool:
+        self._wire.consume_input()
+        told = 0
+        while self._wire.notifies() is not None:
+            told += 1
+        return told > 0
 
     def _forget(self) -> None:
         self._numbers = Numbers()
+        self.dozes = False
 
 
 class Numbers:

@@ -1,10 +1,11 @@
-"""Writing entries on PostgreSQL: one statement, no lock, no NOTIFY (DESIGN 2 and 3)."""
+"""Writing entries on PostgreSQL: one statement, no lock that waits, NOTIFY only for a server that dozes (DESIGN 2)."""
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, TwoPhaseTransaction
 
 from queues.dialects.postgresql import fetch
+from queues.dialects.postgresql_bell import MAY_BE_SILENT, TELL
 from queues.errors import NotInTransactionError
 from queues.log.outbox import NewEntry, Written
 from queues.tables import SLOTS
@@ -18,9 +19,9 @@ _SITE = "(SELECT site_id || chr(9) || branch FROM lrq_site)"
 _INLINE = "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = %s AND shared) THEN NULL ELSE %s END"
 _ONE = (
     f"INSERT INTO lrq_log_entries {_COLUMNS} VALUES ({_SLOT}, %s, %s, {_INLINE}, %s, %s, %s, %s) "  # noqa: S608 - constants
-    f"RETURNING xid, {_SITE}"
+    f"RETURNING xid, {_SITE}, {MAY_BE_SILENT}"
 )
-_WRITTEN = f"SELECT pg_current_xact_id()::text::bigint, {_SITE}"
+_WRITTEN = f"SELECT pg_current_xact_id()::text::bigint, {_SITE}, {MAY_BE_SILENT}"
 # Arrays go in binary: as text every payload would be twice as long. `unnest` keeps their order.
 _ALIKE = (
     f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
@@ -44,7 +45,10 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
         )
     if not connection.in_transaction():
         connection.begin()
-    ((xid, words),) = fetch(connection, *_statement(client, entries, created_us))
+    ((xid, words, may_be_silent),) = fetch(connection, *_statement(client, entries, created_us))
+    # PostgreSQL prepares no transaction that tells.
+    if not may_be_silent and not isinstance(connection.get_transaction(), TwoPhaseTransaction):
+        fetch(connection, TELL, ())
     site, branch = words.split("\t")
     return Written(site, branch, xid)
 

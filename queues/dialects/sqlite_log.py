@@ -239,3 +239,17 @@ class DataVersion:
     def close(self) -> None:
         """Give the connection back."""
         self._raw.close()
+
+
+class LogVersion(DataVersion):
+    """See `queues.log.opening.LogWatch`: in a file nobody can be told."""
+
+    dozes = False
+    tellers = ()
+
+    def doze(self) -> bool:
+        """Tell that it cannot."""
+        return False
+
+    def wake(self) -> None:
+        """Do nothing."""

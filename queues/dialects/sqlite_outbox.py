@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import RootTransaction
 
 from queues.errors import NotInTransactionError
+from queues.log.doorbell import ring_outside
 from queues.log.outbox import NewEntry, Written
 
 _TAKE_IDS = (
@@ -49,6 +50,7 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
         connection.exec_driver_sql(statement, rows[0])
     else:
         connection.exec_driver_sql(statement, rows)
+    ring_outside(branch)
     return Written(site, branch, last_id)
 
 

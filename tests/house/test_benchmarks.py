@@ -1,11 +1,14 @@
 """What the benchmarks compute is right; what they measure is another matter."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.bars import Bar, Number, verdicts
 from benchmarks.book import Book
 from benchmarks.figures import Summary, percentile, rotated, shown
 from benchmarks.issue_bars import BARS
+from benchmarks.kept import FACT, kept, with_kept
 from benchmarks.plot import plot
 from benchmarks.report import Run, markdown
 from benchmarks.workload import PAYLOAD_BYTES, Workload, payloads
@@ -75,3 +78,20 @@ def test_every_entry_is_owed_to_as_many_destinations_as_it_should():
 
 def test_no_bar_stands_twice():
     assert len(set(BARS)) == len(BARS)
+
+
+def test_experiments_that_are_not_run_again_stay_with_the_time_of_their_run(tmp_path: Path):
+    first = book(10.0, 5.0)
+    first.add("size", "one", "ours", MiB=1.0)
+    Run({"when": "monday"}, first, []).save(tmp_path, "")
+    for when in ("tuesday", "wednesday"):
+        again = with_kept(Run({"when": when}, book(8.0, 8.0), []), kept(tmp_path, {"speed"}), ["speed", "size"])
+        assert again.facts == {"when": when, FACT: {"size": "monday"}}
+        assert again.book.median("size", "one", "ours", "MiB") == 1.0
+        assert again.book.median("speed", "one", "ours", "rows/s") == 16.0
+        assert [key.experiment for key in again.book.values] == ["speed", "speed", "size"]
+        again.save(tmp_path, "")
+
+
+def test_where_there_is_no_report_nothing_is_kept(tmp_path: Path):
+    assert not kept(tmp_path, {"speed"}).book.values

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from queues import dialects
 from queues.destinations import destination_set
-from queues.dialects.postgresql_commits import LogWatch, Numbers
+from queues.dialects.postgresql_commits import Numbers
 from queues.log.opening import watch_log
 from queues.log.outbox import NewEntry
 from queues.names import ClientName
@@ -98,13 +98,15 @@ def test_looks_are_needless_once_nobody_is_left_who_could_have_a_number():
     assert [numbers.look(*look) for look in looks] == [True, False, True, True, False, True]
 
 
+def transmit(connection: Connection, payload: bytes = b"one") -> None:
+    dialects.outbox(connection)(connection, CLIENT, [NewEntry(payload, destination_set(CLIENT, ["tokyo"]))], 1)
+
+
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_others_commits_are_not_looked_at_and_one_that_waits_is(site: Engine):
     watch = watch_log(site)
-    assert isinstance(watch, LogWatch)
     with site.connect() as connection, connection.begin():
-        entry = NewEntry(b"one", destination_set(CLIENT, ["tokyo"]))
-        dialects.outbox(connection)(connection, CLIENT, [entry], 1)
+        transmit(connection)
         connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))  # takes the number
         while watch.changed():
             pass

@@ -1,7 +1,5 @@
 """Sites with servers, in this process."""
 
-import os
-import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -18,11 +16,3 @@ def world(new_site: NewSite) -> Iterator[World]:
         world = World(new_site, stack)
         yield world
         print(world.report())
-
-
-@pytest.fixture
-def chance() -> random.Random:
-    """Give chance with a seed that is printed where the test fails; LRQ_TEST_SEED repeats it."""
-    seed = int(os.environ.get("LRQ_TEST_SEED") or random.SystemRandom().randrange(10**6))
-    print(f"seed {seed}")
-    return random.Random(seed)
