@@ -60,9 +60,12 @@ def find(pid: int, role: str) -> psutil.Process | None:
 
 def all_started(pid: int) -> list[psutil.Process]:
     """Return all processes that *pid* has started by the time when Spark is among them."""
-    spark = find(pid, "paris-spark")
-    there = spark and any("java" in child.name() for child in spark.children(recursive=True))
-    return psutil.Process(pid).children(recursive=True) if there else []
+    # A process may end between two looks at it, such as the scripts by which Spark begins.
+    with suppress(psutil.NoSuchProcess):
+        spark = find(pid, "paris-spark")
+        if spark and any("java" in child.name() for child in spark.children(recursive=True)):
+            return psutil.Process(pid).children(recursive=True)
+    return []
 
 
 @pytest.mark.spark
