@@ -46,9 +46,7 @@ def bench(
     full: Annotated[bool, typer.Option("--full", help="The largest sizes, up to a million entries.")] = False,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of each; the median counts.")] = None,
     server: Annotated[str, typer.Option(help="auto, debian or wheel: which PostgreSQL all of them use.")] = "auto",
-    out: Annotated[Path, typer.Option(help="Where the report is; --only leaves its other experiments in.")] = Path(
-        "docs"
-    ),
+    out: Annotated[Path, typer.Option(help="Of the report; --only leaves its other experiments in.")] = Path("docs"),
     folder: Annotated[str | None, typer.Option(help="Where databases are made; on the disk to measure.")] = None,
 ) -> None:
     """Measure lrq beside what one would use instead, everything in one run on one server."""

@@ -13,7 +13,7 @@ _LOCK = "1819439474, 'lrq_site'::regclass::oid::int"
 MAY_BE_SILENT: Final = f"pg_try_advisory_xact_lock_shared({_LOCK})"
 #: Tells a server that dozes, when the transaction commits.
 TELL: Final = "SELECT pg_notify('lrq_transmitted', '')"
-LISTEN: Final = b"LISTEN lrq_transmitted"
+LISTEN: Final = "LISTEN lrq_transmitted"
 DOZE: Final = f"SELECT pg_try_advisory_lock({_LOCK})"
 WAKE: Final = f"SELECT pg_advisory_unlock({_LOCK})"
 #: Ends an earlier server's connection that still dozes, as its process may be stopped: all would tell it for ever.

@@ -141,9 +141,10 @@ class LogWatch(_Watch):
 
     def _open(self) -> Connection:
         if self._connection is None:
-            super()._open()
+            connection = super()._open()
             self._ask(postgresql_bell.TAKE_OVER)
-            self._wire.exec_(postgresql_bell.LISTEN)
+            with usual_errors(connection):
+                connection.connection.cursor().execute(postgresql_bell.LISTEN)
         return super()._open()
 
     def _is_new(self, answer: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from queues.log.set_dictionary import SetDictionary, Sighting, sightings
 from queues.log.sql import Closing
 from queues.positions import Mark, Tick
 from queues.tables import SLOTS, log_head
-from queues.transactions import mapped_errors, reading, writing
+from queues.transactions import reading, writing
 
 _COLUMNS = "transaction_id, id, id, client, tag_set, item_key, created_us, payload"
 _SETS = "SELECT tag_set FROM lrq_tag_set_members WHERE client = ? AND destination = ?"
@@ -213,43 +213,3 @@ def _empty(connection: Connection, slot: int, retention: Retention) -> tuple[Owe
 def _owes(connection: Connection, owed: Owed, after: Mark | None, upto: Mark) -> bool:
     bounds = (owed.client, owed.destination, after.high if after else 0, upto.high)
     return connection.exec_driver_sql(f"SELECT 1 FROM ({_OWED}) LIMIT 1", bounds * SLOTS).first() is not None  # noqa: S608
-
-
-class DataVersion:
-    """Tells whether anything was committed to the file since the last look (2.5 µs), without a transaction."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        with mapped_errors():
-            self._raw = engine.raw_connection()
-        self._seen = -1
-
-    def changed(self) -> bool:
-        """Tell whether another connection has committed since the last call; True at the first."""
-        cursor = self._raw.cursor()
-        try:
-            cursor.execute("PRAGMA data_version")
-            (version,) = cursor.fetchone() or (0,)
-        finally:
-            cursor.close()
-        changed = version != self._seen
-        self._seen = version
-        return changed
-
-    def close(self) -> None:
-        """Give the connection back."""
-        self._raw.close()
-
-
-class LogVersion(DataVersion):
-    """See `queues.log.opening.LogWatch`: in a file nobody can be told."""
-
-    dozes = False
-    tellers = ()
-
-    def doze(self) -> bool:
-        """Tell that it cannot."""
-        return False
-
-    def wake(self) -> None:
-        """Do nothing."""

@@ -56,9 +56,10 @@ class Bell:
         sockets = [self._ours, *self._outside, *others]
         ready: Sequence[object] = connection.wait(sockets, seconds)  # type: ignore[arg-type]
         if self._ours in ready:
-            # In this order: whoever rings in between is heard now, and not lost.
+            self._ours.recv(_MOST_RINGS)
+            # Last: who rang in between is heard now, and whoever rings from here on sends again. The other way round
+            # the byte of a ring in between could be taken away, and the bell would stay silent for ever.
             self._is_rung = False
-            self._ours.recv(64)
         for outside in self._outside:
             with suppress(BlockingIOError):
                 for _ in range(_MOST_RINGS):

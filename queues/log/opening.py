@@ -5,9 +5,9 @@ from typing import Protocol
 
 from sqlalchemy import Engine
 
-from queues.dialects import postgresql_commits
+from queues.dialects import postgresql_commits, sqlite_commits
 from queues.dialects.postgresql_log import PostgresqlLog
-from queues.dialects.sqlite_log import DataVersion, LogVersion, SqliteLog
+from queues.dialects.sqlite_log import SqliteLog
 from queues.log.doorbell import Readable
 from queues.log.port import Limits, Log
 
@@ -62,9 +62,11 @@ def open_log(engine: Engine, limits: Limits | None = None) -> Log:
 
 def watch_commits(engine: Engine) -> CommitWatch:
     """Return what tells whether anything was committed to *engine*'s database."""
-    return DataVersion(engine) if engine.dialect.name == "sqlite" else postgresql_commits.SnapshotWatch(engine)
+    commits = sqlite_commits.DataVersion if engine.dialect.name == "sqlite" else postgresql_commits.SnapshotWatch
+    return commits(engine)
 
 
 def watch_log(engine: Engine) -> LogWatch:
     """Return what tells whether entries may have been committed to the log-entry queue of *engine*'s database."""
-    return LogVersion(engine) if engine.dialect.name == "sqlite" else postgresql_commits.LogWatch(engine)
+    log = sqlite_commits.LogVersion if engine.dialect.name == "sqlite" else postgresql_commits.LogWatch
+    return log(engine)

@@ -99,7 +99,7 @@ def test_who_was_told_looks_again_though_nothing_is_seen_yet(site: Engine, watch
 
 
 @on_postgresql
-def test_a_transaction_in_two_phases_is_not_kept_from_being_prepared(site: Engine, watch: LogWatch, bell: Bell):
+def test_a_transaction_in_two_phases_tells_nobody(site: Engine, watch: LogWatch, bell: Bell):
     doze(watch)
     with site.connect() as connection, connection.begin_twophase() as transaction:
         transmit(connection)
@@ -192,6 +192,27 @@ def test_every_ring_is_heard(bell: Bell):
         ringing.start()
         assert bell.wait(_LONG)
         ringing.join()
+
+
+def test_a_bell_that_many_ring_at_once_is_heard_afterwards(bell: Bell):
+    over = threading.Event()
+
+    def keep_ringing() -> None:
+        while not over.is_set():
+            bell.ring()
+
+    ringers = [threading.Thread(target=keep_ringing) for _ in range(3)]
+    for ringer in ringers:
+        ringer.start()
+    for _ in range(100):
+        assert bell.wait(1.0)
+    over.set()
+    for ringer in ringers:
+        ringer.join()
+    while bell.wait(0.0):
+        pass
+    bell.ring()
+    assert bell.wait(_LONG)
 
 
 def test_all_bells_of_a_branch_ring_and_a_closed_one_is_silent():
