@@ -3,18 +3,20 @@
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from sqlalchemy import Engine
 
 from lr_server.feed import LiveFeed
-from lr_server.pacing import RECENT, SOON, pause_after
+from lr_server.pacing import RECENT, SOON, Taken, pause_after
 from queues.clock import Clock
 from queues.errors import LrqError, OwnershipLostError
 from queues.leases import Lease
 from queues.log.doorbell import Bell
 from queues.log.opening import LogWatch, watch_log
-from queues.log.port import Log
+from queues.log.port import Group, Log
 from queues.logs import logger
+from queues.names import SiteId
 from queues.positions import Tick
 
 #: While it rang or something was found within this time, the next look comes soon, in seconds.
@@ -106,20 +108,19 @@ class Sequencer:
     def _poll(self, last: Tick | None, commits: LogWatch) -> None:
         hot_until = self._clock.monotonic() + _HOT
         wait = SOON
-        recent: deque[float] = deque(maxlen=RECENT)
+        recent: deque[Taken] = deque(maxlen=RECENT)
         while not self._stopping.is_set():
-            took = False
             began = self._clock.monotonic()
-            if commits.changed():
-                last, took = self._drain(last)
+            found = self._drain(last) if commits.changed() else _NOTHING
             self.trouble = ""
             self.looks += 1
             now = self._clock.monotonic()
-            if took:
+            if found.last is not None:
                 commits.wake()
                 # Under load ticks come at intervals, so that each holds many transactions; after a rest at once.
                 hot_until = now + _HOT
-                recent.append(now - began)
+                last = found.last
+                recent.append(Taken(now, now - began, found.rows, len(found.sites)))
                 self._clock.wait(self._stopping, pause_after(recent, self._interval))
                 continue
             if now < hot_until:
@@ -135,15 +136,29 @@ class Sequencer:
                 hot_until = self._clock.monotonic() + _HOT
                 wait = SOON
 
-    def _drain(self, last: Tick | None) -> tuple[Tick | None, bool]:
-        """Take ticks until one is not full; return the newest and whether any was taken."""
-        took = False
+    def _drain(self, last: Tick | None) -> "_Drained":
+        """Take ticks until one is not full."""
+        found = _NOTHING
         while not self._stopping.is_set():
-            group = self._log.take_tick(self._lease, last)
+            group = self._log.take_tick(self._lease, found.last or last)
             if group is None:
                 break
             self._feed.publish(group)
-            last, took = group.tick, True
+            found = found.and_then(group)
             if not group.more:
                 break
-        return last, took
+        return found
+
+
+class _Drained(NamedTuple):
+    """Ticks that were taken in a row: the newest of them, how many rows they hold, and for whom."""
+
+    last: Tick | None
+    rows: int
+    sites: frozenset[SiteId]
+
+    def and_then(self, group: Group) -> "_Drained":
+        return _Drained(group.tick, self.rows + group.tick.rows, self.sites.union(*group.sets.values()))
+
+
+_NOTHING = _Drained(None, 0, frozenset())

@@ -42,7 +42,8 @@ class LogReplicationServer:
         self._settings = settings
         self._topology = topology or StaticTopology(settings.peers)
         self._clock = clock
-        self._engine = queues.create_engine(settings.database_url, pool_size=16, max_overflow=64)
+        # The same few connections again and again, whose statements are planned already.
+        self._engine = queues.create_engine(settings.database_url, pool_size=16, max_overflow=64, pool_use_lifo=True)
         end_idle_transactions(self._engine, settings.lease_seconds)
         self._source: Source | None = None
         self._service: SinkService | None = None

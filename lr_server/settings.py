@@ -96,7 +96,7 @@ class Settings(BaseSettings):
 
     tick_rows: Positive = 5_000
     tick_bytes: Positive = 2 * MIB
-    tick_interval_seconds: Seconds = 0.1
+    tick_interval_seconds: Seconds = 0.2
     idle_poll_seconds: Seconds = 0.1
     snapshot_poll_seconds: Seconds = 0.2
     feed_bytes: Positive = 16 * MIB

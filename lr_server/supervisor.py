@@ -1,11 +1,11 @@
 """All sessions of an owner: begun as peers and clients are found, watched together, ended together."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from sqlalchemy import Engine, select, union
+from sqlalchemy import Connection, Engine, select, union
 
 from discovery.topology import Topology
 from lr_server import session_table
@@ -105,8 +105,10 @@ class Supervisor:
                 try:
                     # What failed half way is looked at again, whether or not anything has changed.
                     is_due = commits.changed() or is_due
-                    self._turn(look=is_due)
-                    is_due = False
+                    # A site that only receives has nobody to begin a session with.
+                    look = is_due and bool(self._topology.peers())
+                    self._turn(look=look)
+                    is_due = is_due and not look
                     self.trouble = ""
                 except LrqError as error:
                     self._tell(str(error))
@@ -123,8 +125,11 @@ class Supervisor:
 
     def _turn(self, *, look: bool) -> None:
         if look:
-            self._begin_sessions()
-            self._pass_on(self._requests())
+            with reading(self._engine) as connection:
+                clients = self._clients or _found_clients(connection)
+                requests = snapshots.newest_of_each(connection)
+            self._begin_sessions(clients)
+            self._pass_on(self._one_a_site(requests))
         began = self._clock.monotonic()
         if began >= self._stalls_from:
             for session in self.sessions():
@@ -135,8 +140,8 @@ class Supervisor:
             now = self._clock.monotonic()
             self._save_from = rest_after(now - began) + now
 
-    def _begin_sessions(self) -> None:
-        for client in self._clients or _found_clients(self._engine):
+    def _begin_sessions(self, clients: Iterable[ClientName]) -> None:
+        for client in clients:
             for peer in self._topology.peers():
                 owed = Owed(client, peer)
                 if owed not in self._sessions:
@@ -146,17 +151,15 @@ class Supervisor:
                         self._sessions[owed] = session
                     session.start()
 
-    def _requests(self) -> list[Snapshot]:
-        """Return the requests that count; those for every site become one a site first."""
-        with reading(self._engine) as connection:
-            found = snapshots.newest_of_each(connection)
-        for_all = {request.client for request in found if request.destination == EVERY_SITE}
-        if for_all:
-            with writing(self._engine) as connection:
-                for client in for_all:
-                    snapshots.expand(connection, client, sorted(self._topology.peers()))
-            return self._requests()
-        return found
+    def _one_a_site(self, requests: Sequence[Snapshot]) -> Sequence[Snapshot]:
+        """Turn those of the newest requests that are for every site into one a site; return what counts then."""
+        for_all = {request.client for request in requests if request.destination == EVERY_SITE}
+        if not for_all:
+            return requests
+        with writing(self._engine) as connection:
+            for client in for_all:
+                snapshots.expand(connection, client, sorted(self._topology.peers()))
+            return snapshots.newest_of_each(connection)
 
     def _pass_on(self, requests: Iterable[Snapshot]) -> None:
         for request in requests:
@@ -165,9 +168,8 @@ class Supervisor:
                 session.note_snapshot(request)
 
 
-def _found_clients(engine: Engine) -> set[ClientName]:
-    with reading(engine) as connection:
-        return {ClientName(name) for (name,) in dialects.of(connection).bulk_select(connection, _CLIENTS, {})}
+def _found_clients(connection: Connection) -> set[ClientName]:
+    return {ClientName(name) for (name,) in dialects.of(connection).bulk_select(connection, _CLIENTS, {})}
 
 
 # Who offers snapshots, of whom one was asked for, and who has transmitted something.

@@ -4,34 +4,69 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lr_server.pacing import RECENT, SOON, pause_after, rest_after
+from lr_server.pacing import RECENT, SOON, Taken, pause_after, rest_after
 
-_LONGEST = 0.1
+_LONGEST = 0.2
 _SECONDS = st.floats(0, 60)
-_TICKS = st.lists(_SECONDS, min_size=1, max_size=RECENT)
 
 
-@given(_TICKS)
-def test_a_pause_is_within_its_bounds(recent: list[float]):
-    assert SOON <= pause_after(recent, _LONGEST) <= _LONGEST
+def ticks(
+    rows_a_second: float, *, sites: int = 1, took: float = 0.0, every: float = 0.01, count: int = RECENT
+) -> list[Taken]:
+    """Return ticks that were taken one after the other."""
+    return [Taken(number * every, took, round(rows_a_second * every), sites) for number in range(count)]
 
 
-@given(_TICKS, st.floats(1, 10))
-def test_the_slower_the_ticks_the_longer_the_pause(recent: list[float], times: float):
-    assert pause_after(recent, _LONGEST) <= pause_after([took * times for took in recent], _LONGEST)
+@st.composite
+def recent(draw: st.DrawFn) -> list[Taken]:
+    """Draw any ticks that may have been taken."""
+    ended = sorted(draw(st.lists(_SECONDS, min_size=1, max_size=RECENT)))
+    return [Taken(at, draw(_SECONDS), draw(st.integers(1, 10**6)), draw(st.integers(0, 500))) for at in ended]
 
 
-def test_ticks_that_are_quick_get_much_of_the_time_and_slow_ones_little():
-    shares = [took / (took + pause_after([took], _LONGEST)) for took in (0.002, 0.0025, 0.005)]
-    assert shares == pytest.approx([0.5, 0.5, 0.2])
+@given(recent())
+def test_a_pause_is_within_its_bounds(taken: list[Taken]):
+    assert SOON <= pause_after(taken, _LONGEST) <= _LONGEST
+
+
+@given(recent())
+def test_half_of_the_time_at_least_is_left_to_others(taken: list[Taken]):
+    middle = sorted(tick.took for tick in taken)[(len(taken) - 1) // 2]
+    assert pause_after(taken, 60.0) >= middle
+
+
+def test_a_quiet_log_is_closed_soon():
+    assert pause_after(ticks(0.0), _LONGEST) == SOON
+    assert pause_after(ticks(500.0), _LONGEST) == SOON
+
+
+def test_the_more_rows_a_second_the_longer_the_pause():
+    pauses = [pause_after(ticks(rate), _LONGEST) for rate in (1_000, 5_000, 10_000, 100_000)]
+    assert pauses == pytest.approx([0.003, 0.015, 0.03, _LONGEST])
+
+
+def test_the_more_sites_the_longer_the_pause():
+    pauses = [pause_after(ticks(1_000, sites=sites), _LONGEST) for sites in (0, 1, 3, 7, 500)]
+    assert pauses == pytest.approx([SOON, 0.003, 0.012, 0.048, _LONGEST])
+
+
+@given(st.floats(1_000, 50_000), st.floats(0.005, 0.2))
+def test_how_long_ticks_take_because_they_hold_more_changes_nothing(rate: float, every: float):
+    pause = pause_after(ticks(rate, took=0.001, every=every, count=2), _LONGEST)
+    assert pause == pytest.approx(min(3e-6 * rate, _LONGEST), rel=0.2)
 
 
 def test_one_slow_tick_makes_no_pause():
-    assert pause_after([0.002, 0.002, 0.5], _LONGEST) == SOON
+    slow = Taken(0.02, 0.5, 1, 1)
+    assert pause_after([*ticks(0.0, count=2), slow], _LONGEST) < 0.01
+
+
+def test_ticks_of_one_moment_tell_of_no_load():
+    assert pause_after([Taken(1.0, 0.0, 1_000, 1)] * 2, _LONGEST) == SOON
 
 
 def test_a_longest_pause_below_the_shortest_counts():
-    assert pause_after([1.0], 0.001) == 0.001
+    assert pause_after([Taken(1.0, 1.0, 1, 1)], 0.001) == 0.001
 
 
 @given(_SECONDS)
