@@ -204,11 +204,13 @@ def test_a_bell_that_many_ring_at_once_is_heard_afterwards(bell: Bell):
     ringers = [threading.Thread(target=keep_ringing) for _ in range(3)]
     for ringer in ringers:
         ringer.start()
-    for _ in range(100):
-        assert bell.wait(1.0)
-    over.set()
-    for ringer in ringers:
-        ringer.join()
+    try:
+        for _ in range(100):
+            assert bell.wait(1.0)
+    finally:
+        over.set()
+        for ringer in ringers:
+            ringer.join()
     while bell.wait(0.0):
         pass
     bell.ring()

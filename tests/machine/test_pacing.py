@@ -52,7 +52,8 @@ def test_the_more_sites_the_longer_the_pause():
 
 @given(st.floats(5_000, 50_000), st.floats(0.05, 0.2))
 def test_how_long_ticks_take_because_they_hold_more_changes_nothing(rate: float, every: float):
-    pause = pause_after(ticks(rate, took=0.001, every=every, count=2), _LONGEST)
+    took = 9e-6 * rate * every
+    pause = pause_after(ticks(rate, took=took, every=every), _LONGEST)
     assert pause == pytest.approx(min(3.75e-6 * (rate - 2_000), _LONGEST), rel=0.05)
 
 
