@@ -10,29 +10,29 @@ depends_on = None
 
 SLOTS = range(8)
 
-# The schema is written into the function: when it runs, at commit, the search path may be another one.
+# The schema is written into the function: when it runs, at commit, the search path may be another one. A transaction
+# may write into several, and is numbered in each.
 SEQUENCE_COMMIT = """
 DO $migration$ BEGIN EXECUTE format($template$
 CREATE FUNCTION %1$I.lrq_sequence_commit() RETURNS trigger LANGUAGE plpgsql AS $body$
 BEGIN
-  IF current_setting('lrq.sequenced', true) IS DISTINCT FROM NEW.xid::text THEN
-    PERFORM set_config('lrq.sequenced', NEW.xid::text, true);
-    INSERT INTO %1$I.lrq_log_commits (slot, xid, commit_seq, committed_us) VALUES (
-      NEW.slot, NEW.xid, nextval('%1$I.lrq_commit_seq'),
-      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-    );
+  -- Queued by each row, because a condition of the trigger would be prepared anew by each statement.
+  IF current_setting('lrq.%2$s', true) = 'yes' THEN
+    RETURN NULL;
   END IF;
+  PERFORM set_config('lrq.%2$s', 'yes', true);  -- until the transaction or its savepoint ends
+  INSERT INTO %1$I.lrq_log_commits (slot, xid, commit_seq, committed_us) VALUES (
+    NEW.slot, NEW.xid, nextval('%1$I.lrq_commit_seq'),
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+  );
   RETURN NULL;
 END $body$
-$template$, current_schema()); END $migration$
+$template$, current_schema(), 'sequenced_' || md5(current_schema())); END $migration$
 """
 
 TRIGGER = """
 CREATE CONSTRAINT TRIGGER lrq_sequence_commit AFTER INSERT ON lrq_log_entries
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
--- One event a transaction, not one a row: the first row leaves a note, which a rolled-back savepoint takes with it.
-WHEN (current_setting('lrq.queued', true) IS DISTINCT FROM NEW.xid::text
-  AND set_config('lrq.queued', NEW.xid::text, true) IS NOT NULL)
 EXECUTE FUNCTION lrq_sequence_commit()
 """
 

@@ -48,9 +48,7 @@ class PostgresqlDialect:
     def run(self, connection: Connection, change: Insert | Update, values: Mapping[str, object]) -> int:
         """Carry out *change* without SQLAlchemy's own work for each statement, which is most of what one costs here."""
         statement, constants = _compiled(change, connection.dialect, tuple(values))
-        with usual_errors(connection), closing(connection.connection.cursor()) as cursor:
-            cursor.execute(statement, {**constants, **values})
-            return int(cursor.rowcount)
+        return run(connection, statement, {**constants, **values})
 
     def now_us(self, connection: Connection) -> int:
         """Return the server's clock."""
@@ -72,6 +70,13 @@ def fetch(
     with usual_errors(connection), closing(connection.connection.cursor(binary=True)) as cursor:
         cursor.execute(statement, values)
         return cursor.fetchall()
+
+
+def run(connection: Connection, statement: str, values: Mapping[str, object] | Sequence[object]) -> int:
+    """Return how many rows *statement* changed, straight from the driver; a transaction must be open."""
+    with usual_errors(connection), closing(connection.connection.cursor()) as cursor:
+        cursor.execute(statement, values)
+        return int(cursor.rowcount)
 
 
 @contextmanager

@@ -317,7 +317,8 @@ class Player:
         kind, *rest = step
         who = rest[0] if rest else None
         if kind == "tick":
-            drain(self.store)
+            if self.store.concurrent or not self.open:  # where there is one writer at a time, the next one waits for it
+                drain(self.store)
         elif kind == "begin" and who not in self.open and (self.store.concurrent or not self.open):
             self.open[who] = self.store.begin()  # type: ignore[index]
         elif who in self.open:
