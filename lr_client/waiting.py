@@ -9,6 +9,7 @@ from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import WaitTimeoutError
 from queues.positions import Mark, PositionToken
 from queues.receive.consuming import IN_LOG
+from queues.receive.newest import newest
 from queues.tables import consumers, receive_headers, receive_marks, receive_queues
 from queues.transactions import reading
 
@@ -40,6 +41,8 @@ def wait_applied(engine: Engine, token: PositionToken | str, timeout: float, *, 
 
 
 def _applied(connection: Connection, token: PositionToken) -> bool:
+    own = (receive_queues.c.client == token.client, receive_queues.c.source == token.site)
+    own_id = select(receive_queues.c.queue_id).where(*own).scalar_subquery()
     consumed = connection.execute(
         select(
             consumers,
@@ -48,14 +51,13 @@ def _applied(connection: Connection, token: PositionToken) -> bool:
             receive_marks.c.branch.label("cut_branch"),
         )
         .join_from(consumers, receive_marks, receive_marks.c.queue_id == consumers.c.queue_id)
-        .join(receive_queues, receive_queues.c.queue_id == consumers.c.queue_id)
-        .where(receive_queues.c.client == token.client, receive_queues.c.source == token.site)
+        .where(consumers.c.queue_id == own_id, newest(consumers, own_id), newest(receive_marks, own_id))
     ).first()
     if consumed is None:
         return False
     in_sync = consumed.phase == IN_LOG and consumed.sync_id == consumed.newest_sync_id
     cut = consumed.cut if in_sync and consumed.cut_branch == token.branch else ""
-    newest = connection.execute(
+    header_mark = connection.execute(
         select(receive_headers.c.mark)
         .where(
             receive_headers.c.queue_id == consumed.queue_id,
@@ -65,4 +67,4 @@ def _applied(connection: Connection, token: PositionToken) -> bool:
         .order_by(receive_headers.c.seq.desc())
         .limit(1)
     ).scalar()
-    return any(Mark.parse(mark).surely_covers(token.transaction) for mark in (cut, newest) if mark)
+    return any(Mark.parse(mark).surely_covers(token.transaction) for mark in (cut, header_mark) if mark)

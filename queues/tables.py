@@ -269,11 +269,13 @@ receive_queues = Table(
     Column("registered_us", BigInteger, nullable=False),
 )
 
-#: The writer's marks of one receive queue; it alone updates them, so a long listener never blocks it.
+#: The writer's marks of one receive queue; it alone updates them, so a long listener never blocks it. One row a queue:
+#: for `version` see `queues.receive.newest`.
 receive_marks = Table(
     "lrq_receive_marks",
     metadata,
     Column("queue_id", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
     Column("generation", BigInteger, nullable=False),
     Column("branch", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
@@ -324,11 +326,13 @@ receive_snapshot_entries = Table(
     Column("payload", LargeBinary, nullable=False),
 )
 
-#: The subscriber's marks of one receive queue; it alone updates them, in the listener's transaction.
+#: The subscriber's marks of one receive queue; it alone updates them, in the listener's transaction. One row a queue:
+#: for `version` see `queues.receive.newest`.
 consumers = Table(
     "lrq_consumers",
     metadata,
     Column("queue_id", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
     Column("generation", BigInteger, nullable=False),
     Column("phase", Text, nullable=False),
     Column("sync_id", Text, nullable=False),

@@ -30,6 +30,7 @@ class Inbox:
     source: SiteId
     now_us: int
     queue_id: int | None
+    version: int
     marks: Marks
     applied_seq: int
 
@@ -195,7 +196,7 @@ class Inbox:
         return self.queue_id
 
     def _save(self, marks: Marks) -> None:
-        receiving.save(self.connection, self._queue(), marks, self.now_us)
+        self.version = receiving.save(self.connection, self._queue(), self.version, marks, self.now_us)
         self.marks = marks
 
     def _progress(self) -> pb.SnapshotProgress:
@@ -206,7 +207,7 @@ def open_inbox(connection: Connection, client: ClientName, source: SiteId, now_u
     """Lock and read what there is of a receive queue."""
     stored = receiving.find(connection, client, source)
     if stored is None:
-        return Inbox(connection, client, source, now_us, None, Marks(), 0)
+        return Inbox(connection, client, source, now_us, None, 0, Marks(), 0)
     return Inbox(connection, client, source, now_us, *stored)
 
 

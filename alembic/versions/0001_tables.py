@@ -199,6 +199,7 @@ def _sink() -> None:
     op.create_table(
         "lrq_receive_marks",
         sa.Column("queue_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("version", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("generation", sa.BigInteger(), nullable=False),
         sa.Column("branch", sa.Text(), nullable=False),
         sa.Column("seq", sa.BigInteger(), nullable=False),
@@ -216,7 +217,7 @@ def _sink() -> None:
         sa.Column("source_seq", sa.BigInteger(), nullable=False),
         sa.Column("source_us", sa.BigInteger(), nullable=False),
         sa.Column("updated_us", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("queue_id", name="pk_lrq_receive_marks"),
+        sa.PrimaryKeyConstraint("queue_id", "version", name="pk_lrq_receive_marks"),
     )
     op.create_table(
         "lrq_receive_headers",
@@ -249,6 +250,7 @@ def _sink() -> None:
     op.create_table(
         "lrq_consumers",
         sa.Column("queue_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("version", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("generation", sa.BigInteger(), nullable=False),
         sa.Column("phase", sa.Text(), nullable=False),
         sa.Column("sync_id", sa.Text(), nullable=False),
@@ -257,7 +259,7 @@ def _sink() -> None:
         sa.Column("seq", sa.BigInteger(), nullable=False),
         sa.Column("applied_total", sa.BigInteger(), nullable=False),
         sa.Column("updated_us", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("queue_id", name="pk_lrq_consumers"),
+        sa.PrimaryKeyConstraint("queue_id", "version", name="pk_lrq_consumers"),
     )
     op.create_table(
         "lrq_consumer_failures",

@@ -7,7 +7,6 @@ from sqlalchemy import (
     Engine,
     bindparam,
     delete,
-    exc,
     func,
     insert,
     select,
@@ -16,7 +15,8 @@ from sqlalchemy import (
 
 from queues.clock import now_us
 from queues.leases import Lease
-from queues.tables import consumers, parked_entries, receive_marks
+from queues.receive.newest import newest
+from queues.tables import consumers, parked_entries, receive_marks, receive_queues
 from queues.tables import receive_entries as log
 from queues.tables import receive_snapshot_entries as snapshot
 from queues.transactions import reading, writing_briefly
@@ -56,16 +56,32 @@ class Standing(NamedTuple):
 
 def enroll(engine: Engine, queue_id: int) -> None:
     """Make the subscriber's marks of a queue if it has none yet."""
-    known = select(consumers.c.queue_id).where(consumers.c.queue_id == queue_id)
     with reading(engine) as connection:
-        if connection.execute(known).first() is not None:
+        if _is_enrolled(connection, queue_id):
             return
-    origin = {"generation": 0, "phase": IN_LOG, "sync_id": "", "row_no": 0, "branch": "", "seq": 0, "applied_total": 0}
-    try:
-        with writing_briefly(engine) as connection:
-            connection.execute(insert(consumers).values(queue_id=queue_id, updated_us=now_us(), **origin))
-    except exc.IntegrityError:
-        return  # another subscriber was quicker, which is as good
+    with writing_briefly(engine) as connection:
+        # One after the other: their key would keep two apart only until the first is updated.
+        connection.execute(
+            select(receive_queues.c.queue_id).where(receive_queues.c.queue_id == queue_id).with_for_update()
+        )
+        if not _is_enrolled(connection, queue_id):
+            connection.execute(insert(consumers).values(queue_id=queue_id, updated_us=now_us(), **_ORIGIN))
+
+
+_ORIGIN: Final = {
+    "version": 0,
+    "generation": 0,
+    "phase": IN_LOG,
+    "sync_id": "",
+    "row_no": 0,
+    "branch": "",
+    "seq": 0,
+    "applied_total": 0,
+}
+
+
+def _is_enrolled(connection: Connection, queue_id: int) -> bool:
+    return connection.execute(select(consumers.c.queue_id).where(consumers.c.queue_id == queue_id)).first() is not None
 
 
 def standing(connection: Connection, queue_id: int) -> Standing | None:
@@ -86,7 +102,11 @@ STANDING = (
         .label("retry_id"),
     )
     .join_from(consumers, receive_marks, receive_marks.c.queue_id == consumers.c.queue_id)
-    .where(consumers.c.queue_id == bindparam("queue"))
+    .where(
+        consumers.c.queue_id == bindparam("queue"),
+        newest(consumers, bindparam("queue")),
+        newest(receive_marks, bindparam("queue")),
+    )
 )
 
 
@@ -116,10 +136,12 @@ _MOVE = (
     update(consumers)
     .where(
         consumers.c.queue_id == bindparam("queue"),
+        newest(consumers, bindparam("queue")),
         consumers.c.generation <= bindparam("lease"),
         *(consumers.c[name] == bindparam(f"seen_{name}") for name in Consumed._fields),
     )
     .values(
+        version=consumers.c.version + 1,
         generation=bindparam("lease"),
         applied_total=consumers.c.applied_total + bindparam("applied"),
         updated_us=bindparam("moved_us"),
@@ -139,6 +161,7 @@ def still_received(connection: Connection, queue_id: int, seen: Consumed, to: Co
 
 _UNCHANGED = select(receive_marks.c.queue_id).where(
     receive_marks.c.queue_id == bindparam("queue"),
+    newest(receive_marks, bindparam("queue")),
     receive_marks.c.sync_id == bindparam("sync_id"),
     receive_marks.c.branch == bindparam("branch"),
 )

@@ -10,6 +10,7 @@ from queues.errors import StoreUnavailableError
 from queues.names import ClientName, SiteId
 from queues.positions import Header, Position
 from queues.receive.marks import Marks, Staging
+from queues.receive.newest import newest
 from queues.tables import (
     consumers,
     receive_entries,
@@ -44,8 +45,13 @@ class Stored(NamedTuple):
     """A receive queue as it stands: the writer's marks, and how far the subscriber has come in their history."""
 
     queue_id: int
+    version: int
     marks: Marks
     applied_seq: int
+
+
+#: So often a writer that waited for another one's update looks for the row that came of it.
+_LOOKS: Final = 100
 
 
 def make_durable(connection: Connection) -> None:
@@ -55,13 +61,19 @@ def make_durable(connection: Connection) -> None:
 
 
 def find(connection: Connection, client: ClientName, source: SiteId) -> Stored | None:
-    """Read a queue's marks and lock them until the transaction ends; None when nothing was ever received for it."""
+    """Read a queue's marks and lock them until the transaction ends; None when nothing was ever received for it.
+
+    Raises `StoreUnavailableError` when other writers move them all the time.
+    """
     values = {"queue_name": names.receive_queue(client, source)}
-    rows = dialects.of(connection).bulk_select(connection, _FIND, values)
-    if not rows:
-        return None
-    found = dict(zip(_FOUND, rows[0], strict=True))
-    return Stored(found["queue_id"], _marks_of(found), found["applied_seq"])
+    for _ in range(_LOOKS):
+        rows = dialects.of(connection).bulk_select(connection, _FIND, values)
+        if rows:
+            found = dict(zip(_FOUND, rows[0], strict=True))
+            return Stored(found["queue_id"], found["version"], _marks_of(found), found["applied_seq"])
+        if connection.execute(_REGISTERED, values).first() is None:
+            return None
+    raise StoreUnavailableError("other writers move the marks of the same receive queue all the time: try again")
 
 
 def register(connection: Connection, client: ClientName, source: SiteId, now_us: int) -> int:
@@ -80,26 +92,37 @@ def register(connection: Connection, client: ClientName, source: SiteId, now_us:
         queue_id = int(connection.execute(queue.returning(receive_queues.c.queue_id)).scalar_one())
     except exc.IntegrityError as error:
         raise StoreUnavailableError("another writer has just announced the same receive queue: try again") from error
-    connection.execute(insert(receive_marks).values(queue_id=queue_id, updated_us=now_us, **_columns(Marks())))
+    marks = {"version": 0, "updated_us": now_us, **_columns(Marks())}
+    connection.execute(insert(receive_marks).values(queue_id=queue_id, **marks))
     return queue_id
 
 
-def save(connection: Connection, queue_id: int, marks: Marks, now_us: int) -> None:
-    """Replace the marks of a queue that the transaction has locked."""
-    values = {"of_queue": queue_id, "updated_us": now_us, **_columns(marks)}
+def save(connection: Connection, queue_id: int, seen_version: int, marks: Marks, now_us: int) -> int:
+    """Replace the marks of a queue that the transaction has locked; return their version."""
+    version = seen_version + 1
+    values = {"of_queue": queue_id, "seen": seen_version, "version": version, "updated_us": now_us, **_columns(marks)}
     dialects.of(connection).run(connection, _SAVE, values)
+    return version
 
 
-_SAVE = update(receive_marks).where(receive_marks.c.queue_id == bindparam("of_queue"))
+_SAVE = update(receive_marks).where(
+    receive_marks.c.queue_id == bindparam("of_queue"), receive_marks.c.version == bindparam("seen")
+)
+_REGISTERED = select(receive_queues.c.queue_id).where(receive_queues.c.name == bindparam("queue_name"))
+_ITS_ID = _REGISTERED.scalar_subquery()
 _FIND = (
     select(receive_marks, func.coalesce(consumers.c.seq, 0).label("applied_seq"))
-    .join(receive_queues, receive_queues.c.queue_id == receive_marks.c.queue_id)
-    .where(receive_queues.c.name == bindparam("queue_name"))
     # A subscriber that has not begun the newest snapshot yet counts in another history.
-    .outerjoin(
+    .outerjoin_from(
+        receive_marks,
         consumers,
-        and_(consumers.c.queue_id == receive_marks.c.queue_id, consumers.c.sync_id == receive_marks.c.sync_id),
+        and_(
+            consumers.c.queue_id == _ITS_ID,
+            newest(consumers, _ITS_ID),
+            consumers.c.sync_id == receive_marks.c.sync_id,
+        ),
     )
+    .where(receive_marks.c.queue_id == _ITS_ID, newest(receive_marks, _ITS_ID))
     .with_for_update(of=receive_marks)
 )
 

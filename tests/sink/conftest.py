@@ -183,7 +183,8 @@ class Contents:
 
     def consume(self, seq, sync_id=""):
         """Let the subscriber have come to *seq*."""
-        at = {"generation": 0, "phase": "log", "row_no": 0, "branch": "b1", "applied_total": 0, "updated_us": 0}
+        at = {"version": 0, "generation": 0, "phase": "log", "row_no": 0, "branch": "b1"}
+        at |= {"applied_total": 0, "updated_us": 0}
         with self.engine.begin() as connection:
             queue_id = connection.execute(select(receive_queues.c.queue_id)).scalar_one()
             connection.execute(insert(consumers).values(queue_id=queue_id, sync_id=sync_id, seq=seq, **at))

@@ -69,19 +69,6 @@ def test_a_database_that_breaks_the_connection_is_used_again_when_it_is_back(pos
     assert len(Contents(postgres).log()) == 4
 
 
-def test_what_is_acknowledged_is_on_disk_whatever_the_databases_default(postgres):
-    careless = queues.create_engine(postgres.url.update_query_dict({"options": "-c synchronous_commit=off"}))
-    commits = []
-
-    @event.listens_for(careless, "commit")
-    def note(connection):
-        commits.append(connection.exec_driver_sql("SHOW synchronous_commit").scalar())
-
-    accepted(talk(writer(careless), FIRST, batch(3, tick(3, 4, [b"x"]))))
-    careless.dispose()
-    assert set(commits) == {"on"}
-
-
 def test_a_key_that_the_database_cannot_hold_is_told_without_quoting_it(postgres):
     group = tick(0, 1)
     group.block.CopyFrom(encode_entries([EntryRow(b"secret", 0, 0, "hidden\0key")]))

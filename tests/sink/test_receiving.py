@@ -1,9 +1,15 @@
 """The store of the sink's side."""
 
+import threading
+
+import pytest
+from sqlalchemy import insert, select, text, update
+
 from queues.names import client_name, site_id
 from queues.positions import Header
-from queues.receive import receiving
+from queues.receive import consuming, receiving
 from queues.receive.receiving import KEPT_HEADERS
+from queues.tables import consumers, receive_queues
 from queues.transactions import writing
 from tests.sink.frames import BRANCH
 
@@ -34,3 +40,23 @@ def test_a_rolled_back_transaction_announces_nothing(engine, contents):
         receiving.register(connection, POLICY, PARIS, now_us=1)
         transaction.rollback()
     assert contents.queues() == []
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_subscriber_that_enrolls_while_another_one_does_and_moves_on_makes_no_second_row(engine):
+    with writing(engine) as connection:
+        queue_id = receiving.register(connection, POLICY, PARIS, now_us=1)
+    with writing(engine) as connection:
+        # As far as the other one has come.
+        connection.execute(select(receive_queues).with_for_update())
+        late = threading.Thread(target=consuming.enroll, args=(engine, queue_id))
+        late.start()
+        waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        while not connection.execute(waits).scalar_one():
+            pass
+        row = {"queue_id": queue_id, "version": 0, "generation": 0, "phase": "log", "sync_id": "", "row_no": 0}
+        connection.execute(insert(consumers).values(branch="", seq=0, applied_total=0, updated_us=1, **row))
+        connection.execute(update(consumers).values(version=1))
+    late.join()
+    with engine.connect() as connection:
+        assert connection.execute(select(consumers.c.version)).scalars().all() == [1]

