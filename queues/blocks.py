@@ -39,11 +39,11 @@ class EntryColumns(NamedTuple):
     item_keys: Sequence[str | None]
 
 
-class SnapshotRow(NamedTuple):
-    """One entry of a snapshot."""
+class SnapshotColumns(NamedTuple):
+    """The entries of a snapshot in a block, column by column; both are of one length."""
 
-    payload: bytes
-    item_key: str | None = None
+    payloads: Sequence[bytes]
+    item_keys: Sequence[str | None]
 
 
 class _HasKey(Protocol):
@@ -85,11 +85,10 @@ def encode_snapshot(rows: Sequence[_HasKey]) -> Block:
     return _pack(SnapshotRows(payloads=[row.payload for row in rows], item_keys=_keys(rows)), len(rows))
 
 
-def decode_snapshot(block: Block, limit: int) -> list[SnapshotRow]:
+def decode_snapshot(block: Block, limit: int) -> SnapshotColumns:
     """Unpack what `encode_snapshot` packed; raises like `decode_entries`."""
     columns = _unpack(block, SnapshotRows, limit)
-    keys = _checked_keys(block, len(columns.payloads), columns.item_keys)
-    return list(map(SnapshotRow, columns.payloads, keys))
+    return SnapshotColumns(columns.payloads, _checked_keys(block, len(columns.payloads), columns.item_keys))
 
 
 def _keys(rows: Sequence[_HasKey]) -> list[str]:

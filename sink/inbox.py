@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from queues.blocks import EntryColumns, SnapshotRow, decode_entries, decode_snapshot
+from queues.blocks import EntryColumns, SnapshotColumns, decode_entries, decode_snapshot
 from queues.checksum import combine, rows_checksum
 from queues.names import ClientName, SiteId
 from queues.positions import Position
@@ -149,18 +149,18 @@ class Inbox:
             case Refuse():
                 return decision
             case staging.TakeRows(skip):
-                self._stage(decode_snapshot(chunk.block, limit)[skip:])
+                self._stage(decode_snapshot(chunk.block, limit), skip)
         return None
 
-    def _stage(self, rows: Sequence[SnapshotRow]) -> None:
+    def _stage(self, rows: SnapshotColumns, skip: int) -> None:
         there = self.marks.staging
-        staged = ((row.item_key, row.payload) for row in rows)
-        receiving.stage(self.connection, self._queue(), there.sync_id, there.rows, staged)
+        payloads, keys = rows.payloads[skip:], rows.item_keys[skip:]
+        receiving.stage(self.connection, self._queue(), there.sync_id, there.rows, payloads, keys)
         progress = Staging(
             there.sync_id,
-            there.rows + len(rows),
-            there.bytes + sum(len(row.payload) for row in rows),
-            combine(there.checksum, rows_checksum(rows)),
+            there.rows + len(payloads),
+            there.bytes + sum(map(len, payloads)),
+            combine(there.checksum, rows_checksum(zip(payloads, keys, strict=True))),
         )
         self._save(replace(self.marks, staging=progress))
 

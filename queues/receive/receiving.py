@@ -1,9 +1,9 @@
 """The sink's side of a receive queue in the database. Every function works in the caller's transaction."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Table, and_, bindparam, delete, exc, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, exc, func, insert, select, update
 
 from queues import dialects, names
 from queues.errors import StoreUnavailableError
@@ -23,9 +23,6 @@ from queues.tables import (
 #: Headers kept with a queue; some more may be, between two prunings.
 KEPT_HEADERS: Final = 1024
 _PRUNE_EVERY: Final = 256
-
-#: (item key, payload)
-StagedRow = tuple[str | None, bytes]
 
 
 class ReceivedColumns(NamedTuple):
@@ -184,7 +181,7 @@ def add_headers(connection: Connection, queue_id: int, headers: Sequence[Header]
         for row in rows:
             dialects.of(connection).run(connection, _ADD_HEADER, dict(zip(columns, row, strict=True)))
     else:
-        _insert(connection, receive_headers, columns, rows)
+        dialects.of(connection).bulk_insert(connection, receive_headers, columns, rows)
     # Pruning now and then costs less than a statement with every batch.
     if headers and headers[-1].seq // _PRUNE_EVERY != before // _PRUNE_EVERY:
         connection.execute(_PRUNE_HEADERS, {"of_queue": queue_id})
@@ -244,11 +241,24 @@ def forget_after(connection: Connection, queue_id: int, seq: int) -> None:
 # --- snapshots --------------------------------------------------------------------------------------------------
 
 
-def stage(connection: Connection, queue_id: int, sync_id: str, after: int, rows: Iterable[StagedRow]) -> None:
-    """Add rows to snapshot *sync_id*, numbered from *after* + 1."""
-    numbered = ((queue_id, sync_id, number, *row) for number, row in enumerate(rows, start=after + 1))
-    columns = ("queue_id", "sync_id", "row_no", "item_key", "payload")
-    _insert(connection, receive_snapshot_entries, columns, numbered)
+def stage(
+    connection: Connection,
+    queue_id: int,
+    sync_id: str,
+    after: int,
+    payloads: Sequence[bytes],
+    item_keys: Sequence[str | None],
+) -> None:
+    """Add rows, at least one, to snapshot *sync_id*, numbered from *after* + 1."""
+    count = len(payloads)
+    columns: dict[str, Sequence[object]] = {
+        "queue_id": [queue_id] * count,
+        "sync_id": [sync_id] * count,
+        "row_no": range(after + 1, after + 1 + count),
+        "item_key": item_keys,
+        "payload": payloads,
+    }
+    dialects.of(connection).bulk_insert_columns(connection, receive_snapshot_entries, columns)
 
 
 def drop_staged(connection: Connection, queue_id: int, *, keep: Collection[str]) -> None:
@@ -261,7 +271,3 @@ def clear_log(connection: Connection, queue_id: int) -> None:
     """Forget all log entries and headers: a snapshot replaces them."""
     for table in (receive_entries, receive_headers):
         connection.execute(delete(table).where(table.c.queue_id == queue_id))
-
-
-def _insert(connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    dialects.of(connection).bulk_insert(connection, table, columns, rows)
