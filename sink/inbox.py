@@ -9,9 +9,9 @@ from queues.blocks import EntryColumns, SnapshotColumns, decode_entries, decode_
 from queues.checksum import combine, rows_checksum
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.receive import receiving
+from queues.receive import contents, receiving
+from queues.receive.contents import ReceivedColumns
 from queues.receive.marks import Marks, Staging
-from queues.receive.receiving import ReceivedColumns
 from queues.wire import replication_pb2 as pb
 from sink import machine, staging
 from sink.machine import Group, Refuse, Step
@@ -64,7 +64,7 @@ class Inbox:
         """Tell all that a source needs to decide where the session continues."""
         received = self.marks.received
         queue_id = self.queue_id
-        headers = [] if queue_id is None else receiving.newest_headers(self.connection, queue_id, ANSWERED_HEADERS)
+        headers = [] if queue_id is None else contents.newest_headers(self.connection, queue_id, ANSWERED_HEADERS)
         return pb.NegotiateResponse(
             protocol=protocol,
             site=site,
@@ -87,14 +87,14 @@ class Inbox:
         """Forget what came after the header at *target*; tell why not."""
         known, applied_seq = False, 0
         if self.queue_id is not None:
-            known = receiving.keeps_header(self.connection, self.queue_id, target)
+            known = contents.keeps_header(self.connection, self.queue_id, target)
             applied_seq = receiving.lock_consumer(self.connection, self.queue_id, self.marks.sync_id)
         decision = machine.decide_rollback(self.marks, target, applied_seq, known=known)
         match decision:
             case Refuse():
                 return decision
             case machine.Rollback(marks):
-                receiving.forget_after(self.connection, self._queue(), marks.received.seq)
+                contents.forget_after(self.connection, self._queue(), marks.received.seq)
                 self._save(marks)
         return None
 
@@ -114,10 +114,10 @@ class Inbox:
         self._append(queue_id, batch.groups, groups, decision.steps, limit)
         # Of an open tick too: its header tells the source whose rows those are.
         begun = [header_of(g.header) for g, step in zip(batch.groups, decision.steps, strict=True) if step.begins]
-        receiving.add_headers(self.connection, queue_id, begun, before=before.boundary_seq)
+        contents.add_headers(self.connection, queue_id, begun, before=before.boundary_seq)
         if before.received.cut and not after.received.cut:
             # Going back behind the cut would need it again.
-            receiving.forget_headers_before(self.connection, queue_id, after.boundary_seq)
+            contents.forget_headers_before(self.connection, queue_id, after.boundary_seq)
         source_seq = max(before.source_seq, batch.source_seq)
         self._save(replace(after, source_seq=source_seq, source_us=max(before.source_us, batch.source_us)))
         return None
@@ -130,7 +130,7 @@ class Inbox:
             if step.skip < group.rows:
                 _add(new, group, decode_entries(part.block, limit), step.skip)
         if new.seq:
-            receiving.append(self.connection, queue_id, new)
+            contents.append(self.connection, queue_id, new)
 
     def _begin(self, sync_id: str) -> Refuse | None:
         decision = staging.decide_begin(self.marks, sync_id)
@@ -155,7 +155,7 @@ class Inbox:
     def _stage(self, rows: SnapshotColumns, skip: int) -> None:
         there = self.marks.staging
         payloads, keys = rows.payloads[skip:], rows.item_keys[skip:]
-        receiving.stage(self.connection, self._queue(), there.sync_id, there.rows, payloads, keys)
+        contents.stage(self.connection, self._queue(), there.sync_id, there.rows, payloads, keys)
         progress = Staging(
             there.sync_id,
             there.rows + len(payloads),
@@ -178,16 +178,16 @@ class Inbox:
 
     def _publish(self, marks: Marks, end: pb.SnapshotEnd) -> None:
         queue_id = self._queue()
-        receiving.clear_log(self.connection, queue_id)
-        receiving.drop_staged(self.connection, queue_id, keep={marks.sync_id})
+        contents.clear_log(self.connection, queue_id)
+        contents.drop_staged(self.connection, queue_id, keep={marks.sync_id})
         if end.HasField("header"):
-            receiving.add_headers(self.connection, queue_id, [header_of(end.header)], before=marks.base_seq)
+            contents.add_headers(self.connection, queue_id, [header_of(end.header)], before=marks.base_seq)
         # The subscriber has yet to begin with it.
         self.applied_seq = 0
         self._save(marks)
 
     def _restage(self, marks: Marks) -> None:
-        receiving.drop_staged(self.connection, self._queue(), keep={marks.sync_id})
+        contents.drop_staged(self.connection, self._queue(), keep={marks.sync_id})
         self._save(marks)
 
     def _queue(self) -> int:
