@@ -84,16 +84,17 @@ def _write_first(connection: Connection, client: str, entries: Sequence[NewEntry
         raise NotInTransactionError(
             "transmit needs a transaction, but this connection commits every statement by itself"
         )
-    transaction = connection.get_transaction() or connection.begin()
+    if not connection.in_transaction():
+        connection.begin()
     ((xid, words, may_be_silent, *stored),) = fetch(connection, *_statement(client, entries, created_us))
     # PostgreSQL prepares no transaction that tells.
-    if not may_be_silent and not isinstance(transaction, TwoPhaseTransaction):
+    if not may_be_silent and not isinstance(connection.get_transaction(), TwoPhaseTransaction):
         fetch(connection, TELL, ())
     site, branch = words.split("\t")
     written = Written(site, branch, xid)
-    if stored:
+    within = connection.get_nested_transaction() or connection.get_transaction()
+    if stored and within is not None:
         tables, slot, is_shared = stored
-        within = connection.get_nested_transaction() or transaction
         begun = _begun.get(within)
         if begun is None or begun.tables != tables:
             begun = _begun[within] = _Begun(written, tables, slot)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import BigInteger, Connection, Select, bindparam, func, or_, select
 
 from queues import dialects
 from queues.errors import SnapshotCancelledError
@@ -84,23 +84,46 @@ def _read(
     connection: Connection, sync_id: str, stretch: _Stretch, limit_rows: int, limit_bytes: int, *, even_too_large: bool
 ) -> list[SnapshotRow]:
     """Return rows in one look: their sizes are summed up where they are stored, and only what fits is sent."""
-    entries = snapshot_entries.c
-    upto = func.sum(func.length(entries.payload)).over(order_by=entries.ord, rows=(None, 0)).label("upto")
     likely = min(limit_rows, stretch.likely(limit_bytes))
-    next_ones = (
-        select(entries.ord, entries.payload, entries.item_key, upto)
-        .where(entries.sync_id == sync_id, entries.part == stretch.part, entries.attempt == stretch.attempt)
-        .where(entries.ord > stretch.skip)
-        .order_by(entries.ord)
-        .limit(max(likely, int(even_too_large)))
-        .subquery()
+    found = dialects.of(connection).bulk_select(
+        connection,
+        _NEXT,
+        {
+            "of_sync": sync_id,
+            "of_part": stretch.part,
+            "of_attempt": stretch.attempt,
+            "after": stretch.skip,
+            "likely": max(likely, int(even_too_large)),
+            "limit_bytes": limit_bytes,
+            "in_any_case": stretch.skip + int(even_too_large),
+        },
     )
-    first = stretch.skip + int(even_too_large)
-    fits = or_(next_ones.c.upto <= limit_bytes, next_ones.c.ord <= first)
-    wanted = select(next_ones.c.ord, next_ones.c.payload, next_ones.c.item_key).where(fits).order_by(next_ones.c.ord)
-    found = dialects.of(connection).bulk_select(connection, wanted)
     rows = [SnapshotRow(stretch.first + ord_, payload, item_key) for ord_, payload, item_key in found]
     complete = rows[-1].row_no == stretch.first + stretch.skip + len(rows) if rows else not even_too_large
     if not complete:
         raise SnapshotCancelledError(f"rows of snapshot {sync_id} are no longer kept: it was finished meanwhile")
     return rows
+
+
+def _next_rows() -> Select[tuple[int, bytes, str | None]]:
+    entries = snapshot_entries.c
+    upto = func.sum(func.length(entries.payload)).over(order_by=entries.ord, rows=(None, 0)).label("upto")
+    following = (
+        select(entries.ord, entries.payload, entries.item_key, upto)
+        .where(
+            entries.sync_id == bindparam("of_sync"),
+            entries.part == bindparam("of_part"),
+            entries.attempt == bindparam("of_attempt"),
+            entries.ord > bindparam("after"),
+        )
+        .order_by(entries.ord)
+        .limit(bindparam("likely", type_=BigInteger))
+        .subquery()
+        .c
+    )
+    fits = following.upto <= bindparam("limit_bytes", type_=BigInteger)
+    chosen = or_(fits, following.ord <= bindparam("in_any_case"))
+    return select(following.ord, following.payload, following.item_key).where(chosen).order_by(following.ord)
+
+
+_NEXT = _next_rows()
