@@ -11,7 +11,7 @@ depends_on = None
 SLOTS = range(8)
 
 # The schema is written into the function: when it runs, at commit, the search path may be another one. A transaction
-# may write into several, and is numbered in each.
+# may write into several, and is numbered in each. (No md5: some servers must not use it.)
 SEQUENCE_COMMIT = """
 DO $migration$ BEGIN EXECUTE format($template$
 CREATE FUNCTION %1$I.lrq_sequence_commit() RETURNS trigger LANGUAGE plpgsql AS $body$
@@ -27,7 +27,9 @@ BEGIN
   );
   RETURN NULL;
 END $body$
-$template$, current_schema(), 'sequenced_' || md5(current_schema())); END $migration$
+$template$,
+  current_schema(), 'sequenced_' || left(encode(sha256(convert_to(current_schema(), 'UTF8')), 'hex'), 32)
+); END $migration$
 """
 
 TRIGGER = """
