@@ -5,7 +5,7 @@ Lag is what a sink has not acknowledged as durable, never what has not been sent
 
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, func, select
+from sqlalchemy import Connection, Engine, func, select
 
 from queues import snapshots
 from queues.browse.log import waiting
@@ -13,7 +13,6 @@ from queues.clock import iso, now_us
 from queues.log.sql import newest_tick, trimmed_seq
 from queues.migrate import require
 from queues.positions import Tick
-from queues.receive.newest import newest
 from queues.snapshots.progress import cut_seconds, progress_of
 from queues.tables import (
     consumer_failures,
@@ -141,10 +140,9 @@ def snapshot_facts(found: snapshots.Snapshot) -> dict[str, Any]:
 
 
 def _receive_queues(connection: Connection) -> Any:  # noqa: ANN401 - rows
-    own_id = receive_queues.c.queue_id
-    joined = receive_queues.outerjoin(
-        receive_marks, and_(receive_marks.c.queue_id == own_id, newest(receive_marks, own_id))
-    ).outerjoin(consumers, and_(consumers.c.queue_id == own_id, newest(consumers, own_id)))
+    joined = receive_queues.outerjoin(receive_marks, receive_marks.c.queue_id == receive_queues.c.queue_id).outerjoin(
+        consumers, consumers.c.queue_id == receive_queues.c.queue_id
+    )
     columns = (
         receive_queues,
         receive_marks.c.seq.label("received_seq"),

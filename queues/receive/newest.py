@@ -4,10 +4,10 @@ While somebody's snapshot is held, no version goes away, and an index names each
 `receive_marks` and `consumers` the key ends with a number that each update raises: the newest one is found at its end.
 """
 
-from sqlalchemy import BindParameter, ColumnElement, ScalarSelect, Table, func, select
+from sqlalchemy import ColumnElement, Table, func, select
 
 
-def newest(table: Table, queue_id: ColumnElement[int] | BindParameter[int] | ScalarSelect[int]) -> ColumnElement[bool]:
+def newest(table: Table, queue_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Return the condition for the one row of *queue_id*, to be added to one on the queue's id itself.
 
     A statement that waited for somebody's update of the row finds nothing by it. Give the id as a parameter or a

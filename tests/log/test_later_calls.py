@@ -1,6 +1,6 @@
 """Later calls of a transaction rely on what its first one found out: never on what was undone since."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -70,20 +70,19 @@ class Writer:
 
     def undo(self) -> None:
         if self._savepoints:
-            length, savepoint = self._savepoints.pop()
-            del self._written[length:]
-            if isinstance(savepoint, str):
-                self.connection.execute(text(f"ROLLBACK TO SAVEPOINT {savepoint}"))
-            else:
-                savepoint.rollback()
+            del self._written[self._savepoints[-1][0] :]
+            self._end("ROLLBACK TO SAVEPOINT", NestedTransaction.rollback)
 
     def release(self) -> None:
         if self._savepoints:
-            _, savepoint = self._savepoints.pop()
-            if isinstance(savepoint, str):
-                self.connection.execute(text(f"RELEASE SAVEPOINT {savepoint}"))
-            else:
-                savepoint.commit()
+            self._end("RELEASE SAVEPOINT", NestedTransaction.commit)
+
+    def _end(self, raw: str, how: Callable[[NestedTransaction], None]) -> None:
+        _, savepoint = self._savepoints.pop()
+        if isinstance(savepoint, str):
+            self.connection.execute(text(f"{raw} {savepoint}"))
+        else:
+            how(savepoint)
 
     def commit(self) -> None:
         while self._savepoints:
