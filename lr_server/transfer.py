@@ -8,7 +8,7 @@ from sqlalchemy import Engine, select
 
 from lr_server.outgoing import tick_header
 from queues import snapshots
-from queues.blocks import encode_snapshot
+from queues.blocks import SnapshotColumns, encode_snapshot
 from queues.errors import SnapshotCancelledError
 from queues.log.sql import tick_of
 from queues.snapshots import Snapshot
@@ -30,7 +30,7 @@ def frames(
     row = after_row
     with closing(_ahead(_blocks(engine, snapshot, after_row, chunk_rows, chunk_bytes))) as blocks:
         for block in blocks:
-            chunk = SnapshotChunk(sync_id=sync_id, first_row=row + 1, block=block)
+            chunk = SnapshotChunk(sync_id=sync_id, first_row=row + 1, blocks=[block])
             row += block.rows
             yield Frame(snapshot_chunk=chunk), row, len(block.body) + 64
     yield Frame(snapshot_end=_end(engine, snapshot)), row, 128
@@ -46,7 +46,7 @@ def _blocks(engine: Engine, snapshot: Snapshot, after_row: int, limit_rows: int,
         if not rows:
             raise SnapshotCancelledError(f"snapshot {sync_id} has lost its rows after {row}: it was given up")
         row += len(rows)
-        yield encode_snapshot(rows)
+        yield encode_snapshot(SnapshotColumns([row.payload for row in rows], [row.item_key for row in rows]))
 
 
 def _ahead(blocks: Iterator[Block]) -> Generator[Block, None, None]:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 import zstandard
@@ -46,13 +46,6 @@ class SnapshotColumns(NamedTuple):
     item_keys: Sequence[str | None]
 
 
-class _HasKey(Protocol):
-    @property
-    def payload(self) -> bytes: ...
-    @property
-    def item_key(self) -> str | None: ...
-
-
 Rows = TypeVar("Rows", bound=Message)
 
 
@@ -62,7 +55,7 @@ def encode_entries(rows: Sequence[EntryRow]) -> Block:
         payloads=[row.payload for row in rows],
         transactions=[row.transaction_index for row in rows],
         committed_us=[row.committed_us for row in rows],
-        item_keys=_keys(rows),
+        item_keys=_keys([row.item_key for row in rows]),
     )
     return _pack(columns, len(rows))
 
@@ -80,9 +73,10 @@ def decode_entries(block: Block, limit: int) -> EntryColumns:
     return EntryColumns(payloads, transactions, committed_us, keys)
 
 
-def encode_snapshot(rows: Sequence[_HasKey]) -> Block:
-    """Pack the payloads and item keys of *rows*, in their order."""
-    return _pack(SnapshotRows(payloads=[row.payload for row in rows], item_keys=_keys(rows)), len(rows))
+def encode_snapshot(rows: SnapshotColumns) -> Block:
+    """Pack *rows*, in their order."""
+    columns = SnapshotRows(payloads=rows.payloads, item_keys=_keys(rows.item_keys))
+    return _pack(columns, len(rows.payloads))
 
 
 def decode_snapshot(block: Block, limit: int) -> SnapshotColumns:
@@ -91,9 +85,8 @@ def decode_snapshot(block: Block, limit: int) -> SnapshotColumns:
     return SnapshotColumns(columns.payloads, _checked_keys(block, len(columns.payloads), columns.item_keys))
 
 
-def _keys(rows: Sequence[_HasKey]) -> list[str]:
-    keys = [row.item_key or "" for row in rows]
-    return keys if any(keys) else []
+def _keys(item_keys: Sequence[str | None]) -> list[str]:
+    return [key or "" for key in item_keys] if any(item_keys) else []
 
 
 def _checked_keys(block: Block, rows: int, keys: Sequence[str]) -> Sequence[str | None]:

@@ -142,19 +142,21 @@ class Inbox:
         return None
 
     def _chunk(self, chunk: pb.SnapshotChunk, limit: int) -> Refuse | None:
-        if chunk.block.plain_size > limit:
-            return _too_large(chunk.block.plain_size, limit)
-        decision = staging.decide_chunk(self.marks, chunk.sync_id, chunk.first_row, chunk.block.rows)
+        size, rows = sum(block.plain_size for block in chunk.blocks), sum(block.rows for block in chunk.blocks)
+        if size > limit:
+            return _too_large(size, limit)
+        decision = staging.decide_chunk(self.marks, chunk.sync_id, chunk.first_row, rows)
         match decision:
             case Refuse():
                 return decision
             case staging.TakeRows(skip):
-                self._stage(decode_snapshot(chunk.block, limit), skip)
+                self._stage([decode_snapshot(block, limit) for block in chunk.blocks], skip)
         return None
 
-    def _stage(self, rows: SnapshotColumns, skip: int) -> None:
+    def _stage(self, blocks: Sequence[SnapshotColumns], skip: int) -> None:
         there = self.marks.staging
-        payloads, keys = rows.payloads[skip:], rows.item_keys[skip:]
+        payloads = [payload for block in blocks for payload in block.payloads][skip:]
+        keys = [key for block in blocks for key in block.item_keys][skip:]
         contents.stage(self.connection, self._queue(), there.sync_id, there.rows, payloads, keys)
         progress = Staging(
             there.sync_id,

@@ -428,24 +428,24 @@ class SnapshotChunk(_message.Message):
 
     SYNC_ID_FIELD_NUMBER: _builtins.int
     FIRST_ROW_FIELD_NUMBER: _builtins.int
-    BLOCK_FIELD_NUMBER: _builtins.int
+    BLOCKS_FIELD_NUMBER: _builtins.int
     sync_id: _builtins.str
     first_row: _builtins.int
-    """from 1; the sink has staged exactly first_row - 1 rows"""
+    """from 1; the sink has staged first_row - 1 rows, or some of these already"""
     @_builtins.property
-    def block(self) -> Global___Block:
-        """of SnapshotRows"""
+    def blocks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Block]:
+        """of SnapshotRows, one after the other"""
 
     def __init__(
         self,
         *,
         sync_id: _builtins.str = ...,
         first_row: _builtins.int = ...,
-        block: Global___Block | None = ...,
+        blocks: _abc.Iterable[Global___Block] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["block", b"block"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "first_row", b"first_row", "sync_id", b"sync_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocks", b"blocks", "first_row", b"first_row", "sync_id", b"sync_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -61,7 +61,7 @@ class ToldSink(RemoteSink):
         for frame in frames:
             chunk = frame.snapshot_chunk
             if chunk.sync_id:
-                print(f"SENT {chunk.sync_id} {chunk.first_row} {chunk.block.rows}", flush=True)
+                print(f"SENT {chunk.sync_id} {chunk.first_row} {sum(block.rows for block in chunk.blocks)}", flush=True)
             yield frame
 
 

@@ -1,9 +1,8 @@
 """Frames as a source would send them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from queues.blocks import EntryRow, encode_entries, encode_snapshot
+from queues.blocks import EntryRow, SnapshotColumns, encode_entries, encode_snapshot
 from queues.checksum import combine, row_checksum
 from queues.positions import Position
 from queues.wire import replication_pb2 as pb
@@ -11,13 +10,6 @@ from sink import PROTOCOL
 from sink.wire import to_position
 
 BRANCH = "b1"
-
-
-class Row(NamedTuple):
-    """One row of a snapshot."""
-
-    payload: bytes
-    item_key: str | None = None
 
 
 def session(*, source="paris", sink="tokyo", client="policy", generation=1) -> pb.SessionId:
@@ -60,8 +52,8 @@ def begin(sync_id: str, *, by: pb.SessionId | None = None) -> pb.Frame:
 
 
 def chunk(sync_id: str, first_row: int, payloads: Sequence[bytes], *, by: pb.SessionId | None = None) -> pb.Frame:
-    block = encode_snapshot([Row(payload) for payload in payloads])
-    part = pb.SnapshotChunk(sync_id=sync_id, first_row=first_row, block=block)
+    block = encode_snapshot(SnapshotColumns(payloads, [None] * len(payloads)))
+    part = pb.SnapshotChunk(sync_id=sync_id, first_row=first_row, blocks=[block])
     return pb.Frame(session=by or session(), snapshot_chunk=part)
 
 

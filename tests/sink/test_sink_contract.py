@@ -245,7 +245,7 @@ def test_a_crash_between_storing_and_acknowledging_stores_nothing_twice(engine, 
 def damaged(frame):
     copy = pb.Frame()
     copy.CopyFrom(frame)
-    block = copy.batch.groups[-1].block if copy.HasField("batch") else copy.snapshot_chunk.block
+    block = copy.batch.groups[-1].block if copy.HasField("batch") else copy.snapshot_chunk.blocks[0]
     block.body = block.body[:-1] + bytes([block.body[-1] ^ 1])
     return copy
 

@@ -111,7 +111,7 @@ def test_rows_that_are_not_those_of_the_snapshot_are_refused_and_sent_anew(sink,
 def test_a_damaged_chunk_is_refused_and_nothing_of_it_is_staged(sink, contents):
     damaged = pb.Frame()
     damaged.CopyFrom(S1[2])
-    damaged.snapshot_chunk.block.crc32 ^= 1
+    damaged.snapshot_chunk.blocks[0].crc32 ^= 1
     assert refused(talk(sink, *S1[:2], damaged)).kind == pb.Refusal.CORRUPT
     assert contents.staged() == rows("s1", FIVE[:3])
     assert contents.marks().staging_rows == 3

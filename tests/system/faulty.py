@@ -67,7 +67,7 @@ class UnreliableSink(PassingSink):
         for frame in frames:
             if self._strikes():
                 raise PeerUnreachableError("the connection was lost before the frame arrived")
-            self.snapshot_rows += frame.snapshot_chunk.block.rows
+            self.snapshot_rows += sum(block.rows for block in frame.snapshot_chunk.blocks)
             yield frame
 
     def _strikes(self) -> bool:
