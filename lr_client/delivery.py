@@ -13,7 +13,7 @@ from queues import leases
 from queues.codec import received_entry
 from queues.errors import ListenerError, SnapshotFailedError
 from queues.leases import Lease
-from queues.receive import consuming, failures, parked
+from queues.receive import consuming, failures, parked, snapshot
 from queues.receive.upcoming import EntryRow
 from queues.transactions import mapped_errors, writing
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
@@ -118,7 +118,7 @@ class Delivery:
     def _remove(self, connection: Connection, step: Step) -> None:
         queue_id, seen, removed = self._queue.queue_id, step.seen, 0
         if step.kind is Kind.SNAPSHOT_ROWS:
-            removed = consuming.remove_snapshot_rows(connection, queue_id, seen, step.to.row_no)
+            removed = snapshot.remove(connection, queue_id, seen.sync_id, after=seen.row_no, upto=step.to.row_no)
         elif step.kind is Kind.LOG_ENTRIES and step.rows:
             removed = consuming.remove_entries(connection, queue_id, seen, step.to.branch, step.to.seq)
         if step.retry is None and removed != len(step.rows):

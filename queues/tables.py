@@ -316,14 +316,16 @@ receive_entries = Table(
     Column("payload", LargeBinary, nullable=False),
 )
 
-receive_snapshot_entries = Table(
-    "lrq_receive_snapshot_entries",
+#: Rows of snapshots as they came: `block` is the wire's `Block` of so many rows, `plain_size` its size unpacked.
+receive_snapshot_blocks = Table(
+    "lrq_receive_snapshot_blocks",
     metadata,
     Column("queue_id", Integer, primary_key=True, autoincrement=False),
     Column("sync_id", Text, primary_key=True),
-    Column("row_no", BigInteger, primary_key=True, autoincrement=False),
-    Column("item_key", Text),
-    Column("payload", LargeBinary, nullable=False),
+    Column("last_row", BigInteger, primary_key=True, autoincrement=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("plain_size", BigInteger, nullable=False),
+    Column("block", LargeBinary, nullable=False),
 )
 
 #: The subscriber's marks of one receive queue; it alone updates them, in the listener's transaction. One row a queue:

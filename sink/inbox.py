@@ -1,17 +1,16 @@
 """One receive queue under one transaction: carries out what the inbox rule decides about a frame."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from queues.blocks import EntryColumns, SnapshotColumns, decode_entries, decode_snapshot
-from queues.checksum import combine, rows_checksum
+from queues.blocks import EntryColumns, SnapshotColumns, decode_entries, decode_snapshot, encode_snapshot
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.receive import contents, receiving
+from queues.receive import contents, receiving, snapshot
 from queues.receive.contents import ReceivedColumns
-from queues.receive.marks import Marks, Staging
+from queues.receive.marks import Marks
 from queues.wire import replication_pb2 as pb
 from sink import machine, staging
 from sink.machine import Group, Refuse, Step
@@ -150,20 +149,20 @@ class Inbox:
             case Refuse():
                 return decision
             case staging.TakeRows(skip):
-                self._stage([decode_snapshot(block, limit) for block in chunk.blocks], skip)
+                self._stage(chunk.blocks, skip, limit)
         return None
 
-    def _stage(self, blocks: Sequence[SnapshotColumns], skip: int) -> None:
+    def _stage(self, blocks: Iterable[pb.Block], skip: int, limit: int) -> None:
         there = self.marks.staging
-        payloads = [payload for block in blocks for payload in block.payloads][skip:]
-        keys = [key for block in blocks for key in block.item_keys][skip:]
-        contents.stage(self.connection, self._queue(), there.sync_id, there.rows, payloads, keys)
-        progress = Staging(
-            there.sync_id,
-            there.rows + len(payloads),
-            there.bytes + sum(map(len, payloads)),
-            combine(there.checksum, rows_checksum(zip(payloads, keys, strict=True))),
-        )
+        fresh, progress = [], there
+        for block in blocks:
+            rows = decode_snapshot(block, limit)
+            if skip < block.rows:
+                left = SnapshotColumns(rows.payloads[skip:], rows.item_keys[skip:])
+                fresh.append(encode_snapshot(left) if skip else block)
+                progress = progress.and_rows(left)
+            skip = max(skip - block.rows, 0)
+        snapshot.stage(self.connection, self._queue(), there.sync_id, there.rows, fresh)
         self._save(replace(self.marks, staging=progress))
 
     def _end(self, end: pb.SnapshotEnd) -> Refuse | None:
@@ -181,7 +180,7 @@ class Inbox:
     def _publish(self, marks: Marks, end: pb.SnapshotEnd) -> None:
         queue_id = self._queue()
         contents.clear_log(self.connection, queue_id)
-        contents.drop_staged(self.connection, queue_id, keep={marks.sync_id})
+        snapshot.drop_staged(self.connection, queue_id, keep={marks.sync_id})
         if end.HasField("header"):
             contents.add_headers(self.connection, queue_id, [header_of(end.header)], before=marks.base_seq)
         # The subscriber has yet to begin with it.
@@ -189,7 +188,7 @@ class Inbox:
         self._save(marks)
 
     def _restage(self, marks: Marks) -> None:
-        contents.drop_staged(self.connection, self._queue(), keep={marks.sync_id})
+        snapshot.drop_staged(self.connection, self._queue(), keep={marks.sync_id})
         self._save(marks)
 
     def _queue(self) -> int:

@@ -25,7 +25,7 @@ TABLES = (
     "lrq_receive_marks",
     "lrq_receive_headers",
     "lrq_receive_entries",
-    "lrq_receive_snapshot_entries",
+    "lrq_receive_snapshot_blocks",
     "lrq_consumers",
     "lrq_consumer_failures",
     "lrq_parked_entries",
@@ -239,13 +239,14 @@ def _sink() -> None:
         sa.PrimaryKeyConstraint("queue_id", "seq", name="pk_lrq_receive_entries"),
     )
     op.create_table(
-        "lrq_receive_snapshot_entries",
+        "lrq_receive_snapshot_blocks",
         sa.Column("queue_id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("sync_id", sa.Text(), nullable=False),
-        sa.Column("row_no", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("item_key", sa.Text(), nullable=True),
-        sa.Column("payload", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("queue_id", "sync_id", "row_no", name="pk_lrq_receive_snapshot_entries"),
+        sa.Column("last_row", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("row_count", sa.BigInteger(), nullable=False),
+        sa.Column("plain_size", sa.BigInteger(), nullable=False),
+        sa.Column("block", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("queue_id", "sync_id", "last_row", name="pk_lrq_receive_snapshot_blocks"),
     )
     op.create_table(
         "lrq_consumers",

@@ -10,8 +10,8 @@ from lr_client.spark.receive_queue import View, gone, look, require
 from queues import leases
 from queues.errors import NeedsFullSyncError, StoreUnavailableError
 from queues.leases import Lease
-from queues.receive import consuming
-from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Received
+from queues.receive import consuming, snapshot
+from queues.receive.consuming import IN_LOG, Consumed, Received
 from queues.transactions import writing
 
 
@@ -79,8 +79,8 @@ def _delete(connection: Connection, queue: ReceiveQueue, seen: Consumed, at: Off
     in_log = same and seen.phase == IN_LOG
     removed = 0
     if not in_log:
-        rows = Consumed(IN_SNAPSHOT, at.sync_id, seen.row_no if same else 0, "", 0)
-        removed += consuming.remove_snapshot_rows(connection, queue.queue_id, rows, at.row_no)
+        after = seen.row_no if same else 0
+        removed += snapshot.remove(connection, queue.queue_id, at.sync_id, after=after, upto=at.row_no)
     if at.phase == IN_LOG:
         span = Span(IN_LOG, at.sync_id, at.branch, seen.seq if in_log else received.base_seq, at.seq)
         require(connection, queue, span)

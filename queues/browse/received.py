@@ -1,9 +1,10 @@
 """Looking into a receive queue: what has arrived and is not applied yet."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Row, func, literal, null, select
+from sqlalchemy import Connection, Row, case, func, select
 
 from queues import names
 from queues.browse.entries import (
@@ -20,22 +21,33 @@ from queues.browse.entries import (
 )
 from queues.errors import UsageError
 from queues.names import ClientName
+from queues.receive import snapshot
+from queues.receive.snapshot import SnapshotRow
+from queues.tables import consumers, receive_marks, receive_queues
 from queues.tables import receive_entries as log
-from queues.tables import receive_marks, receive_queues
-from queues.tables import receive_snapshot_entries as snapshot
+
+
+class _Shown(NamedTuple):
+    """What is shown of one entry; `payload` is its beginning."""
+
+    number: int
+    transaction: int | None
+    written_us: int
+    item_key: str | None
+    size: int
+    payload: bytes
 
 
 class _Part(NamedTuple):
-    """One kind of entries in a queue; `number` is their order."""
+    """Entries of one kind in a queue; `held` of them, of the log so many at least.
+
+    `page` returns those after a number that make up a page, in their order, and whether there are more.
+    """
 
     kind: str
     prefix: str
-    number: ColumnElement[int]
-    transaction: ColumnElement[Any]
-    written_us: ColumnElement[int]
-    item_key: ColumnElement[Any]
-    payload: ColumnElement[bytes]
-    chosen: tuple[ColumnElement[bool], ...]
+    held: int
+    page: Callable[[int, Wanted], tuple[list[_Shown], bool]]
 
 
 def read(connection: Connection, queue: str, wanted: Wanted) -> Page:
@@ -43,7 +55,7 @@ def read(connection: Connection, queue: str, wanted: Wanted) -> Page:
     found = _queue(connection, queue)
     if wanted.destination is not None:
         raise UsageError(f"{queue} is a receive queue, all in it is for this site: leave out the destination")
-    parts, after = _from(_parts(found), queue, wanted.after)
+    parts, after = _from(_parts(connection, found), queue, wanted.after)
     page: list[Entry] = []
     for part in parts if wanted.client in (None, found.client) else ():
         left = Wanted(
@@ -51,11 +63,9 @@ def read(connection: Connection, queue: str, wanted: Wanted) -> Page:
             preview_bytes=wanted.preview_bytes,
             page_bytes=wanted.page_bytes - sum(len(entry.payload) for entry in page),
         )
-        sizes = connection.execute(_sizes(part, after).limit(left.limit + 1)).all()
-        taken = fitting([size for _, size in sizes], left)
-        if taken:
-            page += _entries(connection, found, part, (after, sizes[taken - 1][0]), wanted.preview_bytes)
-        if taken < len(sizes):
+        shown, more = part.page(after, left)
+        page += [_entry(found, part, each) for each in shown]
+        if more:
             return Page(page, page[-1].position)
         after = 0
     return Page(page)
@@ -64,7 +74,7 @@ def read(connection: Connection, queue: str, wanted: Wanted) -> Page:
 def summaries(connection: Connection) -> Iterator[QueueSummary]:
     """See `queues.browse.looking.summaries`."""
     for found in connection.execute(_QUEUES.order_by(receive_queues.c.name)).all():
-        counts = {part.kind: _count(connection, part) for part in _parts(found)}
+        counts = {part.kind: part.held for part in _parts(connection, found)}
         oldest = select(log.c.committed_us).where(log.c.queue_id == found.queue_id).order_by(log.c.seq).limit(1)
         words = [f"{count:,} of a snapshot" for count in [counts[SNAPSHOT]] if count]
         words += [f"{count:,} of a snapshot that is arriving" for count in [counts[STAGED]] if count]
@@ -77,14 +87,21 @@ def summaries(connection: Connection) -> Iterator[QueueSummary]:
         )
 
 
-_QUEUES = select(
-    receive_queues.c.queue_id,
-    receive_queues.c.name,
-    receive_queues.c.client,
-    receive_queues.c.source,
-    func.coalesce(receive_marks.c.sync_id, "").label("sync_id"),
-    func.coalesce(receive_marks.c.staging_sync_id, "").label("staging_sync_id"),
-).join_from(receive_queues, receive_marks, receive_marks.c.queue_id == receive_queues.c.queue_id, isouter=True)
+_QUEUES = (
+    select(
+        receive_queues.c.queue_id,
+        receive_queues.c.name,
+        receive_queues.c.client,
+        receive_queues.c.source,
+        func.coalesce(receive_marks.c.sync_id, "").label("sync_id"),
+        func.coalesce(receive_marks.c.sync_rows, 0).label("sync_rows"),
+        func.coalesce(receive_marks.c.staging_sync_id, "").label("staging_sync_id"),
+        func.coalesce(receive_marks.c.staging_rows, 0).label("staging_rows"),
+        case((consumers.c.sync_id == receive_marks.c.sync_id, consumers.c.row_no), else_=0).label("applied_rows"),
+    )
+    .outerjoin_from(receive_queues, receive_marks, receive_marks.c.queue_id == receive_queues.c.queue_id)
+    .outerjoin(consumers, consumers.c.queue_id == receive_queues.c.queue_id)
+)
 
 
 def _queue(connection: Connection, queue: str) -> Row[*tuple[Any, ...]]:
@@ -94,21 +111,23 @@ def _queue(connection: Connection, queue: str) -> Row[*tuple[Any, ...]]:
     return found
 
 
-def _parts(found: Row[*tuple[Any, ...]]) -> list[_Part]:
+def _parts(connection: Connection, found: Row[*tuple[Any, ...]]) -> list[_Part]:
     """Return the parts of a queue in the order in which they are applied."""
-    entries = _Part(
-        LOG_ENTRY, "", log.c.seq, log.c.transaction_seq, log.c.committed_us, log.c.item_key, log.c.payload,
-        (log.c.queue_id == found.queue_id,),
-    )  # fmt: skip
-    return [_rows_of(found, SNAPSHOT, found.sync_id), entries, _rows_of(found, STAGED, found.staging_sync_id)]
+    some = select(log.c.seq).where(log.c.queue_id == found.queue_id).limit(COUNTED + 1).subquery()
+    entries = connection.execute(select(func.count()).select_from(some)).scalar_one()
 
+    def of_snapshot(kind: str, sync_id: str, applied: int, upto: int) -> _Part:
+        def page(after: int, wanted: Wanted) -> tuple[list[_Shown], bool]:
+            begin = max(after, applied)
+            return _page(snapshot.rows(connection, found.queue_id, sync_id, after=begin, upto=upto), wanted)
 
-def _rows_of(found: Row[*tuple[Any, ...]], kind: str, sync_id: str) -> _Part:
-    own = (snapshot.c.queue_id == found.queue_id, snapshot.c.sync_id == sync_id)
-    unknown: ColumnElement[int] = literal(0, BigInteger)
-    return _Part(
-        kind, f"{kind}:", snapshot.c.row_no, null(), unknown, snapshot.c.item_key, snapshot.c.payload, own
-    )  # fmt: skip
+        return _Part(kind, f"{kind}:", upto - applied, page)
+
+    return [
+        of_snapshot(SNAPSHOT, found.sync_id, found.applied_rows, found.sync_rows),
+        _Part(LOG_ENTRY, "", entries, partial(_log_page, connection, found.queue_id)),
+        of_snapshot(STAGED, found.staging_sync_id, 0, found.staging_rows),
+    ]
 
 
 def _from(parts: Sequence[_Part], queue: str, after: str) -> tuple[Sequence[_Part], int]:
@@ -122,47 +141,47 @@ def _from(parts: Sequence[_Part], queue: str, after: str) -> tuple[Sequence[_Par
     raise UsageError(f"{after!r} is not a position in {queue}: use one that is shown")
 
 
-def _sizes(part: _Part, after: int) -> Any:  # noqa: ANN401 - a statement
-    return select(part.number, func.length(part.payload)).where(*part.chosen, part.number > after).order_by(part.number)
+def _log_page(connection: Connection, queue_id: int, after: int, wanted: Wanted) -> tuple[list[_Shown], bool]:
+    # Sizes first: what does not fit is never read.
+    size = func.length(log.c.payload)
+    following = select(log.c.seq, size).where(log.c.queue_id == queue_id, log.c.seq > after).order_by(log.c.seq)
+    sizes = connection.execute(following.limit(wanted.limit + 1)).all()
+    taken = fitting([size for _, size in sizes], wanted)
+    if not taken:
+        return [], False
+    beginning = func.substr(log.c.payload, 1, wanted.preview_bytes)
+    columns = log.c.seq, log.c.transaction_seq, log.c.committed_us, log.c.item_key, size, beginning
+    span = log.c.queue_id == queue_id, log.c.seq > after, log.c.seq <= sizes[taken - 1][0]
+    rows = connection.execute(select(*columns).where(*span).order_by(log.c.seq))
+    return [_Shown(*row[:-1], bytes(row[-1] or b"")) for row in rows], taken < len(sizes)
 
 
-def _count(connection: Connection, part: _Part) -> int:
-    some = select(part.number).where(*part.chosen).limit(COUNTED + 1).subquery()
-    return connection.execute(select(func.count()).select_from(some)).scalar_one()
+def _page(rows: Iterator[SnapshotRow], wanted: Wanted) -> tuple[list[_Shown], bool]:
+    shown: list[_Shown] = []
+    left = wanted.page_bytes
+    for number, payload, item_key in rows:
+        beginning = payload[: wanted.preview_bytes]
+        left -= len(beginning)
+        if len(shown) == wanted.limit or (shown and left < 0):
+            return shown, True
+        shown.append(_Shown(number, None, 0, item_key, len(payload), beginning))
+    return shown, False
 
 
-def _entries(
-    connection: Connection, found: Row[*tuple[Any, ...]], part: _Part, span: tuple[int, int], preview_bytes: int
-) -> list[Entry]:
-    after, upto = span
-    rows = connection.execute(
-        select(
-            part.number,
-            part.transaction,
-            part.written_us,
-            part.item_key,
-            func.length(part.payload),
-            func.substr(part.payload, 1, preview_bytes),
-        )
-        .where(*part.chosen, part.number > after, part.number <= upto)
-        .order_by(part.number)
+def _entry(found: Row[*tuple[Any, ...]], part: _Part, shown: _Shown) -> Entry:
+    return Entry(
+        position=f"{part.prefix}{shown.number}",
+        kind=part.kind,
+        client=found.client,
+        source=found.source,
+        tags=(names.receive_tag(ClientName(found.client)),),
+        outstanding=(),
+        transaction=shown.transaction,
+        tick=None,
+        seq=shown.number,
+        item_key=shown.item_key,
+        partition_key=None,
+        written_us=shown.written_us,
+        size=shown.size,
+        payload=shown.payload,
     )
-    return [
-        Entry(
-            position=f"{part.prefix}{number}",
-            kind=part.kind,
-            client=found.client,
-            source=found.source,
-            tags=(names.receive_tag(ClientName(found.client)),),
-            outstanding=(),
-            transaction=transaction,
-            tick=None,
-            seq=number,
-            item_key=item_key,
-            partition_key=None,
-            written_us=written_us,
-            size=size,
-            payload=bytes(payload or b""),
-        )
-        for number, transaction, written_us, item_key, size, payload in rows
-    ]

@@ -18,7 +18,6 @@ from queues.leases import Lease
 from queues.receive.newest import newest
 from queues.tables import consumers, parked_entries, receive_marks, receive_queues
 from queues.tables import receive_entries as log
-from queues.tables import receive_snapshot_entries as snapshot
 from queues.transactions import reading, writing_briefly
 
 #: Phases of a consumer.
@@ -182,15 +181,3 @@ def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch
     """
     values = {"queue": queue_id, "sync_id": seen.sync_id, "branch": branch, "after": seen.seq, "end": end}
     return connection.execute(_REMOVE, values).rowcount
-
-
-def remove_snapshot_rows(connection: Connection, queue_id: int, seen: Consumed, end: int) -> int:
-    """Delete the rows of the consumed snapshot after *seen* up to row *end* and return their number."""
-    return connection.execute(
-        delete(snapshot).where(
-            snapshot.c.queue_id == queue_id,
-            snapshot.c.sync_id == seen.sync_id,
-            snapshot.c.row_no > seen.row_no,
-            snapshot.c.row_no <= end,
-        )
-    ).rowcount

@@ -1,13 +1,13 @@
-"""What a receive queue holds: log entries, headers, rows of snapshots; all in the caller's transaction."""
+"""What a receive queue holds of the log: entries and headers; all in the caller's transaction."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from queues import dialects
 from queues.positions import Header, Position
-from queues.tables import receive_entries, receive_headers, receive_snapshot_entries
+from queues.tables import receive_entries, receive_headers
 
 #: Headers kept with a queue; some more may be, between two prunings.
 KEPT_HEADERS: Final = 1024
@@ -87,32 +87,6 @@ def forget_after(connection: Connection, queue_id: int, seq: int) -> None:
     """Forget log entries and headers after *seq*."""
     for table in (receive_entries, receive_headers):
         connection.execute(delete(table).where(table.c.queue_id == queue_id, table.c.seq > seq))
-
-
-def stage(
-    connection: Connection,
-    queue_id: int,
-    sync_id: str,
-    after: int,
-    payloads: Sequence[bytes],
-    item_keys: Sequence[str | None],
-) -> None:
-    """Add rows, at least one, to snapshot *sync_id*, numbered from *after* + 1."""
-    count = len(payloads)
-    columns: dict[str, Sequence[object]] = {
-        "queue_id": [queue_id] * count,
-        "sync_id": [sync_id] * count,
-        "row_no": range(after + 1, after + 1 + count),
-        "item_key": item_keys,
-        "payload": payloads,
-    }
-    dialects.of(connection).bulk_insert_columns(connection, receive_snapshot_entries, columns)
-
-
-def drop_staged(connection: Connection, queue_id: int, *, keep: Collection[str]) -> None:
-    """Forget the rows of all snapshots but those named in *keep*."""
-    table = receive_snapshot_entries
-    connection.execute(delete(table).where(table.c.queue_id == queue_id, table.c.sync_id.not_in(keep)))
 
 
 def clear_log(connection: Connection, queue_id: int) -> None:

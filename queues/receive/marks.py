@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from queues.blocks import SnapshotColumns
+from queues.checksum import combine, rows_checksum
 from queues.positions import ORIGIN, Position
 
 
@@ -16,6 +18,15 @@ class Staging:
     rows: int = 0
     bytes: int = 0
     checksum: int = 0
+
+    def and_rows(self, rows: SnapshotColumns) -> "Staging":
+        """Return it with *rows* more."""
+        return Staging(
+            self.sync_id,
+            self.rows + len(rows.payloads),
+            self.bytes + sum(map(len, rows.payloads)),
+            combine(self.checksum, rows_checksum(zip(*rows, strict=True))),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,20 +6,19 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
-    ColumnElement,
     Connection,
+    Select,
     bindparam,
     case,
     func,
-    literal_column,
     null,
     select,
 )
 
 from queues import dialects
+from queues.receive import snapshot
 from queues.receive.consuming import Consumed
 from queues.tables import receive_entries as log
-from queues.tables import receive_snapshot_entries as snapshot
 
 
 class EntryRow(NamedTuple):
@@ -55,54 +54,24 @@ class Fetched(NamedTuple):
     end: int
 
 
-_Columns = tuple[ColumnElement[int], ColumnElement[int], ColumnElement[int], ColumnElement[str], ColumnElement[bytes]]
+_SPAN = (log.c.queue_id == bindparam("queue"), log.c.seq > bindparam("after"), log.c.seq <= bindparam("upto"))
+_COLUMNS = tuple(log.c[name] for name in EntryRow._fields)
 
 
-class _Look(NamedTuple):
-    """The statements of one kind of queue, for the rows of `queue` with `after < seq <= upto`."""
-
-    sized: Any
-    rows: Any
-    beyond: Any
-
-
-def _look(columns: tuple[ColumnElement[Any], ...], *where: ColumnElement[bool]) -> _Look:
-    seq, transaction, committed, key, payload = columns
-    span = (*where, seq > bindparam("after"), seq <= bindparam("upto"))
-    size = func.length(payload, type_=BigInteger)
-    following = (
-        select(
-            *(each.label(name) for each, name in zip(columns, EntryRow._fields, strict=True)),
-            size.label("size"),
-            func.sum(size).over(order_by=seq, rows=(None, 0)).label("total"),
-        )
-        .where(*span)
-        .order_by(seq)
-        .limit(bindparam("limit", type_=BigInteger))
-        .subquery()
-    )
-    found = following.c
+def _sized() -> Select[Any]:
+    size = func.length(log.c.payload, type_=BigInteger)
+    total = func.sum(size).over(order_by=log.c.seq, rows=(None, 0))
+    following = select(*_COLUMNS, size.label("size"), total.label("total")).where(*_SPAN).order_by(log.c.seq)
+    found = following.limit(bindparam("limit", type_=BigInteger)).subquery().c
     # Payloads that are not likely to be of this batch stay where they are.
     near = case((found.total <= bindparam("limit_bytes", type_=BigInteger), found.payload), else_=null())
-    return _Look(
-        select(found.seq, found.transaction_seq, found.committed_us, found.item_key, near, found.size).order_by(
-            found.seq
-        ),
-        select(seq, transaction, committed, key, payload).where(*span).order_by(seq),
-        select(seq).where(*span, transaction != bindparam("first")).order_by(seq).limit(1),
-    )
+    columns = found.seq, found.transaction_seq, found.committed_us, found.item_key, near, found.size
+    return select(*columns).order_by(found.seq)
 
 
-_number = snapshot.c.row_no
-LOG = _look(
-    (log.c.seq, log.c.transaction_seq, log.c.committed_us, log.c.item_key, log.c.payload),
-    log.c.queue_id == bindparam("queue"),
-)
-SNAPSHOT = _look(
-    (_number, _number, literal_column("0", BigInteger), snapshot.c.item_key, snapshot.c.payload),
-    snapshot.c.queue_id == bindparam("queue"),
-    snapshot.c.sync_id == bindparam("sync_id"),
-)
+SIZED = _sized()
+ROWS = select(*_COLUMNS).where(*_SPAN).order_by(log.c.seq)
+BEYOND = select(log.c.seq).where(*_SPAN, log.c.transaction_seq != bindparam("first")).order_by(log.c.seq).limit(1)
 
 
 def next_entries(
@@ -112,34 +81,42 @@ def next_entries(
 
     The result ends at *upto* when nothing is left before it, so that it may be empty and still get on.
     """
-    return _fetch(connection, LOG, {"queue": queue_id, "after": after, "upto": upto}, limits, one=one)
-
-
-def next_snapshot_rows(
-    connection: Connection, queue_id: int, seen: Consumed, rows: int, limits: Limits, *, one: bool = False
-) -> Fetched:
-    """Read rows of the snapshot that is being consumed, *rows* long, like `next_entries`; each row may be cut off."""
-    values = {"queue": queue_id, "sync_id": seen.sync_id, "after": seen.row_no, "upto": rows}
-    return _fetch(connection, SNAPSHOT, values, limits, one=one)
-
-
-def _fetch(connection: Connection, look: _Look, values: dict[str, Any], limits: Limits, *, one: bool) -> Fetched:
+    values = {"queue": queue_id, "after": after, "upto": upto}
     read = dialects.of(connection).bulk_select
-    bounds = {"limit": limits.entries + 1, "limit_bytes": limits.bytes}
-    found = read(connection, look.sized, {**values, **bounds})
+    found = read(connection, SIZED, {**values, "limit": limits.entries + 1, "limit_bytes": limits.bytes})
     if not found:
-        return Fetched((), values["upto"])
+        return Fetched((), upto)
     sizes = [Size(seq, transaction, size) for seq, transaction, _, _, _, size in found]
     taken = rows_within(sizes, limits, one=one)
     if taken is not None:
-        end = values["upto"] if taken == len(sizes) else sizes[taken].seq - 1
+        end = upto if taken == len(sizes) else sizes[taken].seq - 1
         rows = [EntryRow(*row[:5]) for row in found[:taken]]
         if all(row.payload is not None for row in rows):
             return Fetched(rows, end)
     else:  # one transaction above the limit, whose end is not in sight
-        beyond = read(connection, look.beyond, {**values, "first": sizes[0].transaction_seq})
-        end = beyond[0][0] - 1 if beyond else values["upto"]
-    return Fetched([EntryRow(*row) for row in read(connection, look.rows, {**values, "upto": end})], end)
+        beyond = read(connection, BEYOND, {**values, "first": sizes[0].transaction_seq})
+        end = beyond[0][0] - 1 if beyond else upto
+    return Fetched([EntryRow(*row) for row in read(connection, ROWS, {**values, "upto": end})], end)
+
+
+def next_snapshot_rows(
+    connection: Connection, queue_id: int, seen: Consumed, upto: int, limits: Limits, *, one: bool = False
+) -> Fetched:
+    """Read rows of the snapshot that is being consumed, up to row *upto*, like `next_entries`; any may be the last.
+
+    When the first of them is missing, the result is empty and ends at *upto*.
+    """
+    found: list[EntryRow] = []
+    most = 1 if one else limits.entries
+    left = limits.bytes
+    for number, payload, item_key in snapshot.rows(connection, queue_id, seen.sync_id, after=seen.row_no, upto=upto):
+        left -= len(payload)
+        if found and left < 0:
+            break
+        found.append(EntryRow(number, number, 0, item_key, payload))
+        if len(found) == most:
+            break
+    return Fetched(found, found[-1].seq if found else upto)
 
 
 def rows_within(sizes: Sequence[Size], limits: Limits, *, one: bool = False) -> int | None:

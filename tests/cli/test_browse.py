@@ -6,6 +6,9 @@ import json
 import pytest
 
 from queues import names
+from queues.leases import Lease
+from queues.receive import consuming, snapshot
+from queues.receive.consuming import Consumed
 from queues.transactions import writing
 from tests.cli.command import Command, lrq_process
 from tests.cli.source import SourceSite
@@ -145,6 +148,21 @@ def test_the_snapshot_that_is_applied_comes_first_and_the_one_that_arrives_last(
         seen += payloads(page)
         after = page["next"]
     assert seen == [b"s1", b"s2", b"1", b"t1"]
+
+
+def test_of_a_snapshot_that_is_being_applied_only_what_is_left_is_shown(lrq: Command, source: SourceSite):
+    arrivals = Arrivals(source.engine)
+    arrivals.snapshot("one", [b"s1", b"s2", b"s3", b"s4", b"s5"])
+    with writing(source.engine) as connection:
+        queue_id = arrivals.queue_id(connection)
+    consuming.enroll(source.engine, queue_id)
+    lease = Lease("subscriber/policy", "me", 1)
+    begun = Consumed("snapshot", "one", 3, "", 0)
+    with writing(source.engine) as connection:
+        assert consuming.move(connection, queue_id, lease, Consumed("log", "", 0, "", 0), begun)
+        assert snapshot.remove(connection, queue_id, "one", after=0, upto=3) == 3
+    assert payloads(received(source, lrq)) == [b"s4", b"s5"]
+    assert "2 of a snapshot" in lrq("browse", "--database", source.url).out
 
 
 @pytest.mark.processes

@@ -117,7 +117,7 @@ def test_the_commit_time_is_the_moment_of_the_commit(site: Engine):
 
 def test_payloads_are_not_compressed_again(site: Engine):
     stored = text("SELECT relname, attstorage FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid "
-                  "WHERE attname = 'payload' AND relkind IN ('r', 'p')")  # fmt: skip
+                  "WHERE attname IN ('payload', 'block') AND relkind IN ('r', 'p')")  # fmt: skip
     with site.connect() as connection:
         found = {row.relname: row.attstorage for row in connection.execute(stored)}
     assert len(found) == 13

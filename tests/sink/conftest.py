@@ -9,9 +9,10 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
-from sqlalchemy import Engine, delete, event, insert, make_url, select, text
+from sqlalchemy import Connection, Engine, delete, event, insert, make_url, select, text
 
 import queues
+from queues.blocks import decode_snapshot
 from queues.names import site_id
 from queues.tables import (
     consumers,
@@ -20,7 +21,7 @@ from queues.tables import (
     receive_headers,
     receive_marks,
     receive_queues,
-    receive_snapshot_entries,
+    receive_snapshot_blocks,
 )
 from queues.wire import replication_pb2 as pb
 from sink import RemoteSink, Sink, SinkWriter, serve
@@ -32,10 +33,24 @@ SINK_TABLES = (
     receive_marks,
     receive_headers,
     receive_entries,
-    receive_snapshot_entries,
+    receive_snapshot_blocks,
     consumers,
     leases,
 )
+
+
+def staged_rows(connection: Connection) -> list[tuple[str, int, bytes]]:
+    """The rows of all snapshots, whatever is missing among them: sync_id, number and payload."""
+    table = receive_snapshot_blocks.c
+    found = connection.execute(
+        select(table.sync_id, table.last_row, table.block).order_by(table.sync_id, table.last_row)
+    )
+    return [
+        (sync_id, last_row - block.rows + number, payload)
+        for sync_id, last_row, packed in found
+        for block in [pb.Block.FromString(packed)]
+        for number, payload in enumerate(decode_snapshot(block, block.plain_size).payloads, start=1)
+    ]
 
 
 @pytest.fixture(params=["in-process", "ipc", "tcp"])
@@ -166,9 +181,8 @@ class Contents:
         return self._rows(select(table.c.seq, table.c.transaction_seq).order_by(table.c.seq))
 
     def staged(self):
-        table = receive_snapshot_entries
-        columns = (table.c.sync_id, table.c.row_no, table.c.payload)
-        return self._rows(select(*columns).order_by(table.c.sync_id, table.c.row_no))
+        with self.engine.connect() as connection:
+            return staged_rows(connection)
 
     def headers(self):
         table = receive_headers

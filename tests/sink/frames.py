@@ -51,9 +51,9 @@ def begin(sync_id: str, *, by: pb.SessionId | None = None) -> pb.Frame:
     return pb.Frame(session=by or session(), snapshot_begin=pb.SnapshotBegin(sync_id=sync_id))
 
 
-def chunk(sync_id: str, first_row: int, payloads: Sequence[bytes], *, by: pb.SessionId | None = None) -> pb.Frame:
-    block = encode_snapshot(SnapshotColumns(payloads, [None] * len(payloads)))
-    part = pb.SnapshotChunk(sync_id=sync_id, first_row=first_row, blocks=[block])
+def chunk(sync_id: str, first_row: int, *blocks: Sequence[bytes], by: pb.SessionId | None = None) -> pb.Frame:
+    encoded = [encode_snapshot(SnapshotColumns(payloads, [None] * len(payloads))) for payloads in blocks]
+    part = pb.SnapshotChunk(sync_id=sync_id, first_row=first_row, blocks=encoded)
     return pb.Frame(session=by or session(), snapshot_chunk=part)
 
 

@@ -61,6 +61,14 @@ def test_chunks_that_are_sent_twice_or_overlap_are_staged_once(sink, contents):
     assert contents.staged() == rows("s1", FIVE)
 
 
+@pytest.mark.parametrize("staged", range(6))
+@pytest.mark.parametrize("border", range(1, 5))
+def test_of_several_blocks_in_a_chunk_the_rows_that_are_new_are_staged(sink, contents, staged, border):
+    begun = [begin("s1"), chunk("s1", 1, FIVE[:staged])][: 1 + bool(staged)]
+    accepted(talk(sink, *begun, chunk("s1", 1, FIVE[:border], FIVE[border:]), S1_END))
+    assert contents.staged() == rows("s1", FIVE)
+
+
 def test_the_end_and_late_chunks_of_a_published_snapshot_are_accepted_again(sink, contents):
     accepted(talk(sink, *S1, S1_END))
     ack = accepted(talk(sink, *S1, S1_END))

@@ -3,13 +3,32 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+from sqlalchemy import Connection, Engine, case, delete, func, insert, select, update
 
 from queues import names
+from queues.blocks import SnapshotColumns, encode_snapshot
 from queues.positions import Mark
-from queues.tables import receive_entries, receive_headers, receive_marks, receive_queues, receive_snapshot_entries
+from queues.receive import snapshot
+from queues.tables import (
+    consumers,
+    receive_entries,
+    receive_headers,
+    receive_marks,
+    receive_queues,
+    receive_snapshot_blocks,
+)
 from queues.transactions import reading, writing
 
+#: Rows of a snapshot come in blocks of so many.
+BLOCK_ROWS = 2
+#: What the subscriber has not applied yet of a block that is there.
+_LEFT = case(
+    (
+        consumers.c.row_no > receive_snapshot_blocks.c.last_row - receive_snapshot_blocks.c.row_count,
+        receive_snapshot_blocks.c.last_row - consumers.c.row_no,
+    ),
+    else_=receive_snapshot_blocks.c.row_count,
+)
 #: The source's history, in every test that does not care.
 BRANCH = "branch-1"
 
@@ -69,12 +88,13 @@ class Arrivals:
         with writing(self.engine) as connection:
             queue_id = self._marks(connection).queue_id
             staged = self._staged(connection, queue_id, sync_id)
-            rows = [
-                {"queue_id": queue_id, "sync_id": sync_id, "row_no": number, "payload": payload}
-                for number, payload in enumerate(payloads, start=staged + 1)
+            rows = list(payloads)
+            blocks = [
+                encode_snapshot(SnapshotColumns(some, [None] * len(some)))
+                for some in (rows[first : first + BLOCK_ROWS] for first in range(0, len(rows), BLOCK_ROWS))
             ]
-            if rows:
-                connection.execute(insert(receive_snapshot_entries), rows)
+            if blocks:
+                snapshot.stage(connection, queue_id, sync_id, staged, blocks)
 
     def complete_snapshot(self, sync_id: str, *, base: int = 0, cut: str = "") -> None:
         """Receive the end marker of a staged snapshot."""
@@ -82,8 +102,7 @@ class Arrivals:
             queue_id = self._marks(connection).queue_id
             for table in (receive_entries, receive_headers):
                 connection.execute(delete(table).where(table.c.queue_id == queue_id))
-            others = (receive_snapshot_entries.c.queue_id == queue_id, receive_snapshot_entries.c.sync_id != sync_id)
-            connection.execute(delete(receive_snapshot_entries).where(*others))
+            snapshot.drop_staged(connection, queue_id, keep={sync_id})
             position = {"branch": BRANCH, "seq": base, "boundary_seq": base, "cut": cut, "base_seq": base}
             rows = self._staged(connection, queue_id, sync_id)
             self._save(connection, sync_id=sync_id, sync_rows=rows, **position)
@@ -93,12 +112,13 @@ class Arrivals:
         """How many entries, of the log or a snapshot, are still in the queue."""
         with reading(self.engine) as connection:
             queue_id = self.queue_id(connection)
-            return sum(
-                connection.execute(
-                    select(func.count()).select_from(table).where(table.c.queue_id == queue_id)
-                ).scalar_one()
-                for table in (receive_entries, receive_snapshot_entries)
+            entries = select(func.count()).where(receive_entries.c.queue_id == queue_id)
+            blocks = select(func.coalesce(func.sum(_LEFT), 0)).where(receive_snapshot_blocks.c.queue_id == queue_id)
+            applied = consumers.c.sync_id == receive_snapshot_blocks.c.sync_id
+            blocks = blocks.outerjoin_from(
+                receive_snapshot_blocks, consumers, (consumers.c.queue_id == queue_id) & applied
             )
+            return int(connection.execute(entries).scalar_one() + connection.execute(blocks).scalar_one())
 
     def queue_id(self, connection: Connection) -> int:
         return connection.execute(select(receive_queues.c.queue_id).where(*self._own)).scalar_one()
@@ -125,9 +145,9 @@ class Arrivals:
         connection.execute(update(receive_marks).where(own).values(**changes))
 
     def _staged(self, connection: Connection, queue_id: int, sync_id: str) -> int:
-        table = receive_snapshot_entries
-        own = (table.c.queue_id == queue_id, table.c.sync_id == sync_id)
-        return connection.execute(select(func.count()).select_from(table).where(*own)).scalar_one()
+        table = receive_snapshot_blocks.c
+        own = (table.queue_id == queue_id, table.sync_id == sync_id)
+        return connection.execute(select(func.coalesce(func.max(table.last_row), 0)).where(*own)).scalar_one()
 
 
 def _rows(queue_id: int, after: int, transaction: int, payloads: Sequence[bytes]) -> list[dict[str, Any]]:

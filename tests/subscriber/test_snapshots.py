@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Engine, delete
+from sqlalchemy import Engine, delete, select, update
 
 from queues import tables
 from queues.errors import SnapshotFailedError
@@ -174,17 +174,37 @@ def test_a_bracket_that_fails_is_tried_again_until_it_is_recorded_once(
     assert len(listener.errors) == 3
 
 
-def test_rows_that_vanished_are_an_error_in_words_and_a_new_snapshot_heals_it(
+def test_rows_that_are_damaged_where_they_are_stored_are_never_applied_and_a_new_snapshot_heals_it(
     sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow
 ) -> None:
     tokyo.snapshot("s1", payloads("r", 3))
-    table = tables.receive_snapshot_entries
+    table = tables.receive_snapshot_blocks
     with writing(sink) as connection:
-        connection.execute(delete(table).where(table.c.row_no == 2))
+        stored = connection.execute(select(table.c.block).where(table.c.last_row == 3)).scalar_one()
+        torn = update(table).where(table.c.last_row == 3).values(block=stored.replace(b"r3", b"r4"))
+        connection.execute(torn)
+    follow(listener)
+    eventually(lambda: listener.errors)
+    assert isinstance(listener.errors[0][1], SnapshotFailedError)
+    assert "from row 3 on are damaged" in str(listener.errors[0][1])
+    tokyo.snapshot("s2", payloads("q", 2))
+    eventually(lambda: story(sink)[-1:] == ["<complete>"])
+    assert [what for what in story(sink) if what.startswith(("r", "q"))] == ["q1", "q2"]
+
+
+@pytest.mark.parametrize("last_row", [2, 3])
+def test_rows_that_vanished_are_an_error_in_words_and_a_new_snapshot_heals_it(
+    sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow, last_row: int
+) -> None:
+    tokyo.snapshot("s1", payloads("r", 3))
+    table = tables.receive_snapshot_blocks
+    with writing(sink) as connection:
+        connection.execute(delete(table).where(table.c.last_row == last_row))
     follow(listener, on_failure="park", max_tries=1)
     eventually(lambda: listener.errors)
     assert isinstance(listener.errors[0][1], SnapshotFailedError)
     assert "request a new snapshot" in str(listener.errors[0][1])
     tokyo.snapshot("s2", payloads("q", 2))
     eventually(lambda: story(sink)[-1:] == ["<complete>"])
-    assert story(sink) == ["<start>", "<start>", "q1", "q2", "<complete>"]
+    before = texts("r", last_row - 1 if last_row > 2 else 0)
+    assert story(sink) == ["<start>", *before, "<start>", "q1", "q2", "<complete>"]
