@@ -118,27 +118,24 @@ def _unpacked(block: bytes, sync_id: str, first_row: int) -> SnapshotColumns:
 
 
 def _next() -> Select[tuple[int, int, bytes]]:
-    sum_of_sizes = func.sum(stored.c.plain_size).over(order_by=stored.c.last_row, rows=(None, 0))
+    own = stored.c.queue_id == bindparam("queue"), stored.c.sync_id == bindparam("of_sync")
     following = (
         select(
             stored.c.last_row,
             stored.c.row_count,
-            stored.c.block,
-            sum_of_sizes.label("upto"),
+            func.sum(stored.c.plain_size).over(order_by=stored.c.last_row, rows=(None, 0)).label("upto"),
             func.row_number().over(order_by=stored.c.last_row).label("place"),
         )
-        .where(
-            stored.c.queue_id == bindparam("queue"),
-            stored.c.sync_id == bindparam("of_sync"),
-            stored.c.last_row > bindparam("after"),
-        )
+        .where(*own, stored.c.last_row > bindparam("after"))
         .order_by(stored.c.last_row)
         .limit(_MAX_BLOCKS)
         .subquery()
         .c
     )
     chosen = or_(following.upto <= FETCH_BYTES, following.place == 1)
-    return select(following.last_row, following.row_count, following.block).where(chosen).order_by(following.last_row)
+    # Looked up one by one, because a window over the blocks themselves would have SQLite copy all of them.
+    block = select(stored.c.block).where(*own, stored.c.last_row == following.last_row).scalar_subquery()
+    return select(following.last_row, following.row_count, block).where(chosen).order_by(following.last_row)
 
 
 NEXT = _next()
