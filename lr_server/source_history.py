@@ -5,7 +5,7 @@ from sqlalchemy import Connection, Engine, select, tuple_
 from lr_server.histories import Branch, OfferedSnapshot, SinkHistory, SourceHistory, StagedSnapshot, TickKey
 from queues import snapshots
 from queues.log.port import Owed
-from queues.log.sql import newest_tick, trimmed_seq
+from queues.log.sql import keep_ticks, newest_tick, trimmed_seq
 from queues.positions import Position
 from queues.tables import branches, sessions, ticks
 from queues.transactions import reading
@@ -15,6 +15,7 @@ from queues.wire.replication_pb2 import NegotiateResponse
 def source_history(engine: Engine, owed: Owed, sink: SinkHistory) -> SourceHistory:
     """Read what this source can offer the session."""
     with reading(engine, snapshot=True) as connection:
+        keep_ticks(connection)
         newest = newest_tick(connection)
         trimmed = trimmed_seq(connection)
         history = tuple(

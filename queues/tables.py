@@ -23,6 +23,8 @@ from sqlalchemy.types import TypeEngine
 
 #: Segments of the log-entry queue; they rotate and are emptied whole (DESIGN 8).
 SLOTS: Final = 8
+#: PostgreSQL: generations of ticks, which rotate and are emptied whole too.
+TICK_SLOTS: Final = 4
 
 metadata = MetaData(
     naming_convention={
@@ -149,10 +151,14 @@ tag_set_members = Table(
     Index("ix_lrq_tag_set_members_tag_set", "tag_set"),
 )
 
+#: PostgreSQL: partitioned by slot; the partitions are `lrq_ticks_<slot>`. Elsewhere all are in slot 0. A number is
+#: there once, because each tick names the slot of the next one.
 ticks = Table(
     "lrq_ticks",
     metadata,
     Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("slot", SmallInteger, primary_key=True, autoincrement=False),
+    Column("next_slot", SmallInteger, nullable=False),
     Column("uid", BigInteger, nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("branch", Text, nullable=False),
@@ -163,6 +169,7 @@ ticks = Table(
     Column("mark", Text, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     Index("ix_lrq_ticks_end_seq", "end_seq"),
+    postgresql_partition_by="LIST (slot)",
 )
 
 #: What this source knows of each of its sessions; the sink's own marks are the truth. `lost_seq` is the end of the

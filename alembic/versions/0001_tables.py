@@ -102,6 +102,8 @@ def _source() -> None:
     op.create_table(
         "lrq_ticks",
         sa.Column("number", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("slot", sa.SmallInteger(), autoincrement=False, nullable=False),
+        sa.Column("next_slot", sa.SmallInteger(), nullable=False),
         sa.Column("uid", sa.BigInteger(), nullable=False),
         sa.Column("generation", sa.BigInteger(), nullable=False),
         sa.Column("branch", sa.Text(), nullable=False),
@@ -111,7 +113,8 @@ def _source() -> None:
         sa.Column("is_large", sa.Boolean(), nullable=False),
         sa.Column("mark", sa.Text(), nullable=False),
         sa.Column("created_us", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("number", name="pk_lrq_ticks"),
+        sa.PrimaryKeyConstraint("number", "slot", name="pk_lrq_ticks"),
+        postgresql_partition_by="LIST (slot)",
     )
     op.create_index("ix_lrq_ticks_end_seq", "lrq_ticks", ["end_seq"])
     op.create_table(

@@ -9,6 +9,7 @@ branch_labels = None
 depends_on = None
 
 SLOTS = range(8)
+TICK_SLOTS = range(4)
 
 # The schema is written into the function: when it runs, at commit, the search path may be another one. A transaction
 # may write into several, and is numbered in each. (No md5: some servers must not use it.)
@@ -63,6 +64,8 @@ def downgrade() -> None:
         for slot in SLOTS:
             op.drop_table(f"lrq_log_entries_{slot}")
         return
+    for slot in TICK_SLOTS:
+        op.drop_table(f"lrq_ticks_{slot}")
     op.drop_table("lrq_log_entries")
     op.drop_table("lrq_log_commits")
     op.execute("DROP FUNCTION lrq_sequence_commit()")
@@ -122,6 +125,8 @@ def _postgresql() -> None:
     for slot in SLOTS:
         for table in ("lrq_log_entries", "lrq_log_commits"):
             op.execute(f"CREATE TABLE {table}_{slot} PARTITION OF {table} FOR VALUES IN ({slot})")
+    for slot in TICK_SLOTS:
+        op.execute(f"CREATE TABLE lrq_ticks_{slot} PARTITION OF lrq_ticks FOR VALUES IN ({slot})")
     op.execute("CREATE SEQUENCE lrq_commit_seq")
     op.execute("CREATE SEQUENCE lrq_log_segment MINVALUE 0 START 0")
     op.execute("SELECT nextval('lrq_log_segment')")  # its first value is 0: the next call begins segment 1

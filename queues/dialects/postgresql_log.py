@@ -1,21 +1,22 @@
 """The log-entry queue on PostgreSQL: a tick is the difference of two snapshots, in order of commit (DESIGN 2)."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from sqlalchemy import Connection, Engine
 
 from queues import leases
 from queues.dialects import postgresql_reading as reading
-from queues.dialects import postgresql_segments
+from queues.dialects import postgresql_segments, postgresql_ticks
 from queues.dialects.postgresql import fetch
+from queues.dialects.postgresql_emptying import BusyError
 from queues.dialects.postgresql_windows import IN_WINDOW, NOTHING, PLAN, window
 from queues.errors import StoreUnavailableError
 from queues.leases import Lease
 from queues.log import sql as sql_log
+from queues.log.closing import Closing, insert_tick
 from queues.log.port import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
 from queues.log.set_dictionary import SetDictionary, Sighting, sightings
-from queues.log.sql import Closing
 from queues.positions import Mark, Snapshot, Tick
 from queues.transactions import mapped_errors, writing
 
@@ -44,6 +45,8 @@ _SIGHTED = """
 """
 _FEWEST_COMMITS: Final = 256
 
+_Done = TypeVar("_Done")
+
 
 class PostgresqlLog:
     """See `queues.log.port.Log`."""
@@ -67,7 +70,8 @@ class PostgresqlLog:
                 closing = self._next(connection, Mark.parse(last.mark) if last else Mark(window=NOTHING))
                 if closing is None:
                     return None
-                return sql_log.insert_tick(connection, lease, last, closing, self._dictionary)
+                turn = postgresql_ticks.turn(connection, last.number + 1 if last else 1)
+                return insert_tick(connection, lease, last, closing, self._dictionary, turn=turn)
         except BaseException:
             self._dictionary.forget()
             raise
@@ -131,20 +135,26 @@ class PostgresqlLog:
             return postgresql_segments.rotate(connection, segment_bytes, segment_seconds)
 
     def trim(self, lease: Lease, retention: Retention) -> Trimmed:
-        """See the port. A segment that somebody still has open is left for the next run."""
+        """See the port. What somebody still has open is left for the next run."""
         emptied = 0
         laggards: list[Owed] = []
-        while True:
-            try:
-                with writing(self._engine) as connection:
-                    leases.check(connection, lease)
-                    one = postgresql_segments.trim_one(connection, retention)
-            except postgresql_segments.BusyError:
-                one = None
-            if one is None:
-                return Trimmed(self.bounds().trimmed_seq, emptied, tuple(laggards))
+        while (
+            lost := self._try(lease, lambda connection: postgresql_segments.trim_one(connection, retention))
+        ) is not None:
             emptied += 1
-            laggards += one
+            laggards += lost
+        while self._try(lease, postgresql_ticks.empty_one):
+            pass
+        return Trimmed(self.bounds().trimmed_seq, emptied, tuple(laggards))
+
+    def _try(self, lease: Lease, empty: Callable[[Connection], _Done]) -> _Done | None:
+        """Empty one thing in a transaction of its own; None when somebody has it open."""
+        try:
+            with writing(self._engine) as connection:
+                leases.check(connection, lease)
+                return empty(connection)
+        except BusyError:
+            return None
 
 
 def _fitting(found: Sequence[Sequence[object]], limit: int) -> int:

@@ -1,7 +1,8 @@
 """Begins and empties the segments of PostgreSQL's log-entry queue."""
 
-from sqlalchemy import Connection, exc
+from sqlalchemy import Connection
 
+from queues.dialects.postgresql_emptying import lock
 from queues.dialects.postgresql_reading import owes
 from queues.dialects.postgresql_windows import NOTHING
 from queues.log import segments
@@ -10,10 +11,6 @@ from queues.positions import Mark
 from queues.tables import SLOTS
 
 _UNCOVERED = "SELECT 1 FROM lrq_log_entries_{slot} WHERE xid >= %s OR xid = ANY(%s) LIMIT 1"
-
-
-class BusyError(Exception):
-    """Somebody holds a lock on the segment."""
 
 
 def rotate(connection: Connection, segment_bytes: int, segment_seconds: float) -> bool:
@@ -43,23 +40,16 @@ def trim_one(connection: Connection, retention: Retention) -> tuple[Owed, ...] |
 
 
 def _empty(connection: Connection, slot: int, retention: Retention) -> tuple[Owed, ...] | None:
-    """Empty one segment if all it holds may go.
-
-    With the lock held no transaction can have an uncommitted row in it, so what is seen now is all there is.
-    """
+    """Empty one segment if all it holds may go."""
     if verdict(connection, slot, retention) is None:
         return None
-    names = f"lrq_log_entries_{slot}, lrq_log_commits_{slot}"
-    try:
-        with connection.begin_nested():
-            connection.exec_driver_sql(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE NOWAIT")
-    except exc.OperationalError as error:
-        raise BusyError from error
+    tables = f"lrq_log_entries_{slot}", f"lrq_log_commits_{slot}"
+    lock(connection, *tables)
     found = verdict(connection, slot, retention)
     if found is None:
         return None
     segments.let_go(connection, found)
-    connection.exec_driver_sql(f"TRUNCATE {names}")
+    connection.exec_driver_sql(f"TRUNCATE {', '.join(tables)}")
     return found.laggards
 
 

@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Sequence
 from contextlib import closing as closed
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, delete, select
 
 from queues import leases
 from queues.leases import Lease
 from queues.log import segments
 from queues.log import sql as sql_log
+from queues.log.closing import Closing, insert_tick
 from queues.log.port import Bounds, Group, Limits, LogRow, Owed, Retention, Trimmed
 from queues.log.set_dictionary import SetDictionary, Sighting, sightings
-from queues.log.sql import Closing
 from queues.positions import Mark, Tick
-from queues.tables import SLOTS, log_head
+from queues.tables import SLOTS, log_head, ticks
 from queues.transactions import reading, writing
 
 _COLUMNS = "transaction_id, id, id, client, tag_set, item_key, created_us, payload"
@@ -59,7 +59,7 @@ class SqliteLog:
             return None
         try:
             with writing(self._engine) as connection:
-                return sql_log.insert_tick(connection, lease, last, closing, self._dictionary)
+                return insert_tick(connection, lease, last, closing, self._dictionary)
         except BaseException:
             self._dictionary.forget()
             raise
@@ -205,9 +205,16 @@ def _empty(connection: Connection, slot: int, retention: Retention) -> tuple[Owe
     if found is None:
         return None
     segments.let_go(connection, found)
+    _forget_ticks(connection, found.upto)
     # Without a condition SQLite frees the pages of the whole table at once.
     connection.exec_driver_sql(f"DELETE FROM lrq_log_entries_{slot}")  # noqa: S608 - a number
     return found.laggards
+
+
+def _forget_ticks(connection: Connection, trimmed: Tick) -> None:
+    # The last one that is trimmed stays, because the next one is read from where it ends.
+    is_old = ticks.c.number < trimmed.number - segments.KEPT_TICKS
+    connection.execute(delete(ticks).where(is_old, ticks.c.number.not_in(segments.acknowledged(connection))))
 
 
 def _owes(connection: Connection, owed: Owed, after: Mark | None, upto: Mark) -> bool:

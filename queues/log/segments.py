@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from queues.clock import now_us
 from queues.log.port import Owed, Retention
@@ -121,13 +121,10 @@ def let_go(connection: Connection, verdict: Verdict) -> None:
         lost = (sessions.c.client == owed.client) & (sessions.c.destination == owed.destination)
         connection.execute(update(sessions).where(lost).values(lost_seq=end))
     connection.execute(update(log_head).where(log_head.c.trimmed_seq < end).values(trimmed_seq=end))
-    # The last of them stays, because the next one is read from where it ends.
-    oldest = max(verdict.upto.number - KEPT_TICKS, 0)
-    connection.execute(delete(ticks).where(ticks.c.number < oldest, ticks.c.number.not_in(_acknowledged(connection))))
     forget_unused(connection, end)
 
 
-def _acknowledged(connection: Connection) -> set[int]:
+def acknowledged(connection: Connection) -> set[int]:
     """Return the numbers of the ticks that sessions stand at: by them a quiet one is known again, however long ago."""
     at = select(ticks.c.number).where(ticks.c.end_seq <= bindparam("acked")).order_by(ticks.c.end_seq.desc()).limit(1)
     acked = connection.execute(select(sessions.c.acked_seq).distinct()).scalars().all()

@@ -1,35 +1,17 @@
-"""What both SQL dialects share of the `Log` port: ticks, the dictionary, what trimming lets go."""
+"""What both SQL dialects share of reading the `Log` port: ticks, and what is still kept."""
 
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, bindparam, func, insert, select
+from sqlalchemy import Connection, Engine, Row, select
 
-from queues import dialects, leases
-from queues.clock import now_us
-from queues.errors import StoreUnavailableError, TrimmedError
-from queues.leases import Lease
-from queues.log.port import Bounds, Group, Limits, LogRow
-from queues.log.set_dictionary import SetDictionary, Sighting
+from queues.errors import TrimmedError
+from queues.log.port import Bounds, Limits, LogRow
 from queues.names import ClientName
 from queues.positions import Mark, Tick
-from queues.tables import branches, log_head, site, tag_sets, ticks
+from queues.tables import log_head, tag_sets, ticks
 from queues.transactions import reading
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """What the next tick will hold. `rows` is None when its one transaction is above the limits."""
-
-    mark: Mark
-    rows: list[LogRow] | None
-    seen: list[Sighting]
-    row_count: int
-    payload_bytes: int
-    more: bool
 
 
 def tick_of(row: Row[*tuple[object, ...]]) -> Tick:
@@ -53,6 +35,20 @@ def newest_tick(connection: Connection) -> Tick | None:
     return None if row is None else tick_of(row)
 
 
+def upcoming_slot(connection: Connection) -> int:
+    """Return the slot that the next tick goes to."""
+    return connection.execute(select(ticks.c.next_slot).order_by(ticks.c.number.desc()).limit(1)).scalar() or 0
+
+
+def keep_ticks(connection: Connection) -> None:
+    """Let no tick be moved or emptied away until the transaction ends; the first statement of one with one snapshot.
+
+    A PostgreSQL snapshot that is older than a move finds a tick neither where it was nor where it is.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("LOCK TABLE lrq_ticks IN ACCESS SHARE MODE")  # takes no snapshot
+
+
 def trimmed_seq(connection: Connection) -> int:
     """Return the sequence number up to which entries are gone."""
     return int(connection.execute(select(log_head.c.trimmed_seq)).scalar_one())
@@ -67,11 +63,12 @@ def bounds(engine: Engine) -> Bounds:
 def ticks_after(engine: Engine, seq: int, limits: Limits) -> list[Tick]:
     """See `Log.ticks_after`."""
     with reading(engine) as connection:
+        chosen = select(ticks).where(ticks.c.end_seq > seq).order_by(ticks.c.end_seq).limit(1_000)
+        found = [tick_of(row) for row in connection.execute(chosen)]
+        # Afterwards, as `still_kept` does: the first ones may have been emptied away meanwhile.
         oldest = trimmed_seq(connection)
         if seq < oldest:
             raise TrimmedError(requested=seq, oldest=oldest)
-        chosen = select(ticks).where(ticks.c.end_seq > seq).order_by(ticks.c.end_seq).limit(1_000)
-        found = [tick_of(row) for row in connection.execute(chosen)]
         return _within(found, limits, _bytes_before(connection, found))
 
 
@@ -101,65 +98,6 @@ def _within(found: list[Tick], limits: Limits, bytes_before: int) -> list[Tick]:
             break
         taken += 1
     return found[:taken]
-
-
-def insert_tick(
-    connection: Connection, lease: Lease, last: Tick | None, upcoming: Closing, dictionary: SetDictionary
-) -> Group:
-    """Write the next tick and the sets that it shows, in the caller's transaction."""
-    leases.check(connection, lease, durably=True)
-    tick = _following(last or _beginning(connection), upcoming)
-    sets = dictionary.record(connection, upcoming.seen, tick.end_seq)
-    if not _insert(connection, tick, lease):
-        tick = replace(tick, branch=_branch_now(connection, tick))
-        # A tick of the same number that another process writes meanwhile makes this fail.
-        connection.execute(insert(ticks), asdict(tick) | {"generation": lease.generation})
-    return Group(tick, upcoming.rows, sets, more=upcoming.more)
-
-
-def _following(start: Tick, upcoming: Closing) -> Tick:
-    return Tick(
-        number=start.number + 1,
-        uid=secrets.randbits(62),
-        branch=start.branch,
-        start_seq=start.end_seq,
-        end_seq=start.end_seq + upcoming.row_count,
-        bytes_total=start.bytes_total + upcoming.payload_bytes,
-        is_large=upcoming.rows is None,
-        mark=str(upcoming.mark),
-        created_us=now_us(),
-    )
-
-
-def _beginning(connection: Connection) -> Tick:
-    """Return what the first tick of all follows."""
-    row = connection.execute(select(branches).join(site, site.c.branch == branches.c.branch)).one()
-    return Tick(0, 0, row.branch, row.start_seq, row.start_seq, 0, is_large=False, mark="", created_us=0)
-
-
-_NEW = {column.name: bindparam(f"new_{column.name}", type_=column.type) for column in ticks.c}
-#: Inserts a tick that follows the newest one, on the branch of now: where either has changed, nothing.
-_INSERT_TICK = insert(ticks).from_select(
-    list(_NEW),
-    select(*_NEW.values()).where(
-        site.c.branch == _NEW["branch"],
-        func.coalesce(select(func.max(ticks.c.number)).scalar_subquery(), 0) == _NEW["number"] - 1,
-    ),
-)
-
-
-def _insert(connection: Connection, tick: Tick, lease: Lease) -> bool:
-    values = {f"new_{name}": value for name, value in asdict(tick).items()} | {"new_generation": lease.generation}
-    return dialects.of(connection).run(connection, _INSERT_TICK, values) > 0
-
-
-def _branch_now(connection: Connection, tick: Tick) -> str:
-    """Return the branch of now; raise if someone else has taken a tick with the number of *tick*."""
-    newest = connection.execute(select(func.max(ticks.c.number))).scalar() or 0
-    if newest != tick.number - 1:
-        # An earlier owner's last tick may come after this one has looked; the next look sees it.
-        raise StoreUnavailableError(f"tick {newest} was taken meanwhile, after {tick.number - 1}")
-    return str(connection.execute(select(site.c.branch)).scalar_one())
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def own_metadata(engine: Engine):
 
 
 def is_ours(name, kind, parents) -> bool:
-    partition = name is not None and name[:-1] in ("lrq_log_entries_", "lrq_log_commits_")
+    partition = name is not None and name[:-1] in ("lrq_log_entries_", "lrq_log_commits_", "lrq_ticks_")
     return kind != "table" or not partition
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from queues.dialects import postgresql_ticks
 from queues.log import segments
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
@@ -92,6 +93,7 @@ def test_it_has_what_was_trimmed_so_neither_a_restart_nor_many_ticks_in_between_
     region: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segments, "KEPT_TICKS", 0)
+    monkeypatch.setattr(postgresql_ticks, "TICKS_A_SLOT", 1)
     region.lose()
     region.trim()
     region.restart()

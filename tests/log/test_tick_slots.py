@@ -1,0 +1,154 @@
+"""Ticks on PostgreSQL are emptied slot by slot: a snapshot that is held for ever keeps none of them as dead rows."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+from sqlalchemy import Connection, Engine, select, text
+
+from lr_client.sender import RoutingQueueSenderClient
+from lr_server.histories import SinkHistory, TickKey
+from lr_server.source_history import source_history
+from queues.dialects import postgresql_ticks
+from queues.log import segments
+from queues.log.port import Limits, Owed, Retention
+from queues.log.sql import keep_ticks
+from queues.names import ClientName, SiteId
+from queues.tables import TICK_SLOTS, sessions, ticks
+from queues.transactions import reading
+from tests.log.reading import Reader
+
+pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+
+KEPT = 3
+A_SLOT = 2
+LIMA = Owed(ClientName("policy"), SiteId("lima"))
+DEAD = text(
+    "SELECT relname, n_dead_tup FROM pg_stat_user_tables"
+    " WHERE relname ~ '^lrq_(ticks|log_entries|log_commits)_' OR relname = 'lrq_sessions'"
+)
+client = RoutingQueueSenderClient("policy")
+
+
+class Stored(NamedTuple):
+    number: int
+    slot: int
+    next_slot: int
+
+
+@pytest.fixture(autouse=True)
+def few_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "KEPT_TICKS", KEPT)
+    monkeypatch.setattr(postgresql_ticks, "TICKS_A_SLOT", A_SLOT)
+
+
+def session(engine: Engine, destination: str, seq: int) -> None:
+    with engine.begin() as connection:
+        connection.execute(sessions.delete().where(sessions.c.destination == destination))
+        connection.execute(
+            sessions.insert().values(
+                client="policy", destination=destination, state="log-entry sync", reason="", branch="b",
+                acked_seq=seq, cut="", lost_seq=0, transferred_rows=0, updated_us=0,
+            )
+        )  # fmt: skip
+
+
+def go_on(site: Engine, reader: Reader, times: int) -> None:
+    """Write, take a tick, acknowledge it, begin a segment and trim, again and again."""
+    for _ in range(times):
+        with site.begin() as connection:
+            client.transmit_log_entry_message(connection, b"x", ["tokyo"])
+        assert len(reader.drain()) == 1
+        assert reader.last is not None
+        session(site, "tokyo", reader.last.end_seq)
+        reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+        reader.log.trim(reader.lease, Retention())
+
+
+def stored(engine: Engine) -> list[Stored]:
+    with engine.connect() as connection:
+        found = connection.execute(select(ticks.c.number, ticks.c.slot, ticks.c.next_slot).order_by(ticks.c.number))
+        return [Stored(*row) for row in found]
+
+
+@contextmanager
+def held_snapshot(engine: Engine) -> Iterator[Connection]:
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as holder:
+        holder.execute(text("SELECT pg_current_snapshot()"))
+        yield holder
+
+
+def dead_rows(engine: Engine) -> dict[str, int]:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("SELECT pg_stat_clear_snapshot()"))
+        return {name: count for name, count in connection.execute(DEAD).all() if count}
+
+
+def told(engine: Engine) -> None:
+    """Let the statistics of every connection that the engine has be told."""
+    with engine.begin() as connection:
+        connection.execute(text("SELECT pg_stat_force_next_flush()"))
+
+
+def test_neither_ticks_nor_entries_leave_dead_rows_while_a_snapshot_is_held(site: Engine, reader: Reader) -> None:
+    with held_snapshot(site):
+        go_on(site, reader, 60)
+        told(site)
+        # What is updated one by one does leave some, so they are counted.
+        assert dead_rows(site).keys() == {"lrq_sessions"}
+    assert len(stored(site)) <= KEPT + TICK_SLOTS * A_SLOT
+
+
+def test_each_tick_is_where_the_one_before_says(site: Engine, reader: Reader) -> None:
+    for _ in range(10):
+        go_on(site, reader, 3)
+        kept = stored(site)
+        assert [tick.number for tick in kept] == list(range(kept[0].number, kept[-1].number + 1))
+        assert all(tick.slot == before.next_slot for before, tick in pairwise(kept))
+    assert {tick.slot for tick in kept} > {kept[-1].slot}
+
+
+def test_as_many_ticks_as_are_promised_stay_known_behind_the_trimmed_ones(site: Engine, reader: Reader) -> None:
+    go_on(site, reader, 30)
+    numbers = {tick.number for tick in stored(site)}
+    assert numbers >= set(range(30 - KEPT, 31))
+    assert 1 not in numbers
+
+
+def test_the_tick_at_which_a_session_stands_is_kept_once_however_long_ago(site: Engine, reader: Reader) -> None:
+    go_on(site, reader, 1)
+    first = reader.groups[0].tick
+    session(site, "lima", first.end_seq)
+    for _ in range(10):
+        go_on(site, reader, 5)
+        assert [tick.number for tick in stored(site)].count(first.number) == 1
+    header = TickKey(first.branch, first.end_seq, first.uid)
+    assert source_history(site, LIMA, SinkHistory(headers=(header,))).known == {header}
+    assert source_history(site, LIMA, SinkHistory(headers=(header._replace(uid=0),))).known == set()
+
+
+def test_while_trimming_is_held_up_no_tick_goes_and_later_all_do(site: Engine, reader: Reader) -> None:
+    with site.begin() as connection:
+        client.transmit_log_entry_message(connection, b"x", ["lima"])
+    reader.drain()
+    session(site, "lima", 0)
+    go_on(site, reader, 40)
+    assert [tick.number for tick in stored(site)] == list(range(1, 42))
+    assert len(reader.log.ticks_after(0, Limits())) == 41
+    session(site, "lima", 41)
+    go_on(site, reader, 20)
+    assert len(stored(site)) <= KEPT + TICK_SLOTS * A_SLOT
+
+
+def test_who_reads_ticks_keeps_them_and_entries_are_trimmed_all_the_same(site: Engine, reader: Reader) -> None:
+    with reading(site, snapshot=True) as connection:
+        keep_ticks(connection)
+        go_on(site, reader, 30)
+        assert reader.log.bounds().trimmed_seq >= 29
+        # Its snapshot begins with the first look, not with the wait for the lock.
+        seen = connection.execute(select(ticks.c.number).order_by(ticks.c.number)).scalars().all()
+        assert seen == list(range(1, 31))
+    go_on(site, reader, 10)
+    assert len(stored(site)) <= KEPT + TICK_SLOTS * A_SLOT
