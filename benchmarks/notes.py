@@ -23,6 +23,7 @@ NOTES: Final = (
     "Latency is seen by an observer that asks the destination every half millisecond.",
     "`transmit` (application, growth) is measured while no server of lrq runs; *growth*, *sizes* and *idle* use sinks"
     " that keep nothing, and *source CPU* is that of the server process without its database's.",
-    "*Dead rows* come from ticks (one a tick, as soon as there are 10,000 newer ones) and from positions (five a second"
-    " and session), none from entries. While a snapshot is held all of them stay.",
+    "*Dead rows* come from positions (five a second and session), from the lease (one in three seconds) and from"
+    " segments (two each; of two seconds here, of a minute by default), none from entries or ticks. While a snapshot is"
+    " held all of them stay.",
 )

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, func, select
 
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import WaitTimeoutError
@@ -51,14 +51,16 @@ def _end_of(connection: Connection, token: PositionToken) -> int | None:
 
     Marks only grow, so the kept ticks can be searched by halving.
     """
-    numbers = connection.execute(select(ticks.c.number).order_by(ticks.c.number)).scalars().all()
-    low, high = 0, len(numbers)
+    low, newest = connection.execute(select(func.min(ticks.c.number), func.max(ticks.c.number))).one()
+    if newest is None:
+        return None
+    high = newest + 1
     end: int | None = None
     while low < high:
         middle = (low + high) // 2
-        row = connection.execute(select(ticks).where(ticks.c.number == numbers[middle])).one()
+        row = connection.execute(select(ticks).where(ticks.c.number >= middle).order_by(ticks.c.number).limit(1)).one()
         if Mark.parse(row.mark).surely_covers(token.transaction):
             end, high = row.end_seq, middle
         else:
-            low = middle + 1
+            low = row.number + 1
     return end
