@@ -15,8 +15,8 @@ from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
 from queues.leases import Lease
 from queues.logs import logger
 from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots.batch import WriteLimits
 from queues.snapshots.states import Attempt
-from queues.snapshots.writer import WriteLimits
 from queues.transactions import writing
 
 log = logger(__name__)

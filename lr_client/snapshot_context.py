@@ -16,8 +16,9 @@ from queues.log import doorbell
 from queues.names import SiteId
 from queues.positions import Position
 from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots.batch import WriteLimits
 from queues.snapshots.states import Attempt, Part
-from queues.snapshots.writer import PartWriter, WriteLimits, persistently
+from queues.snapshots.writer import PartWriter, persistently
 from queues.transactions import reading, writing
 
 

@@ -21,9 +21,9 @@ from queues.logs import logger
 from queues.names import client_name
 from queues.snapshots import attempts as snapshot_attempts
 from queues.snapshots import claiming
+from queues.snapshots.batch import WriteLimits
 from queues.snapshots.progress import progress_of
 from queues.snapshots.states import transmitter_lease
-from queues.snapshots.writer import WriteLimits
 from queues.transactions import reading, writing, writing_briefly
 
 log = logger(__name__)

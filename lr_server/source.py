@@ -34,9 +34,6 @@ from sink.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
 log = logger("lrq.source")
 
-#: Rows of a snapshot in one frame.
-_CHUNK_ROWS = 10_000
-
 
 class Source:
     """Everything that reads this site's log and sends it, from `start` to `stop`."""
@@ -141,7 +138,7 @@ class Source:
         return Paths(
             outgoing=outgoing,
             snapshot_frames=lambda snapshot, after_row: transfer.frames(
-                self._engine, snapshot, after_row, chunk_rows=_CHUNK_ROWS, chunk_bytes=self._settings.max_batch_bytes
+                self._engine, snapshot, after_row, chunk_bytes=self._settings.max_batch_bytes
             ),
             newest=lambda: self.feed.newest,
         )

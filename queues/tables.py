@@ -232,15 +232,18 @@ snapshot_parts = Table(
     Column("checksum", BigInteger, nullable=False),
 )
 
-snapshot_entries = Table(
-    "lrq_snapshot_entries",
+#: Rows of a part are numbered from 1, without gaps: a block holds `last_ord` - `row_count` + 1 to `last_ord`, as the
+#: wire's message `Block`, and unpacks to `plain_size` bytes.
+snapshot_blocks = Table(
+    "lrq_snapshot_blocks",
     metadata,
     Column("sync_id", Text, primary_key=True),
     Column("part", Integer, primary_key=True, autoincrement=False),
     Column("attempt", BigInteger, primary_key=True, autoincrement=False),
-    Column("ord", BigInteger, primary_key=True, autoincrement=False),
-    Column("item_key", Text),
-    Column("payload", LargeBinary, nullable=False),
+    Column("last_ord", BigInteger, primary_key=True, autoincrement=False),
+    Column("row_count", Integer, nullable=False),
+    Column("plain_size", BigInteger, nullable=False),
+    Column("block", LargeBinary, nullable=False),
 )
 
 #: Clients whose application offers snapshots here; `seen_us` is renewed while it runs.

@@ -19,7 +19,7 @@ TABLES = (
     "lrq_sessions",
     "lrq_snapshots",
     "lrq_snapshot_parts",
-    "lrq_snapshot_entries",
+    "lrq_snapshot_blocks",
     "lrq_snapshot_providers",
     "lrq_receive_queues",
     "lrq_receive_marks",
@@ -169,14 +169,15 @@ def _source() -> None:
         sa.PrimaryKeyConstraint("sync_id", "part", name="pk_lrq_snapshot_parts"),
     )
     op.create_table(
-        "lrq_snapshot_entries",
+        "lrq_snapshot_blocks",
         sa.Column("sync_id", sa.Text(), nullable=False),
         sa.Column("part", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("attempt", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("ord", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("item_key", sa.Text(), nullable=True),
-        sa.Column("payload", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("sync_id", "part", "attempt", "ord", name="pk_lrq_snapshot_entries"),
+        sa.Column("last_ord", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("row_count", sa.Integer(), nullable=False),
+        sa.Column("plain_size", sa.BigInteger(), nullable=False),
+        sa.Column("block", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("sync_id", "part", "attempt", "last_ord", name="pk_lrq_snapshot_blocks"),
     )
     op.create_table(
         "lrq_snapshot_providers",

@@ -23,7 +23,7 @@ from lr_client.snapshots import SnapshotTransmitter, request_snapshot_sync
 from lr_client.spark import SparkSnapshotProvider
 from queues import snapshots
 from queues.snapshots import SnapshotState
-from queues.tables import receive_snapshot_blocks, snapshot_entries
+from queues.tables import receive_snapshot_blocks, snapshot_blocks
 from queues.transactions import reading
 
 CLIENT, SOURCE, SINK = "bench", "paris", "tokyo"
@@ -69,7 +69,7 @@ class Travel:
 
     def by_lrq(self) -> dict[str, float]:
         """Return the seconds of one snapshot until it was ready, and until it was applied; `running` it needs."""
-        for engine, table in ((self.source, snapshot_entries), (self.sink, receive_snapshot_blocks)):
+        for engine, table in ((self.source, snapshot_blocks), (self.sink, receive_snapshot_blocks)):
             empty(engine, table.name)
         settle(self.sink)
         began = perf_counter()

@@ -1,4 +1,8 @@
-"""The warm write of a snapshot by Spark, against one COPY of the same bytes into an identical table."""
+"""The warm write of a snapshot by Spark, against one COPY of the same rows.
+
+lrq packs many rows into one block, compressed where that helps. The COPY writes the rows one by one and as they are,
+into a table `bare` of this benchmark's own, with the key that a reader of such rows would need.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,22 +10,34 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from sqlalchemy import Engine, text
+from sqlalchemy import BigInteger, Column, Engine, Integer, LargeBinary, MetaData, Table, Text, select, text
 
 import queues
 from benchmarks.snapshot.postgres import Server, empty, settle
 from benchmarks.snapshot.waiting import until
 from lr_client.snapshots import SnapshotContext, SnapshotTransmitter, request_snapshot_sync
 from lr_client.spark import SparkSnapshotProvider
-from queues import snapshots
+from queues import dialects, snapshots
+from queues.blocks import decode_snapshot
 from queues.snapshots import SnapshotState
-from queues.tables import snapshot_entries
-from queues.transactions import reading
+from queues.tables import snapshot_blocks
+from queues.transactions import reading, writing
+from queues.wire.replication_pb2 import Block
 
 CLIENT, DESTINATION = "bench", "tokyo"
 _TASKS = 4
-_STORED = snapshot_entries.name
+_STORED = snapshot_blocks.name
 _PIECE = 1024 * 1024
+_BARE = Table(
+    "bare",
+    MetaData(),
+    Column("sync_id", Text, primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    Column("ord", BigInteger, primary_key=True, autoincrement=False),
+    Column("item_key", Text),
+    Column("payload", LargeBinary, nullable=False),
+)
 
 
 class Timed(SparkSnapshotProvider):
@@ -46,7 +62,8 @@ class Writing:
         self._rows = self._size = 0
         self._provider = Timed(spark, self._build)
         with engine.begin() as connection:
-            connection.execute(text(f"CREATE TABLE bare (LIKE {_STORED} INCLUDING ALL)"))
+            _BARE.create(connection)
+            connection.execute(text("ALTER TABLE bare ALTER COLUMN payload SET STORAGE EXTERNAL"))
 
     def by_spark(self, rows: int, size: int) -> float:
         """Return the seconds of one snapshot, which stays in the database."""
@@ -62,11 +79,12 @@ class Writing:
     def by_copy(self) -> float:
         """Return the seconds of one COPY of what `by_spark` has left, from a file, the commit included."""
         empty(self._engine, "bare")
+        _unpack(self._engine)
         with self._engine.connect() as connection, self._file.open("wb") as file:
-            cursor = connection.connection.cursor()
-            with cursor.copy(f"COPY {_STORED} TO STDOUT (FORMAT BINARY)") as copy:
+            with connection.connection.cursor().copy("COPY bare TO STDOUT (FORMAT BINARY)") as copy:
                 for piece in copy:
                     file.write(piece)
+        empty(self._engine, "bare")
         settle(self._engine)
         began = perf_counter()
         with self._engine.connect() as connection, self._file.open("rb") as file:
@@ -87,6 +105,23 @@ class Writing:
         body = f"concat(lpad(id, 16, '0'), repeat('x', {self._size - 16}))"
         columns = (f"cast({body} as binary) as payload", "cast(id as string) as item_key")
         return spark.range(0, self._rows, 1, _TASKS).selectExpr(*columns)
+
+
+def _unpack(engine: Engine) -> None:
+    """Put the rows of all stored blocks into `bare`."""
+    stored = select(snapshot_blocks).execution_options(yield_per=16)
+    with reading(engine) as connection, writing(engine) as filling:
+        for found in connection.execute(stored):
+            payloads, item_keys = decode_snapshot(Block.FromString(found.block), found.plain_size)
+            columns = {
+                "sync_id": [found.sync_id] * found.row_count,
+                "part": [found.part] * found.row_count,
+                "attempt": [found.attempt] * found.row_count,
+                "ord": range(found.last_ord - found.row_count + 1, found.last_ord + 1),
+                "item_key": item_keys,
+                "payload": payloads,
+            }
+            dialects.of(filling).bulk_insert_columns(filling, _BARE, columns)
 
 
 def _is_ready(engine: Engine, sync_id: str) -> bool:

@@ -23,8 +23,9 @@ from queues import leases, snapshots
 from queues.errors import SnapshotCancelledError, SnapshotFailedError
 from queues.leases import Lease
 from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots.batch import WriteLimits
 from queues.snapshots.states import Attempt, Part, transmitter_lease
-from queues.snapshots.writer import PartWriter, WriteLimits
+from queues.snapshots.writer import PartWriter
 from queues.transactions import reading, writing
 
 if TYPE_CHECKING:

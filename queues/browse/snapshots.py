@@ -1,27 +1,29 @@
 """Looking into the snapshot queue of a source: rows of complete snapshots that their sites do not have yet."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, func, select
 
 from queues import names
-from queues.browse.entries import COUNTED, SNAPSHOT, Count, Entry, Page, QueueSummary, Wanted, fitting
+from queues.browse.entries import COUNTED, SNAPSHOT, Count, Entry, Page, QueueSummary, Wanted
 from queues.errors import UsageError
 from queues.schema import require
+from queues.snapshots.rows import read_blocks
 from queues.snapshots.states import Snapshot, SnapshotState, snapshot_of
-from queues.tables import snapshot_entries, snapshot_parts, snapshots
+from queues.tables import snapshots
+
+#: Bytes of rows that are unpacked at a time; a larger row is by itself.
+_UNPACKED: Final = 1024 * 1024
 
 
 class _Row(NamedTuple):
-    """One row of a snapshot without its payload; `number` counts from 1 over all its parts."""
+    """One row of a snapshot, with the beginning of its payload; `number` counts from 1 over all its parts."""
 
     number: int
-    part: int
-    attempt: int
-    ord: int
     item_key: str | None
     size: int
+    preview: bytes
 
 
 def read(connection: Connection, wanted: Wanted) -> Page:
@@ -31,18 +33,15 @@ def read(connection: Connection, wanted: Wanted) -> Page:
     if last and last not in (found.sync_id for found in waiting):
         raise UsageError(f"no rows of snapshot {last} are kept for sending: begin without a position")
     begin = next((index for index, found in enumerate(waiting) if found.sync_id == last), 0)
+    site = require(connection).site_id
     page: list[Entry] = []
+    left = wanted.page_bytes
     for found in waiting[begin:]:
-        left = Wanted(
-            limit=wanted.limit - len(page),
-            preview_bytes=wanted.preview_bytes,
-            page_bytes=wanted.page_bytes - sum(len(entry.payload) for entry in page),
-        )
-        rows = _rows(connection, found.stored_under, after, left.limit + 1)
-        taken = fitting([row.size for row in rows], left)
-        page += _entries(connection, found, rows[:taken], wanted.preview_bytes)
-        if taken < len(rows):
-            return Page(page, page[-1].position)
+        for row in _rows(connection, found, after, wanted.preview_bytes):
+            left -= len(row.preview)
+            if len(page) >= wanted.limit or (page and left < 0):
+                return Page(page, page[-1].position)
+            page.append(_entry(found, row, site))
         after = 0
     return Page(page)
 
@@ -76,48 +75,31 @@ def _parse(after: str) -> tuple[str, int]:
     return sync_id, int(row or 0)
 
 
-def _rows(connection: Connection, sync_id: str, after: int, limit: int) -> list[_Row]:
-    """Return rows *after* + 1, + 2, … of a snapshot in the order in which they are sent."""
-    found: list[_Row] = []
-    begin = 0
-    parts = select(snapshot_parts).where(snapshot_parts.c.sync_id == sync_id).order_by(snapshot_parts.c.part)
-    for part in connection.execute(parts).all():
-        end = begin + part.row_count
-        if end > after and len(found) < limit:
-            skip = max(after - begin, 0)
-            entry = snapshot_entries.c
-            own = (entry.sync_id == sync_id, entry.part == part.part, entry.attempt == part.attempt)
-            chosen = select(entry.ord, entry.item_key, func.length(entry.payload)).where(*own, entry.ord > skip)
-            for ord_, item_key, size in connection.execute(chosen.order_by(entry.ord).limit(limit - len(found))):
-                found.append(_Row(begin + ord_, part.part, part.attempt, ord_, item_key, size))
-        begin = end
-    return found
+def _rows(connection: Connection, found: Snapshot, after: int, preview_bytes: int) -> Iterator[_Row]:
+    """Yield rows *after* + 1, + 2, … of a snapshot in the order in which they are sent."""
+    while blocks := read_blocks(connection, found.sync_id, after_row=after, limit_bytes=_UNPACKED):
+        for block in blocks:
+            rows = zip(*block.unpack(), strict=True)
+            for number, (payload, item_key) in enumerate(rows, block.first_row):
+                if number > after:
+                    yield _Row(number, item_key, len(payload), payload[:preview_bytes])
+        after = blocks[-1].last_row
 
 
-def _entries(connection: Connection, found: Snapshot, rows: Sequence[_Row], preview_bytes: int) -> list[Entry]:
-    site = require(connection).site_id
-    return [
-        Entry(
-            position=f"{found.sync_id}:{row.number}",
-            kind=SNAPSHOT,
-            client=found.client,
-            source=site,
-            tags=(names.snap_sync_tag(found.destination),),
-            outstanding=(found.destination,),
-            transaction=None,
-            tick=None,
-            seq=row.number,
-            item_key=row.item_key,
-            partition_key=None,
-            written_us=0,
-            size=row.size,
-            payload=_payload(connection, found.stored_under, row, preview_bytes),
-        )
-        for row in rows
-    ]
-
-
-def _payload(connection: Connection, sync_id: str, row: _Row, size: int) -> bytes:
-    entry = snapshot_entries.c
-    itself = (entry.sync_id == sync_id, entry.part == row.part, entry.attempt == row.attempt, entry.ord == row.ord)
-    return bytes(connection.execute(select(func.substr(entry.payload, 1, size)).where(*itself)).scalar_one() or b"")
+def _entry(found: Snapshot, row: _Row, site: str) -> Entry:
+    return Entry(
+        position=f"{found.sync_id}:{row.number}",
+        kind=SNAPSHOT,
+        client=found.client,
+        source=site,
+        tags=(names.snap_sync_tag(found.destination),),
+        outstanding=(found.destination,),
+        transaction=None,
+        tick=None,
+        seq=row.number,
+        item_key=row.item_key,
+        partition_key=None,
+        written_us=0,
+        size=row.size,
+        payload=row.preview,
+    )

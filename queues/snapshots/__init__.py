@@ -15,15 +15,15 @@ from queues.snapshots.requests import (
     of_build,
     request,
 )
-from queues.snapshots.rows import SnapshotRow, read_rows
+from queues.snapshots.rows import StoredBlock, read_blocks
 from queues.snapshots.states import EVERY_SITE, Snapshot, SnapshotState, cancel_superseded
 
 __all__ = [
     "EVERY_SITE",
     "Provider",
     "Snapshot",
-    "SnapshotRow",
     "SnapshotState",
+    "StoredBlock",
     "cancel",
     "cancel_superseded",
     "collect_garbage",
@@ -39,6 +39,6 @@ __all__ = [
     "provider_gone",
     "provider_seen",
     "providers",
-    "read_rows",
+    "read_blocks",
     "request",
 ]

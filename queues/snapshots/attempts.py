@@ -23,7 +23,7 @@ from queues.snapshots.states import (
     stored_under,
     superseded,
 )
-from queues.tables import snapshot_entries, snapshot_parts, snapshots
+from queues.tables import snapshot_blocks, snapshot_parts, snapshots
 
 
 def is_live(connection: Connection, attempt: Attempt) -> bool:
@@ -142,13 +142,13 @@ def publish(connection: Connection, attempt: Attempt, *, base: Position, parts: 
 
 
 def _check_whole(connection: Connection, sync_id: str) -> None:
-    # `ord` has no gaps within a part, so its last value is the number of rows: one index look-up a part.
+    # Rows are numbered without gaps within a part, so the last number is how many: one index look-up a part.
     last = (
-        select(func.max(snapshot_entries.c.ord))
+        select(func.max(snapshot_blocks.c.last_ord))
         .where(
-            snapshot_entries.c.sync_id == snapshot_parts.c.sync_id,
-            snapshot_entries.c.part == snapshot_parts.c.part,
-            snapshot_entries.c.attempt == snapshot_parts.c.attempt,
+            snapshot_blocks.c.sync_id == snapshot_parts.c.sync_id,
+            snapshot_blocks.c.part == snapshot_parts.c.part,
+            snapshot_blocks.c.attempt == snapshot_parts.c.attempt,
         )
         .scalar_subquery()
     )

@@ -14,17 +14,18 @@ from queues.snapshots.states import (
     superseded,
 )
 from queues.snapshots.stored import stored_ids, written_parts
-from queues.tables import snapshot_entries, snapshot_parts, snapshots
+from queues.tables import snapshot_blocks, snapshot_parts, snapshots
 
 #: How long a finished snapshot that is not the newest of its destination stays listed, in seconds.
 KEEP_STATUSES = 7 * 86_400.0
 
 
 def collect_garbage(connection: Connection, *, limit_rows: int = 2_000, keep: float = KEEP_STATUSES) -> int:
-    """Delete up to *limit_rows* entries that nobody will read; return how many, 0 when none is left.
+    """Delete up to *limit_rows* rows that nobody will read, and the rest of their last block; return how many.
 
-    One bounded transaction of `queues.transactions.writing` a call: repeat until it returns 0. Finished statuses
-    older than *keep* seconds go as well, but never the newest of a client and destination. Repeating it is harmless.
+    One bounded transaction of `queues.transactions.writing` a call: repeat until it returns 0, as none is left then.
+    Finished statuses older than *keep* seconds go as well, but never the newest of a client and destination. Repeating
+    it is harmless.
     """
     cancel_superseded(connection)
     deleted = 0
@@ -64,12 +65,16 @@ def _builds(connection: Connection, sync_id: str) -> tuple[bool, int | None]:
 
 
 def _delete(connection: Connection, sync_id: str, part: int, attempt: int, limit: int) -> int:
-    entries = snapshot_entries.c
-    rows = [entries.sync_id == sync_id, entries.part == part, entries.attempt == attempt]
-    beyond = connection.execute(select(entries.ord).where(*rows).order_by(entries.ord).offset(limit).limit(1)).scalar()
-    if beyond is not None:
-        rows.append(entries.ord < beyond)
-    return connection.execute(delete(snapshot_entries).where(*rows)).rowcount
+    blocks = snapshot_blocks.c
+    own = blocks.sync_id == sync_id, blocks.part == part, blocks.attempt == attempt
+    first = select(blocks.last_ord, blocks.row_count).where(*own).order_by(blocks.last_ord).limit(limit)
+    deleted = last = 0
+    for block in connection.execute(first).all():
+        if deleted >= limit:
+            break
+        deleted, last = deleted + block.row_count, block.last_ord
+    connection.execute(delete(snapshot_blocks).where(*own, blocks.last_ord <= last))
+    return deleted
 
 
 def _forget(connection: Connection, keep: float) -> None:

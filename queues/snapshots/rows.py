@@ -1,63 +1,84 @@
-"""Rows of a published snapshot, in (part, ord) order, from any row on."""
+"""Rows of a published snapshot as they are stored, in blocks, in (part, ord) order, from any row on."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from google.protobuf.message import DecodeError
 from sqlalchemy import BigInteger, Connection, Select, bindparam, func, or_, select
 
 from queues import dialects
-from queues.errors import SnapshotCancelledError
+from queues.blocks import SnapshotColumns, decode_snapshot
+from queues.errors import CorruptFrameError, SnapshotCancelledError
 from queues.snapshots.states import SnapshotState, stored_under
-from queues.tables import snapshot_entries, snapshot_parts, snapshots
+from queues.tables import snapshot_blocks, snapshot_parts, snapshots
+from queues.wire.replication_pb2 import Block
 
 #: Most parts that one read looks into.
-MAX_PARTS = 256
+MAX_PARTS: Final = 256
+#: Most blocks that one read returns: their rows become objects at the sink, and they may be small.
+MAX_BLOCKS: Final = 64
 
 
-class SnapshotRow(NamedTuple):
-    """One entry of a snapshot; `row_no` counts from 1 over all its parts."""
+class StoredBlock(NamedTuple):
+    """Some rows of a snapshot, numbered from `first_row` on; numbers count from 1 over all its parts."""
 
-    row_no: int
-    payload: bytes
-    item_key: str | None
+    first_row: int
+    block: Block
+
+    @property
+    def last_row(self) -> int:
+        """The number of the last one."""
+        return self.first_row + self.block.rows - 1
+
+    def unpack(self) -> SnapshotColumns:
+        """Return the rows themselves; raise `CorruptFrameError` when they are damaged."""
+        return decode_snapshot(self.block, self.block.plain_size)
+
+
+class _Found(NamedTuple):
+    """One row of `lrq_snapshot_blocks`."""
+
+    last_ord: int
+    rows: int
+    plain_size: int
+    stored: bytes
+
+    @property
+    def before(self) -> int:
+        return self.last_ord - self.rows
 
 
 class _Stretch(NamedTuple):
-    """What is left of one part: its rows `ord` > `skip`."""
+    """What is left of one part: its rows `ord` > `skip`; `first` rows come before the part."""
 
     part: int
     attempt: int
     rows: int
-    bytes: int
     first: int
     skip: int
 
-    def likely(self, limit_bytes: int) -> int:
-        """Return about how many rows fit into *limit_bytes*, rather more than too few."""
-        return 1 + limit_bytes * self.rows * 5 // (max(1, self.bytes) * 4)
 
+def read_blocks(connection: Connection, sync_id: str, *, after_row: int, limit_bytes: int) -> list[StoredBlock]:
+    """Return the blocks of a ready snapshot from the one on that has the row `after_row` + 1, without a gap.
 
-def read_rows(
-    connection: Connection, sync_id: str, *, after_row: int, limit_rows: int, limit_bytes: int
-) -> list[SnapshotRow]:
-    """Return the rows `after_row` + 1, + 2, … of a ready snapshot, as many as the limits allow, but at least one.
-
-    An empty list means that there is none left. Raises `SnapshotCancelledError` when the snapshot is not ready or
-    its rows are no longer kept. Costs the same at any `after_row`.
+    They unpack to at most *limit_bytes*, except one that is larger alone. An empty list means that there is none
+    left. Raises `SnapshotCancelledError` when the snapshot is not ready or its rows are no longer kept, and
+    `CorruptFrameError` when they are damaged, as far as that shows without unpacking. Costs the same at any
+    *after_row*.
     """
     wanted = select(snapshots.c.state, snapshots.c.build).where(snapshots.c.sync_id == sync_id)
     state, build = connection.execute(wanted).one_or_none() or ("not known", "")
     if state != SnapshotState.READY:
         raise SnapshotCancelledError(f"snapshot {sync_id} is {state}, so none of its rows is to be sent")
     stored = stored_under(build)
-    rows: list[SnapshotRow] = []
+    blocks: list[StoredBlock] = []
     left = limit_bytes
     for stretch in _stretches(connection, stored, after_row):
-        read = _read(connection, stored, stretch, limit_rows - len(rows), left, even_too_large=not rows)
-        rows += read
-        left -= sum(len(row.payload) for row in read)
-        if stretch.skip + len(read) < stretch.rows:
+        found = _find(connection, stored, stretch, MAX_BLOCKS - len(blocks), left, even_too_large=not blocks)
+        blocks += [_parse(sync_id, stretch, each) for each in found]
+        left -= sum(each.plain_size for each in found)
+        if not found or found[-1].last_ord < stretch.rows:
             break
-    return rows
+    return blocks
 
 
 def _stretches(connection: Connection, sync_id: str, after_row: int) -> list[_Stretch]:
@@ -66,7 +87,6 @@ def _stretches(connection: Connection, sync_id: str, after_row: int) -> list[_St
             snapshot_parts.c.part,
             snapshot_parts.c.attempt,
             snapshot_parts.c.row_count,
-            snapshot_parts.c.byte_count,
             (func.sum(snapshot_parts.c.row_count).over(order_by=snapshot_parts.c.part)).label("total"),
         )
         .where(snapshot_parts.c.sync_id == sync_id)
@@ -76,54 +96,71 @@ def _stretches(connection: Connection, sync_id: str, after_row: int) -> list[_St
     found = []
     for row in connection.execute(rest):
         first = int(row.total) - row.row_count
-        found.append(_Stretch(row.part, row.attempt, row.row_count, row.byte_count, first, max(0, after_row - first)))
+        found.append(_Stretch(row.part, row.attempt, row.row_count, first, max(0, after_row - first)))
     return found
 
 
-def _read(
-    connection: Connection, sync_id: str, stretch: _Stretch, limit_rows: int, limit_bytes: int, *, even_too_large: bool
-) -> list[SnapshotRow]:
-    """Return rows in one look: their sizes are summed up where they are stored, and only what fits is sent."""
-    likely = min(limit_rows, stretch.likely(limit_bytes))
-    found = dialects.of(connection).bulk_select(
-        connection,
-        _NEXT,
-        {
-            "of_sync": sync_id,
-            "of_part": stretch.part,
-            "of_attempt": stretch.attempt,
-            "after": stretch.skip,
-            "likely": max(likely, int(even_too_large)),
-            "limit_bytes": limit_bytes,
-            "in_any_case": stretch.skip + int(even_too_large),
-        },
-    )
-    rows = [SnapshotRow(stretch.first + ord_, payload, item_key) for ord_, payload, item_key in found]
-    complete = rows[-1].row_no == stretch.first + stretch.skip + len(rows) if rows else not even_too_large
-    if not complete:
+def _find(
+    connection: Connection, sync_id: str, stretch: _Stretch, limit: int, limit_bytes: int, *, even_too_large: bool
+) -> list[_Found]:
+    """Return blocks in one look: their sizes are summed up where they are stored, and only what fits is fetched."""
+    values = {
+        "of_sync": sync_id,
+        "of_part": stretch.part,
+        "of_attempt": stretch.attempt,
+        "after": stretch.skip,
+        "most": limit,
+        "limit_bytes": limit_bytes,
+        "in_any_case": stretch.skip if even_too_large else -1,
+    }
+    found = [_Found(*row) for row in dialects.of(connection).bulk_select(connection, _NEXT, values)]
+    starts = [each.before for each in found]
+    expected = [min(stretch.skip, starts[0]), *(each.last_ord for each in found[:-1])] if found else []
+    if starts != expected or (even_too_large and not found):
         raise SnapshotCancelledError(f"rows of snapshot {sync_id} are no longer kept: it was finished meanwhile")
-    return rows
+    return found
 
 
-def _next_rows() -> Select[tuple[int, bytes, str | None]]:
-    entries = snapshot_entries.c
-    upto = func.sum(func.length(entries.payload)).over(order_by=entries.ord, rows=(None, 0)).label("upto")
-    following = (
-        select(entries.ord, entries.payload, entries.item_key, upto)
-        .where(
-            entries.sync_id == bindparam("of_sync"),
-            entries.part == bindparam("of_part"),
-            entries.attempt == bindparam("of_attempt"),
-            entries.ord > bindparam("after"),
+def _parse(sync_id: str, stretch: _Stretch, found: _Found) -> StoredBlock:
+    first_row = stretch.first + found.before + 1
+    try:
+        block = Block.FromString(found.stored)
+    except DecodeError:
+        block = Block()
+    if (block.rows, block.plain_size) != (found.rows, found.plain_size):
+        raise CorruptFrameError(
+            f"the stored rows {first_row} to {stretch.first + found.last_ord} of snapshot {sync_id} are damaged: "
+            "request another snapshot"
         )
-        .order_by(entries.ord)
-        .limit(bindparam("likely", type_=BigInteger))
+    return StoredBlock(first_row, block)
+
+
+def _next_blocks() -> Select[tuple[int, int, int, bytes]]:
+    blocks = snapshot_blocks.c
+    own = (
+        blocks.sync_id == bindparam("of_sync"),
+        blocks.part == bindparam("of_part"),
+        blocks.attempt == bindparam("of_attempt"),
+    )
+    following = (
+        select(
+            blocks.last_ord,
+            blocks.row_count,
+            blocks.plain_size,
+            func.sum(blocks.plain_size).over(order_by=blocks.last_ord, rows=(None, 0)).label("upto"),
+        )
+        .where(*own, blocks.last_ord > bindparam("after"))
+        .order_by(blocks.last_ord)
+        .limit(bindparam("most", type_=BigInteger))
         .subquery()
         .c
     )
     fits = following.upto <= bindparam("limit_bytes", type_=BigInteger)
-    chosen = or_(fits, following.ord <= bindparam("in_any_case"))
-    return select(following.ord, following.payload, following.item_key).where(chosen).order_by(following.ord)
+    chosen = or_(fits, following.last_ord - following.row_count <= bindparam("in_any_case", type_=BigInteger))
+    # Looked up one by one, because a window over the blocks themselves would have SQLite copy all of them.
+    block = select(blocks.block).where(*own, blocks.last_ord == following.last_ord).scalar_subquery()
+    columns = following.last_ord, following.row_count, following.plain_size, block
+    return select(*columns).where(chosen).order_by(following.last_ord)
 
 
-_NEXT = _next_rows()
+_NEXT = _next_blocks()

@@ -2,30 +2,21 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from itertools import accumulate
 
 from sqlalchemy import ColumnElement, Connection, Engine, delete, select
 
 from queues import dialects
-from queues.checksum import combine, rows_checksum
+from queues.checksum import combine
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import PayloadTooLargeError, SnapshotFailedError, StoreUnavailableError
+from queues.snapshots.batch import Batch, PackedRows, WriteLimits
 from queues.snapshots.states import Part
-from queues.tables import snapshot_entries
+from queues.tables import snapshot_blocks
 from queues.transactions import writing
 
 #: Between two tries of an unavailable database, in seconds.
 _PAUSE = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class WriteLimits:
-    """Bounds of one batch and of one payload, and how long a busy database is tried again, in seconds."""
-
-    batch_rows: int = 2_000
-    batch_bytes: int = 4 * 1024 * 1024
-    payload_bytes: int = 16 * 1024 * 1024
-    patience: float = 60.0
 
 
 def persistently(
@@ -74,9 +65,7 @@ class PartWriter:
         self._stop = threading.Event() if stop is None else stop
         self._clock = clock
         self._written = Part(part, attempt, rows=0, bytes=0, checksum=0)
-        self._payloads: list[bytes] = []
-        self._keys: list[str | None] = []
-        self._bytes = 0
+        self._batch = Batch(limits)
 
     @property
     def written(self) -> Part:
@@ -85,68 +74,68 @@ class PartWriter:
 
     def add(self, payload: bytes, item_key: str | None) -> None:
         """Append one row; raise `PayloadTooLargeError` or what a full batch meets."""
-        if len(payload) > self._limits.payload_bytes:
-            raise PayloadTooLargeError(len(payload), self._limits.payload_bytes)
-        if self._payloads and self._bytes + len(payload) > self._limits.batch_bytes:
+        self._check_size(len(payload))
+        if not self._batch.add(payload, item_key):
             self.flush()
-        self._payloads.append(payload)
-        self._keys.append(item_key or None)
-        self._bytes += len(payload)
-        if len(self._payloads) >= self._limits.batch_rows:
+            self._batch.add(payload, item_key)
+        if self._batch.is_full:
             self.flush()
 
     def add_many(self, payloads: Sequence[bytes], item_keys: Sequence[str | None]) -> None:
-        """Append rows; the same as `add` for each, and quicker where they fit into the batch together."""
-        size, largest = sum(map(len, payloads)), max(map(len, payloads), default=0)
-        rows_fit = len(self._payloads) + len(payloads) <= self._limits.batch_rows
-        bytes_fit = self._bytes + size <= self._limits.batch_bytes
-        if rows_fit and bytes_fit and largest <= self._limits.payload_bytes:
-            self._payloads += payloads
-            self._keys += [key or None for key in item_keys]
-            self._bytes += size
-            if len(self._payloads) >= self._limits.batch_rows:
+        """Append rows; the same as `add` for each, and quicker. If a payload is too large, none is appended."""
+        self._check_size(max(map(len, payloads), default=0))
+        sizes = list(accumulate(map(len, payloads), initial=0))
+        start = 0
+        while start < len(payloads):
+            taken = self._batch.extend(payloads, item_keys, sizes, start)
+            start += taken
+            if not taken or self._batch.is_full:
                 self.flush()
-        else:
-            for payload, item_key in zip(payloads, item_keys, strict=True):
-                self.add(payload, item_key)
 
     def flush(self) -> None:
         """Write what `add` has gathered; raise `StoreUnavailableError` when the database stays unusable."""
-        if not self._payloads:
+        batch, before = self._batch, self._written
+        blocks = batch.close()
+        if not blocks:
             return
-        before = self._written
         after = Part(
             before.part,
             before.attempt,
-            before.rows + len(self._payloads),
-            before.bytes + self._bytes,
-            combine(before.checksum, rows_checksum(zip(self._payloads, self._keys, strict=True))),
+            before.rows + batch.rows,
+            before.bytes + batch.bytes,
+            combine(before.checksum, batch.checksum),
         )
         persistently(
-            lambda again: self._insert(after, again=again),
+            lambda again: self._insert(blocks, after, again=again),
             patience=self._limits.patience,
             stop=self._stop,
             clock=self._clock,
         )
         self._written = after
-        self._payloads, self._keys, self._bytes = [], [], 0
+        self._batch = Batch(self._limits)
 
-    def _insert(self, after: Part, *, again: bool) -> None:
+    def _check_size(self, size: int) -> None:
+        if size > self._limits.payload_bytes:
+            raise PayloadTooLargeError(size, self._limits.payload_bytes)
+
+    def _insert(self, blocks: Sequence[PackedRows], after: Part, *, again: bool) -> None:
         with writing(self._engine) as connection:
             began = self._clock.monotonic()
             if again:  # the connection may have broken in the commit that did succeed
                 self._delete_batch(connection)
             self._hurry(connection)
-            count = len(self._payloads)
+            count = len(blocks)
+            rows = [block.rows for block in blocks]
             columns: dict[str, Sequence[object]] = {
                 "sync_id": [self._sync_id] * count,
                 "part": [after.part] * count,
                 "attempt": [after.attempt] * count,
-                "ord": range(after.rows - count + 1, after.rows + 1),
-                "item_key": self._keys,
-                "payload": self._payloads,
+                "last_ord": list(accumulate(rows, initial=self._written.rows))[1:],
+                "row_count": rows,
+                "plain_size": [block.plain_size for block in blocks],
+                "block": [block.block for block in blocks],
             }
-            dialects.of(connection).bulk_insert_columns(connection, snapshot_entries, columns)
+            dialects.of(connection).bulk_insert_columns(connection, snapshot_blocks, columns)
             self._in_batch(connection, after)
         if self._engine.dialect.name == "sqlite":
             # Whoever waits for SQLite's one write lock only polls: leave it free for as long as it was held.
@@ -160,17 +149,17 @@ class PartWriter:
         if connection.dialect.name != "postgresql":
             return
         connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
-        entries, before = snapshot_entries.c, self._written
-        newest = select(entries.ord).where(*self._own(), entries.ord == before.rows)
+        stored, before = snapshot_blocks.c, self._written
+        newest = select(stored.last_ord).where(*self._own(), stored.last_ord == before.rows)
         if before.rows and connection.execute(newest).first() is None:
             raise SnapshotFailedError(
                 f"rows up to {before.rows} of part {before.part} are lost: has the database crashed?"
             )
 
     def _own(self) -> tuple[ColumnElement[bool], ...]:
-        entries, written = snapshot_entries.c, self._written
-        return entries.sync_id == self._sync_id, entries.part == written.part, entries.attempt == written.attempt
+        stored, written = snapshot_blocks.c, self._written
+        return stored.sync_id == self._sync_id, stored.part == written.part, stored.attempt == written.attempt
 
     def _delete_batch(self, connection: Connection) -> None:
-        newer = snapshot_entries.c.ord > self._written.rows
-        connection.execute(delete(snapshot_entries).where(*self._own(), newer))
+        newer = snapshot_blocks.c.last_ord > self._written.rows
+        connection.execute(delete(snapshot_blocks).where(*self._own(), newer))

@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import count
+from typing import NamedTuple
 
 from sqlalchemy import Engine, func, select
 
@@ -11,9 +13,10 @@ from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.snapshots import attempts as snapshot_attempts
 from queues.snapshots import claiming
+from queues.snapshots.batch import WriteLimits
 from queues.snapshots.states import Attempt
-from queues.snapshots.writer import PartWriter, WriteLimits
-from queues.tables import snapshot_entries
+from queues.snapshots.writer import PartWriter
+from queues.tables import snapshot_blocks
 from queues.transactions import reading, writing
 from tests.waiting import eventually
 
@@ -75,20 +78,26 @@ def ready(engine: Engine, sync_id: str, *, timeout: float = 20.0) -> snapshots.S
     return by_id(engine, sync_id)
 
 
-def rows_of(
-    engine: Engine, sync_id: str, *, after_row: int = 0, limit_rows: int = 100, limit_bytes: int = 1 << 20
-) -> list[snapshots.SnapshotRow]:
-    """Read a snapshot to its end, chunk by chunk."""
-    rows: list[snapshots.SnapshotRow] = []
+class SnapshotRow(NamedTuple):
+    row_no: int
+    payload: bytes
+    item_key: str | None
+
+
+def rows_of(engine: Engine, sync_id: str, *, after_row: int = 0, limit_bytes: int = 1 << 20) -> list[SnapshotRow]:
+    """Read a snapshot to its end, read by read."""
+    rows: list[SnapshotRow] = []
+    row = after_row
     while True:
         with reading(engine) as connection:
-            chunk = snapshots.read_rows(
-                connection, sync_id, after_row=after_row, limit_rows=limit_rows, limit_bytes=limit_bytes
-            )
-        if not chunk:
+            blocks = snapshots.read_blocks(connection, sync_id, after_row=row, limit_bytes=limit_bytes)
+        if not blocks:
             return rows
-        rows += chunk
-        after_row = chunk[-1].row_no
+        for block in blocks:
+            assert block.first_row <= row + 1
+            rows += map(SnapshotRow, count(block.first_row), *block.unpack())
+            row = block.last_row
+        del rows[: max(0, after_row + 1 - rows[0].row_no)]
 
 
 def payloads_of(engine: Engine, sync_id: str) -> list[bytes]:
@@ -97,9 +106,9 @@ def payloads_of(engine: Engine, sync_id: str) -> list[bytes]:
 
 def stored(engine: Engine, sync_id: str | None = None) -> int:
     """Count the entries in the queue, visible or not."""
-    counted = select(func.count()).select_from(snapshot_entries)
+    counted = select(func.coalesce(func.sum(snapshot_blocks.c.row_count), 0))
     if sync_id is not None:
-        counted = counted.where(snapshot_entries.c.sync_id == sync_id)
+        counted = counted.where(snapshot_blocks.c.sync_id == sync_id)
     with reading(engine) as connection:
         return int(connection.execute(counted).scalar_one())
 
@@ -111,14 +120,20 @@ def claim(engine: Engine, owner: str = "me") -> Attempt:
 
 
 def write_part(
-    engine: Engine, attempt: Attempt, part: int, payloads: list[bytes], *, chance: int = 0, batch_rows: int = 1000
+    engine: Engine,
+    attempt: Attempt,
+    part: int,
+    payloads: list[bytes],
+    *,
+    chance: int = 0,
+    limits: WriteLimits | None = None,
 ) -> PartWriter:
     writer = PartWriter(
         engine,
         attempt.sync_id,
         part=part,
         attempt=attempt.part_attempt(chance),
-        limits=WriteLimits(batch_rows=batch_rows),
+        limits=limits or WriteLimits(),
         in_batch=lambda _connection, _written: None,
         stop=threading.Event(),
     )

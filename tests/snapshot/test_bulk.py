@@ -1,41 +1,71 @@
 """Many rows at a time: by the fastest way in, and the same ones out; nothing follows what is lost."""
 
+from itertools import accumulate
+
 import pytest
 from sqlalchemy import Engine, delete, exc, select
 
 from queues import dialects
-from queues.errors import SnapshotFailedError
-from queues.snapshots.writer import PartWriter, WriteLimits
-from queues.tables import snapshot_entries as entries
+from queues.blocks import decode_snapshot
+from queues.checksum import rows_checksum
+from queues.errors import PayloadTooLargeError, SnapshotFailedError
+from queues.snapshots.batch import WriteLimits
+from queues.snapshots.states import Part
+from queues.snapshots.writer import PartWriter
+from queues.tables import receive_entries as entries
+from queues.tables import snapshot_blocks as blocks
 from queues.transactions import reading, writing
+from queues.wire import replication_pb2 as pb
 
-_COLUMNS = ("sync_id", "part", "attempt", "ord", "item_key", "payload")
+_COLUMNS = ("queue_id", "seq", "transaction_seq", "committed_us", "item_key", "payload")
 
 
 def test_what_goes_in_comes_out(site: Engine) -> None:
     rows = [
-        ("é", 2**31 - 1, 2**63 - 1, 1, None, b""),
-        ("é", 2**31 - 1, 2**63 - 1, 2, "", b"\x00\xff"),
-        ("é", -(2**31), -(2**63), 3, "ключ", bytes(100_000)),
+        (2**31 - 1, 1, 2**63 - 1, 7, None, b""),
+        (2**31 - 1, 2, 2**63 - 1, 7, "", b"\x00\xff"),
+        (-(2**31), 3, -(2**63), 7, "ключ", bytes(100_000)),
     ]
     with writing(site) as connection:
         dialects.of(connection).bulk_insert(connection, entries, _COLUMNS, iter(rows))
         dialects.of(connection).bulk_insert(connection, entries, _COLUMNS, iter(()))
     with reading(site) as connection:
-        wanted = select(*(entries.c[name] for name in _COLUMNS)).where(entries.c.ord > 0).order_by(entries.c.ord)
+        wanted = select(*(entries.c[name] for name in _COLUMNS)).where(entries.c.seq > 0).order_by(entries.c.seq)
         found = dialects.of(connection).bulk_select(connection, wanted)
     assert [(*row[:-1], bytes(row[-1])) for row in found] == rows
 
 
 def test_errors_look_like_those_of_other_statements(site: Engine) -> None:
-    row = ("s", 0, 0, 1, None, b"")
+    row = (1, 1, 1, 1, None, b"")
     with pytest.raises(exc.IntegrityError), writing(site) as connection:
         dialects.of(connection).bulk_insert(connection, entries, _COLUMNS, [row, row])
 
 
-def test_rows_taken_together_are_the_rows_taken_one_by_one(site: Engine) -> None:
+def written(site: Engine, sync_id: str) -> list[tuple[int, pb.Block]]:
+    """Return the blocks of *sync_id*, each with the number of its last row."""
+    wanted = select(blocks).where(blocks.c.sync_id == sync_id).order_by(blocks.c.last_ord)
+    with reading(site) as connection:
+        found = [(row, pb.Block.FromString(row.block)) for row in connection.execute(wanted)]
+    assert all((row.row_count, row.plain_size) == (block.rows, block.plain_size) for row, block in found)
+    return [(row.last_ord, block) for row, block in found]
+
+
+def payloads(block: pb.Block) -> list[bytes]:
+    return list(decode_snapshot(block, 1 << 20).payloads)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        WriteLimits(batch_rows=30, batch_bytes=1_000),
+        WriteLimits(batch_rows=30, batch_bytes=1_000, block_rows=7, block_bytes=300),
+        WriteLimits(batch_rows=1, block_rows=1),
+        WriteLimits(block_bytes=1, batch_bytes=1),
+        WriteLimits(),
+    ],
+)
+def test_rows_taken_together_are_the_rows_taken_one_by_one(site: Engine, limits: WriteLimits) -> None:
     rows = [(b"%d" % number * (number % 40), str(number) if number % 3 else "") for number in range(100)]
-    limits = WriteLimits(batch_rows=30, batch_bytes=1_000)
     writers = [
         PartWriter(site, name, part=1, attempt=2, limits=limits, in_batch=lambda *_: None) for name in ("one", "many")
     ]
@@ -45,14 +75,44 @@ def test_rows_taken_together_are_the_rows_taken_one_by_one(site: Engine) -> None
         writers[1].add_many(*zip(*rows[start : start + 7], strict=True))
     for writer in writers:
         writer.flush()
-    assert writers[0].written == writers[1].written
-    with reading(site) as connection:
-        one, many = (
-            connection.execute(select(entries.c.ord, entries.c.item_key, entries.c.payload).where(own)).all()
-            for own in (entries.c.sync_id == "one", entries.c.sync_id == "many")
-        )
+    assert (
+        writers[0].written == writers[1].written == Part(1, 2, 100, sum(len(p) for p, _ in rows), rows_checksum(rows))
+    )
+    one, many = written(site, "one"), written(site, "many")
     assert one == many
-    assert [row.payload for row in one] == [payload for payload, _ in rows]
+    assert [last for last, _ in one] == list(accumulate(block.rows for _, block in one))
+    assert [payload for _, block in one for payload in payloads(block)] == [payload for payload, _ in rows]
+    for _, block in one:
+        assert block.rows <= min(limits.block_rows, limits.batch_rows)
+        assert block.rows == 1 or sum(map(len, payloads(block))) <= min(limits.block_bytes, limits.batch_bytes)
+
+
+def test_a_payload_above_the_bounds_of_blocks_comes_alone(site: Engine) -> None:
+    large = bytes(101)
+    limits = WriteLimits(block_bytes=100, batch_bytes=250)
+    writer = PartWriter(site, "s", part=0, attempt=0, limits=limits, in_batch=lambda *_: None)
+    writer.add_many([b"1", b"2", large, b"3", large, large, b"4"], [None] * 7)
+    writer.flush()
+    assert [payloads(block) for _, block in written(site, "s")] == [
+        [b"1", b"2"], [large], [b"3"], [large], [large], [b"4"]
+    ]  # fmt: skip
+
+
+def test_of_rows_with_one_that_is_too_large_none_is_taken(site: Engine) -> None:
+    writer = PartWriter(site, "s", part=0, attempt=0, limits=WriteLimits(payload_bytes=10), in_batch=lambda *_: None)
+    with pytest.raises(PayloadTooLargeError):
+        writer.add_many([b"1", b"x" * 11], [None, None])
+    writer.flush()
+    assert writer.written.rows == 0
+
+
+def test_blocks_are_compressed_where_that_helps(site: Engine) -> None:
+    writer = PartWriter(site, "s", part=0, attempt=0, limits=WriteLimits(), in_batch=lambda *_: None)
+    writer.add_many([b"the same words again and again"] * 1_000, [None] * 1_000)
+    writer.flush()
+    ((_, block),) = written(site, "s")
+    assert (block.codec, block.rows) == (pb.ZSTD, 1_000)
+    assert len(block.body) < 3_000
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
@@ -61,6 +121,6 @@ def test_nothing_follows_a_batch_that_a_crash_took(site: Engine) -> None:
     writer = PartWriter(site, "s", part=1, attempt=2, limits=limits, in_batch=lambda *_: None)
     writer.add_many([b"1", b"2"], [None, None])
     with writing(site) as connection:
-        connection.execute(delete(entries).where(entries.c.sync_id == "s"))
+        connection.execute(delete(blocks).where(blocks.c.sync_id == "s"))
     with pytest.raises(SnapshotFailedError, match="rows up to 2 of part 1 are lost"):
         writer.add_many([b"3", b"4"], [None, None])

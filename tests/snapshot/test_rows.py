@@ -1,15 +1,18 @@
 """Rows of a snapshot: all or none of them, readable from any row on, collected in the end."""
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, delete, update
 
 from queues import snapshots
 from queues.checksum import combine, row_checksum
-from queues.errors import PayloadTooLargeError, SnapshotCancelledError, SnapshotFailedError
+from queues.errors import CorruptFrameError, PayloadTooLargeError, SnapshotCancelledError, SnapshotFailedError
 from queues.positions import Position
 from queues.snapshots import attempts as snapshot_attempts
+from queues.snapshots.batch import WriteLimits
+from queues.snapshots.rows import MAX_BLOCKS
 from queues.snapshots.states import Part
-from queues.snapshots.writer import PartWriter, WriteLimits
+from queues.snapshots.writer import PartWriter
+from queues.tables import snapshot_blocks as stored_blocks
 from queues.transactions import reading, writing
 from tests.snapshot.providing import (
     TOKYO,
@@ -40,7 +43,7 @@ def test_nothing_is_visible_before_it_is_published_and_then_all_is(site: Engine)
     attempt = claim(site)
     writers = [write_part(site, attempt, part, [b"%d" % part]) for part in (1, 0)]
     with reading(site) as connection, pytest.raises(SnapshotCancelledError, match="building"):
-        snapshots.read_rows(connection, sync_id, after_row=0, limit_rows=1, limit_bytes=1)
+        snapshots.read_blocks(connection, sync_id, after_row=0, limit_bytes=1)
     publish(site, attempt, *writers, base=Position("b", 7, "id/9"))
     assert payloads_of(site, sync_id) == [b"0", b"1"]
     found = newest(site)
@@ -48,34 +51,81 @@ def test_nothing_is_visible_before_it_is_published_and_then_all_is(site: Engine)
     assert found.checksum == combine(row_checksum(b"0", None), row_checksum(b"1", None))
 
 
-@pytest.mark.parametrize(("limit_rows", "limit_bytes"), [(1, 1000), (3, 1000), (1000, 1), (1000, 25), (1000, 1000)])
-def test_rows_are_read_in_order_from_any_row_on(site: Engine, limit_rows: int, limit_bytes: int) -> None:
+@pytest.mark.parametrize("limit_bytes", [1, 25, 60, 1000])
+@pytest.mark.parametrize("block_rows", [1, 2, 3, 1000])
+def test_rows_are_read_in_order_from_any_row_on(site: Engine, block_rows: int, limit_bytes: int) -> None:
     (sync_id,) = request(site, "tokyo")
     attempt = claim(site)
+    limits = WriteLimits(batch_rows=5, block_rows=block_rows)
     sizes = {0: 4, 1: 0, 5: 1, 6: 7, 9: 3}
     wanted = [b"%d-%d" % (part, n) + b"." * n for part, size in sizes.items() for n in range(size)]
     publish(
         site,
         attempt,
         *(
-            write_part(site, attempt, part, [b"%d-%d" % (part, n) + b"." * n for n in range(size)], batch_rows=2)
+            write_part(site, attempt, part, [b"%d-%d" % (part, n) + b"." * n for n in range(size)], limits=limits)
             for part, size in sizes.items()
         ),
     )
     for start in range(len(wanted) + 1):
-        rows = rows_of(site, sync_id, after_row=start, limit_rows=limit_rows, limit_bytes=limit_bytes)
+        rows = rows_of(site, sync_id, after_row=start, limit_bytes=limit_bytes)
         assert [(row.row_no, row.payload) for row in rows] == list(enumerate(wanted, 1))[start:]
 
 
-def test_a_read_returns_no_more_than_its_limits_except_one_large_row(site: Engine) -> None:
-    (sync_id,) = request(site, "tokyo")
-    attempt = claim(site)
-    publish(site, attempt, write_part(site, attempt, 0, [b"x" * 10, b"y" * 1000, b"z" * 10]))
-    chunks = []
-    for after_row in range(3):
-        with reading(site) as connection:
-            chunks.append(snapshots.read_rows(connection, sync_id, after_row=after_row, limit_rows=10, limit_bytes=50))
-    assert [len(chunk) for chunk in chunks] == [1, 1, 1]
+def blocks_after(engine: Engine, sync_id: str, after_row: int, limit_bytes: int) -> list[snapshots.StoredBlock]:
+    with reading(engine) as connection:
+        return snapshots.read_blocks(connection, sync_id, after_row=after_row, limit_bytes=limit_bytes)
+
+
+def in_blocks(engine: Engine, payloads: list[bytes], block_rows: int) -> str:
+    """Publish *payloads* in two parts of the same rows, in blocks of *block_rows*."""
+    (sync_id,) = request(engine, "tokyo")
+    attempt = claim(engine)
+    limits = WriteLimits(block_rows=block_rows)
+    publish(engine, attempt, *(write_part(engine, attempt, part, payloads, limits=limits) for part in (0, 1)))
+    return sync_id
+
+
+def test_a_read_returns_blocks_up_to_its_limit_except_one_that_is_larger(site: Engine) -> None:
+    sync_id = in_blocks(site, [b"x" * 10, b"y" * 1000, b"z" * 10], block_rows=1)
+    found = [[block.first_row for block in blocks_after(site, sync_id, row, limit_bytes=50)] for row in range(6)]
+    assert found == [[1], [2], [3, 4], [4], [5], [6]]
+    assert [block.first_row for block in blocks_after(site, sync_id, 0, limit_bytes=5_000)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_read_begins_with_the_block_that_has_the_row(site: Engine) -> None:
+    sync_id = in_blocks(site, [b"1", b"2", b"3", b"4", b"5"], block_rows=3)
+    first = [blocks_after(site, sync_id, row, limit_bytes=1)[0] for row in range(10)]
+    bounds = [(block.first_row, block.last_row) for block in first]
+    assert bounds == [(1, 3)] * 3 + [(4, 5)] * 2 + [(6, 8)] * 3 + [(9, 10)] * 2
+
+
+def test_a_read_returns_a_bounded_number_of_blocks(site: Engine) -> None:
+    sync_id = in_blocks(site, [b""] * 40, block_rows=1)
+    assert len(blocks_after(site, sync_id, 0, limit_bytes=1 << 30)) == MAX_BLOCKS == 64
+    assert len(rows_of(site, sync_id, limit_bytes=1 << 30)) == 80
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3, 4])
+def test_a_block_that_is_missing_is_noticed(site: Engine, lost: int) -> None:
+    sync_id = in_blocks(site, [b"1", b"2", b"3", b"4"], block_rows=1)
+    gone = stored_blocks.c.part == 1, stored_blocks.c.last_ord == lost
+    with writing(site) as connection:
+        connection.execute(delete(stored_blocks).where(*gone))
+    for limit_bytes in (1, 1000):
+        with pytest.raises(SnapshotCancelledError, match="no longer kept"):
+            rows_of(site, sync_id, limit_bytes=limit_bytes)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("block", b"nonsense"), ("block", b""), ("plain_size", 1), ("block", bytes(100))]
+)
+def test_a_stored_block_that_is_damaged_is_told(site: Engine, column: str, value: object) -> None:
+    sync_id = in_blocks(site, [b"1", b"2", b"3"], block_rows=2)
+    with writing(site) as connection:
+        connection.execute(update(stored_blocks).where(stored_blocks.c.last_ord == 2).values({column: value}))
+    with pytest.raises(CorruptFrameError, match=f"rows 1 to 2 of snapshot {sync_id} are damaged"):
+        rows_of(site, sync_id)
 
 
 def test_an_empty_snapshot_is_ready_and_has_no_rows(site: Engine) -> None:
@@ -108,7 +158,7 @@ def test_only_the_named_try_of_a_part_is_visible(site: Engine) -> None:
 def test_rows_of_dead_attempts_are_collected_while_the_next_one_is_building(site: Engine) -> None:
     (sync_id,) = request(site, "tokyo")
     dead = claim(site, owner="dead")
-    write_part(site, dead, 0, [b"dead"] * 5)
+    write_part(site, dead, 0, [b"dead"] * 5, limits=WriteLimits(block_rows=2))
     assert collect(site) == [0]
     attempt = claim(site, owner="alive")
     writer = write_part(site, attempt, 0, [b"alive"] * 3)
@@ -135,7 +185,7 @@ def test_rows_of_an_applied_snapshot_are_collected_and_its_status_is_kept(site: 
     assert sum(collect(site, keep=-1)) == 2
     assert (stored(site), by_id(site, sync_id).state) == (0, "applied")
     with reading(site) as connection, pytest.raises(SnapshotCancelledError):
-        snapshots.read_rows(connection, sync_id, after_row=0, limit_rows=1, limit_bytes=1)
+        snapshots.read_blocks(connection, sync_id, after_row=0, limit_bytes=1)
 
 
 def test_old_statuses_go_except_the_newest_of_each_site(site: Engine) -> None:
@@ -160,9 +210,12 @@ def test_a_batch_whose_outcome_was_lost_is_not_doubled(site: Engine) -> None:
     (sync_id,) = request(site, "tokyo")
     attempt = claim(site)
     writer = write_part(site, attempt, 0, [b"1", b"2"])
-    again = write_part(site, attempt, 1, [])
-    again.add(b"3", None)
-    again._insert(Part(1, attempt.part_attempt(), 1, 1, row_checksum(b"3", None)), again=False)
-    again._insert(Part(1, attempt.part_attempt(), 1, 1, row_checksum(b"3", None)), again=True)
-    assert stored(site, sync_id) == 3
+    again = write_part(site, attempt, 1, [], limits=WriteLimits(block_rows=2))
+    again.add_many([b"3", b"4", b"5"], [None] * 3)
+    blocks = again._batch.close()
+    assert len(blocks) == 2
+    after = Part(1, attempt.part_attempt(), 3, 3, 0)
+    again._insert(blocks, after, again=False)
+    again._insert(blocks, after, again=True)
+    assert stored(site, sync_id) == 5
     publish(site, attempt, writer)

@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import Engine, func, select, text
 
 from queues import snapshots
-from queues.tables import snapshot_entries
+from queues.tables import snapshot_blocks
 from queues.transactions import writing
 from tests.snapshot.providing import rows_of
 
@@ -44,18 +44,16 @@ def contents(engine: Engine) -> list[tuple[bytes, str]]:
 
 def published(engine: Engine, sync_id: str) -> list[tuple[bytes, str | None]]:
     """Return what a sink is sent, in the order of its text."""
-    return sorted(
-        (row.payload, row.item_key) for row in rows_of(engine, sync_id, limit_rows=2_000, limit_bytes=8 << 20)
-    )
+    return sorted((row.payload, row.item_key) for row in rows_of(engine, sync_id, limit_bytes=8 << 20))
 
 
 def written(engine: Engine) -> dict[tuple[int, int], int]:
     """Return how many rows are stored by each try of each part, visible or not."""
-    entries = snapshot_entries.c
-    which = (entries.part, entries.attempt)
+    blocks = snapshot_blocks.c
+    which = (blocks.part, blocks.attempt)
     with engine.connect() as connection:
-        counted = connection.execute(select(*which, func.count().label("rows")).group_by(*which))
-        return {(row.part, row.attempt): row.rows for row in counted}
+        counted = connection.execute(select(*which, func.sum(blocks.row_count).label("rows")).group_by(*which))
+        return {(row.part, row.attempt): int(row.rows) for row in counted}
 
 
 def halted(engine: Engine, tries: int) -> bool:
