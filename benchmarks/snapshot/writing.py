@@ -81,7 +81,8 @@ class Writing:
         empty(self._engine, "bare")
         _unpack(self._engine)
         with self._engine.connect() as connection, self._file.open("wb") as file:
-            with connection.connection.cursor().copy("COPY bare TO STDOUT (FORMAT BINARY)") as copy:
+            cursor = connection.connection.cursor()
+            with cursor.copy("COPY bare TO STDOUT (FORMAT BINARY)") as copy:
                 for piece in copy:
                     file.write(piece)
         empty(self._engine, "bare")
