@@ -15,13 +15,13 @@ from lr_client.snapshot_builds import Build, BuildSettings, in_words
 from lr_client.snapshot_context import SnapshotProvider
 from queues import leases, snapshots
 from queues.clock import SYSTEM_CLOCK, Clock, jittered, now_us
-from queues.errors import LrqError, OwnershipLostError
+from queues.errors import ConfigurationError, LrqError, OwnershipLostError
 from queues.leases import Lease
 from queues.logs import logger
 from queues.names import client_name
 from queues.snapshots import attempts as snapshot_attempts
 from queues.snapshots import claiming
-from queues.snapshots.batch import WriteLimits
+from queues.snapshots.batch import BLOCK_ROWS, WriteLimits
 from queues.snapshots.progress import progress_of
 from queues.snapshots.states import transmitter_lease
 from queues.transactions import reading, writing, writing_briefly
@@ -57,6 +57,7 @@ class SnapshotTransmitter:
         provider: SnapshotProvider,
         *,
         max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+        block_rows: int = BLOCK_ROWS,
         parallel: int = 2,
         share_window: float = 0.25,
         poll_interval: float = 0.5,
@@ -69,6 +70,7 @@ class SnapshotTransmitter:
 
         Requests of several sites within *share_window* seconds are served by one build, whose rows are stored once;
         unless the provider looks at `context.destination`: then each site has its own.
+        Rows are stored, sent and acknowledged in blocks of at most *block_rows*.
         Copies of SQLite databases go to *scratch_folder*, by default the system's for temporary files.
         """
         self._engine = engine
@@ -78,7 +80,9 @@ class SnapshotTransmitter:
         self._poll_interval = poll_interval
         self._lease_seconds = lease_seconds
         self._clock = clock
-        limits = WriteLimits(payload_bytes=checked_limit(max_payload_bytes))
+        if block_rows < 1:
+            raise ConfigurationError(f"block_rows must be above 0, not {block_rows}")
+        limits = WriteLimits(payload_bytes=checked_limit(max_payload_bytes), block_rows=block_rows)
         self._window = share_window
         self._settings = BuildSettings(limits=limits, backoff=backoff, scratch=scratch_folder, alone=self._build_alone)
         self._owner = owner_name()

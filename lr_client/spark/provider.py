@@ -129,7 +129,7 @@ class SparkSnapshotProvider:
                 rows.write.format("lrq_snapshot")
                 .options(url=url, sync_id=context.sync_id)
                 .options(build=context.attempt.build, generation=str(context.lease.generation))
-                .options(max_payload_bytes=str(context.limits.payload_bytes))
+                .options(max_payload_bytes=str(context.limits.payload_bytes), block_rows=str(context.limits.block_rows))
                 .mode("append")
                 .save()
             )

@@ -81,7 +81,11 @@ class SnapshotFormat(DataSource):
             limits = WriteLimits() if connection.dialect.name == "sqlite" else _LARGE_BATCHES
         if attempt is None:
             raise SnapshotCancelledError(f"snapshot {options['sync_id']} is not being built, or not in this attempt")
-        limits = replace(limits, payload_bytes=int(options.get("max_payload_bytes", limits.payload_bytes)))
+        limits = replace(
+            limits,
+            payload_bytes=int(options.get("max_payload_bytes", limits.payload_bytes)),
+            block_rows=int(options.get("block_rows", limits.block_rows)),
+        )
         lease = None
         if "generation" in options:
             lease = Lease(transmitter_lease(attempt.client), attempt.owner, int(options["generation"]))

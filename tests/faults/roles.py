@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 
 import queues
 from lr_client import RoutingQueueSenderClient, subscribe
+from lr_client.snapshots import SnapshotTransmitter
 from lr_server import LogReplicationServer
 from lr_server import source as source_role
 from queues.clock import SYSTEM_CLOCK
@@ -42,7 +43,7 @@ def application(plan: Plan, name: str, over: threading.Event) -> None:
         threading.Thread(target=write, args=(random.Random(f"{plan.seed}/{name}/{os.getpid()}/{number}"),))
         for number in range(WRITERS)
     ]
-    with closing(sender.start_snapshot_transmitter(engine, counters.Items())):
+    with closing(SnapshotTransmitter(engine, ledger.CLIENT, counters.Items(), block_rows=10)):
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -7,9 +7,10 @@ from sqlalchemy import Engine
 
 from lr_server import transfer
 from queues.blocks import decode_snapshot
+from queues.errors import ConfigurationError
 from queues.snapshots.batch import WriteLimits
 from queues.wire import replication_pb2 as pb
-from tests.snapshot.providing import by_id, claim, publish, request, write_part
+from tests.snapshot.providing import Provider, by_id, claim, numbered, publish, quick, ready, request, write_part
 
 PARTS = ([b"%d" % n * (n % 7) for n in range(23)], [], [b"x"], [b"%d" % n * (n % 5) for n in range(11)])
 ROWS = [payload for part in PARTS for payload in part]
@@ -72,3 +73,13 @@ def test_what_is_sent_is_what_is_stored(site: Engine) -> None:
     (block,) = frames[1][0].snapshot_chunk.blocks
     assert block.codec == pb.ZSTD
     assert list(decode_snapshot(block, 1 << 20).payloads) == [payload]
+
+
+def test_a_transmitter_makes_blocks_of_as_many_rows_as_it_is_told(site: Engine) -> None:
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, Provider(numbered(7)), block_rows=3):
+        found = ready(site, sync_id)
+    frames = list(transfer.frames(site, found, 0, chunk_bytes=1))
+    assert [sum(block.rows for block in frame.snapshot_chunk.blocks) for frame, _, _ in frames] == [0, 3, 3, 1, 0]
+    with pytest.raises(ConfigurationError, match="block_rows must be above 0, not 0"):
+        quick(site, Provider(numbered(7)), block_rows=0)

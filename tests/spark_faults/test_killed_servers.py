@@ -44,7 +44,10 @@ def test_a_snapshot_outlives_both_servers_and_is_built_only_once(
             return connection.execute(text("SELECT coalesce(max(staging_rows), 0) FROM lrq_receive_marks")).scalar_one()
 
     provider = SparkSnapshotProvider(spark, build)
-    with closing(SnapshotTransmitter(source, "policy", provider, poll_interval=0.05)), ExitStack() as ending:
+    with (
+        closing(SnapshotTransmitter(source, "policy", provider, poll_interval=0.05, block_rows=10)),
+        ExitStack() as ending,
+    ):
         with load.running():
             with watching_staged_rows(sink) as went_back:
                 for sixth, victim in enumerate([*servers, *servers], start=1):

@@ -8,7 +8,7 @@ from tests.waiting import eventually
 
 
 def test_a_connection_lost_again_and_again_costs_nothing_but_time(world: World, chance: random.Random) -> None:
-    world.provide("paris", Messages(lambda _: [f"row{number}".encode() for number in range(200)]))
+    world.provide("paris", Messages(lambda _: [f"row{number}".encode() for number in range(200)]), block_rows=1)
     tokyo = world.behind("tokyo", lambda sink: UnreliableSink(sink, chance))
     recorder = world.subscribe("tokyo")
     quick = {"retry_first_seconds": 0.005, "retry_cap_seconds": 0.01}

@@ -37,7 +37,7 @@ def test_half_built_it_is_cancelled_and_exactly_the_newer_one_is_delivered(world
 
 
 def test_half_sent_it_is_given_up_and_exactly_the_newer_one_is_delivered(world: World) -> None:
-    world.provide("paris", Messages(rows_of))
+    world.provide("paris", Messages(rows_of), block_rows=1)
     tokyo = world.behind("tokyo", lambda sink: HeldSink(sink, chunks=ROWS // 2))
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, max_batch_bytes=1)
     assert tokyo.held.wait(20)

@@ -38,7 +38,7 @@ class History:
         self.chance = chance
         self.share = 0.0
         counters.create(world.site("paris"), 24)
-        world.provide("paris", Owed())
+        world.provide("paris", Owed(), block_rows=3)
         self.sinks: dict[str, LogReplicationServer] = {}
         self.heard: dict[str, Recorder] = {name: world.subscribe(name) for name in ITEMS}
         for name in ITEMS:

@@ -11,7 +11,7 @@ ROWS = 20
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 def test_before_during_or_after_the_first_sync_ends_the_same(world: World, when: str) -> None:
-    world.provide("paris", Messages(lambda _: [f"row{number}".encode() for number in range(ROWS)]))
+    world.provide("paris", Messages(lambda _: [f"row{number}".encode() for number in range(ROWS)]), block_rows=1)
     tokyo = world.behind("tokyo", lambda sink: HeldSink(sink, chunks=ROWS // 2))
     subscribed: list[Recorder] = [world.subscribe("tokyo")] if when == "before" else []
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, max_batch_bytes=1)

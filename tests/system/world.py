@@ -11,6 +11,7 @@ from sqlalchemy import Engine, event, text
 from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe
+from lr_client.snapshots import SnapshotTransmitter
 from lr_server import LogReplicationServer, Settings, local
 from queues.names import SiteId
 from sink.port import Sink
@@ -159,8 +160,12 @@ class World:
             result = connection.execute(text(statement), values)
             return result.all() if result.returns_rows else None
 
-    def provide(self, name: str, provider: Any, client: str = "policy") -> Any:
-        transmitter = RoutingQueueSenderClient(client).start_snapshot_transmitter(self.site(name), provider)
+    def provide(self, name: str, provider: Any, client: str = "policy", *, block_rows: int | None = None) -> Any:
+        """Serve requests; a frame has at least *block_rows* rows, as far as there are so many."""
+        if block_rows is None:
+            transmitter = RoutingQueueSenderClient(client).start_snapshot_transmitter(self.site(name), provider)
+        else:
+            transmitter = SnapshotTransmitter(self.site(name), client, provider, block_rows=block_rows)
         return self._stack.enter_context(closing(transmitter))
 
     def subscribe(self, name: str, listener: Recorder | None = None, **options: Any) -> Recorder:
