@@ -14,7 +14,7 @@ from queues.wire.replication_pb2 import Block
 
 #: Most parts that one read looks into.
 MAX_PARTS: Final = 256
-#: Most blocks that one read returns: their rows become objects at the sink, and they may be small.
+#: Most blocks that one read returns and one frame brings: rows cost time and memory, however small they are.
 MAX_BLOCKS: Final = 64
 
 
