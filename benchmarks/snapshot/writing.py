@@ -28,6 +28,7 @@ CLIENT, DESTINATION = "bench", "tokyo"
 _TASKS = 4
 _STORED = snapshot_blocks.name
 _PIECE = 1024 * 1024
+_WORDS = "a line of an ordinary rule, "
 _BARE = Table(
     "bare",
     MetaData(),
@@ -102,8 +103,10 @@ class Writing:
             yield
 
     def _build(self, spark: Any, _context: object) -> Any:  # noqa: ANN401 - Spark's
-        # Cheap to make: what counts is how fast rows are written.
-        body = f"concat(lpad(id, 16, '0'), repeat('x', {self._size - 16}))"
+        # A quarter of each row is like nothing in the others; and it is cheap to make: what counts is writing it.
+        hashes = "sha2(cast(id as string), 512), sha2(cast(-id as string), 512)"
+        words = (_WORDS * (self._size // len(_WORDS) + 1))[: self._size - 16 - 2 * 128]
+        body = f"concat(lpad(id, 16, '0'), {hashes}, '{words}')"
         columns = (f"cast({body} as binary) as payload", "cast(id as string) as item_key")
         return spark.range(0, self._rows, 1, _TASKS).selectExpr(*columns)
 
