@@ -16,6 +16,8 @@ from benchmarks.snapshot.writing import Writing
 from lr_client.spark import local_session
 
 _WARM_ROWS = 20_000
+#: So few that the time is that of a Spark job's start.
+_FEW_ROWS = 2_000
 
 
 def main() -> None:
@@ -48,7 +50,7 @@ def _measure(server: Server, folder: Path, chosen: argparse.Namespace) -> list[C
             travel = Travel(server, session.spark, folder)
             with travel.running():
                 compare_travel(travel, _WARM_ROWS, chosen.payload, 1)
-                for rows in sizes:
+                for rows in (_FEW_ROWS, *sizes):
                     found.append(compare_travel(travel, rows, chosen.payload, _rounds(rows, chosen)))
                     _tell(found[-1])
     return found
@@ -80,11 +82,11 @@ def _tell(found: Compared) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-snapshot", description=main.__doc__)
-    parser.add_argument("--rows", type=int, default=200_000, help="rows of the rounds that the bars are for")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the rounds that the bars are for")
     parser.add_argument("--payload", type=int, default=1024, help="bytes of a row")
     parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts")
     parser.add_argument(
-        "--growth", type=int, nargs="*", default=[100_000, 1_000_000], help="sizes to compare, in one round each"
+        "--growth", type=int, nargs="*", default=[100_000, 200_000], help="sizes to compare, in one round each"
     )
     parser.add_argument("--only", choices=["write", "travel"], help="measure one of the two only")
     parser.add_argument("--large", type=int, metavar="MIB", help="only send so much, once: what memory does it take?")

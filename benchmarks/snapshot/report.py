@@ -1,10 +1,13 @@
 """The table that a run prints."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 
 from benchmarks.snapshot.rounds import Compared
 
 _LINE = "{:<22} {:>9} {:>10} {:>10} {:>7} {:>6}  {}\n"
+#: Fewer rows say how long a job takes to start.
+_GROWTH_FROM = 100_000
 
 
 def table(found: Sequence[Compared], facts: Mapping[str, object]) -> str:
@@ -15,17 +18,29 @@ def table(found: Sequence[Compared], facts: Mapping[str, object]) -> str:
         bar = f"{each.bar:.2f}" + ("" if each.ratio >= each.bar else " !")
         ours, theirs = f"{each.our_rate:,.0f}", f"{each.their_rate:,.0f}"
         text += _LINE.format(each.what, f"{each.rows:,}", ours, theirs, f"{each.ratio:.2f}", bar, each.against)
-    for line in (*_growth(found), *_peaks(found)):
+    for line in (*_start(found), *_growth(found), *_peaks(found)):
         text += line + "\n"
     return text
+
+
+def _rows(compared: Compared) -> int:
+    return compared.rows
+
+
+def _start(found: Sequence[Compared]) -> Iterator[str]:
+    travels = [each for each in found if each.ready]
+    if travels:
+        few = min(travels, key=_rows)
+        yield ""
+        yield f"of {few.rows:,} rows the Spark job takes {median(few.ready):.2f} s: that is its start, whatever follows"
 
 
 def _growth(found: Sequence[Compared]) -> Iterator[str]:
     yield ""
     for what in dict.fromkeys(each.what for each in found):
-        sizes = sorted((each for each in found if each.what == what), key=lambda each: each.rows)
-        few, many = sizes[0], sizes[-1]
-        if few.rows < many.rows:
+        sizes = [each for each in found if each.what == what and each.rows >= _GROWTH_FROM]
+        if len(sizes) > 1:
+            few, many = min(sizes, key=_rows), max(sizes, key=_rows)
             yield (
                 f"{what}, rows/s at {many.rows:,} rows for each at {few.rows:,}: "
                 f"lrq {many.our_rate / few.our_rate:.2f}, {many.against} {many.their_rate / few.their_rate:.2f}"
