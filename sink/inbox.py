@@ -10,7 +10,7 @@ from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.receive import contents, receiving, snapshot
 from queues.receive.contents import ReceivedColumns
-from queues.receive.marks import Marks
+from queues.receive.marks import Marks, with_rows
 from queues.wire import replication_pb2 as pb
 from sink import machine, staging
 from sink.machine import Group, Refuse, Step
@@ -160,7 +160,7 @@ class Inbox:
             if skip < block.rows:
                 left = SnapshotColumns(rows.payloads[skip:], rows.item_keys[skip:])
                 fresh.append(encode_snapshot(left) if skip else block)
-                progress = progress.and_rows(left)
+                progress = with_rows(progress, *left)
             skip = max(skip - block.rows, 0)
         snapshot.stage(self.connection, self._queue(), there.sync_id, there.rows, fresh)
         self._save(replace(self.marks, staging=progress))

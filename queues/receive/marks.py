@@ -1,8 +1,8 @@
 """What a sink has of one session: the marks that its writer keeps with every receive queue. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from queues.blocks import SnapshotColumns
 from queues.checksum import combine, rows_checksum
 from queues.positions import ORIGIN, Position
 
@@ -19,14 +19,15 @@ class Staging:
     bytes: int = 0
     checksum: int = 0
 
-    def and_rows(self, rows: SnapshotColumns) -> "Staging":
-        """Return it with *rows* more."""
-        return Staging(
-            self.sync_id,
-            self.rows + len(rows.payloads),
-            self.bytes + sum(map(len, rows.payloads)),
-            combine(self.checksum, rows_checksum(zip(*rows, strict=True))),
-        )
+
+def with_rows(staging: Staging, payloads: Sequence[bytes], item_keys: Sequence[str | None]) -> Staging:
+    """Return *staging* with some rows more."""
+    return Staging(
+        staging.sync_id,
+        staging.rows + len(payloads),
+        staging.bytes + sum(map(len, payloads)),
+        combine(staging.checksum, rows_checksum(zip(payloads, item_keys, strict=True))),
+    )
 
 
 @dataclass(frozen=True, slots=True)
