@@ -13,7 +13,8 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 from queues import leases
 from queues.clock import now_us
 from queues.leases import Lease
-from queues.log.sql import newest_tick, upcoming_slot
+from queues.log.sql import newest_tick
+from queues.log.tick_slots import slot_of
 from queues.migrate import incarnation
 from queues.positions import Mark, Snapshot, Tick
 from queues.tables import branches, log_commits, log_entries, log_head, sessions, site, ticks
@@ -64,13 +65,12 @@ def _begin_again(connection: Connection, lease: Lease, branch: str, newest: Tick
         ahead = (table.c.xid >= window.xmax) | table.c.xid.in_(sorted(window.running))
         connection.execute(delete(table).where(ahead))
     # One number is spent, so that the position of a sink that had everything is before it as well.
-    slot = upcoming_slot(connection)
+    number = newest.number + 1 if newest else 1
     connection.execute(delete(ticks))
     connection.execute(
         insert(ticks).values(
-            number=newest.number + 1 if newest else 1,
-            slot=slot,
-            next_slot=slot,
+            number=number,
+            slot=slot_of(number),
             uid=secrets.randbits(62),
             generation=lease.generation,
             branch=branch,

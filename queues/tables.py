@@ -23,8 +23,8 @@ from sqlalchemy.types import TypeEngine
 
 #: Segments of the log-entry queue; they rotate and are emptied whole (DESIGN 8).
 SLOTS: Final = 8
-#: PostgreSQL: generations of ticks, which rotate and are emptied whole too.
-TICK_SLOTS: Final = 4
+#: PostgreSQL: generations of ticks, which are emptied whole too.
+TICK_SLOTS: Final = 8
 
 metadata = MetaData(
     naming_convention={
@@ -151,14 +151,12 @@ tag_set_members = Table(
     Index("ix_lrq_tag_set_members_tag_set", "tag_set"),
 )
 
-#: PostgreSQL: partitioned by slot; the partitions are `lrq_ticks_<slot>`. Elsewhere all are in slot 0. A number is
-#: there once, because each tick names the slot of the next one.
+#: PostgreSQL: partitioned by slot; the partitions are `lrq_ticks_<slot>`. For `slot` see `queues.log.tick_slots`.
 ticks = Table(
     "lrq_ticks",
     metadata,
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("slot", SmallInteger, primary_key=True, autoincrement=False),
-    Column("next_slot", SmallInteger, nullable=False),
     Column("uid", BigInteger, nullable=False),
     Column("generation", BigInteger, nullable=False),
     Column("branch", Text, nullable=False),

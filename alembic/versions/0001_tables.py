@@ -103,7 +103,6 @@ def _source() -> None:
         "lrq_ticks",
         sa.Column("number", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("slot", sa.SmallInteger(), autoincrement=False, nullable=False),
-        sa.Column("next_slot", sa.SmallInteger(), nullable=False),
         sa.Column("uid", sa.BigInteger(), nullable=False),
         sa.Column("generation", sa.BigInteger(), nullable=False),
         sa.Column("branch", sa.Text(), nullable=False),

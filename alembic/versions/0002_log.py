@@ -9,7 +9,7 @@ branch_labels = None
 depends_on = None
 
 SLOTS = range(8)
-TICK_SLOTS = range(4)
+TICK_SLOTS = range(8)
 
 # The schema is written into the function: when it runs, at commit, the search path may be another one. A transaction
 # may write into several, and is numbered in each. (No md5: some servers must not use it.)

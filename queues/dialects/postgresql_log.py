@@ -70,8 +70,7 @@ class PostgresqlLog:
                 closing = self._next(connection, Mark.parse(last.mark) if last else Mark(window=NOTHING))
                 if closing is None:
                     return None
-                turn = postgresql_ticks.turn(connection, last.number + 1 if last else 1)
-                return insert_tick(connection, lease, last, closing, self._dictionary, turn=turn)
+                return insert_tick(connection, lease, last, closing, self._dictionary)
         except BaseException:
             self._dictionary.forget()
             raise

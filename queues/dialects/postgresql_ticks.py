@@ -1,40 +1,28 @@
-"""The slots of ticks on PostgreSQL: written one after the other, emptied whole, so that no tick leaves a dead row."""
+"""The slots of ticks on PostgreSQL: emptied whole, so that no tick leaves a dead row."""
 
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from queues.dialects.postgresql_emptying import lock
 from queues.log import segments
-from queues.log.sql import trimmed_seq, upcoming_slot
+from queues.log.sql import trimmed_seq
+from queues.log.tick_slots import slot_of
 from queues.tables import TICK_SLOTS, ticks
-
-#: After so many ticks the next slot is taken, if it is empty. Where it is not, because trimming is far behind, the
-#: slots become as large as they must.
-TICKS_A_SLOT: Final = 4_096
-
-
-def turn(connection: Connection, number: int) -> int | None:
-    """Return the slot that the ticks after *number*, which is the next one, are to go to; None: to where it goes."""
-    if number % TICKS_A_SLOT:
-        return None
-    following = (upcoming_slot(connection) + 1) % TICK_SLOTS
-    return following if _newest_in(connection, following) is None else None
 
 
 def empty_one(connection: Connection) -> bool:
     """Empty a slot all of whose ticks are as far behind the trimmed ones as none is kept; tell whether there was one.
 
-    Those at which sessions stand move to the slot that is written to.
+    Those at which sessions stand move to the slot of the newest one, which is kept.
     """
     oldest_kept = _oldest_kept(connection)
-    written = upcoming_slot(connection)
     for slot in range(TICK_SLOTS):
-        if slot != written and _is_before(connection, slot, oldest_kept):
+        if _is_before(connection, slot, oldest_kept):
             lock(connection, f"lrq_ticks_{slot}")
             # Somebody may have written to it until now.
             if _is_before(connection, slot, oldest_kept):
-                _empty(connection, slot, written)
+                _empty(connection, slot)
                 return True
     return False
 
@@ -47,19 +35,15 @@ def _oldest_kept(connection: Connection) -> int:
 
 
 def _is_before(connection: Connection, slot: int, number: int) -> bool:
-    newest = _newest_in(connection, slot)
+    newest = connection.exec_driver_sql(f"SELECT max(number) FROM lrq_ticks_{slot}").scalar()  # noqa: S608
     return newest is not None and newest < number
 
 
-def _newest_in(connection: Connection, slot: int) -> int | None:
-    newest: int | None = connection.exec_driver_sql(f"SELECT max(number) FROM lrq_ticks_{slot}").scalar()  # noqa: S608
-    return newest
-
-
-def _empty(connection: Connection, slot: int, written: int) -> None:
+def _empty(connection: Connection, slot: int) -> None:
+    newest = connection.execute(select(func.max(ticks.c.number))).scalar_one()
     stood_at = ticks.c.number.in_(segments.acknowledged(connection))
     moved: list[dict[str, Any]] = [
-        {**row, "slot": written}
+        {**row, "slot": slot_of(newest)}
         for row in connection.execute(select(ticks).where(ticks.c.slot == slot, stood_at)).mappings()
     ]
     connection.exec_driver_sql(f"TRUNCATE lrq_ticks_{slot}")

@@ -2,8 +2,9 @@
 
 import secrets
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 
-from sqlalchemy import Connection, bindparam, func, insert, select, true
+from sqlalchemy import Connection, Insert, MetaData, Table, bindparam, exists, func, insert, not_, select
 
 from queues import dialects, leases
 from queues.clock import now_us
@@ -11,8 +12,9 @@ from queues.errors import StoreUnavailableError
 from queues.leases import Lease
 from queues.log.port import Group, LogRow
 from queues.log.set_dictionary import SetDictionary, Sighting
+from queues.log.tick_slots import slot_of
 from queues.positions import Mark, Tick
-from queues.tables import branches, site, ticks
+from queues.tables import TICK_SLOTS, branches, site, ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +30,15 @@ class Closing:
 
 
 def insert_tick(
-    connection: Connection,
-    lease: Lease,
-    last: Tick | None,
-    upcoming: Closing,
-    dictionary: SetDictionary,
-    *,
-    turn: int | None = None,
+    connection: Connection, lease: Lease, last: Tick | None, upcoming: Closing, dictionary: SetDictionary
 ) -> Group:
-    """Write the next tick and the sets that it shows, in the caller's transaction.
-
-    *turn*: the slot that the ticks after this one are to go to, if it is not the one that this one goes to.
-    """
+    """Write the next tick and the sets that it shows, in the caller's transaction."""
     leases.check(connection, lease, durably=True)
     tick = _following(last or _beginning(connection), upcoming)
     sets = dictionary.record(connection, upcoming.seen, tick.end_seq)
-    if not _insert(connection, tick, lease, turn):
+    if not _insert(connection, tick, lease):
         tick = replace(tick, branch=_branch_now(connection, tick))
-        if not _insert(connection, tick, lease, turn):
+        if not _insert(connection, tick, lease):
             raise StoreUnavailableError(f"tick {tick.number} was taken meanwhile")
     return Group(tick, upcoming.rows, sets, more=upcoming.more)
 
@@ -70,27 +63,39 @@ def _beginning(connection: Connection) -> Tick:
     return Tick(0, 0, row.branch, row.start_seq, row.start_seq, 0, is_large=False, mark="", created_us=0)
 
 
-_NEW = {
-    column.name: bindparam(f"new_{column.name}", type_=column.type)
-    for column in ticks.c
-    if column not in (ticks.c.slot, ticks.c.next_slot)
-}
-_newest = select(ticks.c.number, ticks.c.next_slot).order_by(ticks.c.number.desc()).limit(1).subquery()
-_slot = func.coalesce(_newest.c.next_slot, 0)
-#: Inserts a tick that follows the newest one, on the branch of now: where either has changed, nothing. The newest one
-#: says into which slot, so that two who insert the same number do that into the same slot, and only one of them can.
-_INSERT_TICK = insert(ticks).from_select(
-    [*_NEW, "slot", "next_slot"],
-    select(*_NEW.values(), _slot, func.coalesce(bindparam("turn", type_=ticks.c.next_slot.type), _slot))
-    .select_from(site.outerjoin(_newest, true()))
-    .where(site.c.branch == _NEW["branch"], func.coalesce(_newest.c.number, 0) == _NEW["number"] - 1),
-)
+_NEW = {column.name: bindparam(f"new_{column.name}", type_=column.type) for column in ticks.c}
 
 
-def _insert(connection: Connection, tick: Tick, lease: Lease, turn: int | None) -> bool:
+def _inserting(into: Table, after: Table | None) -> Insert:
+    """Insert a tick on the branch of now that follows the one before, which is in *after*, or is the first of all.
+
+    Where that is not so, nothing is inserted; where somebody has inserted the same number, that is an error.
+    """
+    if after is None:
+        follows = not_(exists(select(ticks.c.number)))
+    else:
+        follows = exists(select(after.c.number).where(after.c.number == _NEW["number"] - 1))
+    values = select(*_NEW.values()).where(site.c.branch == _NEW["branch"], follows)
+    return insert(into).from_select(list(_NEW), values)
+
+
+# Past the partitioned table: to find the slot among all of them would take as long as all the rest.
+_SLOTS = [ticks.to_metadata(MetaData(), name=f"{ticks.name}_{slot}") for slot in range(TICK_SLOTS)]
+
+
+@cache
+def _statement(dialect: str, slot: int, before: int | None) -> Insert:
+    if dialect != "postgresql":
+        return _inserting(ticks, None if before is None else ticks)
+    return _inserting(_SLOTS[slot], None if before is None else _SLOTS[before])
+
+
+def _insert(connection: Connection, tick: Tick, lease: Lease) -> bool:
+    slot = slot_of(tick.number)
+    before = slot_of(tick.number - 1) if tick.number > 1 else None
     values = {f"new_{name}": value for name, value in asdict(tick).items()}
-    values |= {"new_generation": lease.generation, "turn": turn}
-    return dialects.of(connection).run(connection, _INSERT_TICK, values) > 0
+    values |= {"new_generation": lease.generation, "new_slot": slot}
+    return dialects.of(connection).run(connection, _statement(connection.dialect.name, slot, before), values) > 0
 
 
 def _branch_now(connection: Connection, tick: Tick) -> str:

@@ -35,11 +35,6 @@ def newest_tick(connection: Connection) -> Tick | None:
     return None if row is None else tick_of(row)
 
 
-def upcoming_slot(connection: Connection) -> int:
-    """Return the slot that the next tick goes to."""
-    return connection.execute(select(ticks.c.next_slot).order_by(ticks.c.number.desc()).limit(1)).scalar() or 0
-
-
 def keep_ticks(connection: Connection) -> None:
     """Let no tick be moved or emptied away until the transaction ends; the first statement of one with one snapshot.
 

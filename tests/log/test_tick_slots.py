@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -11,8 +10,7 @@ from sqlalchemy import Connection, Engine, select, text
 from lr_client.sender import RoutingQueueSenderClient
 from lr_server.histories import SinkHistory, TickKey
 from lr_server.source_history import source_history
-from queues.dialects import postgresql_ticks
-from queues.log import segments
+from queues.log import segments, tick_slots
 from queues.log.port import Limits, Owed, Retention
 from queues.log.sql import keep_ticks
 from queues.names import ClientName, SiteId
@@ -35,13 +33,12 @@ client = RoutingQueueSenderClient("policy")
 class Stored(NamedTuple):
     number: int
     slot: int
-    next_slot: int
 
 
 @pytest.fixture(autouse=True)
 def few_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "KEPT_TICKS", KEPT)
-    monkeypatch.setattr(postgresql_ticks, "TICKS_A_SLOT", A_SLOT)
+    monkeypatch.setattr(tick_slots, "TICKS_A_SLOT", A_SLOT)
 
 
 def session(engine: Engine, destination: str, seq: int) -> None:
@@ -69,7 +66,7 @@ def go_on(site: Engine, reader: Reader, times: int) -> None:
 
 def stored(engine: Engine) -> list[Stored]:
     with engine.connect() as connection:
-        found = connection.execute(select(ticks.c.number, ticks.c.slot, ticks.c.next_slot).order_by(ticks.c.number))
+        found = connection.execute(select(ticks.c.number, ticks.c.slot).order_by(ticks.c.number))
         return [Stored(*row) for row in found]
 
 
@@ -101,12 +98,12 @@ def test_neither_ticks_nor_entries_leave_dead_rows_while_a_snapshot_is_held(site
     assert len(stored(site)) <= KEPT + TICK_SLOTS * A_SLOT
 
 
-def test_each_tick_is_where_the_one_before_says(site: Engine, reader: Reader) -> None:
+def test_each_tick_is_where_its_number_says(site: Engine, reader: Reader) -> None:
     for _ in range(10):
         go_on(site, reader, 3)
         kept = stored(site)
         assert [tick.number for tick in kept] == list(range(kept[0].number, kept[-1].number + 1))
-        assert all(tick.slot == before.next_slot for before, tick in pairwise(kept))
+        assert all(tick.slot == tick_slots.slot_of(tick.number) for tick in kept)
     assert {tick.slot for tick in kept} > {kept[-1].slot}
 
 
