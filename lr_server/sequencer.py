@@ -132,7 +132,7 @@ class Sequencer:
             else:
                 wait = min(self._idle, wait * 2)
             if self._bell.wait(wait, *commits.tellers):
-                commits.wake()
+                # Found first, and then woken up: whoever commits in between tells too, and that costs nobody much.
                 hot_until = self._clock.monotonic() + _HOT
                 wait = SOON
 
