@@ -38,7 +38,7 @@ def insert_tick(
     sets = dictionary.record(connection, upcoming.seen, tick.end_seq)
     if not _insert(connection, tick, lease):
         tick = replace(tick, branch=_branch_now(connection, tick))
-        if not _insert(connection, tick, lease):
+        if not _insert(connection, tick, lease, everywhere=True):
             raise StoreUnavailableError(f"tick {tick.number} was taken meanwhile")
     return Group(tick, upcoming.rows, sets, more=upcoming.more)
 
@@ -84,18 +84,20 @@ _SLOTS = [ticks.to_metadata(MetaData(), name=f"{ticks.name}_{slot}") for slot in
 
 
 @cache
-def _statement(dialect: str, slot: int, before: int | None) -> Insert:
-    if dialect != "postgresql":
-        return _inserting(ticks, None if before is None else ticks)
-    return _inserting(_SLOTS[slot], None if before is None else _SLOTS[before])
+def _statement(dialect: str, slot: int, before: int | None, *, everywhere: bool) -> Insert:
+    in_slots = dialect == "postgresql"
+    after = _SLOTS[before] if in_slots and before is not None and not everywhere else ticks
+    return _inserting(_SLOTS[slot] if in_slots else ticks, None if before is None else after)
 
 
-def _insert(connection: Connection, tick: Tick, lease: Lease) -> bool:
+def _insert(connection: Connection, tick: Tick, lease: Lease, *, everywhere: bool = False) -> bool:
+    """Insert *tick*; with *everywhere*, look for the one before in all slots: it may have come there otherwise."""
     slot = slot_of(tick.number)
     before = slot_of(tick.number - 1) if tick.number > 1 else None
+    statement = _statement(connection.dialect.name, slot, before, everywhere=everywhere)
     values = {f"new_{name}": value for name, value in asdict(tick).items()}
     values |= {"new_generation": lease.generation, "new_slot": slot}
-    return dialects.of(connection).run(connection, _statement(connection.dialect.name, slot, before), values) > 0
+    return dialects.of(connection).run(connection, statement, values) > 0
 
 
 def _branch_now(connection: Connection, tick: Tick) -> str:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
-from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy import Connection, Engine, select, text, update
 
 from lr_client.sender import RoutingQueueSenderClient
 from lr_server.histories import SinkHistory, TickKey
@@ -105,6 +105,14 @@ def test_each_tick_is_where_its_number_says(site: Engine, reader: Reader) -> Non
         assert [tick.number for tick in kept] == list(range(kept[0].number, kept[-1].number + 1))
         assert all(tick.slot == tick_slots.slot_of(tick.number) for tick in kept)
     assert {tick.slot for tick in kept} > {kept[-1].slot}
+
+
+def test_ticks_go_on_behind_one_that_is_in_another_slot(site: Engine, reader: Reader) -> None:
+    go_on(site, reader, 1)
+    with site.begin() as connection:
+        connection.execute(update(ticks).values(slot=TICK_SLOTS - 1))
+    go_on(site, reader, 2)
+    assert [tick.number for tick in stored(site)] == [1, 2, 3]
 
 
 def test_as_many_ticks_as_are_promised_stay_known_behind_the_trimmed_ones(site: Engine, reader: Reader) -> None:

@@ -51,7 +51,7 @@ def full(world: World, server: LogReplicationServer, table: str) -> Iterator[Non
             "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS"
             " $$ BEGIN RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$",
         )
-        world.execute(site, f"CREATE TRIGGER no_room BEFORE INSERT ON {table} EXECUTE FUNCTION no_room()")
+        world.execute(site, f"CREATE TRIGGER no_room BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION no_room()")
         yield
         world.execute(site, f"DROP TRIGGER no_room ON {table}")
         return

@@ -2,8 +2,7 @@
 
 import pytest
 
-from queues.dialects import postgresql_ticks
-from queues.log import segments
+from queues.log import segments, tick_slots
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -93,7 +92,7 @@ def test_it_has_what_was_trimmed_so_neither_a_restart_nor_many_ticks_in_between_
     region: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segments, "KEPT_TICKS", 0)
-    monkeypatch.setattr(postgresql_ticks, "TICKS_A_SLOT", 1)
+    monkeypatch.setattr(tick_slots, "TICKS_A_SLOT", 1)
     region.lose()
     region.trim()
     region.restart()
