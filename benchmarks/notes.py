@@ -19,11 +19,15 @@ NOTES: Final = (
     " asynchronously at the destination and keep no order. The slow ones write a part of the entries of the others.",
     "**bare COPY** is no contender but a floor: the writer itself copies each row into the destinations' tables, 400 at"
     " a time, without positions, another process or a wait for the disk: the CPU of the writer and the tables alone.",
+    "**INSERT alone** is the other bound: the same client, and nothing that carries its entries anywhere, as if they"
+    " were delivered at once and for nothing. With this one client nobody can deliver more, or with less CPU.",
+    "**bare relay** is the floor of latency for a program outside the server: NOTIFY, one read, one COPY, one durable"
+    " commit. It is right only while one client writes; lrq's order of commits takes a durable commit more.",
     "CPU is that of all processes: application, servers, workers and PostgreSQL with its background processes.",
     "Latency is seen by an observer that asks the destination every half millisecond.",
     "`transmit` (application, growth) is measured while no server of lrq runs; *growth*, *sizes* and *idle* use sinks"
     " that keep nothing, and *source CPU* is that of the server process without its database's.",
     "*Dead rows* come from positions (five a second and session), from the lease (one in three seconds) and from"
-    " segments (two each; of two seconds here, of a minute by default), none from entries or ticks. While a snapshot is"
-    " held all of them stay.",
+    " segments (two each), none from entries or ticks. While a snapshot is held all of them stay until their tables are"
+    " written anew; what counts is the most at any time.",
 )

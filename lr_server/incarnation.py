@@ -18,7 +18,7 @@ from queues.log.tick_slots import slot_of
 from queues.migrate import incarnation
 from queues.positions import Mark, Snapshot, Tick
 from queues.tables import branches, log_commits, log_entries, log_head, sessions, site, ticks
-from queues.transactions import writing
+from queues.transactions import keep_rewritten, writing
 
 _ISOLATION = {"sqlite": "SERIALIZABLE", "postgresql": "REPEATABLE READ"}
 
@@ -27,6 +27,7 @@ def adopt(engine: Engine, lease: Lease) -> str:
     """Begin a new branch if the database is another incarnation than it was; return the branch."""
     # One snapshot for all of it: what is seen was restored, or committed before it, and nothing else is touched.
     with writing(engine.execution_options(isolation_level=_ISOLATION[engine.dialect.name])) as connection:
+        keep_rewritten(connection)
         leases.check(connection, lease)
         last = connection.execute(select(branches).order_by(branches.c.number.desc()).limit(1)).one()
         now = incarnation(connection)

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from queues import dialects
-from queues.errors import OwnershipLostError
+from queues.errors import OwnershipLostError, StoreUnavailableError
 from queues.tables import leases
 from queues.transactions import reading, writing, writing_briefly
 
@@ -112,6 +112,8 @@ def holder(engine: Engine, name: str) -> Held | None:
 def check(connection: Connection, lease: Lease, *, durably: bool = False) -> None:
     """Raise `OwnershipLostError` inside the caller's transaction when another acquisition has come after *lease*.
 
+    `StoreUnavailableError` when its one snapshot is older than a rewriting of the leases' table: a later one sees it.
+
     Only a takeover counts, not the clock. On SQLite the caller holds the write lock, so that none can come before
     its commit. On PostgreSQL one may come between this and the commit; then the two owners' transactions meet at
     the row both must write (tick number, receive marks, consumer marks), which lets only one of them through: write
@@ -123,9 +125,10 @@ def check(connection: Connection, lease: Lease, *, durably: bool = False) -> Non
     if connection.dialect.name == "postgresql":
         known = _SHOWING_PRESENCE_DURABLY if durably else _SHOWING_PRESENCE
     rows = dialects.of(connection).bulk_select(connection, known, {"name": lease.name, "held": lease.generation})
-    current = rows[0][0] if rows else None
-    if current != lease.generation:
-        raise OwnershipLostError(lease.name, lease.generation, int(current or 0))
+    if not rows:
+        raise StoreUnavailableError(f"the transaction began before the lease of {lease.name} was stored: try again")
+    if rows[0][0] != lease.generation:
+        raise OwnershipLostError(lease.name, lease.generation, int(rows[0][0]))
 
 
 def _held(lease: Lease) -> Update:

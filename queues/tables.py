@@ -264,6 +264,9 @@ leases = Table(
     Column("expires_us", BigInteger, nullable=False),
 )
 
+#: Their rows are updated again and again, and are few: PostgreSQL's are written anew now and then.
+REWRITTEN: Final = (sessions, snapshot_providers, leases)
+
 # --- sink -----------------------------------------------------------------------------------------------------
 
 receive_queues = Table(

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine, exc, text
 
 from queues.errors import NotInitializedError, StoreUnavailableError
+from queues.tables import REWRITTEN
 
 #: Execution option that tells `queues.create_engine`'s SQLite engines to begin without the write lock.
 READING = "lrq_reading"
@@ -56,7 +57,21 @@ def reading(engine: Engine, *, snapshot: bool = False) -> Iterator[Connection]:
     if snapshot and engine.dialect.name == "postgresql":
         options["isolation_level"] = "REPEATABLE READ"
     with mapped_errors(), engine.connect().execution_options(**options) as connection, connection.begin():
+        if snapshot:
+            keep_rewritten(connection)
         yield connection
+
+
+def keep_rewritten(connection: Connection) -> None:
+    """Let none of the `REWRITTEN` tables be written anew until the transaction ends; the first statement of one.
+
+    A PostgreSQL snapshot from before that finds the table empty. This takes no snapshot.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(_KEEP_REWRITTEN)
+
+
+_KEEP_REWRITTEN = f"LOCK TABLE {', '.join(table.name for table in REWRITTEN)} IN ACCESS SHARE MODE"
 
 
 @contextmanager

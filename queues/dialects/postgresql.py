@@ -72,6 +72,16 @@ def fetch(
         return cursor.fetchall()
 
 
+def last_of(connection: Connection, statements: str) -> tuple[Any, ...]:
+    """Carry out several statements in one message to the server; return the one row of the last of them."""
+    with usual_errors(connection), closing(connection.connection.cursor()) as cursor:
+        cursor.execute(statements, prepare=False)  # several cannot be prepared
+        while cursor.nextset():
+            pass
+        (row,) = cursor.fetchall()
+        return tuple(row)
+
+
 def run(connection: Connection, statement: str, values: Mapping[str, object] | Sequence[object]) -> int:
     """Return how many rows *statement* changed, straight from the driver; a transaction must be open."""
     with usual_errors(connection), closing(connection.connection.cursor()) as cursor:

@@ -7,8 +7,8 @@ from sqlalchemy import Connection, Engine
 
 from queues import leases
 from queues.dialects import postgresql_reading as reading
-from queues.dialects import postgresql_segments, postgresql_ticks
-from queues.dialects.postgresql import fetch
+from queues.dialects import postgresql_rewriting, postgresql_segments, postgresql_ticks
+from queues.dialects.postgresql import fetch, last_of
 from queues.dialects.postgresql_emptying import BusyError
 from queues.dialects.postgresql_windows import IN_WINDOW, NOTHING, PLAN, window
 from queues.errors import StoreUnavailableError
@@ -20,7 +20,8 @@ from queues.log.set_dictionary import SetDictionary, Sighting, sightings
 from queues.positions import Mark, Snapshot, Tick
 from queues.transactions import mapped_errors, writing
 
-_PLAN = PLAN.format(avoided="enable_hashjoin")
+# The lease is checked at the snapshot, which would not see it if its table were written anew in between.
+_LOOK = f"LOCK TABLE lrq_leases IN ACCESS SHARE MODE; {PLAN.format(avoided='enable_hashjoin')}"
 # The transactions of a window, oldest first. `after` continues a window that earlier ticks closed in part; there the
 # rows committed since (not visible in its end) wait for the next window.
 _COMMITS = f"""
@@ -76,7 +77,7 @@ class PostgresqlLog:
             raise
 
     def _next(self, connection: Connection, last: Mark) -> Closing | None:
-        now = Snapshot.parse(str(fetch(connection, _PLAN, ())[0][0]))
+        now = Snapshot.parse(str(last_of(connection, _LOOK)[0]))
         if last.upto is not None:
             closing = self._close(connection, last.base or NOTHING, last.window or now, after=last.upto)
             # An empty rest is no tick of its own: it ends with the next window.
@@ -144,6 +145,7 @@ class PostgresqlLog:
             laggards += lost
         while self._try(lease, postgresql_ticks.empty_one):
             pass
+        self._try(lease, postgresql_rewriting.rewrite)
         return Trimmed(self.bounds().trimmed_seq, emptied, tuple(laggards))
 
     def _try(self, lease: Lease, empty: Callable[[Connection], _Done]) -> _Done | None:

@@ -1,0 +1,145 @@
+"""Tables whose few rows are updated for ever are written anew, so that a held snapshot keeps a bounded number of them."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import Connection, Engine, select, text, update
+
+from lr_client.sender import RoutingQueueSenderClient
+from queues import leases
+from queues.dialects import postgresql_rewriting
+from queues.dialects.postgresql_emptying import BusyError
+from queues.dialects.postgresql_rewriting import is_bloated, rewrite
+from queues.log.port import Retention
+from queues.tables import REWRITTEN, sessions
+from queues.transactions import reading, writing
+from tests.log.reading import Reader
+
+on_postgresql = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+#: More than that many versions of one row are not small any more.
+UPDATES = 1_000
+TICKS = 200
+client = RoutingQueueSenderClient("policy")
+
+
+@contextmanager
+def held_snapshot(engine: Engine) -> Iterator[Connection]:
+    """A snapshot that somebody holds who looks at no table of lrq."""
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as holder:
+        holder.execute(text("SELECT pg_current_snapshot()"))
+        yield holder
+
+
+def add_session(engine: Engine, destination: str) -> None:
+    with engine.begin() as connection:
+        connection.execute(
+            sessions.insert().values(
+                client="policy", destination=destination, state="log-entry sync", reason="", branch="b",
+                acked_seq=7, cut="", lost_seq=5, transferred_rows=0, updated_us=0,
+            )
+        )  # fmt: skip
+
+
+def update_often(engine: Engine) -> None:
+    with engine.connect() as connection:
+        for number in range(UPDATES):
+            connection.execute(update(sessions).values(updated_us=number))
+            connection.commit()
+
+
+def content(engine: Engine) -> list[list[tuple[object, ...]]]:
+    with engine.connect() as connection:
+        return [sorted(tuple(row) for row in connection.execute(select(table))) for table in REWRITTEN]
+
+
+def size(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return connection.execute(text("SELECT pg_relation_size('lrq_sessions')")).scalar_one()
+
+
+def dead_rows(engine: Engine) -> int:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("SELECT pg_stat_force_next_flush()"))
+        connection.execute(text("SELECT pg_stat_clear_snapshot()"))
+        found = text("SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'lrq_sessions'")
+        return connection.execute(found).scalar_one()
+
+
+@on_postgresql
+def test_trimming_writes_a_bloated_table_anew_while_a_snapshot_is_held(site: Engine, reader: Reader) -> None:
+    add_session(site, "tokyo")
+    add_session(site, "lima")
+    with held_snapshot(site):
+        update_often(site)
+        before = content(site)
+        assert size(site) > UPDATES * 100
+        reader.log.trim(reader.lease, Retention())
+        assert size(site) == 8_192
+        assert content(site) == before
+        assert dead_rows(site) == 0
+
+
+@on_postgresql
+def test_a_small_table_is_left_alone(site: Engine) -> None:
+    add_session(site, "tokyo")
+    with writing(site) as connection:
+        assert not rewrite(connection)
+
+
+@on_postgresql
+def test_who_reads_at_one_snapshot_finds_the_rows_and_holds_up_nobody(site: Engine, reader: Reader) -> None:
+    add_session(site, "tokyo")
+    with held_snapshot(site):
+        update_often(site)
+        with reading(site, snapshot=True) as connection:
+            connection.execute(text("SELECT pg_current_snapshot()"))
+            with pytest.raises(BusyError), writing(site) as other:
+                rewrite(other)
+            reader.log.trim(reader.lease, Retention())
+            assert connection.execute(select(sessions.c.destination)).scalars().all() == ["tokyo"]
+        reader.log.trim(reader.lease, Retention())
+        assert size(site) == 8_192
+
+
+@on_postgresql
+def test_ticks_positions_and_leases_get_on_while_the_tables_are_written_anew_all_the_time(
+    site: Engine, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql_rewriting, "is_bloated", lambda *_: True)
+    add_session(site, "tokyo")
+    done = threading.Event()
+    rewritten: list[bool] = []
+
+    def write_anew() -> None:
+        while not done.is_set():
+            try:
+                with writing(site) as connection:
+                    rewritten.append(rewrite(connection))
+            except BusyError:
+                pass
+
+    thread = threading.Thread(target=write_anew)
+    thread.start()
+    try:
+        for number in range(TICKS):
+            with site.begin() as connection:
+                client.transmit_log_entry_message(connection, b"x", ["tokyo"])
+            assert len(reader.drain()) == 1
+            with writing(site) as connection:
+                changed = connection.execute(update(sessions).values(acked_seq=number))
+                assert changed.rowcount == 1
+            leases.renew(site, reader.lease, ttl=60)
+    finally:
+        done.set()
+        thread.join()
+    assert len(rewritten) > TICKS / 10
+    assert [row[5] for row in content(site)[0]] == [TICKS - 1]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500])
+def test_a_table_is_bloated_only_beyond_what_its_rows_can_take(rows: int) -> None:
+    written_anew = -(-rows // 2) * 8_192  # no row takes more than half a page
+    assert not is_bloated(written_anew, rows)
+    assert is_bloated(written_anew + 40 * 1024, rows)
