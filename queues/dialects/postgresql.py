@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import CompoundSelect, Connection, Dialect, Insert, Select, Table, Update, exc, text
 
@@ -74,7 +74,7 @@ def fetch(
 
 def last_of(connection: Connection, statements: str) -> tuple[Any, ...]:
     """Carry out several statements in one message to the server; return the one row of the last of them."""
-    with usual_errors(connection), closing(connection.connection.cursor()) as cursor:
+    with usual_errors(connection), closing(cast("Any", connection.connection.cursor())) as cursor:
         cursor.execute(statements, prepare=False)  # several cannot be prepared
         while cursor.nextset():
             pass

@@ -1,4 +1,4 @@
-"""Tables whose few rows are updated for ever are written anew, so that a held snapshot keeps a bounded number of them."""
+"""Tables whose few rows are updated for ever are written anew: a held snapshot keeps a bounded number of them."""
 
 import threading
 from collections.abc import Iterator
