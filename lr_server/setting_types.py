@@ -3,7 +3,7 @@
 import difflib
 import json
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from sqlalchemy import make_url
@@ -13,6 +13,9 @@ from discovery.topology import split_endpoints
 from queues import names
 from queues.errors import ConfigurationError
 from sink.endpoints import network_endpoint, parse_endpoint
+
+#: How alike a variable and the one that was meant are at least.
+_NEAR: Final = 0.85
 
 
 def _checked(parse: Callable[[str], object]) -> AfterValidator:
@@ -75,6 +78,19 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 #: For fields that a variable holds as text.
 ListFromText = BeforeValidator(_list)
 TableFromText = BeforeValidator(_table)
+
+
+def misspelt(variables: Iterable[str], fields: Iterable[str]) -> str:
+    """Say which of the environment's *variables* is nearly one of ours; empty when none is.
+
+    Others that begin alike are left alone: Kubernetes makes some for every service.
+    """
+    ours = [field.upper() for field in fields]
+    for variable in sorted(variables):
+        prefix, _, name = variable.partition("_")
+        if prefix == "LRQ" and name not in ours and (near := difflib.get_close_matches(name, ours, 1, cutoff=_NEAR)):
+            return f"there is no variable {variable}: did you mean LRQ_{near[0]}?"
+    return ""
 
 
 def sentence(error: ValidationError, fields: Iterable[str]) -> str:

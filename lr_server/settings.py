@@ -21,6 +21,7 @@ from lr_server.setting_types import (
     Seconds,
     Site,
     TableFromText,
+    misspelt,
     sentence,
 )
 from lr_server.throttle import FlowControl
@@ -150,6 +151,9 @@ class Settings(BaseSettings):
     @model_validator(mode="wrap")
     @classmethod
     def _in_one_sentence(cls, values: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        wrong = misspelt(os.environ, cls.model_fields)
+        if wrong:
+            raise ConfigurationError(wrong)
         # Not `from`: pydantic's own error repeats values, among them the password.
         try:
             made = handler(values)

@@ -162,3 +162,21 @@ def test_the_password_is_shown_nowhere():
         with pytest.raises(ConfigurationError) as caught:
             Settings(**{**MINIMAL, **mistake})
         assert SECRET not in "".join(traceback.format_exception(caught.value, chain=True)).replace(repr(MINIMAL), "")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("LRQ_PEER", "LRQ_PEERS"), ("LRQ_DATABASEURL", "LRQ_DATABASE_URL"), ("LRQ_TICK_ROW", "LRQ_TICK_ROWS")],
+)
+def test_a_misspelt_variable_is_told_with_the_one_that_was_meant(
+    written: str, meant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(written, "1")
+    with pytest.raises(ConfigurationError, match=rf"^there is no variable {written}: did you mean {meant}\?$"):
+        Settings.load(site_id="paris", database_url="sqlite:///paris.db")
+
+
+@pytest.mark.parametrize("foreign", ["LRQ_PORT", "LRQ_SERVICE_HOST", "LRQ_PORT_7400_TCP_ADDR", "LRQ_TEST_SEED"])
+def test_other_variables_that_begin_alike_are_left_alone(foreign: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(foreign, "1")
+    assert Settings.load(site_id="paris", database_url="sqlite:///paris.db").site_id == "paris"
