@@ -1,7 +1,7 @@
 """What lrq must reach, as ratios of two numbers of the same run, and whether it does."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from benchmarks.book import Book
@@ -19,7 +19,10 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """*unit* of one number divided by that of another must be at least, or at most, *bound*."""
+    """*unit* of one number divided by that of another must be at least, or at most, *bound*.
+
+    *floors* are contenders that do less than what is asked for: where they do not reach the bound either, nobody can.
+    """
 
     experiment: str
     unit: str
@@ -27,6 +30,7 @@ class Bar:
     other: Number
     bound: float
     at_least: bool = True
+    floors: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
@@ -35,7 +39,15 @@ class Bar:
 
     def ratio(self, book: Book) -> float | None:
         """Return the ratio of the medians, None when one of them was not measured."""
-        above = book.median(self.experiment, *self.ours, self.unit)
+        return self._ratio_of(self.ours, book)
+
+    def floor_ratios(self, book: Book) -> dict[str, float]:
+        """Return what each of the floors reaches that was measured."""
+        found = {floor: self._ratio_of(Number(self.ours.setting, floor), book) for floor in self.floors}
+        return {floor: ratio for floor, ratio in found.items() if ratio is not None}
+
+    def _ratio_of(self, number: Number, book: Book) -> float | None:
+        above = book.median(self.experiment, *number, self.unit)
         below = book.median(self.experiment, *self.other, self.unit)
         return None if above is None or not below else above / below
 
@@ -50,6 +62,7 @@ class Verdict:
 
     bar: Bar
     ratio: float | None
+    floors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def words(self) -> str:
@@ -68,6 +81,7 @@ class Verdict:
             "other": bar.other._asdict(),
             "bar": bar.words,
             "ratio": self.ratio,
+            "floors": dict(self.floors),
             "verdict": self.words,
         }
 
@@ -76,4 +90,4 @@ def verdicts(book: Book, bars: tuple[Bar, ...], experiments: set[str]) -> Iterat
     """Judge a run by the bars of the experiments that were made."""
     for bar in bars:
         if bar.experiment in experiments:
-            yield Verdict(bar, bar.ratio(book))
+            yield Verdict(bar, bar.ratio(book), bar.floor_ratios(book))

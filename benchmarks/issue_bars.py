@@ -13,6 +13,12 @@ THREE: Final = "8 destinations, each entry to 3"
 RATE: Final = "deliveries/s"
 CPU: Final = "CPU s per 1,000"
 
+#: After a contender's name: what the application and PostgreSQL used, without the contender's own processes.
+WITHOUT_SERVERS: Final = ", its servers not counted"
+
+#: No contenders: they carry nothing, or do less than is asked for.
+FLOORS: Final = ("INSERT alone", "bare COPY")
+
 
 def _application() -> Iterator[Bar]:
     for clients in (1, 4, 16):
@@ -24,9 +30,10 @@ def _application() -> Iterator[Bar]:
 
 def _deliveries() -> Iterator[Bar]:
     for setting, bound in ((ONE, 1.0), (ALL, 1.8), (THREE, 2.0)):
-        yield Bar("deliveries", RATE, Number(setting, OURS), Number(setting, LOGICAL), bound)
+        yield Bar("deliveries", RATE, Number(setting, OURS), Number(setting, LOGICAL), bound, floors=FLOORS)
     for setting in (ALL, THREE):
-        yield Bar("deliveries", CPU, Number(setting, OURS), Number(setting, LOGICAL), 0.45, at_least=False)
+        ours, other = Number(setting, OURS), Number(setting, LOGICAL)
+        yield Bar("deliveries", CPU, ours, other, 0.45, False, (*FLOORS, OURS + WITHOUT_SERVERS))
     peers = (("PgQ, best loop", 1.3), ("PgQ, Python consumer", 3.0), ("pgqueuer", 8.0), ("procrastinate", 20.0))
     for peer, bound in peers:
         yield Bar("deliveries", RATE, Number(ALL, OURS), Number(ALL, peer), bound)
@@ -35,7 +42,8 @@ def _deliveries() -> Iterator[Bar]:
 def _latency() -> Iterator[Bar]:
     setting = "250 transactions/s"
     for unit in ("p50 ms", "p99 ms"):
-        yield Bar("latency", unit, Number(setting, OURS), Number(setting, LOGICAL), 2.0, at_least=False)
+        ours, other = Number(setting, OURS), Number(setting, LOGICAL)
+        yield Bar("latency", unit, ours, other, 2.0, at_least=False, floors=("bare relay",))
 
 
 def _growth() -> Iterator[Bar]:

@@ -23,6 +23,8 @@ NOTES: Final = (
     " were delivered at once and for nothing. With this one client nobody can deliver more, or with less CPU.",
     "**bare relay** is the floor of latency for a program outside the server: NOTIFY, one read, one COPY, one durable"
     " commit. It is right only while one client writes; lrq's order of commits takes a durable commit more.",
+    "*Floors* are the ratios of those three, and of lrq if its own processes took no CPU: where a floor misses a bar"
+    " too, the application and PostgreSQL do by themselves.",
     "CPU is that of all processes: application, servers, workers and PostgreSQL with its background processes.",
     "Latency is seen by an observer that asks the destination every half millisecond.",
     "`transmit` (application, growth) is measured while no server of lrq runs; *growth*, *sizes* and *idle* use sinks"

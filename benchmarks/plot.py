@@ -5,6 +5,7 @@ from xml.sax.saxutils import escape
 
 from benchmarks.book import Book
 from benchmarks.figures import Summary, shown
+from benchmarks.issue_bars import FLOORS
 
 _WIDTH: Final = 860
 _LEFT: Final = 320
@@ -13,8 +14,12 @@ _COLOURS: Final = {"lrq": "#1f6feb", "": "#8b949e"}
 
 
 def plot(book: Book, experiment: str = "deliveries", unit: str = "deliveries/s") -> str:
-    """Draw one bar for each setting and contender, with a line from the least to the most."""
-    found = [(key, summary) for key, summary in book.summaries() if (key.experiment, key.unit) == (experiment, unit)]
+    """Draw one bar for each setting and contender, with a line from the least to the most; floors are none."""
+    found = [
+        (key, summary)
+        for key, summary in book.summaries()
+        if (key.experiment, key.unit) == (experiment, unit) and key.contender not in FLOORS
+    ]
     found.sort(key=lambda each: (each[0].setting, -each[1].median))
     most = max((summary.most for _, summary in found), default=1.0) or 1.0
     parts = [f'<text x="8" y="18" font-weight="bold">{escape(unit)}</text>']

@@ -48,7 +48,7 @@ def _words(fact: object) -> str:
     return ", ".join(f"{name} ({value})" for name, value in fact.items()) if isinstance(fact, dict) else str(fact)
 
 
-BAR_HEADS = ("experiment", "number", "ours", "against", "bar", "reached", "")
+BAR_HEADS = ("experiment", "number", "ours", "against", "bar", "reached", "", "floors reach")
 NUMBER_HEADS = ("experiment", "setting", "contender", "number", "median", "min – max", "runs")
 
 
@@ -62,7 +62,8 @@ def bar_rows(verdicts: Iterable[Verdict]) -> list[tuple[str, ...]]:
         same = bar.other.setting == bar.ours.setting
         other = bar.other.contender if same else f"{bar.other.contender}, {bar.other.setting}"
         reached = "" if verdict.ratio is None else shown(verdict.ratio)
-        rows.append((bar.experiment, bar.unit, ours, other, bar.words, reached, verdict.words))
+        floors = ", ".join(f"{floor} {shown(ratio)}" for floor, ratio in verdict.floors.items())
+        rows.append((bar.experiment, bar.unit, ours, other, bar.words, reached, verdict.words, floors))
     return rows
 
 

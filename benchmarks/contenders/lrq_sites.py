@@ -70,6 +70,11 @@ class Lrq:
         """Start the source's server, again if it was stopped."""
         self.source = self._run("source", self.engine, peers=self._peers, clients=[CLIENT], **self._settings)
 
+    @property
+    def servers(self) -> tuple[int, ...]:
+        """The processes of lrq."""
+        return tuple(process.pid for process in self._processes)
+
     def _site(self, place: Place, database: str, site: str) -> Engine:
         engine = queues.create_engine(self._make(place, database))
         queues.initialize(engine, site_id=site)

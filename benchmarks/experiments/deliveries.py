@@ -8,7 +8,8 @@ from benchmarks.bench import Bench
 from benchmarks.contender import Contender
 from benchmarks.contenders.bare_copy import BareCopy
 from benchmarks.contenders.insert_alone import InsertAlone
-from benchmarks.issue_bars import ALL, CPU, ONE, RATE, THREE
+from benchmarks.contenders.lrq_sites import Lrq
+from benchmarks.issue_bars import ALL, CPU, ONE, RATE, THREE, WITHOUT_SERVERS
 from benchmarks.peers import contenders, main_contenders
 from benchmarks.stream import Stream
 from benchmarks.workload import Workload
@@ -36,12 +37,18 @@ def _once(bench: Bench, make: Callable[[], Contender], setting: str, workload: W
         stream.write(min(_WARM_UP, entries))
         stream.wait()
         bench.place.cluster.settle()
+        servers = contender.servers if isinstance(contender, Lrq) else ()
         before, began = cpu.used(), SYSTEM_CLOCK.monotonic()
+        servers_before = sum(map(cpu.used, servers))
         stream.write(entries)
         written = SYSTEM_CLOCK.monotonic() - began
         stream.wait()
         took, used = SYSTEM_CLOCK.monotonic() - began, cpu.used() - before
+        by_servers = sum(map(cpu.used, servers)) - servers_before
         stream.check()
         deliveries = entries * workload.each_to
         found = {RATE: deliveries / took, CPU: used / deliveries * 1_000, "written/s": entries / written}
         bench.book.add(NAME, setting, contender.name, **found)
+        if servers:
+            rest = (used - by_servers) / deliveries * 1_000
+            bench.book.add(NAME, setting, f"{contender.name}{WITHOUT_SERVERS}", **{CPU: rest})

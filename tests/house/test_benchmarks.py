@@ -1,5 +1,6 @@
 """What the benchmarks compute is right; what they measure is another matter."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,12 +56,21 @@ def test_what_was_not_measured_is_told_and_not_passed():
     assert list(verdicts(Book(), (BAR,), {"other"})) == []
 
 
+def test_a_bar_tells_what_those_reach_that_do_less():
+    found = book(10.0, 5.0)
+    found.add("speed", "one", "nothing", **{"rows/s": 15.0})
+    bar = replace(BAR, floors=("nothing", "not measured"))
+    (verdict,) = verdicts(found, (bar,), {"speed"})
+    assert verdict.floors == {"nothing": pytest.approx(1.5)}
+    assert "| met | nothing 1.5 |" in markdown(Run({}, found, [verdict]))
+
+
 def test_the_page_tells_what_is_missing():
     found = book(10.0, 5.0)
     found.lacks("broker", "not installed")
     page = markdown(Run({"runs": 3}, found, list(verdicts(found, (BAR,), {"speed"}))))
     assert "| speed | one | ours | rows/s | 20 | 10 – 30 | 3 |" in page
-    assert "| speed | rows/s | ours, one | theirs | ≥ 2 | 2 | met |" in page
+    assert "| speed | rows/s | ours, one | theirs | ≥ 2 | 2 | met |  |" in page
     assert "* broker: not installed" in page
 
 
