@@ -22,8 +22,9 @@ NOTES: Final = (
     "**INSERT alone** is the other bound: the same client, and nothing that carries its entries anywhere, as if they"
     " were delivered at once and for nothing. With this one client nobody can deliver more, or with less CPU.",
     "**bare relay** is the floor of latency for a program outside the server: NOTIFY, one read, one COPY, one durable"
-    " commit. It is right only while one client writes; lrq's order of commits takes a durable commit more.",
-    "*Floors* are the ratios of those three, and of lrq if its own processes took no CPU: where a floor misses a bar"
+    " commit. **With ticks** it records durably what it has read before another process gets it, as lrq has to for the"
+    " order of commits. Both are right only while one client writes, and lose their place when they end.",
+    "*Floors* are the ratios of those, and of lrq if its own processes took no CPU: where a floor misses a bar"
     " too, the application and PostgreSQL do by themselves.",
     "CPU is that of all processes: application, servers, workers and PostgreSQL with its background processes.",
     "Latency is seen by an observer that asks the destination every half millisecond.",

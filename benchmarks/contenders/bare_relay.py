@@ -1,10 +1,13 @@
-"""The least that a program of its own needs for one destination: told of a commit, it reads, copies and commits.
+"""The least that programs outside of PostgreSQL need to bring what one client writes to one destination.
 
-It is right only while one client writes: it knows no order of commits, one destination, no owner, no other machine.
+They know no order of commits, one destination, no owner and no other machine, and forget where they were when they end.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, Final
 
 import psycopg
 from sqlalchemy import text
@@ -15,15 +18,21 @@ from benchmarks.contenders.workers import Told, Workers
 from benchmarks.workload import Entry
 from queues.dialects.binary_copy import binary_copy
 
-_TABLE: Final = "CREATE TABLE entries (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload bytea NOT NULL)"
+_TABLES: Final = (
+    "CREATE TABLE entries (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload bytea NOT NULL)",
+    "CREATE TABLE ticks (last_id bigint PRIMARY KEY)",
+)
 _INSERT: Final = text("INSERT INTO entries (payload) VALUES (:payload)")
 _TELL: Final = text("NOTIFY bench")
 _NEW: Final = "SELECT id, payload FROM entries WHERE id > %s ORDER BY id"
+_TICK: Final = "INSERT INTO ticks (last_id) VALUES (%s)"
 _COPY: Final = "COPY entries (id, payload) FROM STDIN (FORMAT BINARY)"
+
+Rows = list[tuple[int, bytes]]
 
 
 class BareRelay:
-    """One process: woken up by NOTIFY, one read, one COPY in one durable transaction."""
+    """One process: woken up by NOTIFY, one read, one COPY, which is one durable commit."""
 
     name = "bare relay"
     ordered = True
@@ -33,9 +42,12 @@ class BareRelay:
         assert destinations == 1
         self._workers = Workers()
         self._databases = databases = Databases(place.cluster, 1)
-        databases.source(_TABLE)
-        self._workers.start(relay, place.cluster.conninfo(SOURCE), place.cluster.conninfo(databases.sinks[0]))
+        databases.source(*_TABLES)
+        self._start(place.cluster.conninfo(SOURCE), place.cluster.conninfo(databases.sinks[0]))
         self._workers.wait_ready()
+
+    def _start(self, source: str, sink: str) -> None:
+        self._workers.start(_relay, source, sink)
 
     def transaction(self, entries: Sequence[Entry]) -> None:
         """Insert the entries and tell."""
@@ -57,17 +69,53 @@ class BareRelay:
         self._databases.close()
 
 
-def relay(told: Told, source: str, sink: str) -> None:
-    """Move what is new whenever the source tells."""
-    last = 0
+class BareTickRelay(BareRelay):
+    """As lrq has to: what was read is recorded durably at the source, and another process applies it."""
+
+    name = "bare relay with ticks"
+
+    def _start(self, source: str, sink: str) -> None:
+        outgoing, incoming = Pipe()
+        self._workers.start(_take, source, outgoing)
+        self._workers.start(_apply, sink, incoming)
+        outgoing.close()
+        incoming.close()
+
+
+def _relay(told: Told, source: str, sink: str) -> None:
     with psycopg.connect(source, autocommit=True) as there, psycopg.connect(sink, autocommit=True) as here:
-        there.execute("LISTEN bench")
+        for rows in _news(told, there):
+            _copy(here, rows)
+
+
+def _take(told: Told, source: str, outgoing: Connection) -> None:
+    with psycopg.connect(source, autocommit=True) as there:
+        for rows in _news(told, there):
+            there.execute(_TICK, (rows[-1][0],), prepare=True)
+            outgoing.send(rows)
+
+
+def _apply(told: Told, sink: str, incoming: Connection) -> None:
+    with psycopg.connect(sink, autocommit=True) as here, suppress(EOFError):
         told.ready()
         while not told.over():
-            if not list(there.notifies(timeout=0.1, stop_after=1)):  # not inside it: it has the connection to itself
-                continue
-            rows = there.execute(_NEW, (last,), binary=True, prepare=True).fetchall()
+            if incoming.poll(0.1):
+                _copy(here, incoming.recv())
+
+
+def _news(told: Told, source: psycopg.Connection[Any]) -> Iterator[Rows]:
+    last = 0
+    source.execute("LISTEN bench")
+    told.ready()
+    while not told.over():
+        # Not within the driver's iterator, which has the connection to itself.
+        if list(source.notifies(timeout=0.1, stop_after=1)):
+            rows = source.execute(_NEW, (last,), binary=True, prepare=True).fetchall()
             if rows:
                 last = rows[-1][0]
-                with here.cursor().copy(_COPY) as copy:  # durable: `synchronous_commit` is on
-                    copy.write(binary_copy(["bigint", "bytea"], list(zip(*rows, strict=True))))
+                yield rows
+
+
+def _copy(sink: psycopg.Connection[Any], rows: Rows) -> None:
+    with sink.cursor().copy(_COPY) as copy:  # durable: `synchronous_commit` is on
+        copy.write(binary_copy(["bigint", "bytea"], list(zip(*rows, strict=True))))

@@ -8,7 +8,7 @@ from typing import Final
 from benchmarks.bench import Bench
 from benchmarks.cluster import pause
 from benchmarks.contender import Contender
-from benchmarks.contenders.bare_relay import BareRelay
+from benchmarks.contenders.bare_relay import BareRelay, BareTickRelay
 from benchmarks.figures import percentile
 from benchmarks.peers import main_contenders
 from benchmarks.stream import Stream
@@ -62,7 +62,7 @@ class Observer:
 
 def measure(bench: Bench) -> None:
     """Write at the rate, whatever becomes of it, then seldom; compare the two moments of each transaction."""
-    for _, make in bench.rounds([*main_contenders(bench), BareRelay]):
+    for _, make in bench.rounds([*main_contenders(bench), BareRelay, BareTickRelay]):
         contender = make()
         with bench.running(contender, 1, SETTING):
             stream = Stream(contender, Workload(1_000))
