@@ -21,7 +21,7 @@ class Number(NamedTuple):
 class Bar:
     """*unit* of one number divided by that of another must be at least, or at most, *bound*.
 
-    *floors* are contenders that do less than what is asked for: where they do not reach the bound either, nobody can.
+    *floors* are contenders that do less than what is asked for; what they reach is shown beside it.
     """
 
     experiment: str

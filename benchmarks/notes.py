@@ -24,8 +24,7 @@ NOTES: Final = (
     "**bare relay** is the floor of latency for a program outside the server: NOTIFY, one read, one COPY, one durable"
     " commit. **With ticks** it records durably what it has read before another process gets it, as lrq has to for the"
     " order of commits. Both are right only while one client writes, and lose their place when they end.",
-    "*Floors* are the ratios of those, and of lrq if its own processes took no CPU: where a floor misses a bar"
-    " too, the application and PostgreSQL do by themselves.",
+    "*Floors* are the ratios of those, and of lrq if its own processes took no CPU.",
     "CPU is that of all processes: application, servers, workers and PostgreSQL with its background processes.",
     "Latency is seen by an observer that asks the destination every half millisecond.",
     "`transmit` (application, growth) is measured while no server of lrq runs; *growth*, *sizes* and *idle* use sinks"

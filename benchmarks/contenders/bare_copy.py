@@ -8,15 +8,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import psycopg
-from sqlalchemy import text
 
 from benchmarks.contender import Place
-from benchmarks.contenders.tables import Databases
+from benchmarks.contenders.tables import PLAIN, Databases, insert_plainly
 from benchmarks.workload import Entry
 from queues.dialects.binary_copy import binary_copy
 
-_TABLE: Final = "CREATE TABLE entries (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload bytea NOT NULL)"
-_INSERT: Final = text("INSERT INTO entries (payload) VALUES (:payload)")
 _COPY: Final = "COPY entries (id, payload) FROM STDIN (FORMAT BINARY)"
 #: Rows that a destination gets at a time, about as many as lrq sends under load.
 _AT_A_TIME: Final = 400
@@ -31,7 +28,7 @@ class BareCopy:
     def prepare(self, place: Place, destinations: int) -> None:
         """Make the tables and connect to them."""
         self._databases = databases = Databases(place.cluster, destinations)
-        databases.source(_TABLE)
+        databases.source(PLAIN)
         self._sinks: list[psycopg.Connection[tuple[object, ...]]] = []
         for sink in databases.sinks:
             self._sinks.append(place.cluster.connect(sink))
@@ -42,7 +39,7 @@ class BareCopy:
     def transaction(self, entries: Sequence[Entry]) -> None:
         """Insert the entries; copy what is enough for a destination."""
         with self._databases.engine.begin() as connection:
-            connection.execute(_INSERT, [{"payload": entry.payload} for entry in entries])
+            insert_plainly(connection, entries)
         for entry in entries:
             self._written += 1
             for target in entry.targets:

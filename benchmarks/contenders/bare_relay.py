@@ -13,16 +13,13 @@ import psycopg
 from sqlalchemy import text
 
 from benchmarks.contender import Place
-from benchmarks.contenders.tables import SOURCE, Databases
-from benchmarks.contenders.workers import Told, Workers
+from benchmarks.contenders.carried import Carried
+from benchmarks.contenders.tables import PLAIN, SOURCE, Databases, insert_plainly
+from benchmarks.contenders.workers import Told
 from benchmarks.workload import Entry
 from queues.dialects.binary_copy import binary_copy
 
-_TABLES: Final = (
-    "CREATE TABLE entries (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload bytea NOT NULL)",
-    "CREATE TABLE ticks (last_id bigint PRIMARY KEY)",
-)
-_INSERT: Final = text("INSERT INTO entries (payload) VALUES (:payload)")
+_TICKS: Final = "CREATE TABLE ticks (last_id bigint PRIMARY KEY)"
 _TELL: Final = text("NOTIFY bench")
 _NEW: Final = "SELECT id, payload FROM entries WHERE id > %s ORDER BY id"
 _TICK: Final = "INSERT INTO ticks (last_id) VALUES (%s)"
@@ -31,18 +28,16 @@ _COPY: Final = "COPY entries (id, payload) FROM STDIN (FORMAT BINARY)"
 Rows = list[tuple[int, bytes]]
 
 
-class BareRelay:
+class BareRelay(Carried):
     """One process: woken up by NOTIFY, one read, one COPY, which is one durable commit."""
 
     name = "bare relay"
-    ordered = True
 
     def prepare(self, place: Place, destinations: int) -> None:
         """Start it."""
         assert destinations == 1
-        self._workers = Workers()
         self._databases = databases = Databases(place.cluster, 1)
-        databases.source(*_TABLES)
+        databases.source(PLAIN, _TICKS)
         self._start(place.cluster.conninfo(SOURCE), place.cluster.conninfo(databases.sinks[0]))
         self._workers.wait_ready()
 
@@ -52,21 +47,8 @@ class BareRelay:
     def transaction(self, entries: Sequence[Entry]) -> None:
         """Insert the entries and tell."""
         with self._databases.engine.begin() as connection:
-            connection.execute(_INSERT, [{"payload": entry.payload} for entry in entries])
+            insert_plainly(connection, entries)
             connection.execute(_TELL)
-
-    def progress(self, destination: int) -> int:
-        """Return the newest entry that is there."""
-        return self._databases.newest(destination)
-
-    def stored(self, destination: int) -> tuple[int, int]:
-        """Count the rows of the destination."""
-        return self._databases.stored(destination)
-
-    def close(self) -> None:
-        """Stop it and drop the databases."""
-        self._workers.stop()
-        self._databases.close()
 
 
 class BareTickRelay(BareRelay):
@@ -96,6 +78,7 @@ def _take(told: Told, source: str, outgoing: Connection) -> None:
 
 
 def _apply(told: Told, sink: str, incoming: Connection) -> None:
+    # The pipe ends with the process that reads.
     with psycopg.connect(sink, autocommit=True) as here, suppress(EOFError):
         told.ready()
         while not told.over():

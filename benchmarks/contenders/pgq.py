@@ -12,8 +12,9 @@ import psycopg
 from sqlalchemy import text
 
 from benchmarks.contender import Place
+from benchmarks.contenders.carried import Carried
 from benchmarks.contenders.tables import ENTRIES, SOURCE, Databases
-from benchmarks.contenders.workers import Told, Workers
+from benchmarks.contenders.workers import Told
 from benchmarks.workload import Entry
 
 QUEUE: Final = "bench"
@@ -29,15 +30,13 @@ _CONFIGURE = (
 )
 
 
-class PgQ:
+class PgQ(Carried):
     """One queue, one consumer for each destination."""
 
     name = "PgQ, best loop"
-    ordered = True
 
     def prepare(self, place: Place, destinations: int) -> None:
         """Make the queue, the ticker and the consumers."""
-        self._workers = Workers()
         self._databases = databases = Databases(place.cluster, destinations, ENTRIES)
         databases.source("CREATE EXTENSION pgq", *_CONFIGURE)
         for number, sink in enumerate(databases.sinks):
@@ -56,19 +55,6 @@ class PgQ:
         masks = [str(entry.mask) for entry in entries]
         with self._databases.engine.begin() as connection:
             connection.execute(_INSERT, {"payloads": payloads, "masks": masks})
-
-    def progress(self, destination: int) -> int:
-        """Return the newest event that is there."""
-        return self._databases.newest(destination)
-
-    def stored(self, destination: int) -> tuple[int, int]:
-        """Count the rows of the destination."""
-        return self._databases.stored(destination)
-
-    def close(self) -> None:
-        """Stop all and drop the databases."""
-        self._workers.stop()
-        self._databases.close()
 
 
 def tick(told: Told, source: str) -> None:

@@ -31,6 +31,7 @@ class PgQPython(pgq.PgQ):
 
     def __init__(self) -> None:
         """Run nothing yet."""
+        super().__init__()
         self._running: list[subprocess.Popen[bytes]] = []
 
     def _consume(self, place: Place, number: int, sink: str) -> None:

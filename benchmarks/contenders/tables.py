@@ -1,15 +1,26 @@
 """What contenders that are not lrq share: a source database and one table of entries in each destination."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import psycopg
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, text
 
 from benchmarks.cluster import Cluster
+from benchmarks.workload import Entry
 
 SOURCE: Final = "bench_source"
 #: The same table in the source, where a contender copies tables, and in every destination.
 ENTRIES: Final = "CREATE TABLE entries (id bigint PRIMARY KEY, payload bytea NOT NULL)"
+
+#: The source's table of those that number entries by themselves; `insert_plainly` writes to it.
+PLAIN: Final = "CREATE TABLE entries (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload bytea NOT NULL)"
+_INSERT: Final = text("INSERT INTO entries (payload) VALUES (:payload)")
+
+
+def insert_plainly(connection: Connection, entries: Sequence[Entry]) -> None:
+    """Insert entries as an application without replication does."""
+    connection.execute(_INSERT, [{"payload": entry.payload} for entry in entries])
 
 
 def destination_name(number: int) -> str:

@@ -1,7 +1,7 @@
 """What stays of many entries once they have arrived, and what a held snapshot leaves behind.
 
-Segments of the log are closed after two seconds here instead of a minute, so that the run does not wait for them. The
-sinks keep nothing: it is the source that is measured.
+For what stays, segments of the log are closed after two seconds instead of a minute, so that the run does not wait for
+them. The sinks keep nothing: it is the source that is measured.
 """
 
 from typing import Final
