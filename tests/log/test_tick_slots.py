@@ -1,11 +1,9 @@
 """Ticks on PostgreSQL are emptied slot by slot: a snapshot that is held for ever keeps none of them as dead rows."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
-from sqlalchemy import Connection, Engine, select, text, update
+from sqlalchemy import Engine, select, text, update
 
 from lr_client.sender import RoutingQueueSenderClient
 from lr_server.histories import SinkHistory, TickKey
@@ -16,6 +14,7 @@ from queues.log.sql import keep_ticks
 from queues.names import ClientName, SiteId
 from queues.tables import TICK_SLOTS, sessions, ticks
 from queues.transactions import reading
+from tests.log.held import held_snapshot
 from tests.log.reading import Reader
 
 pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
@@ -68,13 +67,6 @@ def stored(engine: Engine) -> list[Stored]:
     with engine.connect() as connection:
         found = connection.execute(select(ticks.c.number, ticks.c.slot).order_by(ticks.c.number))
         return [Stored(*row) for row in found]
-
-
-@contextmanager
-def held_snapshot(engine: Engine) -> Iterator[Connection]:
-    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as holder:
-        holder.execute(text("SELECT pg_current_snapshot()"))
-        yield holder
 
 
 def dead_rows(engine: Engine) -> dict[str, int]:
