@@ -1,24 +1,27 @@
 """Accounts that deltas are added to: adding is not idempotent, so a delta that is lost or comes twice shows."""
 
 import random
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import get_context
 from typing import Any
 
 from sqlalchemy import Column, Engine, Integer, MetaData, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
+import queues
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient
 from lr_client.spark import SparkSnapshotContext
 from queues.clock import SYSTEM_CLOCK
 from tests.faults.plan import SINK
+from tests.waiting import eventually
 
 metadata = MetaData()
 accounts = Table("app_accounts", metadata, Column("item", Integer, primary_key=True), Column("total", Integer))
 #: Transactions a second that the source is to get.
 RATE = 500
 _WRITERS = 2
+_SPAWN = get_context("spawn")
 _AT_ONCE = 10_000
 
 
@@ -51,48 +54,53 @@ def build(_spark: Any, context: SparkSnapshotContext) -> Any:
 
 
 class Load:
-    """Transactions that add deltas, at a steady rate."""
+    """Transactions that add deltas, at a steady rate, in processes of their own: nobody else's work holds them up."""
 
     def __init__(self, engine: Engine, rows: int) -> None:
-        self._engine = engine
+        self._url = engine.url.render_as_string(hide_password=False)
         self._rows = rows
-        self._sender = RoutingQueueSenderClient("policy")
-        self._over = threading.Event()
-        self._began = SYSTEM_CLOCK.monotonic()
-        self._written = [0] * _WRITERS
+        self._over = _SPAWN.Event()
+        self._written = [_SPAWN.Value("q", 0) for _ in range(_WRITERS)]
         self.seconds = 0.0
+        self.per_second = 0.0
 
     @property
     def written(self) -> int:
         """How many transactions were committed."""
-        return sum(self._written)
+        return sum(written.value for written in self._written)
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Write until the block ends."""
-        threads = [threading.Thread(target=self._write, args=(number,)) for number in range(_WRITERS)]
-        for thread in threads:
-            thread.start()
+        writers = [
+            _SPAWN.Process(target=_write, args=(self._url, self._rows, number, written, self._over), daemon=True)
+            for number, written in enumerate(self._written)
+        ]
+        for writer in writers:
+            writer.start()
         try:
+            eventually(lambda: all(written.value for written in self._written), timeout=60)
+            began, before = SYSTEM_CLOCK.monotonic(), self.written
             yield
+            self.seconds = SYSTEM_CLOCK.monotonic() - began
+            self.per_second = (self.written - before) / self.seconds
         finally:
             self._over.set()
-            for thread in threads:
-                thread.join()
-            self.seconds = SYSTEM_CLOCK.monotonic() - self._began
+            for writer in writers:
+                writer.join()
+        assert [writer.exitcode for writer in writers] == [0] * _WRITERS
 
-    def _write(self, writer: int) -> None:
-        chance = random.Random(writer)
-        while not self._over.is_set():
-            self._add(chance.randrange(self._rows), chance.randint(1, 9))
-            self._written[writer] += 1
-            due = self._began + self._written[writer] * _WRITERS / RATE
-            SYSTEM_CLOCK.wait(self._over, max(0.0, due - SYSTEM_CLOCK.monotonic()))
 
-    def _add(self, item: int, delta: int) -> None:
-        with Session(self._engine) as session, session.begin():
+def _write(url: str, rows: int, writer: int, written: Any, over: Any) -> None:
+    chance, engine, sender = random.Random(writer), queues.create_engine(url), RoutingQueueSenderClient("policy")
+    began = SYSTEM_CLOCK.monotonic()
+    while not over.is_set():
+        item, delta = chance.randrange(rows), chance.randint(1, 9)
+        with Session(engine) as session, session.begin():
             session.execute(_ADD, {"of": item, "delta": delta})
-            self._sender.transmit_log_entry_message(session, b"%d:%d" % (item, delta), [SINK])
+            sender.transmit_log_entry_message(session, b"%d:%d" % (item, delta), [SINK])
+        written.value += 1
+        over.wait(max(0.0, began + written.value * _WRITERS / RATE - SYSTEM_CLOCK.monotonic()))
 
 
 class Accounts(RoutingQueueListener):

@@ -55,7 +55,7 @@ def test_a_site_built_under_load_equals_its_source(
         eventually(lambda: accounts.sums(sink) == accounts.sums(source), timeout=_PATIENCE, interval=0.2)
     print(
         f"{plan.source_url.partition(':')[0]}: {ROWS} rows applied after {built:.1f} s, {load.written} transactions in "
-        f"{load.seconds:.1f} s ({load.written / load.seconds:.0f}/s), {listener.deltas} of them as deltas, "
+        f"{load.seconds:.1f} s ({load.per_second:.0f}/s), {listener.deltas} of them as deltas, "
         f"equal after {SYSTEM_CLOCK.monotonic() - began:.1f} s"
     )
     assert accounts.contents(sink) == accounts.contents(source)
