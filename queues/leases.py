@@ -1,6 +1,8 @@
 """Leases: timed ownership of a name, with a fencing number that every transaction of the owner checks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -19,6 +21,7 @@ from sqlalchemy import (
 )
 
 from queues import dialects
+from queues.dialects.statements import Statement
 from queues.errors import OwnershipLostError, StoreUnavailableError
 from queues.tables import leases
 from queues.transactions import reading, writing, writing_briefly
@@ -121,10 +124,19 @@ def check(connection: Connection, lease: Lease, *, durably: bool = False) -> Non
 
     *durably*: the transaction's commit waits for the disk, whatever the database's default is.
     """
+    judge(lease, dialects.of(connection).run_all(connection, [checking(connection, lease, durably=durably)])[0])
+
+
+def checking(connection: Connection, lease: Lease, *, durably: bool = False) -> Statement:
+    """Return the statement of `check`, for one that sends it with others; `judge` takes what it returns."""
     known = _GENERATION
     if connection.dialect.name == "postgresql":
         known = _SHOWING_PRESENCE_DURABLY if durably else _SHOWING_PRESENCE
-    rows = dialects.of(connection).bulk_select(connection, known, {"name": lease.name, "held": lease.generation})
+    return known, {"name": lease.name, "held": lease.generation}
+
+
+def judge(lease: Lease, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Raise the errors of `check` when *rows*, what `checking` has returned, say so."""
     if not rows:
         raise StoreUnavailableError(f"the transaction began before the lease of {lease.name} was stored: try again")
     if rows[0][0] != lease.generation:

@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
+from queues import dialects
 from queues.blocks import EntryColumns, SnapshotColumns, decode_entries, decode_snapshot, encode_snapshot
+from queues.dialects.statements import Statement
+from queues.leases import Lease
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.receive import contents, receiving, snapshot
@@ -109,27 +112,18 @@ class Inbox:
         if isinstance(decision, Refuse):
             return decision
         before, after = self.marks, decision.marks
+        new = _unpacked(batch.groups, groups, decision.steps, limit)
         queue_id = self._queue()
-        self._append(queue_id, batch.groups, groups, decision.steps, limit)
         # Of an open tick too: its header tells the source whose rows those are.
         begun = [header_of(g.header) for g, step in zip(batch.groups, decision.steps, strict=True) if step.begins]
-        contents.add_headers(self.connection, queue_id, begun, before=before.boundary_seq)
+        source_seq = max(before.source_seq, batch.source_seq)
+        marks = replace(after, source_seq=source_seq, source_us=max(before.source_us, batch.source_us))
+        then = [*contents.add_headers(self.connection, queue_id, begun, version=self.version)]
         if before.received.cut and not after.received.cut:
             # Going back behind the cut would need it again.
-            contents.forget_headers_before(self.connection, queue_id, after.boundary_seq)
-        source_seq = max(before.source_seq, batch.source_seq)
-        self._save(replace(after, source_seq=source_seq, source_us=max(before.source_us, batch.source_us)))
+            then.append(contents.forgetting_headers_before(queue_id, after.boundary_seq))
+        contents.append(self.connection, queue_id, new, [*then, self._saving(marks)])
         return None
-
-    def _append(
-        self, queue_id: int, parts: Sequence[pb.TickGroup], groups: Sequence[Group], steps: Sequence[Step], limit: int
-    ) -> None:
-        new = ReceivedColumns([], [], [], [], [])
-        for part, group, step in zip(parts, groups, steps, strict=True):
-            if step.skip < group.rows:
-                _add(new, group, decode_entries(part.block, limit), step.skip)
-        if new.seq:
-            contents.append(self.connection, queue_id, new)
 
     def _begin(self, sync_id: str) -> Refuse | None:
         decision = staging.decide_begin(self.marks, sync_id)
@@ -181,11 +175,12 @@ class Inbox:
         queue_id = self._queue()
         contents.clear_log(self.connection, queue_id)
         snapshot.drop_staged(self.connection, queue_id, keep={marks.sync_id})
+        then: Sequence[Statement] = ()
         if end.HasField("header"):
-            contents.add_headers(self.connection, queue_id, [header_of(end.header)], before=marks.base_seq)
+            then = contents.add_headers(self.connection, queue_id, [header_of(end.header)], version=self.version)
         # The subscriber has yet to begin with it.
         self.applied_seq = 0
-        self._save(marks)
+        self._save(marks, then)
 
     def _restage(self, marks: Marks) -> None:
         snapshot.drop_staged(self.connection, self._queue(), keep={marks.sync_id})
@@ -196,20 +191,34 @@ class Inbox:
             self.queue_id = receiving.register(self.connection, self.client, self.source, self.now_us)
         return self.queue_id
 
-    def _save(self, marks: Marks) -> None:
-        self.version = receiving.save(self.connection, self._queue(), self.version, marks, self.now_us)
-        self.marks = marks
+    def _save(self, marks: Marks, before: Sequence[Statement] = ()) -> None:
+        dialects.of(self.connection).run_all(self.connection, [*before, self._saving(marks)])
+
+    def _saving(self, marks: Marks) -> Statement:
+        statement = receiving.saving(self._queue(), self.version, marks, self.now_us)
+        self.version, self.marks = self.version + 1, marks
+        return statement
 
     def _progress(self) -> pb.SnapshotProgress:
         return pb.SnapshotProgress(sync_id=self.marks.staging.sync_id, rows=self.marks.staging.rows)
 
 
-def open_inbox(connection: Connection, client: ClientName, source: SiteId, now_us: int) -> Inbox:
-    """Lock and read what there is of a receive queue."""
-    stored = receiving.find(connection, client, source)
+def open_inbox(connection: Connection, client: ClientName, source: SiteId, lease: Lease | None, now_us: int) -> Inbox:
+    """Lock and read what there is of a receive queue; see `receiving.find`."""
+    stored = receiving.find(connection, client, source, lease)
     if stored is None:
         return Inbox(connection, client, source, now_us, None, 0, Marks(), 0)
     return Inbox(connection, client, source, now_us, *stored)
+
+
+def _unpacked(
+    parts: Sequence[pb.TickGroup], groups: Sequence[Group], steps: Sequence[Step], limit: int
+) -> ReceivedColumns:
+    new = ReceivedColumns([], [], [], [], [])
+    for part, group, step in zip(parts, groups, steps, strict=True):
+        if step.skip < group.rows:
+            _add(new, group, decode_entries(part.block, limit), step.skip)
+    return new
 
 
 def _add(new: ReceivedColumns, group: Group, entries: EntryColumns, skip: int) -> None:

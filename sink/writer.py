@@ -7,13 +7,12 @@ from typing import Final
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from queues import leases, names
+from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError
 from queues.leases import Lease
 from queues.logs import logger
 from queues.names import SiteId
-from queues.receive import receiving
 from queues.transactions import writing
 from queues.wire import replication_pb2 as pb
 from sink import machine
@@ -122,21 +121,16 @@ class SinkWriter:
 
     def _open(self, connection: Connection, speaker: Speaker) -> Inbox:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)
-        inbox = open_inbox(connection, client, source, self._clock.now_us())
+        inbox = open_inbox(connection, client, source, self._working_under(), self._clock.now_us())
         # A queue that is not registered yet has no row to keep the generation in.
         inbox.fence(self._streams.generation((source, client)))
-        # Only now, with the marks locked: two owners' transactions meet there, and one of them is stale.
-        self._check_lease(connection)
         return inbox
 
-    def _check_lease(self, connection: Connection) -> None:
-        if self._lease is None:
-            receiving.make_durable(connection)
-            return
-        lease = self._lease()
-        if lease is None:
+    def _working_under(self) -> Lease | None:
+        lease = self._lease() if self._lease is not None else None
+        if lease is None and self._lease is not None:
             raise TransientError(f"this server of site {self._site} stands by while another one works: try that one")
-        leases.check(connection, lease, durably=True)
+        return lease
 
 
 def _refuse_for(error: LrqError | SQLAlchemyError) -> Refuse:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from sqlalchemy import CompoundSelect, Connection, Engine, Insert, Select, Table, Update
 
 from queues.dialects import postgresql, postgresql_outbox, sqlite, sqlite_outbox
+from queues.dialects.statements import Statement
 from queues.errors import ConfigurationError
 from queues.log.outbox import Write
 
@@ -20,9 +21,16 @@ class Dialect(Protocol):
         ...
 
     def bulk_insert_columns(
-        self, connection: Connection, table: Table, columns: Mapping[str, Sequence[object]]
+        self,
+        connection: Connection,
+        table: Table,
+        columns: Mapping[str, Sequence[object]],
+        then: Sequence[Statement] = (),
     ) -> None:
-        """Insert at least one row, given as the values of each column, by the fastest way that the driver has."""
+        """Insert at least one row, given as the values of each column, by the fastest way that the driver has.
+
+        *then* is carried out afterwards, as by `run_all`.
+        """
         ...
 
     def bulk_select(
@@ -38,10 +46,11 @@ class Dialect(Protocol):
         ...
 
     def run(self, connection: Connection, change: Insert | Update, values: Mapping[str, object]) -> int:
-        """Carry out *change*, a constant of its module, by the fastest way that the driver has; return how many rows.
+        """Carry out *change* with *values* by the fastest way that the driver has; return how many rows it changed."""
+        ...
 
-        *values*, numbers, texts and bytes, are those of its columns and bind parameters.
-        """
+    def run_all(self, connection: Connection, statements: Sequence[Statement]) -> list[Sequence[tuple[Any, ...]]]:
+        """Carry out *statements*, each by itself, with as few messages as possible; return the rows of each."""
         ...
 
     def now_us(self, connection: Connection) -> int:
@@ -50,17 +59,20 @@ class Dialect(Protocol):
 
 
 _DIALECTS: dict[str, Dialect] = {"sqlite": sqlite.DIALECT, "postgresql": postgresql.DIALECT}
+_PSYCOPG = ("psycopg", "psycopg_async")
 _OUTBOXES: dict[str, Write] = {"sqlite": sqlite_outbox.write, "postgresql": postgresql_outbox.write}
 
 
 def of(bind: Engine | Connection) -> Dialect:
-    """Return the dialect of an engine or connection; raise `ConfigurationError` for a database we do not know."""
-    try:
-        return _DIALECTS[bind.dialect.name]
-    except KeyError:
+    """Return the dialect of an engine or connection; raise `ConfigurationError` for what we do not know."""
+    name, driver = bind.dialect.name, bind.dialect.driver
+    if name not in _DIALECTS:
+        raise ConfigurationError(f"lrq works with SQLite and PostgreSQL, not with {name}: use another database URL")
+    if name == "postgresql" and driver not in _PSYCOPG:
         raise ConfigurationError(
-            f"lrq works with SQLite and PostgreSQL, not with {bind.dialect.name}: use another database URL"
-        ) from None
+            f"lrq works with PostgreSQL through psycopg, not {driver}: begin the database URL with postgresql+psycopg://"
+        )
+    return _DIALECTS[name]
 
 
 def outbox(connection: Connection) -> Write:

@@ -1,13 +1,16 @@
 """PostgreSQL 14 and later, through psycopg 3."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final
 
-from sqlalchemy import CompoundSelect, Connection, Dialect, Insert, Select, Table, Update, exc, text
+from sqlalchemy import CompoundSelect, Connection, Dialect, Insert, Select, Table, Update, text
 
 from queues.dialects.binary_copy import binary_copy
+from queues.dialects.postgresql_errors import usual_errors
+from queues.dialects.postgresql_exchange import Array, Request, exchange
+from queues.dialects.statements import Executed, Statement
 
 _NOW = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
 
@@ -24,13 +27,23 @@ class PostgresqlDialect:
             self.bulk_insert_columns(connection, table, dict(zip(columns, values, strict=True)))
 
     def bulk_insert_columns(
-        self, connection: Connection, table: Table, columns: Mapping[str, Sequence[object]]
+        self,
+        connection: Connection,
+        table: Table,
+        columns: Mapping[str, Sequence[object]],
+        then: Sequence[Statement] = (),
     ) -> None:
-        """Insert rows with binary COPY."""
-        statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
-        types = [str(table.c[name].type.compile(connection.dialect)).lower() for name in columns]
-        with usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
-            copy.write(binary_copy(types, list(columns.values())))
+        """Insert rows with binary COPY; few, for which one costs too much, as arrays in the message of the rest."""
+        types = _types(table, tuple(columns), connection.dialect)
+        rest = [request(connection, *statement) for statement in then]
+        if len(next(iter(columns.values()))) <= _FEW:
+            rest.insert(0, _as_arrays(table, types, columns))
+        else:
+            statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+            with usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
+                copy.write(binary_copy(types, list(columns.values())))
+        if rest:
+            exchange(connection, rest)
 
     def bulk_select(
         self,
@@ -42,23 +55,48 @@ class PostgresqlDialect:
         if values is None:
             compiled = wanted.compile(dialect=connection.dialect)
             return fetch(connection, str(compiled), compiled.params)
-        statement, constants = _compiled(wanted, connection.dialect, ())
-        return fetch(connection, statement, {**constants, **values})
+        return exchange(connection, [request(connection, wanted, values)])[0].rows
 
     def run(self, connection: Connection, change: Insert | Update, values: Mapping[str, object]) -> int:
         """Carry out *change* without SQLAlchemy's own work for each statement, which is most of what one costs here."""
-        statement, constants = _compiled(change, connection.dialect, tuple(values))
-        return run(connection, statement, {**constants, **values})
+        return exchange(connection, [request(connection, change, values)])[0].size
+
+    def run_all(self, connection: Connection, statements: Sequence[Statement]) -> list[Sequence[tuple[Any, ...]]]:
+        """Carry out *statements* in one message to the server."""
+        answers = exchange(connection, [request(connection, *statement) for statement in statements])
+        return [answer.rows for answer in answers]
 
     def now_us(self, connection: Connection) -> int:
         """Return the server's clock."""
         return int(connection.execute(_NOW).scalar_one())
 
 
+#: So few rows are quicker as arrays than by COPY.
+_FEW: Final = 128
+
+
+def _as_arrays(table: Table, types: Sequence[str], columns: Mapping[str, Sequence[object]]) -> Request:
+    arrays = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(columns, types, strict=True))
+    statement = f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT * FROM unnest({arrays})"  # noqa: S608
+    values = {name: Array(kind, values) for (name, values), kind in zip(columns.items(), types, strict=True)}
+    return statement, values
+
+
+def request(connection: Connection, statement: Executed, values: Mapping[str, object]) -> Request:
+    """Return a statement as the driver takes it."""
+    # What an INSERT is given are its columns too.
+    names = () if isinstance(statement, Select | CompoundSelect) else tuple(values)
+    text, constants = _compiled(statement, connection.dialect, names)
+    return text, {**constants, **values}
+
+
 @lru_cache(maxsize=64)
-def _compiled(
-    statement: Select[Any] | CompoundSelect[Any] | Insert | Update, dialect: Dialect, columns: tuple[str, ...]
-) -> tuple[str, Mapping[str, object]]:
+def _types(table: Table, columns: tuple[str, ...], dialect: Dialect) -> Sequence[str]:
+    return [str(table.c[name].type.compile(dialect)).lower() for name in columns]
+
+
+@lru_cache(maxsize=64)
+def _compiled(statement: Executed, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, Mapping[str, object]]:
     compiled = statement.compile(dialect=dialect, column_keys=columns or None)
     return str(compiled), compiled.params
 
@@ -67,36 +105,24 @@ def fetch(
     connection: Connection, statement: str, values: Mapping[str, object] | Sequence[object]
 ) -> Sequence[tuple[Any, ...]]:
     """Return the rows of *statement* straight from the driver, in the binary format; a transaction must be open."""
+    if connection.dialect.is_async:
+        return [tuple(row) for row in connection.exec_driver_sql(statement, _as_set(values))]
     with usual_errors(connection), closing(connection.connection.cursor(binary=True)) as cursor:
         cursor.execute(statement, values)
         return cursor.fetchall()
 
 
-def last_of(connection: Connection, statements: str) -> tuple[Any, ...]:
-    """Carry out several statements in one message to the server; return the one row of the last of them."""
-    with usual_errors(connection), closing(cast("Any", connection.connection.cursor())) as cursor:
-        cursor.execute(statements, prepare=False)  # several cannot be prepared
-        while cursor.nextset():
-            pass
-        (row,) = cursor.fetchall()
-        return tuple(row)
-
-
 def run(connection: Connection, statement: str, values: Mapping[str, object] | Sequence[object]) -> int:
     """Return how many rows *statement* changed, straight from the driver; a transaction must be open."""
+    if connection.dialect.is_async:
+        return connection.exec_driver_sql(statement, _as_set(values)).rowcount
     with usual_errors(connection), closing(connection.connection.cursor()) as cursor:
         cursor.execute(statement, values)
         return int(cursor.rowcount)
 
 
-@contextmanager
-def usual_errors(connection: Connection) -> Iterator[None]:
-    """Let errors of what goes past SQLAlchemy look like those of all other statements."""
-    driver = connection.dialect.loaded_dbapi.Error
-    try:
-        yield
-    except driver as error:
-        raise exc.DBAPIError.instance(None, None, error, driver, dialect=connection.dialect) from error
+def _as_set(values: Mapping[str, object] | Sequence[object]) -> dict[str, object] | tuple[object, ...]:
+    return dict(values) if isinstance(values, Mapping) else tuple(values)
 
 
 DIALECT = PostgresqlDialect()

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from sqlalchemy import Connection, Engine
 
 from queues.dialects import postgresql_bell
-from queues.dialects.postgresql import usual_errors
+from queues.dialects.postgresql_errors import usual_errors
 from queues.positions import Snapshot
 from queues.transactions import mapped_errors
 

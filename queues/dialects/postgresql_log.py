@@ -1,16 +1,17 @@
 """The log-entry queue on PostgreSQL: a tick is the difference of two snapshots, in order of commit (DESIGN 2)."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Engine
 
 from queues import leases
 from queues.dialects import postgresql_reading as reading
 from queues.dialects import postgresql_rewriting, postgresql_segments, postgresql_ticks
-from queues.dialects.postgresql import fetch, last_of
+from queues.dialects.postgresql import request
 from queues.dialects.postgresql_emptying import BusyError
-from queues.dialects.postgresql_windows import IN_WINDOW, NOTHING, PLAN, window
+from queues.dialects.postgresql_exchange import Request, exchange
+from queues.dialects.postgresql_windows import IN_WINDOW, NOTHING, PLAN, since, window
 from queues.errors import StoreUnavailableError
 from queues.leases import Lease
 from queues.log import sql as sql_log
@@ -21,7 +22,8 @@ from queues.positions import Mark, Snapshot, Tick
 from queues.transactions import mapped_errors, writing
 
 # The lease is checked at the snapshot, which would not see it if its table were written anew in between.
-_LOOK = f"LOCK TABLE lrq_leases IN ACCESS SHARE MODE; {PLAN.format(avoided='enable_hashjoin')}"
+_KEEP_LEASES = "LOCK TABLE lrq_leases IN ACCESS SHARE MODE"
+_LOOK = PLAN.format(avoided="enable_hashjoin")
 # The transactions of a window, oldest first. `after` continues a window that earlier ticks closed in part; there the
 # rows committed since (not visible in its end) wait for the next window.
 _COMMITS = f"""
@@ -68,7 +70,7 @@ class PostgresqlLog:
         """See the port. The snapshot, the rows and the tick are one transaction's."""
         try:
             with mapped_errors(), self._repeatable.connect() as connection, connection.begin():
-                closing = self._next(connection, Mark.parse(last.mark) if last else Mark(window=NOTHING))
+                closing = self._next(connection, lease, Mark.parse(last.mark) if last else Mark(window=NOTHING))
                 if closing is None:
                     return None
                 return insert_tick(connection, lease, last, closing, self._dictionary)
@@ -76,21 +78,27 @@ class PostgresqlLog:
             self._dictionary.forget()
             raise
 
-    def _next(self, connection: Connection, last: Mark) -> Closing | None:
-        now = Snapshot.parse(str(last_of(connection, _LOOK)[0]))
-        if last.upto is not None:
-            closing = self._close(connection, last.base or NOTHING, last.window or now, after=last.upto)
+    def _next(self, connection: Connection, lease: Lease, last: Mark) -> Closing | None:
+        seen = last.window or NOTHING
+        following = self._following(since(seen))
+        rest = None if last.upto is None else self._following(window(last.base or NOTHING, seen), after=last.upto)
+        check = request(connection, *leases.checking(connection, lease, durably=True))
+        opening = [(_KEEP_LEASES, {}), (_LOOK, {}), check, following if rest is None else rest]
+        _, look, checked, found = exchange(connection, opening)
+        leases.judge(lease, checked.rows)
+        now = Snapshot.parse(look.rows[0][0])
+        if rest is not None:
+            if found.rows:
+                return self._close(connection, found.rows, last.base or NOTHING, seen)
             # An empty rest is no tick of its own: it ends with the next window.
-            return closing or self._close(connection, last.window or now, now, after=0)
-        return self._close(connection, last.window or NOTHING, now, after=0)
+            (found,) = exchange(connection, [following])
+        return self._close(connection, found.rows, seen, now) if found.rows else None
 
-    def _close(self, connection: Connection, lo: Snapshot, hi: Snapshot, *, after: int) -> Closing | None:
-        values: dict[str, object] = {**window(lo, hi), "after": after}
-        values |= {"commits": self._commits, "rows": self._limits.rows + 1, "bytes": self._limits.payload_bytes}
-        # In the binary format payloads come as they are, not in hexadecimal digits.
-        found = fetch(connection, _NEXT, values)
-        if not found:
-            return None
+    def _following(self, bounds: dict[str, Any], after: int = 0) -> Request:
+        limits = {"commits": self._commits, "rows": self._limits.rows + 1, "bytes": self._limits.payload_bytes}
+        return _NEXT, {**bounds, "after": after, **limits}
+
+    def _close(self, connection: Connection, found: Sequence[tuple[Any, ...]], lo: Snapshot, hi: Snapshot) -> Closing:
         fitting = _fitting(found, self._limits.rows)
         if fitting == 0:
             return _giant(connection, found[0], lo, hi)

@@ -16,6 +16,11 @@ PLAN: Final = """
 """
 
 
+def since(lo: Snapshot) -> dict[str, Any]:
+    """Return the values of `IN_WINDOW` for what *lo* does not see, and the transaction's own snapshot does."""
+    return {"first": lo.xmax, "last": 2**63 - 1, "late": sorted(lo.running), "running": []}
+
+
 def window(lo: Snapshot, hi: Snapshot) -> dict[str, Any]:
     """Return the values of `IN_WINDOW` for what *hi* sees and *lo*, the older one, does not."""
     return {

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import CompoundSelect, Connection, Insert, Select, Table, Update
 
 from queues.clock import now_us
+from queues.dialects.statements import Statement
 
 
 class SqliteDialect:
@@ -22,10 +23,15 @@ class SqliteDialect:
             connection.exec_driver_sql(statement, values)
 
     def bulk_insert_columns(
-        self, connection: Connection, table: Table, columns: Mapping[str, Sequence[object]]
+        self,
+        connection: Connection,
+        table: Table,
+        columns: Mapping[str, Sequence[object]],
+        then: Sequence[Statement] = (),
     ) -> None:
         """Insert rows with the driver's `executemany`."""
         self.bulk_insert(connection, table, list(columns), zip(*columns.values(), strict=True))
+        self.run_all(connection, then)
 
     def bulk_select(
         self,
@@ -39,6 +45,11 @@ class SqliteDialect:
     def run(self, connection: Connection, change: Insert | Update, values: Mapping[str, object]) -> int:
         """Carry out *change* like any other statement."""
         return connection.execute(change, values).rowcount
+
+    def run_all(self, connection: Connection, statements: Sequence[Statement]) -> list[Sequence[tuple[Any, ...]]]:
+        """Carry out one after the other."""
+        results = (connection.execute(statement, values) for statement, values in statements)
+        return [[tuple(row) for row in result] if result.returns_rows else [] for result in results]
 
     def now_us(self, connection: Connection) -> int:  # noqa: ARG002 - the machine's clock serves all who open a file
         """Return the machine's clock."""

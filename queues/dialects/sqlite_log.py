@@ -59,6 +59,7 @@ class SqliteLog:
             return None
         try:
             with writing(self._engine) as connection:
+                leases.check(connection, lease)
                 return insert_tick(connection, lease, last, closing, self._dictionary)
         except BaseException:
             self._dictionary.forget()

@@ -6,7 +6,7 @@ from functools import cache
 
 from sqlalchemy import Connection, Insert, MetaData, Table, bindparam, exists, func, insert, not_, select
 
-from queues import dialects, leases
+from queues import dialects
 from queues.clock import now_us
 from queues.errors import StoreUnavailableError
 from queues.leases import Lease
@@ -32,8 +32,7 @@ class Closing:
 def insert_tick(
     connection: Connection, lease: Lease, last: Tick | None, upcoming: Closing, dictionary: SetDictionary
 ) -> Group:
-    """Write the next tick and the sets that it shows, in the caller's transaction."""
-    leases.check(connection, lease, durably=True)
+    """Write the next tick and the sets that it shows, in the caller's transaction, which has checked the lease."""
     tick = _following(last or _beginning(connection), upcoming)
     sets = dictionary.record(connection, upcoming.seen, tick.end_seq)
     if not _insert(connection, tick, lease):

@@ -6,12 +6,13 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from queues import dialects
+from queues.dialects.statements import Statement
 from queues.positions import Header, Position
 from queues.tables import receive_entries, receive_headers
 
-#: Headers kept with a queue; some more may be, between two prunings.
+#: Headers kept with a queue; some more may be, between two prunings: so many versions of the marks.
 KEPT_HEADERS: Final = 1024
-_PRUNE_EVERY: Final = 256
+_PRUNE_EVERY: Final = 64
 
 
 class ReceivedColumns(NamedTuple):
@@ -27,28 +28,33 @@ class ReceivedColumns(NamedTuple):
     payload: list[bytes]
 
 
-def append(connection: Connection, queue_id: int, entries: ReceivedColumns) -> None:
-    """Add log entries, at least one."""
-    columns = {"queue_id": [queue_id] * len(entries.seq), **entries._asdict()}
-    dialects.of(connection).bulk_insert_columns(connection, receive_entries, columns)
+def append(connection: Connection, queue_id: int, entries: ReceivedColumns, then: Sequence[Statement] = ()) -> None:
+    """Add log entries, and carry out *then*."""
+    if entries.seq:
+        columns = {"queue_id": [queue_id] * len(entries.seq), **entries._asdict()}
+        dialects.of(connection).bulk_insert_columns(connection, receive_entries, columns, then)
+    elif then:
+        dialects.of(connection).run_all(connection, then)
 
 
-def add_headers(connection: Connection, queue_id: int, headers: Sequence[Header], *, before: int) -> None:
-    """Add the headers of ticks after *before*; only about the newest `KEPT_HEADERS` are kept."""
-    rows = [(queue_id, header.seq, header.branch, header.uid, header.mark) for header in headers[-KEPT_HEADERS:]]
-    columns = ("queue_id", "seq", "branch", "uid", "mark")
-    if len(rows) <= _FEW:
-        for row in rows:
-            dialects.of(connection).run(connection, _ADD_HEADER, dict(zip(columns, row, strict=True)))
-    else:
-        dialects.of(connection).bulk_insert(connection, receive_headers, columns, rows)
-    # Pruning now and then costs less than a statement with every batch.
-    if headers and headers[-1].seq // _PRUNE_EVERY != before // _PRUNE_EVERY:
-        connection.execute(_PRUNE_HEADERS, {"of_queue": queue_id})
+def add_headers(
+    connection: Connection, queue_id: int, headers: Sequence[Header], *, version: int
+) -> Sequence[Statement]:
+    """Add *headers* with the marks' *version*: many at once, and of few return what adds them, to go with the rest.
+
+    Only about the newest `KEPT_HEADERS` are kept.
+    """
+    if len(headers) <= _FEW:
+        added = [(_ADD_HEADER, {"queue_id": queue_id, **header._asdict()}) for header in headers]
+        # Pruning now and then costs less than a statement with every batch.
+        return added if version % _PRUNE_EVERY else [*added, (_PRUNE_HEADERS, {"of_queue": queue_id})]
+    rows = [(queue_id, *header) for header in headers[-KEPT_HEADERS:]]
+    dialects.of(connection).bulk_insert(connection, receive_headers, ("queue_id", *Header._fields), rows)
+    return [(_PRUNE_HEADERS, {"of_queue": queue_id})]
 
 
 #: So few rows are quicker inserted one by one than in bulk.
-_FEW = 3
+_FEW: Final = 4
 _ADD_HEADER = insert(receive_headers)
 _OLDEST_KEPT = (
     select(receive_headers.c.seq)
@@ -63,10 +69,14 @@ _PRUNE_HEADERS = delete(receive_headers).where(
 )
 
 
-def forget_headers_before(connection: Connection, queue_id: int, seq: int) -> None:
-    """Forget headers before *seq*, so that nothing can be rolled back to them."""
-    own = receive_headers.c.queue_id == queue_id
-    connection.execute(delete(receive_headers).where(own, receive_headers.c.seq < seq))
+def forgetting_headers_before(queue_id: int, seq: int) -> Statement:
+    """Return what forgets headers before *seq*, so that nothing can be rolled back to them."""
+    return _FORGET_HEADERS, {"of_queue": queue_id, "before": seq}
+
+
+_FORGET_HEADERS = delete(receive_headers).where(
+    receive_headers.c.queue_id == bindparam("of_queue"), receive_headers.c.seq < bindparam("before")
+)
 
 
 def newest_headers(connection: Connection, queue_id: int, limit: int) -> list[Header]:

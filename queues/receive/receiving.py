@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, exc, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, exc, func, insert, select, true, update
 
-from queues import dialects, names
+from queues import dialects, leases, names
+from queues.dialects.statements import Statement
 from queues.errors import StoreUnavailableError
+from queues.leases import Lease
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.receive.marks import Marks, Staging
@@ -31,20 +33,24 @@ class Stored(NamedTuple):
 _LOOKS: Final = 100
 
 
-def make_durable(connection: Connection) -> None:
-    """Let the commit wait for the disk, whatever the database's default is: what is acknowledged must be there."""
-    if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-
-
-def find(connection: Connection, client: ClientName, source: SiteId) -> Stored | None:
+def find(connection: Connection, client: ClientName, source: SiteId, lease: Lease | None = None) -> Stored | None:
     """Read a queue's marks and lock them until the transaction ends; None when nothing was ever received for it.
 
-    Raises `StoreUnavailableError` when other writers move them all the time.
+    With the marks locked the *lease* is checked: two owners' transactions meet there, and one of them is stale. The
+    commit waits for the disk, whatever the database's default is: what is acknowledged must be there.
+
+    Raises `StoreUnavailableError` when other writers move them all the time, and the errors of `leases.check`.
     """
     values = {"queue_name": names.receive_queue(client, source)}
+    statements: list[Statement] = [(_FIND, values)]
+    if lease is not None:
+        statements.append(leases.checking(connection, lease, durably=True))
+    elif connection.dialect.name == "postgresql":
+        statements.append((_DURABLY, {}))
     for _ in range(_LOOKS):
-        rows = dialects.of(connection).bulk_select(connection, _FIND, values)
+        rows, *checked = dialects.of(connection).run_all(connection, statements)
+        if lease is not None:
+            leases.judge(lease, checked[0])
         if rows:
             found = dict(zip(_FOUND, rows[0], strict=True))
             return Stored(found["queue_id"], found["version"], _marks_of(found), found["applied_seq"])
@@ -74,14 +80,13 @@ def register(connection: Connection, client: ClientName, source: SiteId, now_us:
     return queue_id
 
 
-def save(connection: Connection, queue_id: int, seen_version: int, marks: Marks, now_us: int) -> int:
-    """Replace the marks of a queue that the transaction has locked; return their version."""
-    version = seen_version + 1
-    values = {"of_queue": queue_id, "seen": seen_version, "version": version, "updated_us": now_us, **_columns(marks)}
-    dialects.of(connection).run(connection, _SAVE, values)
-    return version
+def saving(queue_id: int, seen_version: int, marks: Marks, now_us: int) -> Statement:
+    """Return what replaces the marks of a queue that the transaction has locked; their version is the next one then."""
+    key = {"of_queue": queue_id, "seen": seen_version, "version": seen_version + 1}
+    return _SAVE, {**key, "updated_us": now_us, **_columns(marks)}
 
 
+_DURABLY = select(func.set_config("synchronous_commit", "on", true()))
 _SAVE = update(receive_marks).where(
     receive_marks.c.queue_id == bindparam("of_queue"), receive_marks.c.version == bindparam("seen")
 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from queues import dialects
 from queues.leases import Lease
 from queues.names import client_name, site_id
 from queues.receive import consuming, receiving
@@ -37,7 +38,8 @@ def receive(connection: Connection) -> None:
     stored = receiving.find(connection, client_name("policy"), site_id("paris"))
     assert stored is not None
     marks = replace(stored.marks, source_seq=stored.marks.source_seq + 1)
-    receiving.save(connection, stored.queue_id, stored.version, marks, now_us=1)
+    saving = receiving.saving(stored.queue_id, stored.version, marks, now_us=1)
+    dialects.of(connection).run_all(connection, [saving])
 
 
 def consume(connection: Connection) -> None:

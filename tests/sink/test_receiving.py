@@ -5,6 +5,7 @@ import threading
 import pytest
 from sqlalchemy import insert, select, text, update
 
+from queues import dialects
 from queues.names import client_name, site_id
 from queues.positions import Header
 from queues.receive import consuming, receiving
@@ -20,7 +21,8 @@ def test_only_about_the_newest_headers_are_kept(engine, contents):
     with writing(engine) as connection:
         queue_id = receiving.register(connection, POLICY, PARIS, now_us=1)
         for seq in range(1, 3000):
-            add_headers(connection, queue_id, [Header(BRANCH, seq, seq, "")], before=seq - 1)
+            then = add_headers(connection, queue_id, [Header(BRANCH, seq, seq, "")], version=seq)
+            dialects.of(connection).run_all(connection, then)
     kept = [seq for _, seq, _, _ in contents.headers()]
     assert kept == list(range(kept[0], 3000))
     assert KEPT_HEADERS <= len(kept) <= KEPT_HEADERS + 256
@@ -30,7 +32,8 @@ def test_a_batch_of_very_many_ticks_keeps_only_the_newest_headers(engine, conten
     with writing(engine) as connection:
         queue_id = receiving.register(connection, POLICY, PARIS, now_us=1)
         headers = [Header(BRANCH, seq, seq, "") for seq in range(1, 5001)]
-        add_headers(connection, queue_id, headers, before=0)
+        then = add_headers(connection, queue_id, headers, version=1)
+        dialects.of(connection).run_all(connection, then)
     assert len(contents.headers()) == KEPT_HEADERS
     assert contents.headers()[-1][1] == 5000
 

@@ -1,0 +1,138 @@
+"""Several statements in one message to PostgreSQL answer as they would one by one."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import Connection, Engine, create_engine, exc, text
+
+from queues.dialects.postgresql_exchange import Answer, Array, exchange
+from queues.errors import StoreUnavailableError
+from queues.transactions import writing
+
+pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+
+Numbered = Callable[[int], str]
+ADD = "INSERT INTO numbers (id, word, bits) VALUES (%(id)s, %(word)s, %(bits)s)"
+ALL = "SELECT id, word, bits FROM numbers WHERE id = ANY(%(ids)s) ORDER BY id"
+
+
+@pytest.fixture(params=["directly", "no preparing", "read committed told", "in an older transaction"])
+def opened(request: pytest.FixtureRequest, new_database: Callable[[], str]) -> Iterator[Callable[[], Connection]]:
+    """Give a function that opens a transaction in a way that its statements go through `exchange`."""
+    options: dict[str, dict[str, object]] = {
+        "no preparing": {"connect_args": {"prepare_threshold": None}},
+        "read committed told": {"isolation_level": "READ COMMITTED"},
+    }
+    engine = create_engine(new_database(), **options.get(request.param, {}))
+    connections: list[Connection] = []
+
+    def open_one() -> Connection:
+        connection = engine.connect()
+        connections.append(connection)
+        connection.begin()
+        if request.param == "in an older transaction":
+            connection.execute(text("SELECT 1"))
+        return connection
+
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE numbers (id bigint PRIMARY KEY, word text, bits bytea)"))
+    yield open_one
+    for connection in connections:
+        connection.close()
+    engine.dispose()
+
+
+def row(number: int, word: str | None = None, bits: bytes | None = None) -> tuple[str, dict[str, object]]:
+    return ADD, {"id": number, "word": word, "bits": bits}
+
+
+def test_statements_see_what_those_before_them_did(opened):
+    with opened() as connection:
+        answers = exchange(connection, [row(1, "one", b"\x00\xff"), row(2), (ALL, {"ids": [1, 2, 3]})])
+        assert answers == [Answer((), 1), Answer((), 1), Answer([(1, "one", b"\x00\xff"), (2, None, None)], 2)]
+
+
+def test_what_was_carried_out_is_there_after_the_commit_and_gone_after_a_rollback(opened):
+    with opened() as connection:
+        exchange(connection, [row(1)])
+        connection.rollback()
+    with opened() as connection:
+        exchange(connection, [row(2)])
+        connection.commit()
+    with opened() as connection:
+        assert [found[0] for found in exchange(connection, [(ALL, {"ids": [1, 2]})])[0].rows] == [2]
+
+
+def test_an_error_is_that_of_any_other_statement_and_nothing_follows_it(opened):
+    with opened() as connection:
+        with pytest.raises(exc.IntegrityError, match="numbers_pkey"):
+            exchange(connection, [row(1), row(1), row(2)])
+        connection.rollback()
+    with opened() as connection:
+        assert exchange(connection, [(ALL, {"ids": [1, 2]})])[0].size == 0
+
+
+def test_statements_are_prepared_again_after_the_driver_has_forgotten_all(opened):
+    with opened() as connection:
+        for number in range(20):
+            connection.execute(text("SELECT count(*) FROM numbers WHERE id > :id"), {"id": number})
+        exchange(connection, [row(1)])
+        connection.rollback()
+        # The driver has prepared statements by now, and forgets them all with those of others.
+        for number in range(2):
+            connection.begin()
+            exchange(connection, [row(number), (ALL, {"ids": [number]})])
+            connection.commit()
+
+
+def test_many_bytes_go_both_ways(opened):
+    many = bytes(range(256)) * 40_000
+    with opened() as connection:
+        answers = exchange(
+            connection, [*(row(number, None, many) for number in range(4)), (ALL, {"ids": [0, 1, 2, 3]})]
+        )
+        assert [found[2] == many for found in answers[-1].rows] == [True] * 4
+
+
+def test_columns_go_as_arrays(opened):
+    several = "INSERT INTO numbers SELECT * FROM unnest(%(id)s::bigint[], %(word)s::text[], %(bits)s::bytea[])"
+    ids, words, bits = [-1, 2**62], [None, 'tw\u00f6 {"\\\\,'], [b"", b"\x00{}"]
+    values = {"id": Array("bigint", ids), "word": Array("text", words), "bits": Array("bytea", bits)}
+    with opened() as connection:
+        answers = exchange(connection, [(several, values), (ALL, {"ids": ids})])
+    assert answers[1].rows == list(zip(ids, words, bits, strict=True))
+
+
+def test_a_transaction_keeps_the_isolation_that_was_asked_for(site: Engine):
+    repeatable = site.execution_options(isolation_level="REPEATABLE READ")
+    with repeatable.connect() as connection, connection.begin():
+        shown = exchange(connection, [("SHOW transaction_isolation", {})])[0].rows
+    assert shown == [("repeatable read",)]
+    with site.connect() as connection, connection.begin():
+        assert exchange(connection, [("SHOW transaction_isolation", {})])[0].rows == [("read committed",)]
+
+
+def test_other_threads_work_while_the_answer_is_awaited(site: Engine):
+    with writing(site) as holder, site.connect() as waiting, waiting.begin():
+        exchange(holder, [("SELECT pg_advisory_xact_lock(1)", {})])
+        asked = threading.Thread(target=exchange, args=(waiting, [("SELECT pg_advisory_xact_lock(1)", {})]))
+        asked.start()
+        # This one goes on, and lets the other one have its answer.
+        holder.rollback()
+        asked.join(timeout=30)
+        assert not asked.is_alive()
+
+
+def test_a_connection_that_is_lost_is_told_and_not_used_again(site: Engine):
+    with pytest.raises(StoreUnavailableError):
+        end_its_own_connection(site)
+    with writing(site) as connection:
+        assert exchange(connection, [("SELECT 1", {})])[0].rows == [(1,)]
+
+
+def end_its_own_connection(site: Engine) -> None:
+    with writing(site) as connection, writing(site) as other:
+        ((pid,),) = exchange(connection, [("SELECT pg_backend_pid()", {})])[0].rows
+        exchange(other, [("SELECT pg_terminate_backend(%(pid)s, 30000)", {"pid": pid})])
+        exchange(connection, [("SELECT 1", {})])
