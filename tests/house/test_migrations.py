@@ -13,10 +13,10 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Engine, create_engine, event, inspect, make_url, select, text
+from sqlalchemy import Engine, create_engine, create_mock_engine, event, inspect, make_url, select, text
 
 import queues
-from queues import migrate, schema, tables
+from queues import dialects, migrate, schema, tables
 from queues.errors import ConfigurationError, InvalidNameError, NotInitializedError, SchemaMismatchError, WrongSiteError
 
 NewDatabase = Callable[[], str]
@@ -296,6 +296,14 @@ def test_the_printed_sql_names_its_version_last(dialect: str):
 def test_a_database_that_lrq_does_not_know_is_refused():
     with pytest.raises(ConfigurationError, match="choose one of postgresql, sqlite"):
         migrate.ddl("mysql")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"), [("mysql://", "not with mysql"), ("postgresql+asyncpg://", "begin the database URL with")]
+)
+def test_a_driver_that_lrq_does_not_know_is_refused(url: str, said: str):
+    with pytest.raises(ConfigurationError, match=said):
+        dialects.of(create_mock_engine(url, lambda *_: None))
 
 
 def test_the_incarnation_tells_two_postgresql_databases_apart(new_database: NewDatabase, dialect: str):
