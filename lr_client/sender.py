@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from lr_client.limits import MAX_PAYLOAD_BYTES, checked_key, checked_limit, checked_payload
 from lr_client.replication_wait import wait_replicated
+from lr_client.sessions import connection_of
 from lr_client.snapshots import (
     SnapshotProvider,
     SnapshotTransmitter,
@@ -48,6 +49,9 @@ class RoutingQueueSenderClient:
         >>> with Session(engine) as session, session.begin():
         ...     session.add(rule)
         ...     token = client.transmit_log_entry_message(session, payload, ["tokyo", "lima"])
+
+        With an `AsyncSession` of psycopg or aiosqlite:
+        >>> token = await session.run_sync(client.transmit_log_entry_message, payload, ["tokyo", "lima"])
     """
 
     def __init__(self, client_name: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
@@ -75,6 +79,7 @@ class RoutingQueueSenderClient:
         Raises:
             ValueError: no destination, or a malformed one (`InvalidNameError`), or a payload above the limit
                 (`PayloadTooLargeError`); nothing was written.
+            UsageError: *session* is asynchronous: call this through its `run_sync`.
             NotInTransactionError: the connection commits every statement by itself.
             SetupError: the database has no lrq tables.
         """
@@ -138,7 +143,7 @@ class RoutingQueueSenderClient:
         )
 
     def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:
-        connection = session.connection() if isinstance(session, Session) else session
+        connection = connection_of(session)
         with mapped_setup_errors():
             written = dialects.outbox(connection)(connection, self.client_name, entries, now_us())
         doorbell.ring(written.branch)

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from lr_client.cut import Cut
+from lr_client.sessions import connection_of
 from lr_client.snapshot_context import SnapshotContext, SnapshotProvider
 from lr_client.snapshot_transmitter import SnapshotTransmitter
 from queues import snapshots
@@ -52,7 +53,7 @@ def request_global_snapshot_sync(session: Session | Connection, client: str, *, 
 
 
 def _request(session: Session | Connection, client: str, destinations: list[str] | None, reason: str) -> str:
-    connection = session.connection() if isinstance(session, Session) else session
+    connection = connection_of(session)
     with mapped_setup_errors():
         (sync_id,) = snapshots.request(connection, client_name(client), destinations, reason)
     return sync_id

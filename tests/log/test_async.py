@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
-from queues.errors import NotInTransactionError
+from queues.errors import NotInTransactionError, UsageError
 from tests.log.reading import Reader
 
 client = RoutingQueueSenderClient("policy")
@@ -54,6 +54,15 @@ def test_later_calls_rely_on_what_the_first_one_found(site: Engine, reader: Read
         asyncio.run(application(b"first of %d" % number, b"second of %d" % number))
         seen += [row.payload for row in reader.drain()]
     assert seen == [b"%s of %d" % (which, number) for number in range(3) for which in (b"first", b"second")]
+
+
+def test_who_passes_the_asynchronous_session_itself_is_told_how(site: Engine) -> None:
+    async def application() -> None:
+        async with session_of(site) as session:
+            with pytest.raises(UsageError, match=r"await session\.run_sync"):
+                client.transmit_log_entry_message(session, b"one", ["tokyo"])  # type: ignore[arg-type]
+
+    asyncio.run(application())
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
