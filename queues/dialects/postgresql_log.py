@@ -21,6 +21,7 @@ from queues.log.set_dictionary import SetDictionary, Sighting, sightings
 from queues.positions import Mark, Snapshot, Tick
 from queues.transactions import mapped_errors, writing
 
+_AT_ONE_SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 # The lease is checked at the snapshot, which would not see it if its table were written anew in between.
 _KEEP_LEASES = "LOCK TABLE lrq_leases IN ACCESS SHARE MODE"
 _LOOK = PLAN.format(avoided="enable_hashjoin")
@@ -56,7 +57,6 @@ class PostgresqlLog:
 
     def __init__(self, engine: Engine, limits: Limits) -> None:
         self._engine = engine
-        self._repeatable = engine.execution_options(isolation_level="REPEATABLE READ")
         self._limits = limits
         self._dictionary = SetDictionary()
         # All entries of so many transactions are sorted to take a tick: about twice as many as the last one held.
@@ -69,7 +69,7 @@ class PostgresqlLog:
     def take_tick(self, lease: Lease, last: Tick | None) -> Group | None:
         """See the port. The snapshot, the rows and the tick are one transaction's."""
         try:
-            with mapped_errors(), self._repeatable.connect() as connection, connection.begin():
+            with mapped_errors(), self._engine.connect() as connection, connection.begin():
                 closing = self._next(connection, lease, Mark.parse(last.mark) if last else Mark(window=NOTHING))
                 if closing is None:
                     return None
@@ -83,8 +83,8 @@ class PostgresqlLog:
         following = self._following(since(seen))
         rest = None if last.upto is None else self._following(window(last.base or NOTHING, seen), after=last.upto)
         check = request(connection, *leases.checking(connection, lease, durably=True))
-        opening = [(_KEEP_LEASES, {}), (_LOOK, {}), check, following if rest is None else rest]
-        _, look, checked, found = exchange(connection, opening)
+        opening = [(_AT_ONE_SNAPSHOT, {}), (_KEEP_LEASES, {}), (_LOOK, {}), check, following if rest is None else rest]
+        *_, look, checked, found = exchange(connection, opening)
         leases.judge(lease, checked.rows)
         now = Snapshot.parse(look.rows[0][0])
         if rest is not None:
