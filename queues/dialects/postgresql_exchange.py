@@ -4,10 +4,11 @@ Past the driver's cursors, but on its connection and in its transaction: libpq's
 """
 
 import re
-import select
+import selectors
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import count
+from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Final, NamedTuple, cast
 from weakref import ref
 
@@ -162,17 +163,21 @@ def _pipeline(wire: Any, statements: Sequence[_Prepared]) -> list[Any]:  # noqa:
 
 def _next(wire: Any) -> Any:  # noqa: ANN401 - a driver's
     """Return the next result as soon as it is there; other threads work until then."""
-    ready = select.poll()
     while wire.flush():
         # The server may want to be read before it takes more.
-        ready.register(wire.socket, select.POLLIN | select.POLLOUT)
-        ready.poll()
+        _wait(wire.socket, EVENT_READ | EVENT_WRITE)
         wire.consume_input()
-    ready.register(wire.socket, select.POLLIN)
     while wire.is_busy():
-        ready.poll()
+        _wait(wire.socket, EVENT_READ)
         wire.consume_input()
     return wire.get_result()
+
+
+def _wait(socket: int, events: int) -> None:
+    # The quickest of its kind for one socket.
+    with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
+        selector.register(socket, events)
+        selector.select()
 
 
 def _plainly(value: object) -> object:
