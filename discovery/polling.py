@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 
 from discovery import registry
 from discovery.registry import ReceiveQueue
+from queues.logs import errors_only
 from queues.names import ClientName
 from queues.transactions import reading
 
@@ -36,6 +37,8 @@ class RegistryPoller:
             timezone=UTC,
             executors={"default": ThreadPoolExecutor(1, {"thread_name_prefix": f"lrq-registry-{client}"})},
             job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
+            # That a call is left out while the one before goes on is meant.
+            logger=errors_only("lrq.scheduler"),
         )
 
     def start(self) -> None:

@@ -8,6 +8,8 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
+from queues.logs import errors_only
+
 #: Most jobs that run at the same moment; others wait their turn.
 MAX_THREADS: Final = 4
 
@@ -25,6 +27,8 @@ class Jobs:
         self._scheduler = BackgroundScheduler(
             executors={"default": ThreadPoolExecutor(max_threads)},
             job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
+            # That a call is left out while the one before goes on is meant.
+            logger=errors_only("lrq.scheduler"),
             timezone=UTC,
         )
 

@@ -24,6 +24,13 @@ def logger(name: str) -> BoundLogger:
     return bound
 
 
+def errors_only(name: str) -> logging.Logger:
+    """Return the logger *name* for a library that warns of what is as it should be."""
+    quiet = logging.getLogger(name)
+    quiet.setLevel(logging.ERROR)
+    return quiet
+
+
 def _both(target: logging.Logger, method: str, fields: Any) -> tuple[tuple[str], Mapping[str, Any]]:  # noqa: ANN401
     """Hand the event to `logging` as a text and as fields."""
     kept = dict(fields)

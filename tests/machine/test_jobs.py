@@ -39,7 +39,9 @@ def test_a_job_that_fails_is_told_by_name_and_runs_again(jobs: Jobs):
     assert set(told) == {("trim", "no luck")}
 
 
-def test_a_job_never_runs_twice_at_the_same_time(jobs: Jobs):
+def test_a_job_never_runs_twice_at_the_same_time_and_nobody_is_warned_of_that(
+    jobs: Jobs, caplog: pytest.LogCaptureFixture
+):
     running, together, others = threading.Lock(), threading.Event(), []
     released = threading.Event()
 
@@ -57,6 +59,7 @@ def test_a_job_never_runs_twice_at_the_same_time(jobs: Jobs):
     eventually(lambda: running.locked() and len(others) >= 5)
     released.set()
     assert not together.is_set()
+    assert not caplog.records
 
 
 def test_stop_waits_for_what_runs_and_begins_nothing_more(jobs: Jobs):
