@@ -44,6 +44,8 @@ def with_kept(run: Run, earlier: Kept, order: Collection[str]) -> Run:
     values = earlier.book.values | run.book.values
     ranks = {name: rank for rank, name in enumerate(order)}
     ordered = sorted(values, key=lambda key: ranks.get(key.experiment, len(ranks)))
-    book = Book({key: values[key] for key in ordered}, earlier.book.missing | run.book.missing)
+    there = {key.contender for key in ordered}
+    missing = {what: why for what, why in earlier.book.missing.items() if what not in there}
+    book = Book({key: values[key] for key in ordered}, missing | run.book.missing)
     facts = run.facts | ({FACT: earlier.when} if earlier.when else {})
     return Run(facts, book, list(verdicts(book, BARS, {key.experiment for key in ordered})))

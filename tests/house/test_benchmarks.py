@@ -103,5 +103,14 @@ def test_experiments_that_are_not_run_again_stay_with_the_time_of_their_run(tmp_
         again.save(tmp_path, "")
 
 
+def test_what_was_missing_once_and_is_measured_now_is_not_told_as_missing(tmp_path: Path):
+    lacking = Book()
+    lacking.lacks("theirs", "not installed")
+    lacking.lacks("another", "not installed")
+    Run({"when": "monday"}, lacking, []).save(tmp_path, "")
+    again = with_kept(Run({"when": "tuesday"}, book(8.0, 8.0), []), kept(tmp_path, {"speed"}), ["speed"])
+    assert again.book.missing == {"another": "not installed"}
+
+
 def test_where_there_is_no_report_nothing_is_kept(tmp_path: Path):
     assert not kept(tmp_path, {"speed"}).book.values
