@@ -36,7 +36,7 @@ class PostgresqlDialect:
         """Insert rows with binary COPY; few, for which one costs too much, as arrays in the message of the rest."""
         types = _types(table, tuple(columns), connection.dialect)
         rest = [request(connection, *statement) for statement in then]
-        if len(next(iter(columns.values()))) <= _FEW:
+        if _are_few(columns):
             rest.insert(0, _as_arrays(table, types, columns))
         else:
             statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
@@ -71,8 +71,15 @@ class PostgresqlDialect:
         return int(connection.execute(_NOW).scalar_one())
 
 
-#: So few rows are quicker as arrays than by COPY.
-_FEW: Final = 128
+#: So few rows of so many bytes are quicker as arrays than by COPY, as measured; 14 of a MB each take 1.7 times as long.
+_FEW: Final = 64
+_FEW_BYTES: Final = 128 * 1024
+
+
+def _are_few(columns: Mapping[str, Sequence[object]]) -> bool:
+    if len(next(iter(columns.values()))) > _FEW:
+        return False
+    return sum(len(value) for column in columns.values() for value in column if isinstance(value, bytes)) <= _FEW_BYTES
 
 
 def _as_arrays(table: Table, types: Sequence[str], columns: Mapping[str, Sequence[object]]) -> Request:
