@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, create_engine, exc, text
 from queues.dialects.postgresql_exchange import Answer, Array, exchange
 from queues.errors import StoreUnavailableError
 from queues.transactions import writing
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
@@ -75,14 +76,18 @@ def test_an_error_is_that_of_any_other_statement_and_nothing_follows_it(opened):
 
 def test_statements_are_prepared_again_after_the_driver_has_forgotten_all(opened):
     with opened() as connection:
+        exchange(connection, [row(1)])
+        connection.commit()
+        connection.begin()
+        exchange(connection, [row(2)])
         for number in range(20):
             connection.execute(text("SELECT count(*) FROM numbers WHERE id > :id"), {"id": number})
-        exchange(connection, [row(1)])
+        # The driver has prepared a statement by now: a rollback lets it forget that, and those of all others with it.
         connection.rollback()
-        # The driver has prepared statements by now, and forgets them all with those of others.
-        for number in range(2):
+        for number in (3, 4):
             connection.begin()
-            exchange(connection, [row(number), (ALL, {"ids": [number]})])
+            answers = exchange(connection, [row(number), (ALL, {"ids": [1, 2, number]})])
+            assert [found[0] for found in answers[1].rows] == [1, number]
             connection.commit()
 
 
@@ -114,14 +119,32 @@ def test_a_transaction_keeps_the_isolation_that_was_asked_for(site: Engine):
 
 
 def test_other_threads_work_while_the_answer_is_awaited(site: Engine):
-    with writing(site) as holder, site.connect() as waiting, waiting.begin():
-        exchange(holder, [("SELECT pg_advisory_xact_lock(1)", {})])
-        asked = threading.Thread(target=exchange, args=(waiting, [("SELECT pg_advisory_xact_lock(1)", {})]))
+    lock = ("SELECT pg_advisory_xact_lock(1)", {})
+    answers: list[Answer] = []
+
+    def ask() -> None:
+        with writing(site) as waiting:
+            # Would nobody else work, nobody would let it have the lock.
+            answers.extend(exchange(waiting, [("SET LOCAL statement_timeout = '30s'", {}), lock]))
+
+    def is_awaited() -> bool:
+        with writing(site) as looking:
+            return exchange(looking, [_AWAITED])[0].rows == [(1,)]
+
+    with writing(site) as holder:
+        exchange(holder, [lock])
+        asked = threading.Thread(target=ask)
         asked.start()
-        # This one goes on, and lets the other one have its answer.
-        holder.rollback()
-        asked.join(timeout=30)
-        assert not asked.is_alive()
+        eventually(is_awaited)
+    asked.join()
+    assert len(answers) == 2
+
+
+_AWAITED = (
+    "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+    " WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted",
+    {},
+)
 
 
 def test_a_connection_that_is_lost_is_told_and_not_used_again(site: Engine):
