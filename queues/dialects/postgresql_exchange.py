@@ -4,11 +4,9 @@ Past the driver's cursors, but on its connection and in its transaction: libpq's
 """
 
 import re
-import selectors
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import count
-from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Final, NamedTuple, cast
 from weakref import ref
 
@@ -16,13 +14,12 @@ from sqlalchemy import Connection
 
 from queues.dialects.binary_copy import binary_array
 from queues.dialects.postgresql_errors import usual_errors
+from queues.dialects.postgresql_pipeline import BINARY, TEXT, Prepared, ask
 
 #: A statement with named parameters as the driver takes it (`%(name)s`), a constant of its module; and their values.
 Request = tuple[str, Mapping[str, object]]
 
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
-_TEXT: Final = 0
-_BINARY: Final = 1
 
 
 class Array(NamedTuple):
@@ -99,12 +96,6 @@ def _begin(connection: Connection, known: "_Known", requests: Sequence[Request])
     return _answers(connection, results)[len(first) :]
 
 
-class _Prepared(NamedTuple):
-    name: bytes
-    parameters: Sequence[str]
-    values: Mapping[str, object]
-
-
 class _Known:
     """The prepared statements of a connection, and the transaction in which they have been seen to be there."""
 
@@ -112,7 +103,7 @@ class _Known:
         self.statements: dict[str, tuple[bytes, Sequence[str]]] = {}
         self.seen_in: ref[object] | None = None
 
-    def prepared(self, connection: Connection, requests: Sequence[Request]) -> list[_Prepared]:
+    def prepared(self, connection: Connection, requests: Sequence[Request]) -> list[Prepared]:
         """Prepare what has not been yet."""
         for statement in dict(requests):
             if statement not in self.statements:
@@ -121,7 +112,7 @@ class _Known:
                 wire = cast("Any", connection.connection.driver_connection).pgconn
                 _answers(connection, [wire.prepare(name, text)])
                 self.statements[statement] = name, parameters
-        return [_Prepared(*self.statements[statement], values) for statement, values in requests]
+        return [_prepared(*self.statements[statement], values) for statement, values in requests]
 
 
 _numbers = count()
@@ -135,49 +126,19 @@ def _numbered(statement: str) -> tuple[bytes, Sequence[str]]:
     return numbered.replace("%%", "%").encode(), names
 
 
-def _ask(driver: Any, statements: Sequence[_Prepared]) -> list[Any]:  # noqa: ANN401 - a driver's
+def _ask(driver: Any, statements: Sequence[Prepared]) -> list[Any]:  # noqa: ANN401 - a driver's
     try:
-        return _pipeline(driver.pgconn, statements)
+        return ask(driver.pgconn, statements)
     except BaseException:
         # What was asked is under way, and nobody will read what comes of it.
         driver.close()
         raise
 
 
-def _pipeline(wire: Any, statements: Sequence[_Prepared]) -> list[Any]:  # noqa: ANN401 - a driver's
-    wire.enter_pipeline_mode()
-    for name, parameters, values in statements:
-        given = [_written(values[parameter]) for parameter in parameters]
-        # In the text format a value becomes what its place in the statement asks for.
-        formats = [_BINARY if isinstance(values[parameter], bytes | Array) else _TEXT for parameter in parameters]
-        wire.send_query_prepared(name, given, formats, _BINARY)
-    wire.pipeline_sync()
-    results = []
-    # After each result comes a None; after all of them what answers the sync.
-    while (result := _next(wire)) is None or result.status != _SYNCED:
-        if result is not None:
-            results.append(result)
-    wire.exit_pipeline_mode()
-    return results
-
-
-def _next(wire: Any) -> Any:  # noqa: ANN401 - a driver's
-    """Return the next result as soon as it is there; other threads work until then."""
-    while wire.flush():
-        # The server may want to be read before it takes more.
-        _wait(wire.socket, EVENT_READ | EVENT_WRITE)
-        wire.consume_input()
-    while wire.is_busy():
-        _wait(wire.socket, EVENT_READ)
-        wire.consume_input()
-    return wire.get_result()
-
-
-def _wait(socket: int, events: int) -> None:
-    # The quickest of its kind for one socket.
-    with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
-        selector.register(socket, events)
-        selector.select()
+def _prepared(name: bytes, parameters: Sequence[str], values: Mapping[str, object]) -> Prepared:
+    given = [values[parameter] for parameter in parameters]
+    formats = [BINARY if isinstance(value, bytes | Array) else TEXT for value in given]
+    return Prepared(name, [_written(value) for value in given], formats)
 
 
 def _plainly(value: object) -> object:
@@ -208,6 +169,5 @@ def _answers(connection: Connection, results: Sequence[Any]) -> list[Answer]:
 # Of libpq, whose module is there only with the driver.
 _IDLE: Final = 0
 _DONE: Final = (1, 2)  # COMMAND_OK, TUPLES_OK
-_SYNCED: Final = 10  # PIPELINE_SYNC
 _SQLSTATE: Final = ord("C")
 _UNKNOWN_STATEMENT: Final = b"26000"
