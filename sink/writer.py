@@ -127,8 +127,10 @@ class SinkWriter:
         return inbox
 
     def _working_under(self) -> Lease | None:
-        lease = self._lease() if self._lease is not None else None
-        if lease is None and self._lease is not None:
+        if self._lease is None:
+            return None
+        lease = self._lease()
+        if lease is None:
             raise TransientError(f"this server of site {self._site} stands by while another one works: try that one")
         return lease
 
