@@ -83,8 +83,15 @@ class LogReplicationServer:
     def _listen(self) -> None:
         settings = self._settings
         require(self._engine, site_id=settings.site)
+        if settings.credentials:
+            settings.credentials.read()
         if settings.listen:
-            self._service = serve(self._writer, settings.listen, max_frame_bytes=settings.max_message_bytes)
+            self._service = serve(
+                self._writer,
+                settings.listen,
+                credentials=settings.credentials,
+                max_frame_bytes=settings.max_message_bytes,
+            )
 
     def stop(self) -> None:
         """Finish what is in hand, give the site up, and stop listening. May be called twice."""

@@ -10,6 +10,7 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from sqlalchemy import make_url
 
+from discovery.topology import split_endpoints
 from lr_server.negotiation import InitialSync
 from lr_server.setting_types import (
     Client,
@@ -27,6 +28,8 @@ from lr_server.setting_types import (
 from lr_server.throttle import FlowControl
 from queues.errors import ConfigurationError
 from queues.names import ClientName, SiteId
+from sink.credentials import Credentials
+from sink.endpoints import TlsEndpoint, parse_endpoint
 
 #: Where `Settings.load()` looks when it is not told.
 DEFAULT_FILE: Final = "lrq.toml"
@@ -47,8 +50,12 @@ class Settings(BaseSettings):
         site_id: this site.
         database_url: its database, SQLite or PostgreSQL. Never shown with its password.
         listen: endpoints at which other sites reach this one; none for a site that only sends.
-        peers: the endpoint of every other site: tcp://host:port, ipc:///path, or local:<site> in this process;
-            several, between commas, where servers stand by for that site: they are tried at random.
+        peers: the endpoint of every other site: tcp://host:port, tls://host:port, ipc:///path, or local:<site> in
+            this process; several, between commas, where servers stand by for that site: they are tried at random.
+        tls_certificate: file in PEM that this site shows at tls:// endpoints, its own and its peers'. It and the two
+            below are read again whenever a connection is made, so they can be renewed at any time.
+        tls_key: file in PEM with the key of that certificate, without a password.
+        tls_authority: file in PEM with the authority that the certificates of all sites are of; who has one is trusted.
         clients: what is replicated from here; left out, whatever transmits or offers snapshots here.
         initial_sync: whether a session that begins gets a snapshot first, or the oldest kept log entry.
         flow_control: what the shared feed does about slow destinations: wait for them (`cascade`), let them read
@@ -85,6 +92,9 @@ class Settings(BaseSettings):
     database_url: DatabaseUrl = Field(repr=False)
     listen: Annotated[Sequence[ListenEndpoint], NoDecode, ListFromText] = ()
     peers: Annotated[Mapping[Site, PeerEndpoint], NoDecode, TableFromText] = {}
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_authority: Path | None = None
     clients: Annotated[Sequence[Client], NoDecode, ListFromText] = ()
     initial_sync: InitialSync = "snapshot"
     flow_control: FlowControl = "smart"
@@ -130,6 +140,13 @@ class Settings(BaseSettings):
     def site(self) -> SiteId:
         """`site_id` as what it is."""
         return SiteId(self.site_id)
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What the `tls_` settings name together; None when there are none."""
+        if self.tls_certificate and self.tls_key and self.tls_authority:
+            return Credentials(self.tls_certificate, self.tls_key, self.tls_authority)
+        return None
 
     @property
     def client_names(self) -> tuple[ClientName, ...]:
@@ -179,8 +196,19 @@ def _read(file: Path) -> dict[str, object]:
         raise ConfigurationError(f"{file} is no TOML: {error}") from None
 
 
+_TLS: Final = ("tls_certificate", "tls_key", "tls_authority")
+
+
+def _speaks_tls(settings: Settings) -> bool:
+    endpoints = [*settings.listen, *(each for peer in settings.peers.values() for each in split_endpoints(peer))]
+    return any(isinstance(parse_endpoint(endpoint), TlsEndpoint) for endpoint in endpoints)
+
+
 def _check_together(settings: Settings) -> None:
     """Raise `ConfigurationError` where one setting contradicts another."""
+    missing = [name for name in _TLS if getattr(settings, name) is None]
+    if missing and (len(missing) < len(_TLS) or _speaks_tls(settings)):
+        raise ConfigurationError(f"{missing[0]} is missing: tls:// needs {', '.join(_TLS)}")
     if settings.site_id in settings.peers:
         raise ConfigurationError(f"peers names {settings.site_id!r}, which is this site itself: remove it")
     needed = max(settings.max_payload_bytes + settings.max_batch_bytes, settings.tick_bytes) + FRAME_OVERHEAD_BYTES

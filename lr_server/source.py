@@ -149,4 +149,5 @@ class Source:
         return find(site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
 
     def _dial(self, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
-        return RemoteSink(endpoint, negotiation_timeout=min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds))
+        timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)
+        return RemoteSink(endpoint, credentials=self._settings.credentials, negotiation_timeout=timeout)

@@ -1,4 +1,4 @@
-"""Where a sink is found: `tcp://host:port`, `ipc:///path.sock` or `local:<site>`. Pure."""
+"""Where a sink is found: `tcp://host:port`, `tls://host:port`, `ipc:///path.sock` or `local:<site>`. Pure."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +27,15 @@ class TcpEndpoint:
     def __str__(self) -> str:
         """Return the text that `parse_endpoint` reads."""
         return f"tcp://{self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsEndpoint(TcpEndpoint):
+    """The same, where both sides speak TLS and show a certificate."""
+
+    def __str__(self) -> str:
+        """Return the text that `parse_endpoint` reads."""
+        return f"tls://{self.address}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +71,31 @@ Endpoint = TcpEndpoint | IpcEndpoint | LocalEndpoint
 def parse_endpoint(text: str) -> Endpoint:
     """Read an endpoint; raise `ConfigurationError`, which says what is wrong with it."""
     scheme, separator, rest = text.partition(":")
-    if separator and scheme == "tcp" and rest.startswith("//"):
-        return _tcp(text)
+    if separator and scheme in _OVER_TCP and rest.startswith("//"):
+        return _OVER_TCP[scheme](*_host_and_port(text))
     if separator and scheme == "ipc" and rest.startswith("//"):
         return _ipc(text, rest.removeprefix("//"))
     if separator and scheme == "local":
         return _local(text, rest)
-    raise ConfigurationError(f"{text!r} is not an endpoint: write tcp://host:port, ipc:///path/of/socket or local:site")
+    raise ConfigurationError(
+        f"{text!r} is not an endpoint: write tcp://host:port, tls://host:port, ipc:///path/of/socket or local:site"
+    )
 
 
 def network_endpoint(text: str) -> TcpEndpoint | IpcEndpoint:
     """Like `parse_endpoint`, for where only the network will do."""
     endpoint = parse_endpoint(text)
     if isinstance(endpoint, LocalEndpoint):
-        raise ConfigurationError(f"{text!r} names a server in this process: write tcp://host:port or ipc:///path")
+        raise ConfigurationError(
+            f"{text!r} names a server in this process: write tcp://host:port, tls://host:port or ipc:///path"
+        )
     return endpoint
 
 
-def _tcp(text: str) -> TcpEndpoint:
+_OVER_TCP: Final = {"tcp": TcpEndpoint, "tls": TlsEndpoint}
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
@@ -87,8 +103,11 @@ def _tcp(text: str) -> TcpEndpoint:
         raise ConfigurationError(f"{text!r} is not an endpoint: {error}") from error
     extra = parts.path or parts.query or parts.fragment or parts.username is not None
     if not host or port is None or extra:
-        raise ConfigurationError(f"{text!r} is not an endpoint: write tcp://host:port, such as tcp://10.0.0.2:7400")
-    return TcpEndpoint(host, port)
+        scheme = parts.scheme
+        raise ConfigurationError(
+            f"{text!r} is not an endpoint: write {scheme}://host:port, such as {scheme}://10.0.0.2:7400"
+        )
+    return host, port
 
 
 def _ipc(text: str, path: str) -> IpcEndpoint:

@@ -1,10 +1,12 @@
-"""Connections to sinks: one to an address, shared by all of this process who talk to it."""
+"""Connections to sinks: one to an address with one certificate, shared by all of this process who talk to it."""
 
 import threading
 from typing import Final
 
 import grpc
 from grpc import _common
+
+from sink.credentials import Pems
 
 _OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
@@ -26,20 +28,25 @@ _common.MAXIMUM_WAIT_TIMEOUT = 5.0
 class Line:
     """One connection; gRPC keeps a thread for each, which wakes five times a second."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, address: str, pems: Pems | None) -> None:
+        self.key = address, pems
         self.users = 0
-        self.channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self.channel = _secure(address, pems) if pems else grpc.insecure_channel(address, options=_OPTIONS)
+
+
+def _secure(address: str, pems: Pems) -> grpc.Channel:
+    shown = grpc.ssl_channel_credentials(pems.authority, pems.key, pems.certificate)
+    return grpc.secure_channel(address, shown, options=_OPTIONS)
 
 
 _guard = threading.Lock()
-_lines: dict[str, Line] = {}
+_lines: dict[tuple[str, Pems | None], Line] = {}
 
 
-def take(address: str) -> Line:
-    """Return the connection to *address*, made if nobody has one; `give_back` it."""
+def take(address: str, pems: Pems | None = None) -> Line:
+    """Return the connection to *address*, by TLS with *pems*, made if nobody has one; `give_back` it."""
     with _guard:
-        line = _lines.get(address) or _lines.setdefault(address, Line(address))
+        line = _lines.get((address, pems)) or _lines.setdefault((address, pems), Line(address, pems))
         line.users += 1
         return line
 
@@ -49,7 +56,7 @@ def give_back(line: Line, *, doubtful: bool) -> None:
     with _guard:
         line.users -= 1
         unused = not line.users
-        if (unused or doubtful) and _lines.get(line.address) is line:
-            del _lines[line.address]
+        if (unused or doubtful) and _lines.get(line.key) is line:
+            del _lines[line.key]
     if unused:
         line.channel.close()

@@ -10,7 +10,9 @@ from queues.errors import PeerUnreachableError, ProtocolError
 from queues.wire import replication_pb2 as pb
 from queues.wire.replication_pb2_grpc import ReplicationStub
 from sink import lines
-from sink.endpoints import IpcEndpoint, TcpEndpoint
+from sink.credentials import Credentials, needed
+from sink.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
+from sink.reasons import reason
 
 #: How long an answer to a negotiation may take, in seconds.
 NEGOTIATION_TIMEOUT: Final = 10.0
@@ -37,12 +39,20 @@ class RemoteSink:
     """See `Sink`; it connects when it is first used, and again whenever that is needed."""
 
     def __init__(
-        self, endpoint: TcpEndpoint | IpcEndpoint, *, negotiation_timeout: float = NEGOTIATION_TIMEOUT
+        self,
+        endpoint: TcpEndpoint | IpcEndpoint,
+        *,
+        credentials: Credentials | None = None,
+        negotiation_timeout: float = NEGOTIATION_TIMEOUT,
     ) -> None:
-        """Wait at most *negotiation_timeout* seconds for the answer to a negotiation."""
+        """Wait at most *negotiation_timeout* seconds for the answer to a negotiation.
+
+        *credentials* are for TLS only. Raises `ConfigurationError` when they are needed and cannot be used.
+        """
         self._endpoint = endpoint
         self._timeout = negotiation_timeout
-        self._line = lines.take(endpoint.address)
+        pems = needed(credentials, endpoint).read() if isinstance(endpoint, TlsEndpoint) else None
+        self._line = lines.take(endpoint.address, pems)
         self._stub = ReplicationStub(self._line.channel)
         self._guard = threading.Lock()
         self._calls: set[grpc.RpcContext] = set()
@@ -115,10 +125,7 @@ class RemoteSink:
         # A connection that breaks in the middle of an answer may also look like an internal error.
         if code in _DISAGREEMENT and "RST_STREAM" not in details:
             return ProtocolError(f"{self._endpoint} does not answer as a sink does: {code.name} ({details})")
-        # Of the words for a connection that was never made only the last say why.
-        _, failed, why = details.rpartition("Failed to connect to remote host: ")
-        reason = why if failed else f"{code.name} ({details})"
-        return PeerUnreachableError(f"{self._endpoint} cannot be reached: {reason}")
+        return PeerUnreachableError(f"{self._endpoint} cannot be reached: {reason(self._endpoint, code.name, details)}")
 
 
 class _Outgoing:

@@ -1,9 +1,10 @@
-"""Serves a `Sink` over gRPC, at TCP ports and Unix sockets."""
+"""Serves a `Sink` over gRPC, at TCP ports, with TLS or without, and at Unix sockets."""
 
 import socket
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -13,7 +14,8 @@ from google.protobuf.message import DecodeError, Message
 
 from queues.errors import ConfigurationError, CorruptFrameError
 from queues.wire import replication_pb2 as pb
-from sink.endpoints import IpcEndpoint, TcpEndpoint, network_endpoint
+from sink.credentials import Credentials, Pems, needed
+from sink.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint, network_endpoint
 from sink.port import Sink
 from sink.writer import MAX_FRAME_BYTES
 
@@ -68,12 +70,18 @@ class SinkService:
 
 
 def serve(
-    sink: Sink, listen: Sequence[str], *, max_frame_bytes: int = MAX_FRAME_BYTES, max_streams: int = MAX_STREAMS
+    sink: Sink,
+    listen: Sequence[str],
+    *,
+    credentials: Credentials | None = None,
+    max_frame_bytes: int = MAX_FRAME_BYTES,
+    max_streams: int = MAX_STREAMS,
 ) -> SinkService:
     """Serve *sink* at all endpoints of *listen*, for at most *max_streams* sessions at the same time.
 
-    A Unix socket that a dead process left behind is replaced. Raises `ConfigurationError` for an endpoint where
-    nobody can listen.
+    A Unix socket that a dead process left behind is replaced. By TLS only those are let in whose certificate is of the
+    authority of *credentials*. Raises `ConfigurationError` for an endpoint where nobody can listen, and for
+    credentials that are needed and cannot be used.
     """
     endpoints = [network_endpoint(text) for text in listen]
     for endpoint in endpoints:
@@ -85,19 +93,42 @@ def serve(
     server = grpc.server(threads, options=_OPTIONS + limits, maximum_concurrent_rpcs=workers)
     stopping = threading.Event()
     server.add_generic_rpc_handlers((_handlers(_Servicer(sink, stopping)),))
-    bound = [_bind(server, endpoint) for endpoint in endpoints]
+    bound = [_bind(server, endpoint, credentials) for endpoint in endpoints]
     server.start()
     return SinkService(server, threads, stopping, [str(endpoint) for endpoint in bound])
 
 
-def _bind(server: grpc.Server, endpoint: TcpEndpoint | IpcEndpoint) -> TcpEndpoint | IpcEndpoint:
+def _bind(
+    server: grpc.Server, endpoint: TcpEndpoint | IpcEndpoint, credentials: Credentials | None
+) -> TcpEndpoint | IpcEndpoint:
+    shown = _shown(needed(credentials, endpoint)) if isinstance(endpoint, TlsEndpoint) else None
     try:
-        port = server.add_insecure_port(endpoint.address)
+        if shown is None:
+            port = server.add_insecure_port(endpoint.address)
+        else:
+            port = server.add_secure_port(endpoint.address, shown)
     except RuntimeError as error:
         raise ConfigurationError(
             f"cannot listen at {endpoint}: it is in use, not an address of this machine, or not permitted"
         ) from error
-    return TcpEndpoint(endpoint.host, port) if isinstance(endpoint, TcpEndpoint) else endpoint
+    return replace(endpoint, port=port) if isinstance(endpoint, TcpEndpoint) else endpoint
+
+
+def _shown(credentials: Credentials) -> grpc.ServerCredentials:
+    """Return what gRPC shows and asks for; it looks for renewed files with every connection."""
+    first = credentials.read()
+    renewed = credentials.renewals(first)
+
+    def look() -> grpc.ServerCertificateConfiguration | None:
+        pems = renewed()
+        return None if pems is None else _configuration(pems)
+
+    # gRPC takes None for no change; its stubs do not know.
+    return grpc.dynamic_ssl_server_credentials(_configuration(first), look, True)  # type: ignore[arg-type]
+
+
+def _configuration(pems: Pems) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(pems.key, pems.certificate)], pems.authority)
 
 
 def _clear_socket(endpoint: IpcEndpoint) -> None:

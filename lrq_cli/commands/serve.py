@@ -42,7 +42,12 @@ def serve(
     site: Site = None,
     listen: Annotated[
         list[str] | None,
-        typer.Option("--listen", "-l", metavar="ENDPOINT", help="tcp://host:port or ipc:///path; may be repeated."),
+        typer.Option(
+            "--listen",
+            "-l",
+            metavar="ENDPOINT",
+            help="tcp://host:port, tls://host:port or ipc:///path; may be repeated.",
+        ),
     ] = None,
     peer: Annotated[
         list[str] | None,

@@ -79,6 +79,15 @@ def test_variables_come_before_the_file_and_need_none(tmp_path: Path, monkeypatc
     assert list(settings.listen) == ["tcp://0.0.0.0:7400"]
 
 
+def test_the_files_for_tls_are_named_together(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LRQ_TLS_CERTIFICATE", "/etc/lrq/site.pem")
+    monkeypatch.setenv("LRQ_TLS_KEY", "/etc/lrq/site.key")
+    monkeypatch.setenv("LRQ_TLS_AUTHORITY", "/etc/lrq/authority.pem")
+    credentials = Settings(**MINIMAL, listen=["tls://0.0.0.0:7400"]).credentials
+    assert credentials is not None
+    assert credentials.key == Path("/etc/lrq/site.key")
+
+
 def test_arguments_come_before_variables(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LRQ_SITE_ID", "tokyo")
     monkeypatch.setenv("LRQ_PEERS", '{"lima": "local:lima"}')
@@ -123,6 +132,9 @@ def test_settings_do_not_change():
         ),
         ({"retry_cap_seconds": 0.01}, "retry_cap_seconds is below retry_first_seconds: raise it"),
         ({"stall_seconds": 1}, "stall_seconds must be above heartbeat_seconds"),
+        ({"listen": ["tls://0.0.0.0:7400"]}, "tls_certificate is missing: tls:// needs"),
+        ({"peers": {"tokyo": "tcp://a:1, tls://b:1"}}, "tls_certificate is missing: tls:// needs"),
+        ({"tls_certificate": "site.pem"}, "tls_key is missing: tls:// needs"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence_that_names_the_field(values: dict[str, Any], sentence: str):

@@ -9,6 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+import trustme
 from sqlalchemy import Connection, Engine, delete, event, insert, make_url, select, text
 
 import queues
@@ -26,6 +27,7 @@ from queues.tables import (
 from queues.wire import replication_pb2 as pb
 from sink import RemoteSink, Sink, SinkWriter, serve
 from sink.endpoints import network_endpoint
+from tests.certificates import issued
 from tests.sink.frames import request
 
 SINK_TABLES = (
@@ -53,7 +55,7 @@ def staged_rows(connection: Connection) -> list[tuple[str, int, bytes]]:
     ]
 
 
-@pytest.fixture(params=["in-process", "ipc", "tcp"])
+@pytest.fixture(params=["in-process", "ipc", "tcp", "tls"])
 def transport(request: pytest.FixtureRequest) -> str:
     """How the source reaches the sink."""
     return str(request.param)
@@ -112,9 +114,10 @@ def connect(transport: str) -> Iterator[Callable[[SinkWriter], Sink]]:
         def reach(writer: SinkWriter) -> Sink:
             if transport == "in-process":
                 return writer
-            listen = "tcp://127.0.0.1:0" if transport == "tcp" else f"ipc://{Path(folder) / 'sink.sock'}"
-            service = closing.enter_context(serve(writer, [listen]))
-            sink = RemoteSink(network_endpoint(service.endpoints[0]))
+            listen = f"ipc://{Path(folder) / 'sink.sock'}" if transport == "ipc" else f"{transport}://127.0.0.1:0"
+            credentials = issued(trustme.CA(), Path(folder)) if transport == "tls" else None
+            service = closing.enter_context(serve(writer, [listen], credentials=credentials))
+            sink = RemoteSink(network_endpoint(service.endpoints[0]), credentials=credentials)
             closing.callback(sink.close)
             return sink
 

@@ -1,7 +1,7 @@
 import pytest
 
 from queues.errors import ConfigurationError
-from sink.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, network_endpoint, parse_endpoint
+from sink.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, TlsEndpoint, network_endpoint, parse_endpoint
 
 
 @pytest.mark.parametrize(
@@ -10,6 +10,8 @@ from sink.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, network_endp
         ("tcp://10.0.0.2:7400", TcpEndpoint("10.0.0.2", 7400)),
         ("tcp://localhost:0", TcpEndpoint("localhost", 0)),
         ("tcp://[::1]:7400", TcpEndpoint("::1", 7400)),
+        ("tls://tokyo.example:7400", TlsEndpoint("tokyo.example", 7400)),
+        ("tls://[::1]:7400", TlsEndpoint("::1", 7400)),
         ("ipc:///run/lima.sock", IpcEndpoint("/run/lima.sock")),
         ("local:tokyo", LocalEndpoint("tokyo")),
     ],
@@ -26,6 +28,8 @@ def test_an_endpoint_is_read_and_written(text, endpoint):
         ("10.0.0.2:7400", "write tcp://"),
         ("http://10.0.0.2:7400", "write tcp://"),
         ("tcp:10.0.0.2:7400", "write tcp://"),
+        ("tls:10.0.0.2:7400", "write tcp://"),
+        ("tls://10.0.0.2", "such as tls://"),
         ("tcp://10.0.0.2", "such as tcp://"),
         ("tcp://:7400", "such as tcp://"),
         ("tcp://10.0.0.2:7400/x", "such as tcp://"),
@@ -40,6 +44,10 @@ def test_an_endpoint_is_read_and_written(text, endpoint):
 def test_a_malformed_endpoint_is_told_in_words(text, words):
     with pytest.raises(ConfigurationError, match=words):
         parse_endpoint(text)
+
+
+def test_an_endpoint_with_tls_is_not_the_one_without():
+    assert TlsEndpoint("10.0.0.2", 7400) != TcpEndpoint("10.0.0.2", 7400)
 
 
 def test_a_server_in_this_process_is_no_place_to_listen_at():

@@ -1,11 +1,15 @@
 """Databases and peers that are not what the settings say."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+import trustme
 
 from lr_client import subscribe
-from queues.errors import SchemaMismatchError, WrongSiteError
+from queues.errors import ConfigurationError, SchemaMismatchError, WrongSiteError
+from sink.credentials import Credentials
+from tests.certificates import issued
 from tests.system.world import Recorder, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -36,6 +40,43 @@ def test_a_peer_that_is_not_there_yet_is_shown_and_gets_everything_when_it_comes
     recorder = world.subscribe("tokyo")
     world.server("tokyo", listen=[endpoint])
     eventually(lambda: recorder.log("paris") == [b"entry"])
+
+
+def test_sites_replicate_by_tls_and_say_what_keeps_them_apart(world: World, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    at_tokyo, at_paris = (issued(authority, folder(tmp_path, name)) for name in ("tokyo", "paris"))
+    strangers = issued(trustme.CA(), folder(tmp_path, "strangers"))
+    tokyo = world.server("tokyo", listen=["tls://127.0.0.1:0"], **files(at_tokyo))
+    recorder = world.subscribe("tokyo")
+    shutil.copytree(strangers.key.parent, at_paris.key.parent, dirs_exist_ok=True)
+    peers = {"tokyo": tokyo.endpoints[0]}
+    paris = world.server("paris", listen=[], peers=peers, initial_sync="log", **files(at_paris), **QUICK_RETRIES)
+    world.transmit("paris", b"entry", to=["tokyo"])
+    eventually(lambda: "`tls_authority`" in sessions_of(paris).get("tokyo", {}).get("reason", ""))
+    at_paris.key.unlink()
+    eventually(lambda: "site.key cannot be read" in sessions_of(paris)["tokyo"]["reason"])
+    issued(authority, at_paris.key.parent)
+    eventually(lambda: recorder.log("paris") == [b"entry"])
+
+
+def test_certificates_that_cannot_be_used_are_told_at_the_start(world: World, tmp_path: Path) -> None:
+    credentials = issued(trustme.CA(), tmp_path)
+    credentials.authority.unlink()
+    with pytest.raises(ConfigurationError, match=r"authority\.pem cannot be read"):
+        world.server("paris", peers={"tokyo": "tls://127.0.0.1:1"}, **files(credentials))
+
+
+def folder(parent: Path, name: str) -> Path:
+    (parent / name).mkdir()
+    return parent / name
+
+
+def files(credentials: Credentials) -> dict[str, Path]:
+    return {
+        "tls_certificate": credentials.certificate,
+        "tls_key": credentials.key,
+        "tls_authority": credentials.authority,
+    }
 
 
 def test_another_site_that_answers_is_told_nothing(world: World, tmp_path: Path) -> None:
