@@ -11,6 +11,7 @@ from discovery.topology import StaticTopology, Topology
 from lr_server import local
 from lr_server.drain import drain
 from lr_server.incarnation import adopt
+from lr_server.metrics import MetricsServer
 from lr_server.settings import Settings
 from lr_server.source import Source
 from lr_server.status import read_status
@@ -47,6 +48,7 @@ class LogReplicationServer:
         end_idle_transactions(self._engine, settings.lease_seconds)
         self._source: Source | None = None
         self._service: SinkService | None = None
+        self._metrics: MetricsServer | None = None
         self._settled = threading.Event()
         self._guard = threading.Lock()
         self._stood_down = ""
@@ -70,6 +72,7 @@ class LogReplicationServer:
         try:
             self._listen()
         except BaseException:
+            self._close()
             self._engine.dispose()
             raise
         local.offer(self._settings.site, self._writer)
@@ -92,16 +95,22 @@ class LogReplicationServer:
                 credentials=settings.credentials,
                 max_frame_bytes=settings.max_message_bytes,
             )
+        if settings.metrics:
+            self._metrics = MetricsServer(settings.metrics, self.status)
 
     def stop(self) -> None:
         """Finish what is in hand, give the site up, and stop listening. May be called twice."""
         local.withdraw(self._settings.site, self._writer)
-        if self._service is not None:
-            self._service.stop()
-            self._service = None
+        self._close()
         self._writer.stop()
         self._ownership.stop()
         self._engine.dispose()
+
+    def _close(self) -> None:
+        for served in (self._metrics, self._service):
+            if served is not None:
+                served.stop()
+        self._metrics = self._service = None
 
     def __enter__(self) -> Self:
         """Start."""
@@ -139,6 +148,7 @@ class LogReplicationServer:
             "owner": source is not None,
             "reason": self._stood_down or self._ownership.reason,
             "endpoints": list(self.endpoints),
+            "metrics": self._metrics.address if self._metrics else "",
             "troubles": troubles,
         }
         return read_status(self._engine) | {"server": role}

@@ -4,6 +4,7 @@ import difflib
 import json
 from collections.abc import Callable, Iterable
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from sqlalchemy import make_url
@@ -46,6 +47,18 @@ def _database_url(text: str) -> None:
         raise ConfigurationError("write a URL such as sqlite:///paris.db or postgresql+psycopg://user@host/database")
 
 
+def host_and_port(text: str) -> tuple[str, int]:
+    """Read `host:port`; raise `ConfigurationError` where it is none."""
+    parts = urlsplit(f"//{text}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if not parts.hostname or port is None or parts.path or parts.username is not None:
+        raise ConfigurationError(f"{text!r} is no address: write host:port, such as 127.0.0.1:9464")
+    return parts.hostname, port
+
+
 def _list(value: object) -> object:
     """Read a list as a variable holds it: JSON, or items between commas."""
     if not isinstance(value, str):
@@ -72,6 +85,7 @@ Client = Annotated[str, AfterValidator(names.client_name)]
 DatabaseUrl = Annotated[str, _checked(_database_url)]
 PeerEndpoint = Annotated[str, _checked(_peer_endpoints)]
 ListenEndpoint = Annotated[str, _checked(network_endpoint)]
+MetricsAddress = Annotated[str, _checked(host_and_port)]
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -17,6 +17,7 @@ from lr_server.setting_types import (
     DatabaseUrl,
     ListenEndpoint,
     ListFromText,
+    MetricsAddress,
     PeerEndpoint,
     Positive,
     Seconds,
@@ -56,6 +57,7 @@ class Settings(BaseSettings):
             below are read again whenever a connection is made, so they can be renewed at any time.
         tls_key: file in PEM with the key of that certificate, without a password.
         tls_authority: file in PEM with the authority that the certificates of all sites are of; who has one is trusted.
+        metrics: host:port at which the server tells Prometheus how the site stands, at /metrics; left out, nowhere.
         clients: what is replicated from here; left out, whatever transmits or offers snapshots here.
         initial_sync: whether a session that begins gets a snapshot first, or the oldest kept log entry.
         flow_control: what the shared feed does about slow destinations: wait for them (`cascade`), let them read
@@ -95,6 +97,7 @@ class Settings(BaseSettings):
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_authority: Path | None = None
+    metrics: MetricsAddress | None = None
     clients: Annotated[Sequence[Client], NoDecode, ListFromText] = ()
     initial_sync: InitialSync = "snapshot"
     flow_control: FlowControl = "smart"

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, func, select
 
 from queues import snapshots
+from queues.browse.entries import COUNTED
 from queues.browse.log import waiting
 from queues.clock import iso, now_us
 from queues.log.sql import newest_tick, trimmed_seq
@@ -161,10 +162,10 @@ def _receive_queues(connection: Connection) -> Any:  # noqa: ANN401 - rows
 
 
 def _receive(connection: Connection, row: Any) -> dict[str, Any]:  # noqa: ANN401 - a row
-    of_queue = receive_entries.c.queue_id == row.queue_id
-    outstanding, oldest = connection.execute(
-        select(func.count(), func.min(receive_entries.c.committed_us)).where(of_queue)
-    ).one()
+    left = select(receive_entries.c.committed_us).where(receive_entries.c.queue_id == row.queue_id)
+    counted = select(func.count()).select_from(left.limit(COUNTED + 1).subquery())
+    outstanding = connection.execute(counted).scalar_one()
+    oldest = connection.execute(left.order_by(receive_entries.c.seq).limit(1)).scalar()
     failure = connection.execute(select(consumer_failures).where(consumer_failures.c.queue_id == row.queue_id)).first()
     parked = select(func.count()).select_from(parked_entries).where(parked_entries.c.queue_id == row.queue_id)
     return {
@@ -175,7 +176,9 @@ def _receive(connection: Connection, row: Any) -> dict[str, Any]:  # noqa: ANN40
         "source_seq": row.source_seq or 0,
         "applied_seq": row.applied_seq or 0,
         "phase": row.phase or "not subscribed",
-        "outstanding": outstanding,
+        # Counted up to a limit: of a long backlog that would take as long as to read it.
+        "outstanding": min(outstanding, COUNTED),
+        "more": outstanding > COUNTED,
         "oldest_seconds": round((now_us() - oldest) / 1_000_000, 3) if oldest else 0.0,
         "received_total": row.entries_total or 0,
         "duplicates_total": row.duplicates_total or 0,

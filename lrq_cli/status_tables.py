@@ -136,7 +136,7 @@ def receive_queues_table(status: Mapping[str, Any], rates: Rates | None) -> Tabl
                 *_rate_cell(rates, "received", queue["name"]),
                 number(queue["applied_total"]),
                 *_rate_cell(rates, "applied", queue["name"]),
-                Text(number(left) if left else NONE, style="yellow" if left else "dim"),
+                Text(number(left) + "+" * queue["more"] if left else NONE, style="yellow" if left else "dim"),
                 Text(duration(queue["oldest_seconds"]) if left else NONE, style="yellow" if left else "dim"),
                 _notes(queue),
             ],

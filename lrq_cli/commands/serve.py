@@ -112,11 +112,13 @@ def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> No
     status = server.status()
     role = status["server"]
     if as_json:
-        facts = {"endpoints": role["endpoints"], "site": site, "pid": os.getpid(), "owner": role["owner"]}
-        line = json.dumps(facts | {"reason": role["reason"]})
+        facts = {name: role[name] for name in ("endpoints", "metrics", "owner", "reason")}
+        line = json.dumps({"site": site, "pid": os.getpid()} | facts)
     else:
         where = f"listens at {', '.join(role['endpoints'])}" if role["endpoints"] else "listens nowhere, it only sends"
         line = f"{site} (pid {os.getpid()}) {where}"
+        if role["metrics"]:
+            line += f"; metrics at http://{role['metrics']}/metrics"
         if not role["owner"]:
             owner = next((each["owner"] for each in status["owners"] if each["lease"] == "server"), "")
             line += f"; stands by, because {owner_words(owner) or 'somebody'} works for the site"

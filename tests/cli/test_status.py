@@ -8,6 +8,7 @@ from lr_server.session_table import save
 from lr_server.states import Words
 from lr_server.status import read_status
 from queues import leases, snapshots
+from queues.browse.entries import COUNTED
 from queues.clock import now_us
 from queues.log.port import Owed
 from queues.names import ClientName, SiteId
@@ -59,6 +60,18 @@ def test_everything_that_there_is_is_shown(status, source: SourceSite):
     shown = status().out
     for words in ("paris", "policy", "tokyo", "log-entry sync", "lima", "somebody wants it", "LRQ_Recv_policy_oslo"):
         assert words in shown
+
+
+def test_a_long_backlog_of_a_subscriber_is_counted_up_to_a_limit(status, source: SourceSite):
+    arrivals = Arrivals(source.engine, source="oslo")
+    arrivals.tick([b""] * COUNTED)
+    (queue,) = status("--json").json["receive_queues"]
+    assert (queue["outstanding"], queue["more"]) == (COUNTED, False)
+    arrivals.tick([b""])
+    (queue,) = status("--json").json["receive_queues"]
+    assert (queue["outstanding"], queue["more"]) == (COUNTED, True)
+    assert queue["oldest_seconds"] > 0
+    assert "10,000+" in status().out
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])

@@ -132,6 +132,8 @@ def test_settings_do_not_change():
         ),
         ({"retry_cap_seconds": 0.01}, "retry_cap_seconds is below retry_first_seconds: raise it"),
         ({"stall_seconds": 1}, "stall_seconds must be above heartbeat_seconds"),
+        ({"metrics": "9464"}, "metrics: '9464' is no address: write host:port, such as 127.0.0.1:9464"),
+        ({"metrics": "127.0.0.1:99999"}, "metrics: '127.0.0.1:99999' is no address: write host:port"),
         ({"listen": ["tls://0.0.0.0:7400"]}, "tls_certificate is missing: tls:// needs"),
         ({"peers": {"tokyo": "tcp://a:1, tls://b:1"}}, "tls_certificate is missing: tls:// needs"),
         ({"tls_certificate": "site.pem"}, "tls_key is missing: tls:// needs"),

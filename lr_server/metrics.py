@@ -1,0 +1,54 @@
+"""Serves a server's metrics over HTTP, for Prometheus to fetch; each time they are read anew."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from lr_server.setting_types import host_and_port
+from lr_server.telemetry import families
+from queues.errors import ConfigurationError, LrqError
+
+
+class MetricsServer:
+    """A running one; `stop` it."""
+
+    def __init__(self, address: str, status: Callable[[], Mapping[str, Any]]) -> None:
+        """Listen at *address*, `host:port`; raise `ConfigurationError` where nobody can."""
+        host, port = host_and_port(address)
+        registry = CollectorRegistry()
+        registry.register(_Site(status))
+        ProcessCollector(registry=registry)
+        try:
+            self._server, self._thread = start_http_server(port, host, registry)
+        except OSError as error:
+            raise ConfigurationError(f"cannot serve metrics at {address}: {error.strerror}") from error
+        #: Where it listens, with port 0 replaced by the real one.
+        self.address = f"{address.rpartition(':')[0]}:{self._server.server_port}"
+
+    def stop(self) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Site(Collector):
+    def __init__(self, status: Callable[[], Mapping[str, Any]]) -> None:
+        self._status = status
+
+    def describe(self) -> Iterator[Metric]:
+        """Name nothing ahead: that would ask the database."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """See `telemetry.families`; of a database that cannot be read nothing but that."""
+        try:
+            found = self._status()
+        except LrqError:
+            found = None
+        yield GaugeMetricFamily("lrq_database_up", "1 where the site's database can be read", value=found is not None)
+        if found is not None:
+            yield from families(found)

@@ -1,0 +1,75 @@
+"""Metrics, as Prometheus fetches them."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from lr_server.metrics import MetricsServer
+from queues.errors import ConfigurationError, StoreUnavailableError
+from tests.system.world import World
+from tests.waiting import eventually
+
+ANYWHERE = "127.0.0.1:0"
+
+
+def fetched(address: str) -> dict[str, float]:
+    """Return the value of each sample that is lrq's by its name; of several the sum."""
+    with urlopen(f"http://{address}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[sample.name] = found.get(sample.name, 0.0) + sample.value
+    return found
+
+
+def address_of(server: Any) -> str:
+    return str(server.status()["server"]["metrics"])
+
+
+def test_a_monitor_sees_what_is_sent_and_what_is_applied(world: World) -> None:
+    tokyo = world.server("tokyo", metrics=ANYWHERE)
+    peers = {"tokyo": tokyo.endpoints[0]}
+    paris = world.server("paris", listen=[], peers=peers, initial_sync="log", metrics=ANYWHERE)
+    recorder = world.subscribe("tokyo")
+    world.transmit("paris", b"1", b"2", b"3", to=["tokyo"])
+    eventually(lambda: len(recorder.log("paris")) == 3)
+    eventually(lambda: fetched(address_of(paris))["lrq_session_acked_seq"] >= 3)
+    at_paris, at_tokyo = fetched(address_of(paris)), fetched(address_of(tokyo))
+    assert (at_paris["lrq_owner"], at_paris["lrq_session_stalled"], at_paris["lrq_session_lag_entries"]) == (1, 0, 0)
+    assert at_tokyo["lrq_receive_received_total"] == at_tokyo["lrq_receive_applied_total"] == 3
+    assert at_tokyo["lrq_database_up"] == 1
+    assert at_tokyo["process_cpu_seconds_total"] > 0
+
+
+def test_a_server_that_stands_by_says_so(world: World) -> None:
+    world.server("paris", listen=[])
+    other = world.server("paris", listen=[], metrics=ANYWHERE)
+    assert fetched(address_of(other))["lrq_owner"] == 0
+
+
+def test_a_database_that_cannot_be_read_is_a_metric_too() -> None:
+    def status() -> Mapping[str, Any]:
+        raise StoreUnavailableError("the database is away")
+
+    server = MetricsServer(ANYWHERE, status)
+    try:
+        found = fetched(server.address)
+    finally:
+        server.stop()
+    assert found["lrq_database_up"] == 0
+    assert "lrq_owner" not in found
+
+
+def test_an_address_that_is_in_use_is_told_and_nothing_stays_open(world: World) -> None:
+    paris = world.server("paris", metrics=ANYWHERE)
+    with pytest.raises(ConfigurationError, match=r"cannot serve metrics at 127\.0\.0\.1:.*in use"):
+        world.server("tokyo", metrics=address_of(paris))
+    address = address_of(paris)
+    paris.stop()
+    again = world.server("paris", metrics=address)
+    assert fetched(address)["lrq_database_up"] == 1
+    assert address_of(again) == address
