@@ -1,7 +1,8 @@
 """Serves a server's metrics over HTTP, for Prometheus to fetch; each time they are read anew."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -11,15 +12,18 @@ from lr_server.setting_types import host_and_port
 from lr_server.telemetry import families
 from queues.errors import ConfigurationError, LrqError
 
+#: How long one waits, in seconds, for another one's look at the database; then that cannot be read.
+PATIENCE: Final = 5.0
+
 
 class MetricsServer:
     """A running one; `stop` it."""
 
-    def __init__(self, address: str, status: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, address: str, status: Callable[[], Mapping[str, Any]], *, patience: float = PATIENCE) -> None:
         """Listen at *address*, `host:port`; raise `ConfigurationError` where nobody can."""
         host, port = host_and_port(address)
         registry = CollectorRegistry()
-        registry.register(_Site(status))
+        registry.register(_Site(status, patience))
         ProcessCollector(registry=registry)
         try:
             self._server, self._thread = start_http_server(port, host, registry)
@@ -36,8 +40,11 @@ class MetricsServer:
 
 
 class _Site(Collector):
-    def __init__(self, status: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, status: Callable[[], Mapping[str, Any]], patience: float) -> None:
         self._status = status
+        self._patience = patience
+        # A database that hangs must not gather threads that ask it.
+        self._asking = threading.Lock()
 
     def describe(self) -> Iterator[Metric]:
         """Name nothing ahead: that would ask the database."""
@@ -45,10 +52,17 @@ class _Site(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """See `telemetry.families`; of a database that cannot be read nothing but that."""
-        try:
-            found = self._status()
-        except LrqError:
-            found = None
+        found = self._found()
         yield GaugeMetricFamily("lrq_database_up", "1 where the site's database can be read", value=found is not None)
         if found is not None:
             yield from families(found)
+
+    def _found(self) -> Mapping[str, Any] | None:
+        if not self._asking.acquire(timeout=self._patience):
+            return None
+        try:
+            return self._status()
+        except LrqError:
+            return None
+        finally:
+            self._asking.release()

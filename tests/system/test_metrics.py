@@ -1,6 +1,8 @@
 """Metrics, as Prometheus fetches them."""
 
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.request import urlopen
 
@@ -62,6 +64,25 @@ def test_a_database_that_cannot_be_read_is_a_metric_too() -> None:
         server.stop()
     assert found["lrq_database_up"] == 0
     assert "lrq_owner" not in found
+
+
+def test_a_database_that_hangs_keeps_one_waiting_and_not_all() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def status() -> Mapping[str, Any]:
+        begun.set()
+        assert go_on.wait(30)
+        raise StoreUnavailableError("the database has hung")
+
+    server = MetricsServer(ANYWHERE, status, patience=0.01)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(fetched, server.address)
+        assert begun.wait(30)
+        assert fetched(server.address)["lrq_database_up"] == 0
+        assert not first.done()
+        go_on.set()
+        assert first.result()["lrq_database_up"] == 0
+    server.stop()
 
 
 def test_an_address_that_is_in_use_is_told_and_nothing_stays_open(world: World) -> None:
