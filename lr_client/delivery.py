@@ -7,12 +7,13 @@ from sqlalchemy.orm import Session
 
 from discovery.registry import ReceiveQueue
 from lr_client import listening
-from lr_client.listener import RoutingQueueListener
+from lr_client.listener import RoutingQueueListener, undoes
 from lr_client.steps import Kind, Step
 from queues import leases
 from queues.codec import received_entry
 from queues.errors import ListenerError, SnapshotFailedError
 from queues.leases import Lease
+from queues.positions import Position
 from queues.receive import consuming, failures, parked, snapshot
 from queues.receive.upcoming import EntryRow
 from queues.transactions import mapped_errors, writing
@@ -71,7 +72,9 @@ class Delivery:
         if step.retry is not None:
             claimed = parked.take(connection, step.retry)
         else:
-            claimed = consuming.move(connection, queue_id, self._lease, step.seen, step.to, applied=len(step.rows))
+            claimed = consuming.move(
+                connection, queue_id, self._lease, step.seen, step.to, applied=len(step.rows), back_seq=step.back_seq
+            )
         if not check_first:
             leases.check(connection, self._lease)
         if step.kind is Kind.LOG_ENTRIES:
@@ -92,7 +95,9 @@ class Delivery:
 
     def _call(self, session: Session, step: Step) -> None:
         listener, source = self._listener, self._queue.source
-        if step.kind is Kind.SNAPSHOT_START:
+        if step.kind is Kind.ROLLBACK:
+            self._undo(session, step)
+        elif step.kind is Kind.SNAPSHOT_START:
             listener.on_snapshot_sync_start(session, source)
         elif step.kind is Kind.SNAPSHOT_COMPLETE:
             listener.on_snapshot_sync_complete(session, source)
@@ -101,6 +106,15 @@ class Delivery:
             answer = getattr(listener, name)(session, source, [self._entry(row, step) for row in step.rows])
             if not listening.checked_answer(answer, name):
                 raise ListenerError(f"{name} returned False: its changes were undone, the entries come back")
+
+    def _undo(self, session: Session, step: Step) -> None:
+        if not undoes(self._listener):
+            raise ListenerError(
+                f"{self._queue.source} has lost what came after {step.to.seq}, and the listener has no on_rollback to "
+                f"undo what is applied of it: request a snapshot from {self._queue.source}"
+            )
+        parked.forget_after(session.connection(), self._queue.queue_id, step.to.seq)
+        self._listener.on_rollback(session, self._queue.source, Position(step.to.branch, step.to.seq))
 
     def _entry(self, row: EntryRow, step: Step) -> RoutingTableEntryMsg:
         return received_entry(

@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from discovery.registry import ReceiveQueue
 from lr_client.delivery import Delivery, Superseded
-from lr_client.listener import RoutingQueueListener
+from lr_client.listener import RoutingQueueListener, undoes
 from lr_client.steps import Kind, Step, next_step
 from queues.clock import Clock, jittered
 from queues.errors import OwnershipLostError, StoreUnavailableError
@@ -61,6 +61,7 @@ class Follower:
         self._queue = queue
         self._options = options
         self._delivery = Delivery(engine, listener, queue, lease)
+        self._undoes = undoes(listener)
         self._stopping = stopping
         self._report = report
         self._clock = clock
@@ -105,7 +106,7 @@ class Follower:
         return self._done(step)
 
     def _enroll(self) -> None:
-        consuming.enroll(self._engine, self._queue.queue_id)
+        consuming.enroll(self._engine, self._queue.queue_id, undoes=self._undoes)
         with reading(self._engine) as connection:
             self._failure = failures.last(connection, self._queue.queue_id)
         self._enrolled = True

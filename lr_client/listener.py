@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
+from queues.positions import Position
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 
 
@@ -58,8 +59,21 @@ class RoutingQueueListener(ABC):
         Called once for each snapshot, in the transaction that records it.
         """
 
+    def on_rollback(self, session: Session, source_id: str, position: Position) -> None:
+        """Undo what was applied of *source_id* after `position.seq`: its database was restored, and has lost that.
+
+        Entries tell their number as `sequence`. Called in the transaction that sets the queue back; what the source has
+        instead comes next. Leave it out, and the source sends a full snapshot.
+        """
+        raise NotImplementedError
+
     def on_error(self, source_id: str, error: Exception) -> None:  # noqa: B027 - optional
         """Something did not work and is tried again, or this process must stand by (`OwnershipLostError`).
 
         *source_id* is empty where the error concerns no single source.
         """
+
+
+def undoes(listener: RoutingQueueListener) -> bool:
+    """Tell whether *listener* can undo what it has applied."""
+    return type(listener).on_rollback is not RoutingQueueListener.on_rollback

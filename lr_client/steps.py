@@ -7,7 +7,7 @@ from enum import Enum, auto
 from sqlalchemy import Connection
 
 from queues.receive import parked, upcoming
-from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Standing, standing
+from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, Standing, standing
 from queues.receive.parked import Retry
 from queues.receive.upcoming import EntryRow, Limits
 
@@ -15,6 +15,7 @@ from queues.receive.upcoming import EntryRow, Limits
 class Kind(Enum):
     """The kinds of steps; each is one transaction."""
 
+    ROLLBACK = auto()
     RETRY = auto()
     SNAPSHOT_START = auto()
     SNAPSHOT_ROWS = auto()
@@ -31,6 +32,7 @@ class Step:
     to: Consumed
     rows: Sequence[EntryRow] = ()
     retry: Retry | None = None
+    back_seq: int = NOWHERE
 
     @property
     def first(self) -> int:
@@ -71,9 +73,11 @@ def next_kind(stands: Standing) -> Kind | None:
     """Decide what comes next; None when all is done. Pure.
 
     A snapshot that was completed at the sink and is not the one being consumed comes before everything else of the
-    queue; its rows come before the log.
+    queue; its rows come before the log. What the source has lost is undone before anything else is applied.
     """
-    consumed, received, retry_id = stands
+    consumed, received, retry_id, back_seq = stands
+    if back_seq != NOWHERE and received.sync_id == consumed.sync_id:
+        return Kind.ROLLBACK
     if retry_id is not None:
         return Kind.RETRY
     if received.sync_id != consumed.sync_id:
@@ -93,8 +97,10 @@ def next_step(connection: Connection, queue_id: int, limits: Limits, *, one: boo
     stands = standing(connection, queue_id)
     if stands is None:
         return None
-    seen, received, retry_id = stands
+    seen, received, retry_id, back_seq = stands
     match next_kind(stands):
+        case Kind.ROLLBACK:
+            return Step(Kind.ROLLBACK, seen, seen._replace(branch=received.branch, seq=back_seq), back_seq=back_seq)
         case Kind.RETRY:
             retry = parked.requested(connection, retry_id or 0)
             return Step(Kind.RETRY, seen, seen, retry.rows, retry)

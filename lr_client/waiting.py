@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, select
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import WaitTimeoutError
 from queues.positions import Mark, PositionToken
-from queues.receive.consuming import IN_LOG
+from queues.receive.consuming import APPLIED_SEQ, IN_LOG
 from queues.receive.newest import newest
 from queues.tables import consumers, receive_headers, receive_marks, receive_queues
 from queues.transactions import reading
@@ -46,6 +46,7 @@ def _applied(connection: Connection, token: PositionToken) -> bool:
     consumed = connection.execute(
         select(
             consumers,
+            APPLIED_SEQ.label("applied_seq"),
             receive_marks.c.sync_id.label("newest_sync_id"),
             receive_marks.c.cut,
             receive_marks.c.branch.label("cut_branch"),
@@ -62,7 +63,7 @@ def _applied(connection: Connection, token: PositionToken) -> bool:
         .where(
             receive_headers.c.queue_id == consumed.queue_id,
             receive_headers.c.branch == token.branch,
-            receive_headers.c.seq <= consumed.seq,
+            receive_headers.c.seq <= consumed.applied_seq,
         )
         .order_by(receive_headers.c.seq.desc())
         .limit(1)

@@ -77,6 +77,7 @@ class SinkHistory:
             to where the tick began); none from before its last snapshot, or from before that one's cut was passed.
         staged: the snapshot it is receiving, None for none.
         sync_id: the last snapshot that it completed, "" for none.
+        undoes: the application undoes what it has applied, if need be.
     """
 
     received: Position = ORIGIN
@@ -85,6 +86,7 @@ class SinkHistory:
     headers: tuple[TickKey, ...] = ()
     staged: StagedSnapshot | None = None
     sync_id: str = ""
+    undoes: bool = False
 
     def __post_init__(self) -> None:
         """Raise `ProtocolError` where the invariant does not hold: these numbers come from a peer."""

@@ -185,12 +185,14 @@ def _roll_back(source: SourceHistory, sink: SinkHistory, upto: int) -> Rollback 
         return Rebuild(
             Cause.TRIMMED, f"{ahead}; they agree up to {shared.seq}, but entries up to {source.lost_seq} are trimmed"
         )
-    if shared.seq < sink.applied_seq:
+    if shared.seq < sink.applied_seq and not sink.undoes:
         return Rebuild(
             Cause.APPLIED,
             f"{ahead}; they agree up to {shared.seq}, but entries up to {sink.applied_seq} are applied and stay so",
         )
-    return Rollback(Position(shared.branch, shared.seq, kept_cut), f"{ahead}; they agree up to {shared.seq}")
+    undone = f", and the listener undoes what it has applied up to {sink.applied_seq}"
+    agreed = f"they agree up to {shared.seq}{undone if shared.seq < sink.applied_seq else ''}"
+    return Rollback(Position(shared.branch, shared.seq, kept_cut), f"{ahead}; {agreed}")
 
 
 def _newest_shared(source: SourceHistory, sink: SinkHistory, upto: int) -> TickKey | None:

@@ -65,4 +65,5 @@ def sink_history(answer: NegotiateResponse) -> SinkHistory:
         headers=tuple(TickKey(header.branch, header.end_seq, header.uid) for header in answer.headers),
         staged=StagedSnapshot(staging.sync_id, staging.rows) if staging.sync_id else None,
         sync_id=answer.sync_id,
+        undoes=answer.undoes,
     )

@@ -14,6 +14,7 @@ from queues.clock import iso, now_us
 from queues.log.sql import newest_tick, trimmed_seq
 from queues.migrate import require
 from queues.positions import Tick
+from queues.receive.consuming import APPLIED_SEQ
 from queues.snapshots.progress import cut_seconds, progress_of
 from queues.tables import (
     consumer_failures,
@@ -155,7 +156,7 @@ def _receive_queues(connection: Connection) -> Any:  # noqa: ANN401 - rows
         receive_marks.c.entries_total,
         receive_marks.c.duplicates_total,
         consumers.c.phase,
-        consumers.c.seq.label("applied_seq"),
+        APPLIED_SEQ.label("applied_seq"),
         consumers.c.applied_total,
     )
     return connection.execute(select(*columns).select_from(joined).order_by(receive_queues.c.name)).all()

@@ -353,6 +353,9 @@ consumers = Table(
     Column("branch", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("applied_total", BigInteger, nullable=False),
+    # Whether the subscriber can undo what it has applied, and back to where it has to; -1 for nowhere.
+    Column("undoes", Boolean, nullable=False),
+    Column("back_seq", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
 )
 

@@ -35,6 +35,7 @@ class Inbox:
     version: int
     marks: Marks
     applied_seq: int
+    undoes: bool = False
 
     def take(self, frame: pb.Frame, limit: int) -> Refuse | None:
         """Store what is new in *frame*, of at most *limit* bytes of rows; tell why not.
@@ -73,6 +74,7 @@ class Inbox:
             received=to_position(received),
             boundary=to_position(received._replace(seq=self.marks.boundary_seq)),
             applied_seq=self.applied_seq,
+            undoes=self.undoes,
             headers=map(to_header, headers),
             staging=self._progress(),
             sync_id=self.marks.sync_id,
@@ -86,17 +88,20 @@ class Inbox:
                 self._save(self.marks)
 
     def roll_back(self, target: Position) -> Refuse | None:
-        """Forget what came after the header at *target*; tell why not."""
-        known, applied_seq = False, 0
+        """Forget what came after the header at *target*, and have undone what is applied of it; tell why not."""
+        known, applied_seq, undoes = False, 0, False
         if self.queue_id is not None:
             known = contents.keeps_header(self.connection, self.queue_id, target)
-            applied_seq = receiving.lock_consumer(self.connection, self.queue_id, self.marks.sync_id)
-        decision = machine.decide_rollback(self.marks, target, applied_seq, known=known)
+            applied_seq, undoes = receiving.lock_consumer(self.connection, self.queue_id, self.marks.sync_id)
+        decision = machine.decide_rollback(self.marks, target, applied_seq, known=known, undoes=undoes)
         match decision:
             case Refuse():
                 return decision
             case machine.Rollback(marks):
                 contents.forget_after(self.connection, self._queue(), marks.received.seq)
+                if marks.received.seq < applied_seq:
+                    receiving.have_undone(self.connection, self._queue(), marks.received.seq)
+                self.applied_seq = min(applied_seq, marks.received.seq)
                 self._save(marks)
         return None
 

@@ -210,15 +210,20 @@ class Rollback:
     marks: Marks
 
 
-def decide_rollback(marks: Marks, target: Position, applied_seq: int, *, known: bool) -> Nothing | Rollback | Refuse:
-    """Decide whether everything after the header at *target* may be forgotten; *known*: it is among those kept."""
+def decide_rollback(
+    marks: Marks, target: Position, applied_seq: int, *, known: bool, undoes: bool = False
+) -> Nothing | Rollback | Refuse:
+    """Decide whether everything after the header at *target* may be forgotten; *known*: it is among those kept.
+
+    Of what is applied nothing may, unless the subscriber *undoes* it.
+    """
     received = marks.received
     at_boundary = target.seq == marks.boundary_seq and target.branch == received.branch
     if at_boundary and received.seq == marks.boundary_seq:
         return Nothing()
     if target.seq > marks.boundary_seq or not (known or at_boundary):
         return Refuse(Refusal.NO_STREAM_BEGIN, f"no header {target.branch}@{target.seq} is kept here to roll back to")
-    if target.seq < applied_seq:
+    if target.seq < applied_seq and not undoes:
         reason = f"entries up to {applied_seq} were applied, so nothing can go back to {target.seq}"
         return Refuse(Refusal.CONSUMED, reason)
     return Rollback(replace(marks, received=Position(target.branch, target.seq, received.cut), boundary_seq=target.seq))

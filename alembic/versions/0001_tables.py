@@ -262,6 +262,8 @@ def _sink() -> None:
         sa.Column("branch", sa.Text(), nullable=False),
         sa.Column("seq", sa.BigInteger(), nullable=False),
         sa.Column("applied_total", sa.BigInteger(), nullable=False),
+        sa.Column("undoes", sa.Boolean(), nullable=False),
+        sa.Column("back_seq", sa.BigInteger(), nullable=False),
         sa.Column("updated_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("queue_id", "version", name="pk_lrq_consumers"),
     )

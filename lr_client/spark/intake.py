@@ -18,7 +18,7 @@ from lr_client.spark.offsets import Offset, Span, at_end, between, markers, reac
 from lr_client.spark.options import ReceiveOptions
 from lr_client.spark.receive_queue import View, by_branch, gone, look, require
 from lr_client.spark.receive_rows import count, cut, measure
-from lr_client.spark.take_off import lags, passed, settle, take_off
+from lr_client.spark.take_off import lags, passed, settle, take_off, undoing
 from queues.leases import Lease
 from queues.receive import consuming
 from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Received
@@ -176,7 +176,9 @@ def _limited(received: Received, until: Received | None) -> Received | None:
 
 def _joined(queue: ReceiveQueue, view: View, at: Offset) -> Offset:
     """Return *at* so that its total goes on with that of the marks; raise when a subscriber has passed it."""
-    consumed, total, received = view
+    consumed, total, received, is_undoing = view
+    if is_undoing:
+        raise undoing(queue)
     if at.sync_id == received.sync_id:
         if total > at.total:
             raise passed(queue)

@@ -8,16 +8,20 @@ from sqlalchemy import Connection, func, select
 from discovery.registry import ReceiveQueue
 from lr_client.spark.offsets import Offset, Span
 from queues.errors import NeedsFullSyncError, TransientError
-from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, Consumed, Received
+from queues.receive.consuming import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, Received
 from queues.tables import consumers, receive_headers, receive_marks
 
 
 class View(NamedTuple):
-    """Both sides' marks of one queue at one moment; `total` counts what subscribers have ever taken off."""
+    """Both sides' marks of one queue at one moment; `total` counts what subscribers have ever taken off.
+
+    `is_undoing`: the source has lost entries that a listener has applied, and should undo.
+    """
 
     consumed: Consumed
     total: int
     received: Received
+    is_undoing: bool = False
 
     @property
     def start(self) -> Offset:
@@ -28,17 +32,18 @@ class View(NamedTuple):
 def look(connection: Connection, queue_id: int) -> View:
     """Read both sides' marks in one statement; those of a queue without a subscriber are at the origin."""
     marks = [receive_marks.c[name] for name in Received._fields]
-    own = [consumers.c[name] for name in (*Consumed._fields, "applied_total")]
+    own = [consumers.c[name] for name in (*Consumed._fields, "applied_total", "back_seq")]
     row = connection.execute(
         select(*marks, *own)
         .outerjoin_from(receive_marks, consumers, consumers.c.queue_id == receive_marks.c.queue_id)
         .where(receive_marks.c.queue_id == queue_id)
     ).one()
     received = Received(*row[: len(marks)])
-    phase, *rest = row[len(marks) :]
+    phase, *rest, total, back_seq = row[len(marks) :]
     if phase is None:
         return View(Consumed(IN_LOG, "", 0, "", 0), 0, received)
-    return View(Consumed(phase, *rest[:-1]), rest[-1], received)
+    consumed = Consumed(phase, *rest)
+    return View(consumed, total, received, back_seq != NOWHERE and consumed.sync_id == received.sync_id)
 
 
 def by_branch(connection: Connection, queue_id: int, span: Span) -> Iterator[Span]:

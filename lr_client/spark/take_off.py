@@ -52,6 +52,14 @@ def settle(engine: Engine, queue: ReceiveQueue, lease: Lease, view: View) -> Non
             raise _ChangedError
 
 
+def undoing(queue: ReceiveQueue) -> NeedsFullSyncError:
+    """Return the error that says that a listener has not finished."""
+    return NeedsFullSyncError(
+        f"{queue.source} has lost entries that a listener has applied from {queue.name} and has yet to undo. "
+        f"Request a snapshot from {queue.source}, or let the listener do it first"
+    )
+
+
 def passed(queue: ReceiveQueue) -> NeedsFullSyncError:
     """Return the error that says that another subscriber was there."""
     return NeedsFullSyncError(

@@ -6,9 +6,11 @@ from sqlalchemy import (
     Connection,
     Engine,
     bindparam,
+    case,
     delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -23,6 +25,8 @@ from queues.transactions import reading, writing_briefly
 #: Phases of a consumer.
 IN_LOG: Final = "log"
 IN_SNAPSHOT: Final = "snapshot"
+#: The `back_seq` of a subscriber that has nothing to undo.
+NOWHERE: Final = -1
 
 
 class Consumed(NamedTuple):
@@ -46,25 +50,35 @@ class Received(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Both sides of one queue at one moment, and the parked transaction that is to be tried again."""
+    """Both sides of one queue at one moment, and the parked transaction that is to be tried again.
+
+    `back_seq`: the source has lost what came after it, some of which is applied and must be undone; `NOWHERE` if none.
+    """
 
     consumed: Consumed
     received: Received
     retry_id: int | None
+    back_seq: int = NOWHERE
 
 
-def enroll(engine: Engine, queue_id: int) -> None:
-    """Make the subscriber's marks of a queue if it has none yet."""
+#: How far a subscriber has come; what it still has to undo does not count.
+APPLIED_SEQ: Final = case((consumers.c.back_seq > NOWHERE, consumers.c.back_seq), else_=consumers.c.seq)
+
+
+def enroll(engine: Engine, queue_id: int, *, undoes: bool = False) -> None:
+    """Make the subscriber's marks of a queue if it has none yet, and keep whether it can undo what it has applied."""
     with reading(engine) as connection:
-        if _is_enrolled(connection, queue_id):
+        if _is_enrolled(connection, queue_id, undoes):
             return
     with writing_briefly(engine) as connection:
         # One after the other: their key would keep two apart only until the first is updated.
         connection.execute(
             select(receive_queues.c.queue_id).where(receive_queues.c.queue_id == queue_id).with_for_update()
         )
-        if not _is_enrolled(connection, queue_id):
-            connection.execute(insert(consumers).values(queue_id=queue_id, updated_us=now_us(), **_ORIGIN))
+        kept = connection.execute(update(consumers).where(consumers.c.queue_id == queue_id).values(undoes=undoes))
+        if not kept.rowcount:
+            values = {**_ORIGIN, "undoes": undoes, "updated_us": now_us()}
+            connection.execute(insert(consumers).values(queue_id=queue_id, **values))
 
 
 _ORIGIN: Final = {
@@ -76,11 +90,13 @@ _ORIGIN: Final = {
     "branch": "",
     "seq": 0,
     "applied_total": 0,
+    "back_seq": NOWHERE,
 }
 
 
-def _is_enrolled(connection: Connection, queue_id: int) -> bool:
-    return connection.execute(select(consumers.c.queue_id).where(consumers.c.queue_id == queue_id)).first() is not None
+def _is_enrolled(connection: Connection, queue_id: int, undoes: bool) -> bool:
+    kept = connection.execute(select(consumers.c.undoes).where(consumers.c.queue_id == queue_id)).scalar()
+    return kept is not None and bool(kept) == undoes
 
 
 def standing(connection: Connection, queue_id: int) -> Standing | None:
@@ -88,7 +104,7 @@ def standing(connection: Connection, queue_id: int) -> Standing | None:
     row = connection.execute(STANDING, {"queue": queue_id}).first()
     if row is None:
         return None
-    return Standing(Consumed(*row[:5]), Received(*row[5:10]), row.retry_id)
+    return Standing(Consumed(*row[:5]), Received(*row[5:10]), row.retry_id, row.back_seq)
 
 
 STANDING = (
@@ -99,6 +115,7 @@ STANDING = (
         .where(parked_entries.c.queue_id == bindparam("queue"), parked_entries.c.tries == 0)
         .scalar_subquery()
         .label("retry_id"),
+        consumers.c.back_seq,
     )
     .join_from(consumers, receive_marks, receive_marks.c.queue_id == consumers.c.queue_id)
     .where(
@@ -110,12 +127,19 @@ STANDING = (
 
 
 def move(
-    connection: Connection, queue_id: int, lease: Lease, seen: Consumed, to: Consumed, *, applied: int = 0
+    connection: Connection,
+    queue_id: int,
+    lease: Lease,
+    seen: Consumed,
+    to: Consumed,
+    *,
+    applied: int = 0,
+    back_seq: int = NOWHERE,
 ) -> bool:
     """Compare-and-set the subscriber's marks from *seen* to *to*; False when they are no longer as seen.
 
-    Also False under an older *lease* than the one that wrote last. Until the end of the transaction nobody else
-    can move them.
+    Also False under an older *lease* than the one that wrote last, and when something else has to be undone than what
+    came after *back_seq*, unless another snapshot begins. Until the end of the transaction nobody else can move them.
     """
     moved = connection.execute(
         _MOVE,
@@ -123,6 +147,7 @@ def move(
             "queue": queue_id,
             "lease": lease.generation,
             "applied": applied,
+            "seen_back": back_seq,
             "moved_us": now_us(),
             **{f"seen_{name}": value for name, value in seen._asdict().items()},
             **{f"to_{name}": value for name, value in to._asdict().items()},
@@ -138,8 +163,10 @@ _MOVE = (
         newest(consumers, bindparam("queue")),
         consumers.c.generation <= bindparam("lease"),
         *(consumers.c[name] == bindparam(f"seen_{name}") for name in Consumed._fields),
+        or_(consumers.c.back_seq == bindparam("seen_back"), consumers.c.sync_id != bindparam("to_sync_id")),
     )
     .values(
+        back_seq=NOWHERE,
         version=consumers.c.version + 1,
         generation=bindparam("lease"),
         applied_total=consumers.c.applied_total + bindparam("applied"),

@@ -74,6 +74,12 @@ def forget_parked(connection: Connection, older_than_us: int) -> int:
     return connection.execute(delete(parked_rows).where(parked_rows.c.parked_us < older_than_us)).rowcount
 
 
+def forget_after(connection: Connection, queue_id: int, seq: int) -> None:
+    """Delete log entries of a queue that were parked and came after *seq*: their source has lost them."""
+    of_queue = (parked_rows.c.queue_id == queue_id, parked_rows.c.kind == LOG)
+    connection.execute(delete(parked_rows).where(*of_queue, parked_rows.c.seq > seq))
+
+
 def park(
     connection: Connection, queue_id: int, kind: str, history: str, rows: Sequence[EntryRow], error: str, tries: int
 ) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, exc, func, insert, select, true, update
+from sqlalchemy import Connection, and_, bindparam, exc, false, func, insert, select, true, update
 
 from queues import dialects, leases, names
 from queues.dialects.statements import Statement
@@ -11,6 +11,7 @@ from queues.errors import StoreUnavailableError
 from queues.leases import Lease
 from queues.names import ClientName, SiteId
 from queues.positions import Position
+from queues.receive.consuming import APPLIED_SEQ
 from queues.receive.marks import Marks, Staging
 from queues.receive.newest import newest
 from queues.tables import (
@@ -21,12 +22,16 @@ from queues.tables import (
 
 
 class Stored(NamedTuple):
-    """A receive queue as it stands: the writer's marks, and how far the subscriber has come in their history."""
+    """A receive queue as it stands: the writer's marks, and how far the subscriber has come in their history.
+
+    `undoes`: the subscriber can undo what it has applied.
+    """
 
     queue_id: int
     version: int
     marks: Marks
     applied_seq: int
+    undoes: bool
 
 
 #: So often a writer that waited for another one's update looks for the row that came of it.
@@ -53,7 +58,8 @@ def find(connection: Connection, client: ClientName, source: SiteId, lease: Leas
             leases.judge(lease, checked[0])
         if rows:
             found = dict(zip(_FOUND, rows[0], strict=True))
-            return Stored(found["queue_id"], found["version"], _marks_of(found), found["applied_seq"])
+            applied = found["applied_seq"], bool(found["undoes"])
+            return Stored(found["queue_id"], found["version"], _marks_of(found), *applied)
         if connection.execute(_REGISTERED, values).first() is None:
             return None
     raise StoreUnavailableError("other writers move the marks of the same receive queue all the time: try again")
@@ -93,7 +99,11 @@ _SAVE = update(receive_marks).where(
 _REGISTERED = select(receive_queues.c.queue_id).where(receive_queues.c.name == bindparam("queue_name"))
 _ITS_ID = _REGISTERED.scalar_subquery()
 _FIND = (
-    select(receive_marks, func.coalesce(consumers.c.seq, 0).label("applied_seq"))
+    select(
+        receive_marks,
+        func.coalesce(APPLIED_SEQ, 0).label("applied_seq"),
+        func.coalesce(consumers.c.undoes, false()).label("undoes"),
+    )
     # A subscriber that has not begun the newest snapshot yet counts in another history.
     .outerjoin_from(
         receive_marks,
@@ -149,10 +159,19 @@ def _columns(marks: Marks) -> dict[str, int | str]:
     }
 
 
-def lock_consumer(connection: Connection, queue_id: int, sync_id: str) -> int:
-    """Keep the subscriber from moving on until the transaction ends; return how far it has come after *sync_id*."""
+def lock_consumer(connection: Connection, queue_id: int, sync_id: str) -> tuple[int, bool]:
+    """Keep the subscriber from moving on until the transaction ends.
+
+    Return how far it has come after *sync_id*, and whether it can undo that.
+    """
     # An update, not a lock: a delivery at a stricter isolation level must collide with it, not just wait for it.
     touched = update(consumers).where(consumers.c.queue_id == queue_id).values(updated_us=consumers.c.updated_us)
     connection.execute(touched)
     where = (consumers.c.queue_id == queue_id, consumers.c.sync_id == sync_id)
-    return connection.execute(select(consumers.c.seq).where(*where)).scalar() or 0
+    found = connection.execute(select(APPLIED_SEQ, consumers.c.undoes).where(*where)).first()
+    return (found[0], bool(found[1])) if found else (0, False)
+
+
+def have_undone(connection: Connection, queue_id: int, seq: int) -> None:
+    """Have the subscriber undo what it has applied after *seq*, before it applies anything else."""
+    connection.execute(update(consumers).where(consumers.c.queue_id == queue_id).values(back_seq=seq))

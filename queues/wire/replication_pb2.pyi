@@ -167,6 +167,7 @@ class NegotiateResponse(_message.Message):
     STAGING_FIELD_NUMBER: _builtins.int
     SYNC_ID_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    UNDOES_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     site: _builtins.str
     """who answers"""
@@ -174,6 +175,8 @@ class NegotiateResponse(_message.Message):
     """consumed by the subscriber, in `received.branch`"""
     sync_id: _builtins.str
     """the last snapshot that was completed"""
+    undoes: _builtins.bool
+    """the subscriber can undo what it has applied"""
     @_builtins.property
     def received(self) -> Global___Position:
         """durable at the sink"""
@@ -204,10 +207,11 @@ class NegotiateResponse(_message.Message):
         staging: Global___SnapshotProgress | None = ...,
         sync_id: _builtins.str = ...,
         refusal: Global___Refusal | None = ...,
+        undoes: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["boundary", b"boundary", "received", b"received", "refusal", b"refusal", "staging", b"staging"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "site", b"site", "staging", b"staging", "sync_id", b"sync_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "site", b"site", "staging", b"staging", "sync_id", b"sync_id", "undoes", b"undoes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -199,9 +199,13 @@ def chunks(snapshot: Snapshot, after_row: int, limit: int) -> Iterator[Frame]:
 
 @dataclass
 class Sink:
-    """`view` is what the application has made of it all; for the `skipped` oldest entries it came too late."""
+    """`view` is what the application has made of it all; for the `skipped` oldest entries it came too late.
+
+    `undoable` holds the numbers of the newest of it, which came by the log.
+    """
 
     tells_open_tick: bool = True
+    undoes: bool = False
     stream: int = 0
     received: Position = ORIGIN
     boundary: int = 0
@@ -215,6 +219,7 @@ class Sink:
     queue: list[tuple[int, int]] = field(default_factory=list)
     consumed_seq: int = 0
     view: list[int] = field(default_factory=list)
+    undoable: list[int] = field(default_factory=list)
     skipped: int = 0
 
     def history(self) -> SinkHistory:
@@ -223,14 +228,17 @@ class Sink:
             headers.append(self.open_tick)
         staged = StagedSnapshot(self.staging_id, len(self.staged)) if self.staging_id else None
         applied = 0 if self.pending is not None else self.consumed_seq
-        return SinkHistory(self.received, self.boundary, applied, tuple(reversed(headers)), staged, self.sync_id)
+        return SinkHistory(
+            self.received, self.boundary, applied, tuple(reversed(headers)), staged, self.sync_id, self.undoes
+        )
 
     def consume(self, count: int) -> None:
         if self.pending is not None:
-            self.view, self.skipped = list(self.pending), 0
+            self.view, self.skipped, self.undoable = list(self.pending), 0, []
             self.pending, self.consumed_seq = None, self.base_seq
         due = [entry for entry in self.queue if entry[0] <= self.boundary][:count]
         self.view += [value for _, value in due]
+        self.undoable += [seq for seq, _ in due]
         self.queue = self.queue[len(due) :]
         if due:
             self.consumed_seq = due[-1][0]
@@ -238,7 +246,8 @@ class Sink:
             self.consumed_seq = self.boundary
 
     def roll_back(self, to: Position) -> RefusalKind | None:
-        if to.seq < self.history().applied_seq:
+        is_applied = to.seq < self.history().applied_seq
+        if is_applied and not self.undoes:
             return RefusalKind.CONSUMED
         if to.seq != self.boundary and to.seq not in [header.seq for header in self.headers]:
             return RefusalKind.NO_STREAM_BEGIN
@@ -246,7 +255,14 @@ class Sink:
         self.boundary, self.open_tick = to.seq, None
         self.headers = [header for header in self.headers if header.seq <= to.seq]
         self.queue = [entry for entry in self.queue if entry[0] <= to.seq]
+        if is_applied:
+            self._undo(to.seq)
         return None
+
+    def _undo(self, seq: int) -> None:
+        kept = [number for number in self.undoable if number <= seq]
+        self.view = self.view[: len(self.view) - (len(self.undoable) - len(kept))]
+        self.undoable, self.consumed_seq = kept, seq
 
     def take(self, frame: Frame) -> Ack:
         match frame:

@@ -139,6 +139,14 @@ def test_applied_entries_cannot_be_undone():
     assert causes(source, replace(AT_20, applied_seq=11)) is Cause.APPLIED
 
 
+def test_a_listener_that_undoes_what_it_has_applied_saves_a_snapshot():
+    source = SourceHistory(BRANCH, newest_seq=15, known=frozenset({T10}))
+    decision = decided(source, replace(AT_20, applied_seq=11, undoes=True))
+    assert isinstance(decision, Rollback)
+    assert decision.position == Position("b", 10)
+    assert "undoes what it has applied up to 11" in decision.reason
+
+
 def test_without_a_shared_header_nothing_can_be_kept():
     assert causes(SourceHistory(BRANCH, newest_seq=40), AT_20) is Cause.NO_COMMON_HISTORY
 

@@ -56,6 +56,7 @@ def worlds(draw: st.DrawFn) -> World:
         Position("b", boundary + inside, cut),
         boundary,
         applied_seq=draw(st.just(0) | st.integers(0, boundary)),
+        undoes=draw(st.booleans()),
         headers=tuple(reversed(headers)),
         sync_id=draw(st.sampled_from(["", "s"])),
     )
@@ -77,7 +78,8 @@ def test_the_answer_never_leaves_the_shared_history(world: World, initial_sync):
             assert position.seq >= source.lost_seq or (sink.is_empty and initial_sync == "log")
         case Rollback(position=position):
             assert source.lost_seq <= position.seq < sink.received.seq
-            assert sink.applied_seq <= position.seq <= min(world.common, sink.boundary_seq)
+            assert position.seq <= min(world.common, sink.boundary_seq)
+            assert sink.applied_seq <= position.seq or sink.undoes
             assert position.cut in ("", sink.received.cut)
             assert not sink.received.cut or position.seq == sink.boundary_seq
         case Rebuild(cause=cause, reason=reason):
@@ -99,6 +101,7 @@ def assert_cause_holds(cause: Cause, world: World) -> None:
             assert sink.received.seq < source.lost_seq or diverged or unproven
         case Cause.APPLIED:
             assert sink.applied_seq > 0
+            assert not sink.undoes
             assert diverged or unproven
         case Cause.NO_COMMON_HISTORY:
             assert diverged or unproven

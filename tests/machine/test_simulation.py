@@ -29,11 +29,13 @@ class SessionUnderFaults(RuleBasedStateMachine):
         initial_sync=st.sampled_from(["snapshot", "log"]),
         tells=st.booleans(),
         keeps=st.booleans(),
+        undoes=st.booleans(),
         before=st.integers(0, 3),
     )
-    def begin(self, initial_sync, tells: bool, keeps: bool, before: int) -> None:
+    def begin(self, initial_sync, tells: bool, keeps: bool, undoes: bool, before: int) -> None:
         self.sim = Simulation(initial_sync=initial_sync)
         self.sim.sink.tells_open_tick = tells
+        self.sim.sink.undoes = undoes
         self.sim.source.keeps_ticks = keeps
         self.worlds: list[list[int]] = []
         self.source_backups: deque[Source] = deque([deepcopy(self.sim.source)], maxlen=4)

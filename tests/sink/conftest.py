@@ -198,13 +198,18 @@ class Contents:
         with self.engine.connect() as connection:
             return connection.execute(select(receive_marks)).one()
 
-    def consume(self, seq, sync_id=""):
+    def consume(self, seq, sync_id="", *, undoes=False):
         """Let the subscriber have come to *seq*."""
         at = {"version": 0, "generation": 0, "phase": "log", "row_no": 0, "branch": "b1"}
-        at |= {"applied_total": 0, "updated_us": 0}
+        at |= {"applied_total": 0, "updated_us": 0, "undoes": undoes, "back_seq": -1}
         with self.engine.begin() as connection:
             queue_id = connection.execute(select(receive_queues.c.queue_id)).scalar_one()
             connection.execute(insert(consumers).values(queue_id=queue_id, sync_id=sync_id, seq=seq, **at))
+
+    def to_undo(self):
+        """Return after which entry the subscriber has to undo what it has applied; -1 for none."""
+        with self.engine.connect() as connection:
+            return connection.execute(select(consumers.c.back_seq)).scalar_one()
 
     def _rows(self, statement):
         with self.engine.connect() as connection:

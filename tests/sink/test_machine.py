@@ -273,8 +273,8 @@ def test_the_cut_is_forgotten_once_it_is_passed(start, groups, passed, cut):
 # --- rollback ---------------------------------------------------------------------------------------------------
 
 
-def rollback(marks, target, applied=0, *, known):
-    return decide_rollback(marks, target, applied, known=known)
+def rollback(marks, target, applied=0, **facts):
+    return decide_rollback(marks, target, applied, **facts)
 
 
 def test_a_rollback_goes_to_a_header_that_is_kept():
@@ -303,3 +303,8 @@ def test_a_rollback_to_an_unknown_header_is_refused(target):
 
 def test_what_was_applied_is_not_taken_back():
     assert refused(rollback(AT_20, at(10), 11, known=True)) == Refusal.CONSUMED
+
+
+def test_what_was_applied_is_taken_back_when_the_subscriber_undoes_it():
+    assert rollback(AT_20, at(10), 11, known=True, undoes=True).marks.received == at(10)
+    assert refused(rollback(AT_20, at(10), 11, known=False, undoes=True)) == Refusal.NO_STREAM_BEGIN

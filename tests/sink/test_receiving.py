@@ -58,6 +58,7 @@ def test_a_subscriber_that_enrolls_while_another_one_does_and_moves_on_makes_no_
         while not connection.execute(waits).scalar_one():
             pass
         row = {"queue_id": queue_id, "version": 0, "generation": 0, "phase": "log", "sync_id": "", "row_no": 0}
+        row |= {"undoes": False, "back_seq": consuming.NOWHERE}
         connection.execute(insert(consumers).values(branch="", seq=0, applied_total=0, updated_us=1, **row))
         connection.execute(update(consumers).values(version=1))
     late.join()

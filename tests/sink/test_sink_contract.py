@@ -351,6 +351,18 @@ def test_a_rollback_does_not_take_back_what_was_applied(sink, contents):
     assert contents.log() == ALL_FIVE
 
 
+def test_what_was_applied_is_taken_back_where_the_subscriber_can_undo_it(sink, contents):
+    accepted(talk(sink, FIRST, SECOND))
+    contents.consume(4, undoes=True)
+    assert sink.negotiate(request()).undoes
+    answer = sink.negotiate(request(rollback_to=Position(BRANCH, 3)))
+    assert (answer.received.seq, answer.applied_seq) == (3, 3)
+    assert contents.log() == ALL_FIVE[:3]
+    assert contents.to_undo() == 3
+    accepted(list(sink.replicate(iter([batch(3, tick(3, 4, [b"y"], branch="b2"))]))))
+    assert sink.negotiate(request()).applied_seq == 3, "what comes instead is not applied yet"
+
+
 def test_a_rollback_to_an_unknown_header_is_refused(sink, contents):
     accepted(talk(sink, FIRST, SECOND))
     refusal = sink.negotiate(request(rollback_to=Position(BRANCH, 2))).refusal

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, case, delete, func, insert, select, u
 from queues import names
 from queues.blocks import SnapshotColumns, encode_snapshot
 from queues.positions import Mark
-from queues.receive import snapshot
+from queues.receive import receiving, snapshot
 from queues.tables import (
     consumers,
     receive_entries,
@@ -60,7 +60,11 @@ class Arrivals:
     def go_back(self, seq: int) -> None:
         """Forget what came after *seq*, because the source lost it."""
         with writing(self.engine) as connection:
-            queue_id = self._marks(connection).queue_id
+            marks = self._marks(connection)
+            queue_id = marks.queue_id
+            applied_seq, _ = receiving.lock_consumer(connection, queue_id, marks.sync_id)
+            if seq < applied_seq:
+                receiving.have_undone(connection, queue_id, seq)
             for table in (receive_entries, receive_headers):
                 connection.execute(delete(table).where(table.c.queue_id == queue_id, table.c.seq > seq))
             self._save(connection, seq=seq, boundary_seq=seq)
