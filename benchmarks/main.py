@@ -2,6 +2,7 @@
 
 import os
 import platform
+import signal
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -111,7 +112,8 @@ def _show(run: Run) -> None:
 
 
 def main() -> None:
-    """Run the command."""
+    """Run the command; SIGTERM ends it as Ctrl-C does, so that no server is left behind."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     typer.run(bench)
 
 
