@@ -4,17 +4,16 @@ from typing import Final
 
 from sink.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 
+_NOT_TAKEN: Final = "it does not take the certificate shown to it: is that of the authority in its `tls_authority`?"
 #: What gRPC says where two sides do not come together by TLS, and what that means.
 _HANDSHAKE: Final = {
     "Hostname Verification": "its certificate is for other addresses: use one of those, or issue one for this address",
     "CERTIFICATE_VERIFY_FAILED": "its certificate is not of the authority in `tls_authority`, or out of date",
     "WRONG_VERSION_NUMBER": "it does not speak TLS: write tcp:// here, or tls:// in its `listen`",
+    "_ALERT_": _NOT_TAKEN,
 }
-_CLOSED: Final = "Socket closed"
-_CLOSED_WITH_TLS: Final = (
-    "it ended the connection at once: maybe the certificate shown to it is not of the authority in its `tls_authority`"
-)
-_CLOSED_WITHOUT: Final = "it ended the connection at once: if it speaks TLS, write tls:// here"
+#: What it says where the other side ends a connection before it was one.
+_ENDED: Final = ("Socket closed", "Connection reset by peer")
 
 
 def reason(endpoint: TcpEndpoint | IpcEndpoint, status: str, details: str) -> str:
@@ -22,9 +21,10 @@ def reason(endpoint: TcpEndpoint | IpcEndpoint, status: str, details: str) -> st
     for said, meaning in _HANDSHAKE.items():
         if said in details:
             return meaning
-    # Only then was there no connection before that could have been closed.
-    if "failed to connect" in details.lower() and details.endswith(_CLOSED):
-        return _CLOSED_WITH_TLS if isinstance(endpoint, TlsEndpoint) else _CLOSED_WITHOUT
+    if details.startswith("failed to connect") and details.endswith(_ENDED):
+        if isinstance(endpoint, TlsEndpoint):
+            return _NOT_TAKEN
+        return "it ends the connection at once: if it speaks TLS, write tls:// here"
     # Of the words for a connection that was never made only the last say why.
     _, failed, why = details.rpartition("Failed to connect to remote host: ")
     return why if failed else f"{status} ({details})"
