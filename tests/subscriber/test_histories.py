@@ -1,4 +1,4 @@
-"""Random histories: whatever arrives, fails, restarts and is taken over, each entry is applied once and in order."""
+"""Random histories: whatever arrives, is lost, fails and is taken over, each entry is applied once and in order."""
 
 import os
 import random
@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Engine, update
 
 from queues import tables
+from queues.receive import consuming
 from queues.transactions import writing
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.subscriber.applying import Apply, story
@@ -25,25 +26,45 @@ class Source:
         self.arrivals = Arrivals(engine, source=name)
         self.name = name
         self.chance = chance
-        # What there is to apply since each snapshot; the first epoch has none.
+        # What there is to apply since each snapshot; the first epoch has none. What is lost leaves a shorter one.
         self.epochs: list[list[str]] = [[]]
+        # The numbers of entries, and the ends of the ticks of this epoch.
+        self.numbers: dict[str, int] = {}
+        self.ends = [0]
         self.seq = 0
         self.sent = 0
 
     def send(self) -> None:
-        if self.chance.random() < 0.1:
+        what = self.chance.random()
+        if what < 0.1:
             self._send_snapshot()
+        elif what < 0.2:
+            self._lose()
         else:
             self._send_tick()
 
     def _send_tick(self) -> None:
         transactions = [self._payloads(self.chance.randint(1, 4)) for _ in range(self.chance.randint(0, 5))]
-        self.epochs[-1] += [payload.decode() for payloads in transactions for payload in payloads]
+        entries = [payload.decode() for payloads in transactions for payload in payloads]
+        self.epochs[-1] += entries
         self.seq = self.arrivals.tick(*transactions, gap=self.chance.choice([0, 0, 1, 7] if transactions else [1, 7]))
+        self.numbers |= zip(entries, range(self.seq - len(entries) + 1, self.seq + 1), strict=True)
+        self.ends.append(self.seq)
+
+    def _lose(self) -> None:
+        self.seq = self.chance.choice(self.ends)
+        self.ends = [end for end in self.ends if end <= self.seq]
+        self.epochs.append(self._without(self.epochs[-1], self.seq))
+        self.arrivals.go_back(self.seq)
+
+    def _without(self, what: list[str], seq: int) -> list[str]:
+        """Return *what* without the log's entries after *seq*; snapshots stay whole."""
+        return [each for each in what if self.numbers.get(each, 0) <= seq]
 
     def _send_snapshot(self) -> None:
         rows = self._payloads(self.chance.choice([0, 1, 5, 30]))
         self.seq = self.chance.randint(0, self.seq)
+        self.ends = [self.seq]
         self.epochs.append(["<start>", *[row.decode() for row in rows], "<complete>"])
         self.arrivals.snapshot(f"s{len(self.epochs)}", rows, base=self.seq)
 
@@ -53,11 +74,28 @@ class Source:
 
     def check(self, applied: list[str]) -> None:
         """Check that *applied* is a part of some epochs, in order, each a beginning of it, and all of the last."""
-        *earlier, last = _split_at_starts(applied)
+        *earlier, last = map(self._undone, _split_at_starts(applied))
         epochs = iter(self.epochs[:-1])
         for segment in earlier:
             assert any(segment == epoch[: len(segment)] for epoch in epochs), f"{segment} was never sent like this"
         assert last == self.epochs[-1]
+
+    def _undone(self, segment: list[str]) -> list[str]:
+        """Return what is left of a part of the story when what was gone back from is taken away."""
+        left: list[str] = []
+        for what in segment:
+            if what.startswith("<back to "):
+                left = self._without(left, int(what.removeprefix("<back to ").removesuffix(">")))
+            else:
+                left.append(what)
+        return left
+
+
+class Undo(Apply):
+    """Notes how far it had to go back."""
+
+    def on_rollback(self, session, source_id, position):
+        self._note(session, source_id, f"back to {position.seq}")
 
 
 def _split_at_starts(applied: list[str]) -> list[list[str]]:
@@ -84,7 +122,7 @@ def test_random_histories(sink: Engine, follow: Follow, round_: int) -> None:
         return False if mood < 0.06 else None
 
     def subscribe_again() -> None:
-        follow(Apply(be_moody), max_batch_entries=chance.choice([1, 3, 1000]), lease_ttl=0.5)
+        follow(Undo(be_moody), max_batch_entries=chance.choice([1, 3, 1000]), lease_ttl=0.5)
 
     subscribe_again()
     for _ in range(STEPS):
@@ -109,7 +147,8 @@ def _all_in_log(engine: Engine) -> bool:
             (tables.consumers.c.queue_id == tables.receive_marks.c.queue_id)
             & (tables.consumers.c.sync_id == tables.receive_marks.c.sync_id)
             & (tables.consumers.c.seq == tables.receive_marks.c.boundary_seq)
-            & (tables.consumers.c.phase == "log"),
+            & (tables.consumers.c.phase == "log")
+            & (tables.consumers.c.back_seq == consuming.NOWHERE),
         )
         rows = connection.execute(queues.select()).all()
         return all(row.phase for row in rows)
