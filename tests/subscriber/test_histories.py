@@ -52,6 +52,8 @@ class Source:
         self.ends.append(self.seq)
 
     def _lose(self) -> None:
+        if self.numbers and self.chance.random() < 0.5:
+            eventually(lambda: self.arrivals.left == 0, timeout=60)
         self.seq = self.chance.choice(self.ends)
         self.ends = [end for end in self.ends if end <= self.seq]
         self.epochs.append(self._without(self.epochs[-1], self.seq))
