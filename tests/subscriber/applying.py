@@ -62,6 +62,13 @@ class Apply(RoutingQueueListener):
         session.execute(insert(applied).values(source=source_id, what=what, payload=payload))
 
 
+class Undo(Apply):
+    """Notes how far it had to go back, too."""
+
+    def on_rollback(self, session, source_id, position):
+        self._note(session, source_id, f"back to {position.seq}")
+
+
 def story(engine: Engine, source: str = "tokyo") -> list[str]:
     """Return what was applied from *source*: payloads as text, callbacks by their name in brackets."""
     with reading(engine) as connection:

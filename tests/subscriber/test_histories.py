@@ -11,7 +11,7 @@ from queues import tables
 from queues.receive import consuming
 from queues.transactions import writing
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
-from tests.subscriber.applying import Apply, story
+from tests.subscriber.applying import Undo, story
 from tests.subscriber.arrivals import Arrivals
 from tests.subscriber.conftest import Follow
 from tests.waiting import eventually
@@ -91,13 +91,6 @@ class Source:
             else:
                 left.append(what)
         return left
-
-
-class Undo(Apply):
-    """Notes how far it had to go back."""
-
-    def on_rollback(self, session, source_id, position):
-        self._note(session, source_id, f"back to {position.seq}")
 
 
 def _split_at_starts(applied: list[str]) -> list[list[str]]:

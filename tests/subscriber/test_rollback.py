@@ -5,19 +5,12 @@ from sqlalchemy import Engine
 
 from lr_client.waiting import wait_applied
 from queues.errors import WaitTimeoutError
-from queues.positions import Mark, Position, PositionToken
+from queues.positions import Mark, PositionToken
 from queues.receive.parked import parked
-from tests.subscriber.applying import Apply, story
+from tests.subscriber.applying import Apply, Undo, story
 from tests.subscriber.arrivals import BRANCH, Arrivals
 from tests.subscriber.conftest import Follow
 from tests.waiting import eventually
-
-
-class Undo(Apply):
-    """Notes how far it had to go back."""
-
-    def on_rollback(self, session, source_id, position: Position):
-        self._note(session, source_id, f"back to {position.seq}")
 
 
 def applied_by(follow: Follow, listener: Apply, tokyo: Arrivals, *entries: bytes) -> None:
