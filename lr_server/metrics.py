@@ -2,15 +2,19 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from lr_server.setting_types import host_and_port
+from lr_server.setting_types import metrics_endpoint
 from lr_server.telemetry import families
 from queues.errors import ConfigurationError, LrqError
+from queues.logs import logger
+
+log = logger("lrq.metrics")
 
 #: How long one waits, in seconds, for another one's look at the database; then that cannot be read.
 PATIENCE: Final = 5.0
@@ -21,16 +25,16 @@ class MetricsServer:
 
     def __init__(self, address: str, status: Callable[[], Mapping[str, Any]], *, patience: float = PATIENCE) -> None:
         """Listen at *address*, `host:port`; raise `ConfigurationError` where nobody can."""
-        host, port = host_and_port(address)
+        endpoint = metrics_endpoint(address)
         registry = CollectorRegistry()
         registry.register(_Site(status, patience))
         ProcessCollector(registry=registry)
         try:
-            self._server, self._thread = start_http_server(port, host, registry)
+            self._server, self._thread = start_http_server(endpoint.port, endpoint.host, registry)
         except OSError as error:
             raise ConfigurationError(f"cannot serve metrics at {address}: {error.strerror}") from error
         #: Where it listens, with port 0 replaced by the real one.
-        self.address = f"{address.rpartition(':')[0]}:{self._server.server_port}"
+        self.address = replace(endpoint, port=self._server.server_port).address
 
     def stop(self) -> None:
         """End it."""
@@ -62,7 +66,8 @@ class _Site(Collector):
             return None
         try:
             return self._status()
-        except LrqError:
+        except LrqError as error:
+            log.warning("metrics cannot be read", reason=str(error))
             return None
         finally:
             self._asking.release()

@@ -4,7 +4,6 @@ import difflib
 import json
 from collections.abc import Callable, Iterable
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from sqlalchemy import make_url
@@ -13,7 +12,7 @@ from sqlalchemy.exc import ArgumentError
 from discovery.topology import split_endpoints
 from queues import names
 from queues.errors import ConfigurationError
-from sink.endpoints import network_endpoint, parse_endpoint
+from sink.endpoints import TcpEndpoint, network_endpoint, parse_endpoint, tcp_endpoint
 
 #: How alike a variable and the one that was meant are at least.
 _NEAR: Final = 0.85
@@ -47,16 +46,12 @@ def _database_url(text: str) -> None:
         raise ConfigurationError("write a URL such as sqlite:///paris.db or postgresql+psycopg://user@host/database")
 
 
-def host_and_port(text: str) -> tuple[str, int]:
+def metrics_endpoint(text: str) -> TcpEndpoint:
     """Read `host:port`; raise `ConfigurationError` where it is none."""
-    parts = urlsplit(f"//{text}")
     try:
-        port = parts.port
-    except ValueError:
-        port = None
-    if not parts.hostname or port is None or parts.path or parts.username is not None:
-        raise ConfigurationError(f"{text!r} is no address: write host:port, such as 127.0.0.1:9464")
-    return parts.hostname, port
+        return tcp_endpoint(f"tcp://{text}")
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{text!r} is no address: write host:port, such as 127.0.0.1:9464") from error
 
 
 def _list(value: object) -> object:
@@ -85,7 +80,7 @@ Client = Annotated[str, AfterValidator(names.client_name)]
 DatabaseUrl = Annotated[str, _checked(_database_url)]
 PeerEndpoint = Annotated[str, _checked(_peer_endpoints)]
 ListenEndpoint = Annotated[str, _checked(network_endpoint)]
-MetricsAddress = Annotated[str, _checked(host_and_port)]
+MetricsAddress = Annotated[str, _checked(metrics_endpoint)]
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -72,7 +72,7 @@ def parse_endpoint(text: str) -> Endpoint:
     """Read an endpoint; raise `ConfigurationError`, which says what is wrong with it."""
     scheme, separator, rest = text.partition(":")
     if separator and scheme in _OVER_TCP and rest.startswith("//"):
-        return _OVER_TCP[scheme](*_host_and_port(text))
+        return tcp_endpoint(text)
     if separator and scheme == "ipc" and rest.startswith("//"):
         return _ipc(text, rest.removeprefix("//"))
     if separator and scheme == "local":
@@ -95,7 +95,8 @@ def network_endpoint(text: str) -> TcpEndpoint | IpcEndpoint:
 _OVER_TCP: Final = {"tcp": TcpEndpoint, "tls": TlsEndpoint}
 
 
-def _host_and_port(text: str) -> tuple[str, int]:
+def tcp_endpoint(text: str) -> TcpEndpoint:
+    """Read tcp://host:port or tls://host:port; raise `ConfigurationError` where it is none."""
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
@@ -107,7 +108,7 @@ def _host_and_port(text: str) -> tuple[str, int]:
         raise ConfigurationError(
             f"{text!r} is not an endpoint: write {scheme}://host:port, such as {scheme}://10.0.0.2:7400"
         )
-    return host, port
+    return _OVER_TCP[parts.scheme](host, port)
 
 
 def _ipc(text: str, path: str) -> IpcEndpoint:
