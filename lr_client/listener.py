@@ -76,4 +76,6 @@ class RoutingQueueListener(ABC):
 
 def undoes(listener: RoutingQueueListener) -> bool:
     """Tell whether *listener* can undo what it has applied."""
-    return type(listener).on_rollback is not RoutingQueueListener.on_rollback
+    left_out = RoutingQueueListener.on_rollback
+    method = getattr(listener, "on_rollback", left_out)
+    return getattr(method, "__func__", method) is not left_out

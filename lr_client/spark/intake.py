@@ -133,6 +133,8 @@ class Intake:
 
     def _caught_up(self, queue: ReceiveQueue, at: Offset, lease: Lease | None) -> View:
         view = self._look(queue)
+        if lease is not None and view.is_undoing:
+            raise undoing(queue)
         if lease is None or not lags(view, at):
             return view
         take_off(self._engine, queue, lease, at)
@@ -176,9 +178,7 @@ def _limited(received: Received, until: Received | None) -> Received | None:
 
 def _joined(queue: ReceiveQueue, view: View, at: Offset) -> Offset:
     """Return *at* so that its total goes on with that of the marks; raise when a subscriber has passed it."""
-    consumed, total, received, is_undoing = view
-    if is_undoing:
-        raise undoing(queue)
+    consumed, total, received, _ = view
     if at.sync_id == received.sync_id:
         if total > at.total:
             raise passed(queue)

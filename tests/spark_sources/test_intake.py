@@ -299,6 +299,22 @@ def test_a_snapshot_brings_a_stream_level_that_another_subscriber_had_passed(sin
     assert tokyo.left == 0
 
 
+def test_what_a_listener_has_yet_to_undo_is_told_and_a_snapshot_brings_the_stream_level(
+    sink: Engine, tokyo: Arrivals
+) -> None:
+    kept = tokyo.tick([b"1"])
+    tokyo.tick([b"2"])
+    consumed(sink, tokyo)
+    tokyo.go_back(kept)
+    tokyo.tick([b"instead"])
+    with Stream(sink) as stream, pytest.raises(NeedsFullSyncError, match=r"a listener has applied .* yet to undo"):
+        stream.texts()
+    tokyo.snapshot("s", [b"row"], base=9)
+    tokyo.tick([b"log"])
+    with Stream(sink) as stream:
+        assert [stream.texts() for _ in range(3)] == [["row"], ["log"], []]
+
+
 def test_a_snapshot_that_another_subscriber_has_begun_is_not_read_in_part(sink: Engine, tokyo: Arrivals) -> None:
     tokyo.tick([b"1"])
     with Stream(sink) as stream:

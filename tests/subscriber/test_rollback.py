@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import Engine
 
+from lr_client.listener import undoes
 from lr_client.waiting import wait_applied
 from queues.errors import WaitTimeoutError
 from queues.positions import Mark, PositionToken
@@ -28,6 +29,12 @@ def test_it_undoes_before_it_applies_what_comes_instead(sink: Engine, tokyo: Arr
     follow(Undo())
     eventually(lambda: tokyo.left == 0)
     assert story(sink) == ["e1", "e2", "e3", "<back to 1>", "other"]
+
+
+def test_a_listener_can_undo_when_it_has_the_method_wherever_that_comes_from() -> None:
+    given = Apply()
+    given.on_rollback = Undo().on_rollback
+    assert (undoes(Apply()), undoes(Undo()), undoes(given)) == (False, True, True)
 
 
 def test_it_undoes_at_once_when_nothing_comes_instead(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
