@@ -18,7 +18,10 @@ from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
 
 CLIENT: Final = "bench"
 _READY = text("SELECT count(*) FROM lrq_sessions WHERE state = 'log-entry sync'")
-_PROGRESS = text("SELECT coalesce(max(seq), 0) FROM lrq_receive_marks")
+# The newest marks, by the end of their index: as cheap to look at, and past SQLAlchemy, as what others are asked.
+_PROGRESS: Final = (
+    "SELECT coalesce((SELECT seq FROM lrq_receive_marks ORDER BY queue_id DESC, version DESC LIMIT 1), 0)"
+)
 _STORED = text("SELECT count(*), count(DISTINCT seq) FROM lrq_receive_entries")
 
 
@@ -94,7 +97,8 @@ class Lrq:
 
     def progress(self, destination: int) -> int:
         """Return the source's number of the newest entry that the sink has committed."""
-        return int(self._eyes[destination].execute(_PROGRESS).scalar_one())
+        driver: Any = self._eyes[destination].connection.driver_connection
+        return int(driver.execute(_PROGRESS).fetchone()[0])
 
     def stored(self, destination: int) -> tuple[int, int]:
         """Count the rows of the receive queue."""
