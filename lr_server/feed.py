@@ -186,8 +186,8 @@ class LiveFeed:
     def _note(self, owed: Owed, seq: int) -> None:
         now = self._clock.monotonic()
         reader = self._readers.setdefault(owed, _Reader(seq, window_began=now))
-        passed = (group.size for group in self._groups if reader.seq < group.tick.end_seq <= seq)
-        reader.drained += sum(passed) if seq > reader.seq else 0
+        if seq > reader.seq:
+            reader.drained += sum(group.size for group in _tail(self._groups, reader.seq) if group.tick.end_seq <= seq)
         if seq > reader.seq and self._size > self._limit:
             self._changed.notify_all()
         reader.seq = seq
