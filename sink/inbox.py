@@ -1,6 +1,6 @@
 """One receive queue under one transaction: carries out what the inbox rule decides about a frame."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
@@ -14,6 +14,8 @@ from queues.positions import Position
 from queues.receive import contents, receiving, snapshot
 from queues.receive.contents import ReceivedColumns
 from queues.receive.marks import Marks, with_rows
+from queues.receive.moving import moving as moving_marks
+from queues.receive.receiving import Stored
 from queues.wire import replication_pb2 as pb
 from sink import machine, staging
 from sink.machine import Group, Refuse, Step
@@ -36,6 +38,8 @@ class Inbox:
     marks: Marks
     applied_seq: int
     undoes: bool = False
+    #: What replaces the marks although they are not locked; it fails when they are not the known ones any more.
+    moving: Callable[[Marks], Statement] | None = None
 
     def take(self, frame: pb.Frame, limit: int) -> Refuse | None:
         """Store what is new in *frame*, of at most *limit* bytes of rows; tell why not.
@@ -79,6 +83,12 @@ class Inbox:
             staging=self._progress(),
             sync_id=self.marks.sync_id,
         )
+
+    def stored(self) -> Stored | None:
+        """Return the queue as it stands once the transaction is committed; None when there is none."""
+        if self.queue_id is None:
+            return None
+        return Stored(self.queue_id, self.version, self.marks, self.applied_seq, self.undoes)
 
     def fence(self, generation: int) -> None:
         """Refuse lower generations than *generation* from now on."""
@@ -127,7 +137,11 @@ class Inbox:
         if before.received.cut and not after.received.cut:
             # Going back behind the cut would need it again.
             then.append(contents.forgetting_headers_before(queue_id, after.boundary_seq))
-        contents.append(self.connection, queue_id, new, [*then, self._saving(marks)])
+        saving = self._saving(marks)
+        if self.moving is None:
+            contents.append(self.connection, queue_id, new, then=[*then, saving])
+        else:
+            (((self.applied_seq, *_),),) = contents.append(self.connection, queue_id, new, first=[saving], then=then)
         return None
 
     def _begin(self, sync_id: str) -> Refuse | None:
@@ -200,7 +214,10 @@ class Inbox:
         dialects.of(self.connection).run_all(self.connection, [*before, self._saving(marks)])
 
     def _saving(self, marks: Marks) -> Statement:
-        statement = receiving.saving(self._queue(), self.version, marks, self.now_us)
+        if self.moving is None:
+            statement = receiving.saving(self._queue(), self.version, marks, self.now_us)
+        else:
+            statement = self.moving(marks)
         self.version, self.marks = self.version + 1, marks
         return statement
 
@@ -214,6 +231,17 @@ def open_inbox(connection: Connection, client: ClientName, source: SiteId, lease
     if stored is None:
         return Inbox(connection, client, source, now_us, None, 0, Marks(), 0)
     return Inbox(connection, client, source, now_us, *stored)
+
+
+def remembered_inbox(
+    connection: Connection, client: ClientName, source: SiteId, known: Stored, lease: Lease | None, now_us: int
+) -> Inbox:
+    """Open a receive queue that is believed to stand as *known*, to take one batch: see `queues.receive.moving`."""
+
+    def moving(marks: Marks) -> Statement:
+        return moving_marks(known, marks, now_us, lease)
+
+    return Inbox(connection, client, source, now_us, *known, moving=moving)
 
 
 def _unpacked(

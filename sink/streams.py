@@ -4,6 +4,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import Final
 
+from queues.receive.receiving import Stored
+
 #: (source, client)
 SessionKey = tuple[str, str]
 
@@ -21,9 +23,10 @@ class _Begun:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One call of `Sink.replicate`, and the negotiation that it follows."""
+    """One call of `Sink.replicate`, the negotiation that it follows, and how the queue stood after its last frame."""
 
     begun: _Begun | None = None
+    known: tuple[SessionKey, Stored] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,20 @@ from typing import Final
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from queues import names
+from queues import dialects, names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError
 from queues.leases import Lease
 from queues.logs import logger
 from queues.names import SiteId
+from queues.receive import contents
+from queues.receive.moving import MovedError, moved
+from queues.receive.receiving import Stored
 from queues.transactions import writing
 from queues.wire import replication_pb2 as pb
 from sink import machine
 from sink.gate import Gate
-from sink.inbox import Inbox, open_inbox
+from sink.inbox import Inbox, open_inbox, remembered_inbox
 from sink.machine import Refuse, Speaker
 from sink.port import PROTOCOL
 from sink.streams import Stream, Streams
@@ -105,23 +108,57 @@ class SinkWriter:
 
     def _take(self, frame: pb.Frame, stream: Stream) -> pb.Ack | Refuse:
         speaker = speaker_of(frame.session)
+        known, stream.known = self._known(frame, speaker, stream), None
+        if known is not None:
+            try:
+                with moved():
+                    return self._take_as(frame, speaker, stream, known)
+            except MovedError:
+                pass
+        return self._take_as(frame, speaker, stream, None)
+
+    def _known(self, frame: pb.Frame, speaker: Speaker, stream: Stream) -> Stored | None:
+        """Return how the queue stands, as far as is known, when *frame* can be stored at once on that."""
+        key = speaker.source, speaker.client
+        if stream.known is None or stream.known[0] != key or not frame.HasField("batch"):
+            return None
+        known = stream.known[1]
+        is_ours = known.marks.generation == speaker.generation == self._streams.generation(key)
+        return known if is_ours and self._is_small(frame.batch) else None
+
+    def _is_small(self, batch: pb.Batch) -> bool:
+        rows, size = _extent(batch)
+        return len(batch.groups) <= contents.FEW_HEADERS and dialects.of(self._engine).is_at_once(rows, size)
+
+    def _take_as(self, frame: pb.Frame, speaker: Speaker, stream: Stream, known: Stored | None) -> pb.Ack | Refuse:
+        """Take *frame* with the marks locked; on *known* ones without, raising `MovedError` where that does not do."""
+        key = speaker.source, speaker.client
         with self._writing() as connection:
-            inbox = self._open(connection, speaker)
-            negotiated = self._streams.admits((speaker.source, speaker.client), speaker.generation, stream)
+            inbox = self._open(connection, speaker, known)
+            negotiated = self._streams.admits(key, speaker.generation, stream)
             refuse = machine.admit(inbox.marks, speaker, self._site, negotiated=negotiated)
             if refuse is None:
                 inbox.fence(speaker.generation)
                 refuse = inbox.take(frame, self._limit)
-            return refuse or inbox.ack()
+            if refuse is not None and known is not None:
+                raise MovedError
+            answer = refuse or inbox.ack()
+        stored = inbox.stored()
+        if refuse is None and stored is not None:
+            stream.known = key, stored
+        return answer
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         with self._gate.passed(f"this server of site {self._site}"), writing(self._engine) as connection:
             yield connection
 
-    def _open(self, connection: Connection, speaker: Speaker) -> Inbox:
+    def _open(self, connection: Connection, speaker: Speaker, known: Stored | None = None) -> Inbox:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)
-        inbox = open_inbox(connection, client, source, self._working_under(), self._clock.now_us())
+        lease, now_us = self._working_under(), self._clock.now_us()
+        if known is not None:
+            return remembered_inbox(connection, client, source, known, lease, now_us)
+        inbox = open_inbox(connection, client, source, lease, now_us)
         # A queue that is not registered yet has no row to keep the generation in.
         inbox.fence(self._streams.generation((source, client)))
         return inbox
@@ -133,6 +170,11 @@ class SinkWriter:
         if lease is None:
             raise TransientError(f"this server of site {self._site} stands by while another one works: try that one")
         return lease
+
+
+def _extent(batch: pb.Batch) -> tuple[int, int]:
+    """Return the rows of a batch and their bytes."""
+    return sum(group.block.rows for group in batch.groups), sum(group.block.plain_size for group in batch.groups)
 
 
 def _refuse_for(error: LrqError | SQLAlchemyError) -> Refuse:

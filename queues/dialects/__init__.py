@@ -12,7 +12,10 @@ from queues.log.outbox import Write
 
 
 class Dialect(Protocol):
-    """What every database must offer to everyone; the log's own needs are in `queues.log.port`."""
+    """What every database must offer to everyone; the log's own needs are in `queues.log.port`.
+
+    *last*: nothing comes after it in the transaction, which may be committed at once; the caller commits all the same.
+    """
 
     def bulk_insert(
         self, connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]
@@ -26,11 +29,18 @@ class Dialect(Protocol):
         table: Table,
         columns: Mapping[str, Sequence[object]],
         then: Sequence[Statement] = (),
-    ) -> None:
+        *,
+        first: Sequence[Statement] = (),
+        last: bool = False,
+    ) -> list[Sequence[tuple[Any, ...]]]:
         """Insert at least one row, given as the values of each column, by the fastest way that the driver has.
 
-        *then* is carried out afterwards, as by `run_all`.
+        *first* is carried out before that and *then* afterwards, as by `run_all`. Return the rows of the *first* ones.
         """
+        ...
+
+    def is_at_once(self, rows: int, size: int) -> bool:
+        """Tell whether so many new rows of so many bytes, the statements around them and the commit are one message."""
         ...
 
     def bulk_select(
@@ -49,7 +59,9 @@ class Dialect(Protocol):
         """Carry out *change* with *values* by the fastest way that the driver has; return how many rows it changed."""
         ...
 
-    def run_all(self, connection: Connection, statements: Sequence[Statement]) -> list[Sequence[tuple[Any, ...]]]:
+    def run_all(
+        self, connection: Connection, statements: Sequence[Statement], *, last: bool = False
+    ) -> list[Sequence[tuple[Any, ...]]]:
         """Carry out *statements*, each by itself, with as few messages as possible; return the rows of each."""
         ...
 

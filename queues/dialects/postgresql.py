@@ -5,7 +5,7 @@ from contextlib import closing
 from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import CompoundSelect, Connection, Dialect, Insert, Select, Table, Update, text
+from sqlalchemy import CompoundSelect, Connection, Dialect, Engine, Insert, Select, Table, Update, text
 
 from queues.dialects.binary_copy import binary_copy
 from queues.dialects.postgresql_errors import usual_errors
@@ -32,18 +32,27 @@ class PostgresqlDialect:
         table: Table,
         columns: Mapping[str, Sequence[object]],
         then: Sequence[Statement] = (),
-    ) -> None:
+        *,
+        first: Sequence[Statement] = (),
+        last: bool = False,
+    ) -> list[Sequence[tuple[Any, ...]]]:
         """Insert rows with binary COPY; few, for which one costs too much, as arrays in the message of the rest."""
         types = _types(table, tuple(columns), connection.dialect)
-        rest = [request(connection, *statement) for statement in then]
-        if _are_few(columns):
-            rest.insert(0, _as_arrays(table, types, columns))
-        else:
-            statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
-            with usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
-                copy.write(binary_copy(types, list(columns.values())))
-        if rest:
-            exchange(connection, rest)
+        before, after = ([request(connection, *statement) for statement in some] for some in (first, then))
+        if self.is_at_once(len(next(iter(columns.values()))), _payload_bytes(columns)):
+            answers = exchange(connection, [*before, _as_arrays(table, types, columns), *after], last=last)
+            return [answer.rows for answer in answers[: len(before)]]
+        answers = exchange(connection, before) if before else []
+        statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+        with usual_errors(connection), connection.connection.cursor().copy(statement) as copy:
+            copy.write(binary_copy(types, list(columns.values())))
+        if after:
+            exchange(connection, after, last=last)
+        return [answer.rows for answer in answers]
+
+    def is_at_once(self, rows: int, size: int) -> bool:
+        """Few rows of few bytes are."""
+        return rows <= _FEW and size <= _FEW_BYTES
 
     def bulk_select(
         self,
@@ -61,9 +70,11 @@ class PostgresqlDialect:
         """Carry out *change* without SQLAlchemy's own work for each statement, which is most of what one costs here."""
         return exchange(connection, [request(connection, change, values)])[0].size
 
-    def run_all(self, connection: Connection, statements: Sequence[Statement]) -> list[Sequence[tuple[Any, ...]]]:
+    def run_all(
+        self, connection: Connection, statements: Sequence[Statement], *, last: bool = False
+    ) -> list[Sequence[tuple[Any, ...]]]:
         """Carry out *statements* in one message to the server."""
-        answers = exchange(connection, [request(connection, *statement) for statement in statements])
+        answers = exchange(connection, [request(connection, *statement) for statement in statements], last=last)
         return [answer.rows for answer in answers]
 
     def now_us(self, connection: Connection) -> int:
@@ -76,10 +87,8 @@ _FEW: Final = 64
 _FEW_BYTES: Final = 128 * 1024
 
 
-def _are_few(columns: Mapping[str, Sequence[object]]) -> bool:
-    if len(next(iter(columns.values()))) > _FEW:
-        return False
-    return sum(len(value) for column in columns.values() for value in column if isinstance(value, bytes)) <= _FEW_BYTES
+def _payload_bytes(columns: Mapping[str, Sequence[object]]) -> int:
+    return sum(len(value) for column in columns.values() for value in column if isinstance(value, bytes))
 
 
 def _as_arrays(table: Table, types: Sequence[str], columns: Mapping[str, Sequence[object]]) -> Request:
@@ -89,11 +98,11 @@ def _as_arrays(table: Table, types: Sequence[str], columns: Mapping[str, Sequenc
     return statement, values
 
 
-def request(connection: Connection, statement: Executed, values: Mapping[str, object]) -> Request:
+def request(bind: Engine | Connection, statement: Executed, values: Mapping[str, object]) -> Request:
     """Return a statement as the driver takes it."""
     # What an INSERT is given are its columns too.
     names = () if isinstance(statement, Select | CompoundSelect) else tuple(values)
-    text, constants = _compiled(statement, connection.dialect, names)
+    text, constants = _compiled(statement, bind.dialect, names)
     return text, {**constants, **values}
 
 

@@ -19,6 +19,7 @@ from queues.dialects.postgresql_pipeline import BINARY, TEXT, Prepared, ask
 #: A statement with named parameters as the driver takes it (`%(name)s`), a constant of its module; and their values.
 Request = tuple[str, Mapping[str, object]]
 
+_COMMIT: Final[Request] = ("COMMIT", {})
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 
 
@@ -36,25 +37,37 @@ class Answer(NamedTuple):
     size: int
 
 
-def exchange(connection: Connection, requests: Sequence[Request]) -> list[Answer]:
+def exchange(connection: Connection, requests: Sequence[Request], *, last: bool = False) -> list[Answer]:
     """Carry out *requests* one after the other, each as a statement of its own; return what each has answered.
 
     After one that failed none is carried out, and its error is raised like that of any other statement. Values are
     numbers, texts, bytes, None, `Array` and lists of numbers. One message does for all, if they are the first of their
-    transaction or others that went this way were.
+    transaction or others that went this way were. When they are its *last* they are committed with it; the caller's
+    own commit is left to do that where it is not one message.
     """
-    driver = cast("Any", connection.connection.driver_connection)
+    driver = cast("Any", connection.connection.dbapi_connection)
     with usual_errors(connection):
         if connection.dialect.is_async or not _is_plain(driver) or not connection.in_transaction():
             return _one_by_one(connection, requests)
         known: _Known = connection.info.setdefault("lrq_prepared", _Known())
         transaction = connection.get_transaction()
+        sent = [*requests, _COMMIT] if last else requests
         if driver.pgconn.transaction_status == _IDLE:
             known.seen_in = ref(transaction)
-            return _begin(connection, known, requests)
+            return _begin(connection, known, sent)[: len(requests)]
         if known.seen_in is None or known.seen_in() is not transaction:
             return _one_by_one(connection, requests)
-        return _answers(connection, _ask(driver, known.prepared(connection, requests)))
+        return _answers(connection, _ask(driver, known.prepared(connection, sent)))[: len(requests)]
+
+
+def ask_alone(connection: Connection, asked: Request) -> Answer:
+    """Carry out *asked* as a transaction of its own, on a *connection* in autocommit that nothing else uses."""
+    driver = cast("Any", connection.connection.dbapi_connection)
+    with usual_errors(connection):
+        known: _Known = connection.info.setdefault("lrq_prepared", _Known())
+        (prepared,) = known.prepared(connection, [asked])
+        result = driver.pgconn.exec_prepared(prepared.name, prepared.values, prepared.formats, BINARY)
+        return _answers(connection, [result])[0]
 
 
 def _is_plain(driver: Any) -> bool:  # noqa: ANN401 - a driver's
@@ -84,7 +97,7 @@ def _begin(connection: Connection, known: "_Known", requests: Sequence[Request])
 
     The driver forgets all prepared statements of a connection after some errors: while the oldest is there, all are.
     """
-    driver = cast("Any", connection.connection.driver_connection)
+    driver = cast("Any", connection.connection.dbapi_connection)
     level = driver.isolation_level
     first: list[Request] = [("BEGIN", {})]
     if level is not None:
@@ -109,7 +122,7 @@ class _Known:
             if statement not in self.statements:
                 text, parameters = _numbered(statement)
                 name = b"lrq_%d" % next(_numbers)
-                wire = cast("Any", connection.connection.driver_connection).pgconn
+                wire = cast("Any", connection.connection.dbapi_connection).pgconn
                 _answers(connection, [wire.prepare(name, text)])
                 self.statements[statement] = name, parameters
         return [_prepared(*self.statements[statement], values) for statement, values in requests]
@@ -154,16 +167,23 @@ def _written(value: object) -> bytes | None:
 
 
 def _answers(connection: Connection, results: Sequence[Any]) -> list[Answer]:
-    driver, module = cast("Any", connection.connection.driver_connection), cast("Any", connection.dialect.loaded_dbapi)
+    driver, module = cast("Any", connection.connection.dbapi_connection), cast("Any", connection.dialect.loaded_dbapi)
     answers = []
     for result in results:
         if result.status not in _DONE:
-            raise module.errors.error_from_result(result, driver.info.encoding)
+            raise _error(module, result, driver.info.encoding)
         reader = module.adapt.Transformer.from_context(driver)
         reader.set_pgresult(result)
         rows = reader.load_rows(0, result.ntuples, tuple) if result.nfields else ()
         answers.append(Answer(rows, result.ntuples if result.nfields else result.command_tuples or 0))
     return answers
+
+
+def _error(module: Any, result: Any, encoding: str) -> Exception:  # noqa: ANN401 - a driver's
+    if result.error_field(_SQLSTATE) is None:
+        # It comes from libpq, not from the server: the connection is lost.
+        return cast("Exception", module.OperationalError(result.error_message.decode(encoding, "replace")))
+    return cast("Exception", module.errors.error_from_result(result, encoding))
 
 
 # Of libpq, whose module is there only with the driver.

@@ -28,10 +28,19 @@ class SqliteDialect:
         table: Table,
         columns: Mapping[str, Sequence[object]],
         then: Sequence[Statement] = (),
-    ) -> None:
+        *,
+        first: Sequence[Statement] = (),
+        last: bool = False,
+    ) -> list[Sequence[tuple[Any, ...]]]:
         """Insert rows with the driver's `executemany`."""
+        answers = self.run_all(connection, first)
         self.bulk_insert(connection, table, list(columns), zip(*columns.values(), strict=True))
-        self.run_all(connection, then)
+        self.run_all(connection, then, last=last)
+        return answers
+
+    def is_at_once(self, rows: int, size: int) -> bool:  # noqa: ARG002 - there are no messages
+        """Nothing is: each statement is carried out where it is."""
+        return False
 
     def bulk_select(
         self,
@@ -46,7 +55,13 @@ class SqliteDialect:
         """Carry out *change* like any other statement."""
         return connection.execute(change, values).rowcount
 
-    def run_all(self, connection: Connection, statements: Sequence[Statement]) -> list[Sequence[tuple[Any, ...]]]:
+    def run_all(
+        self,
+        connection: Connection,
+        statements: Sequence[Statement],
+        *,
+        last: bool = False,  # noqa: ARG002 - the caller's commit costs no more
+    ) -> list[Sequence[tuple[Any, ...]]]:
         """Carry out one after the other."""
         results = (connection.execute(statement, values) for statement, values in statements)
         return [[tuple(row) for row in result] if result.returns_rows else [] for result in results]

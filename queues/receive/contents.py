@@ -1,7 +1,7 @@
 """What a receive queue holds of the log: entries and headers; all in the caller's transaction."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
@@ -13,6 +13,8 @@ from queues.tables import receive_entries, receive_headers
 #: Headers kept with a queue; some more may be, between two prunings: so many versions of the marks.
 KEPT_HEADERS: Final = 1024
 _PRUNE_EVERY: Final = 64
+#: So few are quicker inserted one by one than in bulk.
+FEW_HEADERS: Final = 4
 
 
 class ReceivedColumns(NamedTuple):
@@ -28,13 +30,23 @@ class ReceivedColumns(NamedTuple):
     payload: list[bytes]
 
 
-def append(connection: Connection, queue_id: int, entries: ReceivedColumns, then: Sequence[Statement] = ()) -> None:
-    """Add log entries, and carry out *then*."""
-    if entries.seq:
-        columns = {"queue_id": [queue_id] * len(entries.seq), **entries._asdict()}
-        dialects.of(connection).bulk_insert_columns(connection, receive_entries, columns, then)
-    elif then:
-        dialects.of(connection).run_all(connection, then)
+def append(
+    connection: Connection,
+    queue_id: int,
+    entries: ReceivedColumns,
+    *,
+    first: Sequence[Statement] = (),
+    then: Sequence[Statement] = (),
+) -> list[Sequence[tuple[Any, ...]]]:
+    """Carry out *first*, add log entries, and carry out *then*: the last of the transaction.
+
+    Return the rows of the *first* ones.
+    """
+    dialect = dialects.of(connection)
+    if not entries.seq:
+        return dialect.run_all(connection, [*first, *then], last=True)[: len(first)]
+    columns = {"queue_id": [queue_id] * len(entries.seq), **entries._asdict()}
+    return dialect.bulk_insert_columns(connection, receive_entries, columns, then, first=first, last=True)
 
 
 def add_headers(
@@ -44,7 +56,7 @@ def add_headers(
 
     Only about the newest `KEPT_HEADERS` are kept.
     """
-    if len(headers) <= _FEW:
+    if len(headers) <= FEW_HEADERS:
         added = [(_ADD_HEADER, {"queue_id": queue_id, **header._asdict()}) for header in headers]
         # Pruning now and then costs less than a statement with every batch.
         return added if version % _PRUNE_EVERY else [*added, (_PRUNE_HEADERS, {"of_queue": queue_id})]
@@ -53,8 +65,6 @@ def add_headers(
     return [(_PRUNE_HEADERS, {"of_queue": queue_id})]
 
 
-#: So few rows are quicker inserted one by one than in bulk.
-_FEW: Final = 4
 _ADD_HEADER = insert(receive_headers)
 _OLDEST_KEPT = (
     select(receive_headers.c.seq)

@@ -14,11 +14,7 @@ from queues.positions import Position
 from queues.receive.consuming import APPLIED_SEQ
 from queues.receive.marks import Marks, Staging
 from queues.receive.newest import newest
-from queues.tables import (
-    consumers,
-    receive_marks,
-    receive_queues,
-)
+from queues.tables import consumers, receive_marks, receive_queues
 
 
 class Stored(NamedTuple):
@@ -81,7 +77,7 @@ def register(connection: Connection, client: ClientName, source: SiteId, now_us:
         queue_id = int(connection.execute(queue.returning(receive_queues.c.queue_id)).scalar_one())
     except exc.IntegrityError as error:
         raise StoreUnavailableError("another writer has just announced the same receive queue: try again") from error
-    marks = {"version": 0, "updated_us": now_us, **_columns(Marks())}
+    marks = {"version": 0, "updated_us": now_us, **columns_of(Marks())}
     connection.execute(insert(receive_marks).values(queue_id=queue_id, **marks))
     return queue_id
 
@@ -89,7 +85,7 @@ def register(connection: Connection, client: ClientName, source: SiteId, now_us:
 def saving(queue_id: int, seen_version: int, marks: Marks, now_us: int) -> Statement:
     """Return what replaces the marks of a queue that the transaction has locked; their version is the next one then."""
     key = {"of_queue": queue_id, "seen": seen_version, "version": seen_version + 1}
-    return _SAVE, {**key, "updated_us": now_us, **_columns(marks)}
+    return _SAVE, {**key, "updated_us": now_us, **columns_of(marks)}
 
 
 _DURABLY = select(func.set_config("synchronous_commit", "on", true()))
@@ -138,7 +134,8 @@ def _marks_of(row: Mapping[str, Any]) -> Marks:
     )
 
 
-def _columns(marks: Marks) -> dict[str, int | str]:
+def columns_of(marks: Marks) -> dict[str, int | str]:
+    """Return *marks* as they are stored."""
     return {
         "generation": marks.generation,
         "branch": marks.received.branch,

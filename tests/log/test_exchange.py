@@ -65,6 +65,40 @@ def test_what_was_carried_out_is_there_after_the_commit_and_gone_after_a_rollbac
         assert [found[0] for found in exchange(connection, [(ALL, {"ids": [1, 2]})])[0].rows] == [2]
 
 
+def test_the_last_statements_are_committed_by_the_end_of_the_transaction_at_the_latest(opened):
+    with opened() as connection:
+        exchange(connection, [row(1)])
+        assert exchange(connection, [row(2), (ALL, {"ids": [1, 2]})], last=True)[1].size == 2
+        connection.commit()
+    with opened() as connection:
+        assert exchange(connection, [(ALL, {"ids": [1, 2]})], last=True)[0].size == 2
+        connection.commit()
+        # The connection can be used again as after any other commit.
+        connection.begin()
+        exchange(connection, [row(3)])
+        connection.rollback()
+    with opened() as connection:
+        assert exchange(connection, [(ALL, {"ids": [1, 2, 3]})])[0].size == 2
+
+
+def test_nothing_of_the_last_statements_is_committed_when_one_fails(opened):
+    with opened() as connection:
+        exchange(connection, [row(1)])
+        with pytest.raises(exc.IntegrityError):
+            exchange(connection, [row(2), row(1)], last=True)
+        connection.rollback()
+    with opened() as connection:
+        assert exchange(connection, [(ALL, {"ids": [1, 2]})])[0].size == 0
+
+
+def test_the_last_statements_are_committed_in_their_own_message(site: Engine):
+    lock = ("SELECT pg_advisory_xact_lock_shared(7)", {})
+    with writing(site) as connection:
+        exchange(connection, [lock], last=True)
+        with writing(site) as other:
+            assert exchange(other, [("SELECT pg_try_advisory_xact_lock(7)", {})])[0].rows == [(True,)]
+
+
 def test_an_error_is_that_of_any_other_statement_and_nothing_follows_it(opened):
     with opened() as connection:
         with pytest.raises(exc.IntegrityError, match="numbers_pkey"):

@@ -143,6 +143,29 @@ def test_the_generation_outlives_the_sink(engine, connect):
     assert refusal.kind == pb.Refusal.STALE_LEADER
 
 
+def test_a_stream_finds_what_another_server_has_stored_meanwhile(engine, connect, contents):
+    sink, other = connect(SinkWriter(engine, site_id("tokyo"))), SinkWriter(engine, site_id("tokyo"))
+    sink.negotiate(request())
+    stream = Conversation(sink)
+    accepted([stream.say(FIRST)])
+    accepted(talk(other, SECOND))
+    assert accepted([stream.say(SECOND)]).received.seq == 5
+    assert accepted([stream.say(batch(5, tick(5, 6, [b"entry 6"])))]).received.seq == 6
+    stream.hang_up()
+    assert contents.log() == [*ALL_FIVE, (6, b"entry 6")]
+
+
+def test_a_stream_is_refused_when_a_newer_generation_negotiates_with_another_server(engine, connect, contents):
+    sink, other = connect(SinkWriter(engine, site_id("tokyo"))), SinkWriter(engine, site_id("tokyo"))
+    sink.negotiate(request())
+    stream = Conversation(sink)
+    accepted([stream.say(FIRST)])
+    other.negotiate(request(session(generation=2)))
+    assert refused([stream.say(SECOND)]).kind == pb.Refusal.STALE_LEADER
+    stream.hang_up()
+    assert contents.log() == ALL_FIVE[:3]
+
+
 # --- log entries ------------------------------------------------------------------------------------------------
 
 
@@ -166,6 +189,15 @@ def test_the_queue_is_announced_when_the_first_batch_arrives(sink, contents):
 def test_every_frame_has_its_answer(sink):
     acks = talk(sink, FIRST, FIRST, SECOND, batch(5), batch(5, tick(5, 8)))
     assert [ack.received.seq for ack in acks] == [3, 3, 5, 5, 8]
+
+
+def test_every_answer_tells_how_far_the_subscriber_has_come(sink, contents):
+    sink.negotiate(request())
+    stream = Conversation(sink)
+    assert accepted([stream.say(FIRST)]).applied_seq == 0
+    contents.consume(2)
+    assert accepted([stream.say(SECOND)]).applied_seq == 2
+    stream.hang_up()
 
 
 def test_the_same_batch_twice_is_stored_once(sink, contents):
