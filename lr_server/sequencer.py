@@ -104,18 +104,22 @@ class Sequencer:
             self._poll(last, commits)
         finally:
             commits.close()
+            self._log.close()
 
     def _poll(self, last: Tick | None, commits: LogWatch) -> None:
         hot_until = self._clock.monotonic() + _HOT
         wait = SOON
         recent: deque[Taken] = deque(maxlen=RECENT)
+        is_busy = False
         while not self._stopping.is_set():
             began = self._clock.monotonic()
-            found = self._drain(last) if commits.changed() else _NOTHING
+            # Where something was found just now there will be more: to ask first would cost a message each time.
+            found = self._drain(last) if is_busy or commits.changed() else _NOTHING
+            is_busy = found.last is not None
             self.trouble = ""
             self.looks += 1
             now = self._clock.monotonic()
-            if found.last is not None:
+            if is_busy:
                 commits.wake()
                 # Under load ticks come at intervals, so that each holds many transactions; after a rest at once.
                 hot_until = now + _HOT

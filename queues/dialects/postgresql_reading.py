@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from queues.dialects.postgresql import fetch
-from queues.dialects.postgresql_windows import IN_WINDOW, NOTHING, PLAN, window
+from queues.dialects.postgresql_windows import IN_WINDOW, NOTHING, plan, window
 from queues.log import sql as sql_log
 from queues.log.port import Limits, LogRow, Owed
 from queues.positions import Mark, first_covering
@@ -34,8 +34,8 @@ _PIECE = """
       SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))
     ORDER BY xid, id LIMIT %(piece)s OFFSET %(skip)s
 """
-_READ_PLAN = PLAN.format(avoided="enable_nestloop")
-_PIECE_PLAN = PLAN.format(avoided="enable_sort") + ", set_config('enable_bitmapscan', 'off', true)"
+_READ_PLAN = plan("enable_nestloop")
+_PIECE_PLAN = plan("enable_sort", "enable_bitmapscan")
 _END: Final = 2**63 - 1
 
 

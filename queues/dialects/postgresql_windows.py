@@ -8,12 +8,16 @@ from queues.positions import Snapshot
 NOTHING: Final = Snapshot(1, 1, frozenset())
 #: A condition: the transactions of a window.
 IN_WINDOW: Final = "(xid BETWEEN %(first)s AND %(last)s OR xid = ANY(%(late)s)) AND xid <> ALL(%(running)s)"
-#: Begins a transaction that looks for few transactions in a log of any size: what the planner guesses without
-#: statistics would read all of it, and compile that first. `avoided` is one more way that it must not go.
-PLAN: Final = """
-    SELECT pg_current_snapshot()::text, set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true),
-      set_config('enable_mergejoin', 'off', true), set_config('{avoided}', 'off', true)
-"""
+
+
+def plan(*avoided: str, lasting: bool = False) -> str:
+    """Return what precedes looking for few transactions in a log of any size; *lasting* for a whole connection.
+
+    What the planner guesses without statistics would read all of it, and compile that first. *avoided* are more ways
+    that it must not go.
+    """
+    settings = ("jit", "enable_seqscan", "enable_mergejoin", *avoided)
+    return "SELECT " + ", ".join(f"set_config('{name}', 'off', {not lasting})" for name in settings)
 
 
 def since(lo: Snapshot) -> dict[str, Any]:

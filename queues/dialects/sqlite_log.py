@@ -100,6 +100,9 @@ class SqliteLog:
                 inline.append(found[8])
         return rows, inline, True
 
+    def close(self) -> None:
+        """See the port. It holds nothing."""
+
     def ticks_after(self, seq: int, limits: Limits) -> list[Tick]:
         """See the port."""
         return sql_log.ticks_after(self._engine, seq, limits)

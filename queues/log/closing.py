@@ -14,7 +14,7 @@ from queues.log.port import Group, LogRow
 from queues.log.set_dictionary import SetDictionary, Sighting
 from queues.log.tick_slots import slot_of
 from queues.positions import Mark, Tick
-from queues.tables import TICK_SLOTS, branches, site, ticks
+from queues.tables import TICK_SLOTS, branches, leases, site, ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def insert_tick(
     connection: Connection, lease: Lease, last: Tick | None, upcoming: Closing, dictionary: SetDictionary
 ) -> Group:
     """Write the next tick and the sets that it shows, in the caller's transaction, which has checked the lease."""
-    tick = _following(last or _beginning(connection), upcoming)
+    tick = following(last or _beginning(connection), upcoming)
     sets = dictionary.record(connection, upcoming.seen, tick.end_seq)
     if not _insert(connection, tick, lease):
         tick = replace(tick, branch=_branch_now(connection, tick))
@@ -42,7 +42,8 @@ def insert_tick(
     return Group(tick, upcoming.rows, sets, more=upcoming.more)
 
 
-def _following(start: Tick, upcoming: Closing) -> Tick:
+def following(start: Tick, upcoming: Closing) -> Tick:
+    """Return the tick after *start*, which holds what is upcoming."""
     return Tick(
         number=start.number + 1,
         uid=secrets.randbits(62),
@@ -66,15 +67,16 @@ _NEW = {column.name: bindparam(f"new_{column.name}", type_=column.type) for colu
 
 
 def _inserting(into: Table, after: Table | None) -> Insert:
-    """Insert a tick on the branch of now that follows the one before, which is in *after*, or is the first of all.
+    """Insert a tick on the branch of now, under the lease, after the one before: in *after*, or the first of all.
 
     Where that is not so, nothing is inserted; where somebody has inserted the same number, that is an error.
     """
+    held = exists(leases.c.name).where(leases.c.name == bindparam("lease"), leases.c.generation == _NEW["generation"])
     if after is None:
         follows = not_(exists(select(ticks.c.number)))
     else:
         follows = exists(select(after.c.number).where(after.c.number == _NEW["number"] - 1))
-    values = select(*_NEW.values()).where(site.c.branch == _NEW["branch"], follows)
+    values = select(*_NEW.values()).where(site.c.branch == _NEW["branch"], follows, held)
     return insert(into).from_select(list(_NEW), values)
 
 
@@ -89,13 +91,20 @@ def _statement(dialect: str, slot: int, before: int | None, *, everywhere: bool)
     return _inserting(_SLOTS[slot] if in_slots else ticks, None if before is None else after)
 
 
-def _insert(connection: Connection, tick: Tick, lease: Lease, *, everywhere: bool = False) -> bool:
-    """Insert *tick*; with *everywhere*, look for the one before in all slots: it may have come there otherwise."""
+def insertion(tick: Tick, lease: Lease, dialect: str, *, everywhere: bool = False) -> tuple[Insert, dict[str, object]]:
+    """Return what inserts *tick*; with *everywhere*, it looks for the one before in all slots.
+
+    It inserts nothing when the branch or the lease is another one, or the tick before is not where it was written.
+    """
     slot = slot_of(tick.number)
     before = slot_of(tick.number - 1) if tick.number > 1 else None
-    statement = _statement(connection.dialect.name, slot, before, everywhere=everywhere)
-    values = {f"new_{name}": value for name, value in asdict(tick).items()}
-    values |= {"new_generation": lease.generation, "new_slot": slot}
+    values: dict[str, object] = {f"new_{name}": value for name, value in asdict(tick).items()}
+    values |= {"new_generation": lease.generation, "new_slot": slot, "lease": lease.name}
+    return _statement(dialect, slot, before, everywhere=everywhere), values
+
+
+def _insert(connection: Connection, tick: Tick, lease: Lease, *, everywhere: bool = False) -> bool:
+    statement, values = insertion(tick, lease, connection.dialect.name, everywhere=everywhere)
     return dialects.of(connection).run(connection, statement, values) > 0
 
 

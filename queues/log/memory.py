@@ -135,6 +135,9 @@ class MemoryLog:
             size += weight
         return chosen, False
 
+    def close(self) -> None:
+        """See the port. It holds nothing."""
+
     def ticks_after(self, seq: int, limits: Limits) -> list[Tick]:
         """See the port."""
         with self._guard:

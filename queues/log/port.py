@@ -96,6 +96,10 @@ class Log(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """Give back what taking ticks holds; it may go on afterwards. Who forgets the log needs no such call."""
+        ...
+
     def ticks_after(self, seq: int, limits: Limits) -> list[Tick]:
         """Return the oldest ticks that end after *seq*, within *limits*, but one if there is any.
 

@@ -47,6 +47,15 @@ class SetDictionary:
         self._known: OrderedDict[int, _Known] = OrderedDict()
         self._shared_count: int | None = None
 
+    def recall(self, sightings: Iterable[Sighting]) -> dict[int, frozenset[SiteId]] | None:
+        """Return what `record` would if that wrote and read nothing; None when it would."""
+        found = {sighting.number: self._known.get(sighting.number) for sighting in sightings}
+        if not all(known is not None and known.shared for known in found.values()):
+            return None
+        for number in found:
+            self._known.move_to_end(number)
+        return {number: known.destinations for number, known in found.items() if known is not None}
+
     def record(self, connection: Connection, sightings: Iterable[Sighting], seq: int) -> dict[int, frozenset[SiteId]]:
         """Write what the dictionary lacks, in the caller's transaction; return the destinations of every set.
 

@@ -1,5 +1,6 @@
 """Ticks: what is committed is found once, in order, whole transactions at a time."""
 
+import re
 import threading
 from collections.abc import Iterator
 
@@ -9,9 +10,19 @@ from sqlalchemy.orm import Session
 
 from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
 from queues import leases
-from queues.errors import NotInTransactionError, OwnershipLostError, PayloadTooLargeError, TrimmedError
+from queues.dialects.postgresql_closing import NEXT, SETTINGS
+from queues.dialects.postgresql_direct import Direct
+from queues.dialects.postgresql_windows import since
+from queues.errors import (
+    NotInTransactionError,
+    OwnershipLostError,
+    PayloadTooLargeError,
+    StoreUnavailableError,
+    TrimmedError,
+)
 from queues.log.port import Limits, Owed, Retention
 from queues.names import ClientName, SiteId
+from queues.positions import Mark
 from queues.tables import sessions
 from tests.log.reading import Reader
 
@@ -214,6 +225,46 @@ def test_a_rare_destination_is_read_through_an_index(site: Engine, reader: Reade
     ticks = [group.tick for group in reader.groups]
     (*_, found) = reader.log.read(TOKYO, ticks)
     assert [row.payload for row in found] == [b"rare"]
+
+
+def test_a_tick_is_found_without_reading_what_was_committed_before(site: Engine, reader: Reader, dialect: str) -> None:
+    if dialect == "sqlite":
+        pytest.skip("there a tick is a range of ids")
+    for _ in range(300):
+        transmit(site, b"before")
+    reader.drain()
+    transmit(site, b"new")
+    assert reader.last is not None
+    window = Mark.parse(reader.last.mark).window
+    assert window is not None
+    given = {**since(window), "commits": 256, "rows": 1_000, "bytes": 1 << 20}
+    statement = NEXT % {name: f"${number}" for number, name in enumerate(given, 1)}
+    values = ", ".join(
+        f"'{{{str(value)[1:-1]}}}'" if isinstance(value, list) else str(value) for value in given.values()
+    )
+    direct = Direct(site, f"{SETTINGS}, set_config('plan_cache_mode', 'force_generic_plan', false)")
+    with direct.asking() as ask:
+        ask((f"PREPARE tick AS {statement}", {}))
+        plan = "\n".join(line for (line,) in ask((f"EXPLAIN (ANALYZE) EXECUTE tick({values})", {})).rows)
+    direct.close()
+    assert "rows=1 " in plan
+    assert sum(map(int, re.findall(r"Rows Removed by \w+.*: (\d+)", plan))) < 10
+
+
+def test_a_tick_can_be_taken_after_its_connection_was_lost(site: Engine, reader: Reader, dialect: str) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite has no connection to lose")
+    for payload in (b"1", b"2"):
+        transmit(site, payload)
+        assert [row.payload for row in reader.drain()] == [payload]
+    transmit(site, b"3")
+    with site.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        others = "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity"
+        connection.execute(text(f"{others} WHERE datname = current_database() AND pid <> pg_backend_pid()"))
+    with pytest.raises(StoreUnavailableError):
+        reader.drain()
+    assert [row.payload for row in reader.drain()] == [b"3"]
+    assert [group.tick.number for group in reader.groups] == [1, 2, 3]
 
 
 # --- trim -----------------------------------------------------------------------------------------------------
