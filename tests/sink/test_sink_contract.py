@@ -155,6 +155,16 @@ def test_a_stream_finds_what_another_server_has_stored_meanwhile(engine, connect
     assert contents.log() == [*ALL_FIVE, (6, b"entry 6")]
 
 
+def test_a_stream_keeps_what_another_server_has_staged_meanwhile(engine, connect):
+    sink, other = connect(SinkWriter(engine, site_id("tokyo"))), SinkWriter(engine, site_id("tokyo"))
+    sink.negotiate(request())
+    stream = Conversation(sink)
+    accepted([stream.say(FIRST)])
+    accepted(talk(other, begin("s1")))
+    assert accepted([stream.say(SECOND)]).staging.sync_id == "s1"
+    stream.hang_up()
+
+
 def test_a_stream_is_refused_when_a_newer_generation_negotiates_with_another_server(engine, connect, contents):
     sink, other = connect(SinkWriter(engine, site_id("tokyo"))), SinkWriter(engine, site_id("tokyo"))
     sink.negotiate(request())
