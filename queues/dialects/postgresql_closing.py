@@ -28,10 +28,11 @@ _COMMITS = f"""
     SELECT xid, commit_seq, committed_us FROM lrq_log_commits WHERE {IN_WINDOW}
     ORDER BY commit_seq + 0 LIMIT %(commits)s
 """  # noqa: S608 - constants
-# The rest of a window that earlier ticks closed in part: from there on nearly all commits are its own. Those since (not
-# visible in its end) wait for the next window.
+# The rest of a window that earlier ticks closed in part, found in their order: from there on nearly all commits are its
+# own. Those since (not visible in its end) wait for the next window.
 _LATER_COMMITS = f"""
-    SELECT xid, commit_seq, committed_us FROM lrq_log_commits WHERE {IN_WINDOW} AND commit_seq > %(after)s
+    SELECT xid, commit_seq, committed_us FROM lrq_log_commits
+    WHERE {IN_WINDOW.replace("xid", "(xid + 0)")} AND commit_seq > %(after)s
     ORDER BY commit_seq LIMIT %(commits)s
 """  # noqa: S608 - constants
 # Beyond the limits only the sizes come along, not the payloads; with the first row, the snapshot that shows them all.

@@ -34,7 +34,8 @@ _PIECE = """
       SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))
     ORDER BY xid, id LIMIT %(piece)s OFFSET %(skip)s
 """
-_READ_PLAN = plan("enable_nestloop")
+# Planned anew for each read: a plan that was kept from when a segment was empty would read all of it.
+_READ_PLAN = plan("enable_nestloop") + ", set_config('plan_cache_mode', 'force_custom_plan', true)"
 _PIECE_PLAN = plan("enable_sort", "enable_bitmapscan")
 _END: Final = 2**63 - 1
 
