@@ -68,22 +68,25 @@ class TickTaker:
         self._direct = Direct(engine, SETTINGS)
         # All entries of so many transactions are sorted to take a tick: about twice as many as the last one held.
         self._commits = _FEWEST_COMMITS
+        # Whether the last tick had sets to be written with it: then the next one may, and need not be read twice.
+        self._is_recording = False
 
     def take(self, lease: Lease, last: Tick | None) -> Group | None:
         """See `queues.log.port.Log.take_tick`.
 
         The rows and the tick come from one connection: the server has not lost, in between, what it showed. Each is a
-        statement that stands alone, unless something else is to be written with the tick.
+        statement that stands alone; where sets are to be written with the tick, all is one transaction.
         """
-        mark = Mark.parse(last.mark) if last else Mark(window=NOTHING)
+        if last is None or self._is_recording:
+            return self._in_transaction(lease, last)
         with self._direct.asking() as ask:
-            closing = self._next(ask, mark)
+            closing = self._next(ask, Mark.parse(last.mark))
             if closing is None:
                 return None
-            group = self._write(ask, lease, last, closing) if last else None
-        return group or self._take(lease, last, mark)
+            group = self._at_once(ask, lease, last, closing)
+        return group or self._in_transaction(lease, last)
 
-    def _write(self, ask: Ask, lease: Lease, last: Tick, closing: Closing) -> Group | None:
+    def _at_once(self, ask: Ask, lease: Lease, last: Tick, closing: Closing) -> Group | None:
         """Write the next tick if that is one statement; None where it is not."""
         sets = self._dictionary.recall(closing.seen)
         if sets is None:
@@ -92,12 +95,14 @@ class TickTaker:
         written = ask(request(self._engine, *insertion(tick, lease, "postgresql"))).size
         return Group(tick, closing.rows, sets, more=closing.more) if written else None
 
-    def _take(self, lease: Lease, last: Tick | None, mark: Mark) -> Group | None:
+    def _in_transaction(self, lease: Lease, last: Tick | None) -> Group | None:
+        mark = Mark.parse(last.mark) if last else Mark(window=NOTHING)
         try:
             with writing(self._engine) as connection:
                 leases.check(connection, lease, durably=True)
                 connection.exec_driver_sql(plan(_AVOIDED))
                 closing = self._next(lambda request: exchange(connection, [request])[0], mark)
+                self._is_recording = closing is not None and self._dictionary.recall(closing.seen) is None
                 return insert_tick(connection, lease, last, closing, self._dictionary) if closing else None
         except BaseException:
             self._dictionary.forget()

@@ -91,8 +91,9 @@ class Log(Protocol):
     def take_tick(self, lease: Lease, last: Tick | None) -> Group | None:
         """Close what was committed since *last* (the newest tick) in a new tick, up to its limits; None: nothing was.
 
-        The tick is durable on return, and so is all it holds. Raises `OwnershipLostError` when the lease is
-        another's by now, `StoreUnavailableError` when *last* is not the newest tick any more.
+        The tick is durable on return, and so is all it holds. Where there is something to close, raises
+        `OwnershipLostError` when the lease is another's by now, `StoreUnavailableError` when *last* is not the newest
+        tick any more.
         """
         ...
 
