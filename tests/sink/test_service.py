@@ -264,7 +264,7 @@ def test_stopping_lets_a_frame_be_finished_and_acknowledged(writer, contents):
     def before(answer):
         if isinstance(answer, pb.Ack):
             working.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
 
     with dial((service := serve(Faulty(writer, before), [ANYWHERE])).endpoints[0]) as sink:
         sink.negotiate(request())
@@ -273,8 +273,9 @@ def test_stopping_lets_a_frame_be_finished_and_acknowledged(writer, contents):
         source = threading.Thread(target=lambda: told.append(next(stream)))
         source.start()
         assert working.wait(10)
-        stopping = threading.Thread(target=service.stop, kwargs={"grace": 10})
+        stopping = threading.Thread(target=service.stop, kwargs={"grace": 60})
         stopping.start()
+        # A call that comes at the very moment of the stop may wait for its own end (10 s).
         eventually(lambda: not answers(sink))
         go_on.set()
         stopping.join()
