@@ -1,7 +1,7 @@
 """The sink of one site, writing into its database: the in-process `Sink`, and what the service serves."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from sqlalchemy import Connection, Engine
@@ -110,11 +110,9 @@ class SinkWriter:
         speaker = speaker_of(frame.session)
         known, stream.known = self._known(frame, speaker, stream), None
         if known is not None:
-            try:
-                with moved():
-                    return self._take_as(frame, speaker, stream, known)
-            except MovedError:
-                pass
+            # Who finds them moved looks, with the marks locked.
+            with suppress(MovedError), moved():
+                return self._take_as(frame, speaker, stream, known)
         return self._take_as(frame, speaker, stream, None)
 
     def _known(self, frame: pb.Frame, speaker: Speaker, stream: Stream) -> Stored | None:

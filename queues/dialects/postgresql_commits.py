@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 from sqlalchemy import Connection, Engine
 
 from queues.dialects import postgresql_bell
+from queues.dialects.postgresql_direct import held_connection
 from queues.dialects.postgresql_errors import usual_errors
 from queues.positions import Snapshot
 from queues.transactions import mapped_errors
@@ -68,10 +69,7 @@ class _Watch:
 
     def _open(self) -> Connection:
         if self._connection is None:
-            # Of its own: what the pool has is for those who come and go.
-            connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            connection.detach()
-            self._connection = connection
+            connection = self._connection = held_connection(self._engine)
             self._wire = cast("Any", connection.connection.dbapi_connection).pgconn
             self._wire.prepare(_NAME, self._question.encode())
         return self._connection

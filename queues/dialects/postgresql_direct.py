@@ -12,10 +12,15 @@ from queues.transactions import mapped_errors
 
 #: Carries out a statement.
 Ask = Callable[[Request], Answer]
-
-
 #: A connection that nobody used for so long, in seconds, may have been dropped on its way without a word.
 _IDLE: Final = 30.0
+
+
+def held_connection(engine: Engine) -> Connection:
+    """Open a connection in autocommit that is not the pool's: what that has is for those who come and go."""
+    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    connection.detach()
+    return connection
 
 
 class Direct:
@@ -53,9 +58,7 @@ class Direct:
                 connection.close()
 
     def _opened(self) -> Connection:
-        # Of its own: what the pool has is for those who come and go.
-        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        connection.detach()
+        connection = held_connection(self._engine)
         try:
             connection.exec_driver_sql(self._settings)
         except BaseException:
