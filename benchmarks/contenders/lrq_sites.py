@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.orm import Session
 
 import queues
 from benchmarks.cluster import Cluster, until
@@ -91,9 +90,9 @@ class Lrq:
         return process
 
     def transaction(self, entries: Sequence[Entry]) -> None:
-        """Transmit the entries in one transaction."""
-        with Session(self.engine) as session, session.begin():
-            self._sender.transmit_log_entry_messages(session, messages(entries))
+        """Transmit the entries in one transaction, on a connection as the others' writers."""
+        with self.engine.begin() as connection:
+            self._sender.transmit_log_entry_messages(connection, messages(entries))
 
     def progress(self, destination: int) -> int:
         """Return the source's number of the newest entry that the sink has committed."""

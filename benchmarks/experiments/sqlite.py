@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from sqlalchemy import text
-from sqlalchemy.orm import Session
 
 import queues
 from benchmarks.bench import Bench
@@ -50,8 +49,8 @@ def _bare(bench: Bench, workload: Workload) -> None:
         connection.execute(text(_TABLE))
     began = SYSTEM_CLOCK.monotonic()
     for entries in workload.transactions():
-        with Session(engine) as session, session.begin():
-            session.execute(_INSERT, [{"payload": entry.payload} for entry in entries])
+        with engine.begin() as connection:
+            connection.execute(_INSERT, [{"payload": entry.payload} for entry in entries])
     _copy(here, there)
     bench.book.add(
         NAME, SETTING, "bare inserts", **{"entries/s": workload.entries / (SYSTEM_CLOCK.monotonic() - began)}
