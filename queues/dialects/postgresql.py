@@ -39,7 +39,9 @@ class PostgresqlDialect:
         """Insert rows with binary COPY; few, for which one costs too much, as arrays in the message of the rest."""
         types = _types(table, tuple(columns), connection.dialect)
         before, after = ([request(connection, *statement) for statement in some] for some in (first, then))
-        if self.is_at_once(len(next(iter(columns.values()))), _payload_bytes(columns)):
+        rows = len(next(iter(columns.values())))
+        # The size is added up only where it can matter: to look at every value takes as long as to write it.
+        if rows <= _FEW and self.is_at_once(rows, _payload_bytes(columns)):
             answers = exchange(connection, [*before, _as_arrays(table, types, columns), *after], last=last)
             return [answer.rows for answer in answers[: len(before)]]
         answers = exchange(connection, before) if before else []
