@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 PAYLOAD_BYTES: Final = 1024
 PER_TRANSACTION: Final = 10
-_DIFFERENT = 500
+#: More than are ever compressed together: payloads that come again would be small, and quickly unpacked.
+_DIFFERENT = 5_000
 
 
 class Entry(NamedTuple):

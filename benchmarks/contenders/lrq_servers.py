@@ -1,4 +1,4 @@
-"""Servers of lrq as processes, with the settings that they have by default."""
+"""Servers of lrq as processes, as `lrq serve` runs them, with the settings that they have by default."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -46,8 +46,10 @@ def stop_all(processes: Sequence[ServerProcess]) -> None:
 
 def _serve(told: Connection, sites: list[dict[str, Any]]) -> None:
     from lr_server import LogReplicationServer, Settings
+    from lrq_cli.collector import spare_collector
 
     with ExitStack() as stack:
         servers = [stack.enter_context(LogReplicationServer(Settings(**site))) for site in sites]
+        spare_collector()
         told.send([server.endpoints[0] if server.endpoints else "" for server in servers])
         told.poll(None)

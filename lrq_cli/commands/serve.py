@@ -1,6 +1,5 @@
 """`lrq serve`."""
 
-import gc
 import os
 import signal
 import threading
@@ -65,6 +64,7 @@ def serve(
     from sqlalchemy import make_url
 
     from lr_server import LogReplicationServer, Settings
+    from lrq_cli.collector import spare_collector
     from lrq_cli.logs import log_to_stderr
     from lrq_cli.place import require_file
 
@@ -76,22 +76,13 @@ def serve(
     _stop_on_signals()
     try:
         server.start()
-        _spare_collector()
+        spare_collector()
         _announce(server, settings.site_id, as_json=as_json)
         threading.Event().wait()
     except _StopError:
         pass
     finally:
         server.stop()
-
-
-def _spare_collector() -> None:
-    """Let garbage collection look at what comes and goes only: all that the imports made stays for good.
-
-    A full collection would stop every session for as long as a few thousand rows take.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _peers(given: list[str] | None) -> dict[str, str]:
