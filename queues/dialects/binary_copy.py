@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
-from struct import Struct
+from struct import Struct, calcsize
 from typing import Any
 
 _HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TAIL = b"\xff\xff"
 _LENGTH = Struct("!i").pack
+_COUNT = Struct("!h").pack
 _NULL = _LENGTH(-1)
 
 #: One column of a batch as byte strings, each field in one piece or in two: length, value.
@@ -16,20 +17,60 @@ Pieces = tuple[Iterable[bytes], ...]
 
 def binary_copy(types: Sequence[str], columns: Sequence[Sequence[object]]) -> bytes:
     """Return rows, given as *columns* of the PostgreSQL *types*, as one COPY; there must be at least one row."""
-    count = len(columns[0])
     pieces: list[Iterable[bytes]] = []
-    # Neighbours that are the same in all rows are one piece: what counts is how many pieces a row has.
-    same = Struct("!h").pack(len(columns))
+    head = _Head(_COUNT(len(columns)), len(columns[0]))
     for kind, values in zip(types, columns, strict=True):
-        if kind != "bytea" and values.count(values[0]) == count:
-            same += b"".join(chain.from_iterable(_KINDS[kind](values[:1])))
-            continue
-        if same:
-            pieces.append(repeat(same, count))
-            same = b""
-        pieces += _KINDS[kind](values)
-    pieces.append(repeat(same, count))
+        if kind != "bytea" and values.count(values[0]) == len(values):
+            head.add_same(b"".join(chain.from_iterable(_KINDS[kind](values[:1]))))
+        elif None in values:
+            pieces += [*head.packed(), *_KINDS[kind](values)]
+        elif kind in _LAYOUTS:
+            head.add_numbers(_LAYOUTS[kind], values)
+        else:
+            found = _encoded(values) if kind == "text" else values
+            head.add_lengths(found)
+            pieces += [*head.packed(), found]  # type: ignore[list-item]  # bytes by now
+    pieces += head.packed()
     return b"".join((_HEAD, *chain.from_iterable(zip(*pieces, strict=True)), _TAIL))
+
+
+class _Head:
+    """What comes before the next value of bytes, for all rows: one piece, because what counts is how many a row has."""
+
+    def __init__(self, same: bytes, rows: int) -> None:
+        self._rows = rows
+        self._begin(same)
+
+    def _begin(self, same: bytes) -> None:
+        self._layout, self._same = "!", same
+        self._values: list[Iterable[Any]] = []
+
+    def add_same(self, field: bytes) -> None:
+        """Add what is the same in every row."""
+        self._same += field
+
+    def add_numbers(self, layout: str, values: Iterable[object]) -> None:
+        """Add a number to every row, and its width before it."""
+        self.add_same(_LENGTH(calcsize(f"!{layout}")))
+        self._add(layout, values)
+
+    def add_lengths(self, values: Iterable[Any]) -> None:
+        """Add the lengths of *values*, which come next."""
+        self._add("i", map(len, values))
+
+    def _add(self, layout: str, values: Iterable[object]) -> None:
+        self._layout += f"{len(self._same)}s{layout}"
+        self._values += [repeat(self._same), values]
+        self._same = b""
+
+    def packed(self) -> list[Iterable[bytes]]:
+        """Return it for each row, if there is anything, and begin with the next one."""
+        if self._same:
+            self._layout += f"{len(self._same)}s"
+            self._values.append(repeat(self._same, self._rows))
+        layout, values = self._layout, self._values
+        self._begin(b"")
+        return [map(Struct(layout).pack, *values)] if values else []
 
 
 def binary_array(kind: str, values: Sequence[object]) -> bytes:
@@ -41,6 +82,9 @@ def binary_array(kind: str, values: Sequence[object]) -> bytes:
 #: Dimensions, whether there are nulls, the type's number, and of the only dimension the length and the first index.
 _ARRAY_HEAD = Struct("!iiIii").pack
 _NUMBERS = {"smallint": 21, "integer": 23, "bigint": 20, "text": 25, "bytea": 17}
+
+
+_LAYOUTS = {"smallint": "h", "integer": "i", "bigint": "q"}
 
 
 def _integers(layout: str) -> Callable[[Sequence[Any]], Pieces]:
@@ -55,7 +99,11 @@ def _integers(layout: str) -> Callable[[Sequence[Any]], Pieces]:
 
 
 def _texts(values: Sequence[Any]) -> Pieces:
-    return _bytes([None if value is None else value.encode() for value in values])
+    return _bytes(_encoded(values))
+
+
+def _encoded(values: Sequence[Any]) -> list[bytes | None]:
+    return [None if value is None else value.encode() for value in values]
 
 
 def _bytes(values: Sequence[Any]) -> Pieces:
@@ -65,9 +113,7 @@ def _bytes(values: Sequence[Any]) -> Pieces:
 
 
 _KINDS: dict[str, Callable[[Sequence[Any]], Pieces]] = {
-    "smallint": _integers("h"),
-    "integer": _integers("i"),
-    "bigint": _integers("q"),
+    **{kind: _integers(layout) for kind, layout in _LAYOUTS.items()},
     "text": _texts,
     "bytea": _bytes,
 }
