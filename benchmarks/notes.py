@@ -6,10 +6,14 @@ NOTES: Final = (
     "All on one machine, source and destinations in databases of one server; a bar is a ratio within one run.",
     "*Delivered* is committed in the destination's table; after the clock has stopped, each row is counted once.",
     "Payloads are 1 KiB of text that compresses to three quarters, because PgQ carries text only.",
-    "One client writes ten entries a transaction, as fast as it can, with SQLAlchemy and one statement or call each"
-    " transaction (pgqueuer, procrastinate: their own way to enqueue many). The order of contenders rotates.",
-    "**lrq**: default settings, one server process for the source and one for each destination, because a site is one"
-    " database with one server. One process for all sinks would spare memory and share one interpreter.",
+    "One client writes ten entries a transaction, as fast as it can, on a connection of SQLAlchemy and with one"
+    " statement or call each transaction (pgqueuer, procrastinate: their own way to enqueue many). *application* does"
+    " it in sessions. The order of contenders rotates.",
+    "PostgreSQL has 2 GiB of WAL files before the first run, as one that has run for a while: to make one of 16 MiB"
+    " holds every commit up for 15 ms.",
+    "**lrq**: default settings, as `lrq serve` runs it, one server process for the source and one for each destination,"
+    " because a site is one database with one server. One process for all sinks would spare memory and share one"
+    " interpreter.",
     "**logical replication**: a row-filtered publication of two columns and a subscription for each destination, in the"
     " binary format, `synchronous_commit = off` at the subscriber (its default).",
     "**PgQ, best loop**: a tick every 20 ms; each destination filters its batch at the server, moves it with binary"
