@@ -57,6 +57,8 @@ class Settings(BaseSettings):
             below are read again whenever a connection is made, so they can be renewed at any time.
         tls_key: file in PEM with the key of that certificate, without a password.
         tls_authority: file in PEM with the authority that the certificates of all sites are of; who has one is trusted.
+        tls_verify_site: whether a source is believed only if its certificate names its site (common name, or one of
+            subjectAltName); without, who has a certificate may write as any site.
         metrics: host:port at which the server tells Prometheus how the site stands, at /metrics; left out, nowhere.
         clients: what is replicated from here; left out, whatever transmits or offers snapshots here.
         initial_sync: whether a session that begins gets a snapshot first, or the oldest kept log entry.
@@ -97,6 +99,7 @@ class Settings(BaseSettings):
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_authority: Path | None = None
+    tls_verify_site: bool = False
     metrics: MetricsAddress | None = None
     clients: Annotated[Sequence[Client], NoDecode, ListFromText] = ()
     initial_sync: InitialSync = "snapshot"
@@ -148,7 +151,8 @@ class Settings(BaseSettings):
     def credentials(self) -> Credentials | None:
         """What the `tls_` settings name together; None when there are none."""
         if self.tls_certificate and self.tls_key and self.tls_authority:
-            return Credentials(self.tls_certificate, self.tls_key, self.tls_authority)
+            files = self.tls_certificate, self.tls_key, self.tls_authority
+            return Credentials(*files, verify_site=self.tls_verify_site)
         return None
 
     @property
@@ -203,7 +207,12 @@ _TLS: Final = ("tls_certificate", "tls_key", "tls_authority")
 
 
 def _speaks_tls(settings: Settings) -> bool:
-    endpoints = [*settings.listen, *(each for peer in settings.peers.values() for each in split_endpoints(peer))]
+    return _are_tls(settings.listen) or _are_tls(
+        each for peer in settings.peers.values() for each in split_endpoints(peer)
+    )
+
+
+def _are_tls(endpoints: Iterable[str]) -> bool:
     return any(isinstance(parse_endpoint(endpoint), TlsEndpoint) for endpoint in endpoints)
 
 
@@ -212,6 +221,10 @@ def _check_together(settings: Settings) -> None:
     missing = [name for name in _TLS if getattr(settings, name) is None]
     if missing and (len(missing) < len(_TLS) or _speaks_tls(settings)):
         raise ConfigurationError(f"{missing[0]} is missing: tls:// needs {', '.join(_TLS)}")
+    if settings.tls_verify_site and not _are_tls(settings.listen):
+        raise ConfigurationError(
+            "tls_verify_site is on, but nothing in `listen` begins with tls://: nobody is verified"
+        )
     if settings.site_id in settings.peers:
         raise ConfigurationError(f"peers names {settings.site_id!r}, which is this site itself: remove it")
     needed = max(settings.max_payload_bytes + settings.max_batch_bytes, settings.tick_bytes) + FRAME_OVERHEAD_BYTES

@@ -34,11 +34,14 @@ class Credentials:
             under a name or address that stands in there.
         key: of this certificate, without a password.
         authority: whose certificates others must show. Who has one is believed to be the site that it says it is.
+        verify_site: as a sink, believe a source only if its certificate names its site, as common name or as one of
+            the alternative names.
     """
 
     certificate: Path
     key: Path
     authority: Path
+    verify_site: bool = False
 
     def read(self) -> Pems:
         """Return what the files hold; raise `ConfigurationError`, which names the one that cannot be used."""

@@ -12,8 +12,9 @@ from typing import Final, Self
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from queues.errors import ConfigurationError, CorruptFrameError
+from queues.errors import ConfigurationError
 from queues.wire import replication_pb2 as pb
+from sink.callers import Doubt, believe, doubt_of
 from sink.credentials import Credentials, Pems, needed
 from sink.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint, network_endpoint
 from sink.port import Sink
@@ -92,7 +93,8 @@ def serve(
     limits = (("grpc.max_receive_message_length", max_frame_bytes + FRAME_OVERHEAD),)
     server = grpc.server(threads, options=_OPTIONS + limits, maximum_concurrent_rpcs=workers)
     stopping = threading.Event()
-    server.add_generic_rpc_handlers((_handlers(_Servicer(sink, stopping)),))
+    doubts = credentials is not None and credentials.verify_site
+    server.add_generic_rpc_handlers((_handlers(_Servicer(sink, stopping, doubts=doubts)),))
     bound = [_bind(server, endpoint, credentials) for endpoint in endpoints]
     server.start()
     return SinkService(server, threads, stopping, [str(endpoint) for endpoint in bound])
@@ -151,24 +153,30 @@ def _clear_socket(endpoint: IpcEndpoint) -> None:
 class _Servicer:
     """Reads frames from bytes itself, so that a damaged one is refused like any other."""
 
-    def __init__(self, sink: Sink, stopping: threading.Event) -> None:
+    def __init__(self, sink: Sink, stopping: threading.Event, *, doubts: bool) -> None:
         self._sink = sink
         self._stopping = stopping
+        self._doubts = doubts
 
-    def negotiate(self, request: bytes, _context: grpc.ServicerContext) -> pb.NegotiateResponse:
+    def negotiate(self, request: bytes, context: grpc.ServicerContext) -> pb.NegotiateResponse:
         try:
-            return self._sink.negotiate(pb.NegotiateRequest.FromString(request))
+            asked = pb.NegotiateRequest.FromString(request)
         except DecodeError:
             return pb.NegotiateResponse(refusal=_corrupt("the request for a negotiation cannot be read"))
+        refusal = self._doubt(context)(asked.session)
+        return self._sink.negotiate(asked) if refusal is None else pb.NegotiateResponse(refusal=refusal)
 
-    def replicate(self, requests: Iterator[bytes], _context: grpc.ServicerContext) -> Iterator[pb.Ack]:
+    def replicate(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.Ack]:
         try:
-            for ack in self._sink.replicate(map(_frame_of, requests)):
+            for ack in self._sink.replicate(_frames(requests, self._doubt(context))):
                 yield ack
                 if self._stopping.is_set():
                     return
-        except CorruptFrameError as error:
-            yield pb.Ack(refusal=_corrupt(str(error)))
+        except _RefusedError as error:
+            yield pb.Ack(refusal=error.refusal)
+
+    def _doubt(self, context: grpc.ServicerContext) -> Doubt:
+        return doubt_of(context) if self._doubts else believe
 
 
 def _handlers(servicer: _Servicer) -> grpc.GenericRpcHandler:
@@ -181,11 +189,24 @@ def _handlers(servicer: _Servicer) -> grpc.GenericRpcHandler:
     return grpc.method_handlers_generic_handler(service.full_name, methods)
 
 
-def _frame_of(message: bytes) -> pb.Frame:
-    try:
-        return pb.Frame.FromString(message)
-    except DecodeError as error:
-        raise CorruptFrameError(f"a frame of {len(message)} bytes cannot be read") from error
+class _RefusedError(Exception):
+    """A frame that never gets to the sink."""
+
+    def __init__(self, refusal: pb.Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.refusal = refusal
+
+
+def _frames(messages: Iterator[bytes], doubt: Doubt) -> Iterator[pb.Frame]:
+    for message in messages:
+        try:
+            frame = pb.Frame.FromString(message)
+        except DecodeError as error:
+            raise _RefusedError(_corrupt(f"a frame of {len(message)} bytes cannot be read")) from error
+        refusal = doubt(frame.session)
+        if refusal is not None:
+            raise _RefusedError(refusal)
+        yield frame
 
 
 def _corrupt(reason: str) -> pb.Refusal:

@@ -7,10 +7,13 @@ import trustme
 from sink.credentials import Credentials
 
 
-def issued(authority: trustme.CA, folder: Path, *names: str) -> Credentials:
+def issued(
+    authority: trustme.CA, folder: Path, *names: str, common_name: str | None = None, verify_site: bool = False
+) -> Credentials:
     """Write a certificate for *names*, by default this machine's, over what is in *folder*."""
-    credentials = Credentials(folder / "site.pem", folder / "site.key", folder / "authority.pem")
-    made = authority.issue_cert(*(names or ("127.0.0.1",)))
+    files = folder / "site.pem", folder / "site.key", folder / "authority.pem"
+    credentials = Credentials(*files, verify_site=verify_site)
+    made = authority.issue_cert(*(names or ("127.0.0.1",)), common_name=common_name)
     credentials.certificate.write_bytes(b"".join(pem.bytes() for pem in made.cert_chain_pems))
     credentials.key.write_bytes(made.private_key_pem.bytes())
     credentials.authority.write_bytes(authority.cert_pem.bytes())

@@ -33,14 +33,23 @@ _ALIKE = (
     f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
     f"SELECT {_SLOT}, %s, %s, {_INLINE}, NULL, NULL, %s, n.payload FROM unnest(%b::bytea[]) AS n (payload)) {_WRITTEN}"
 )
-_MANY = (
-    f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
-    f"SELECT {_SLOT}, %s, n.tag_set, CASE WHEN n.tag_set = ANY(ARRAY("
-    "SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%b::bigint[]))) THEN NULL ELSE n.destinations END, "
-    "n.item_key, n.partition_key, %s, n.payload "
-    "FROM unnest(%b::bigint[], %b::text[], %b::text[], %b::text[], %b::bytea[]) "
-    f"AS n (tag_set, destinations, item_key, partition_key, payload)) {_WRITTEN}"
-)
+
+
+def _many(types: dict[str, str], item_key: str, partition_key: str) -> str:
+    """Return the statement that inserts entries of several sets; *types* are those of what differs between them."""
+    arrays = ", ".join(f"%b::{kind}[]" for kind in types.values())
+    return (
+        f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
+        f"SELECT {_SLOT}, %s, n.tag_set, CASE WHEN n.tag_set = ANY(ARRAY("
+        "SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%b::bigint[]))) "
+        f"THEN NULL ELSE n.destinations END, {item_key}, {partition_key}, %s, n.payload "
+        f"FROM unnest({arrays}) AS n ({', '.join(types)})) {_WRITTEN}"
+    )
+
+
+_SETS = {"tag_set": "bigint", "destinations": "text", "payload": "bytea"}
+_MIXED = _many(_SETS, "NULL", "NULL")
+_KEYED = _many(_SETS | {"item_key": "text", "partition_key": "text"}, "n.item_key", "n.partition_key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +120,11 @@ def _statement(client: str, entries: Sequence[NewEntry], created_us: int) -> tup
         return _ONE, (client, number, number, text, *keys, created_us, only.payload)
     sets = {entry.destinations.number for entry in entries}
     payloads = [entry.payload for entry in entries]
-    if len(sets) == 1 and not any(entry.item_key or entry.partition_key for entry in entries):
+    has_keys = any(entry.item_key or entry.partition_key for entry in entries)
+    if len(sets) == 1 and not has_keys:
         return _ALIKE, (client, number, number, text, created_us, payloads)
-    columns = (
-        [entry.destinations.number for entry in entries],
-        [entry.destinations.text for entry in entries],
-        [entry.item_key for entry in entries],
-        [entry.partition_key for entry in entries],
-    )
-    return _MANY, (client, list(sets), created_us, *columns, payloads)
+    columns = [entry.destinations.number for entry in entries], [entry.destinations.text for entry in entries], payloads
+    if not has_keys:
+        return _MIXED, (client, list(sets), created_us, *columns)
+    item_keys, partition_keys = [entry.item_key for entry in entries], [entry.partition_key for entry in entries]
+    return _KEYED, (client, list(sets), created_us, *columns, item_keys, partition_keys)

@@ -83,9 +83,10 @@ def test_the_files_for_tls_are_named_together(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LRQ_TLS_CERTIFICATE", "/etc/lrq/site.pem")
     monkeypatch.setenv("LRQ_TLS_KEY", "/etc/lrq/site.key")
     monkeypatch.setenv("LRQ_TLS_AUTHORITY", "/etc/lrq/authority.pem")
-    credentials = Settings(**MINIMAL, listen=["tls://0.0.0.0:7400"]).credentials
+    credentials = Settings(**MINIMAL, listen=["tls://0.0.0.0:7400"], tls_verify_site=True).credentials
     assert credentials is not None
     assert credentials.key == Path("/etc/lrq/site.key")
+    assert credentials.verify_site
 
 
 def test_arguments_come_before_variables(monkeypatch: pytest.MonkeyPatch):
@@ -137,6 +138,7 @@ def test_settings_do_not_change():
         ({"listen": ["tls://0.0.0.0:7400"]}, "tls_certificate is missing: tls:// needs"),
         ({"peers": {"tokyo": "tcp://a:1, tls://b:1"}}, "tls_certificate is missing: tls:// needs"),
         ({"tls_certificate": "site.pem"}, "tls_key is missing: tls:// needs"),
+        ({"tls_verify_site": True}, "tls_verify_site is on, but nothing in `listen` begins with tls://"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence_that_names_the_field(values: dict[str, Any], sentence: str):

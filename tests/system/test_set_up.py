@@ -59,6 +59,19 @@ def test_sites_replicate_by_tls_and_say_what_keeps_them_apart(world: World, tmp_
     eventually(lambda: recorder.log("paris") == [b"entry"])
 
 
+def test_a_site_whose_certificate_does_not_name_it_is_told_so(world: World, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    at_tokyo, at_paris = (issued(authority, folder(tmp_path, name)) for name in ("tokyo", "paris"))
+    tokyo = world.server("tokyo", listen=["tls://127.0.0.1:0"], tls_verify_site=True, **files(at_tokyo))
+    recorder = world.subscribe("tokyo")
+    peers = {"tokyo": tokyo.endpoints[0]}
+    paris = world.server("paris", listen=[], peers=peers, initial_sync="log", **files(at_paris), **QUICK_RETRIES)
+    world.transmit("paris", b"entry", to=["tokyo"])
+    eventually(lambda: "not site 'paris'" in sessions_of(paris).get("tokyo", {}).get("reason", ""))
+    issued(authority, at_paris.key.parent, "paris")
+    eventually(lambda: recorder.log("paris") == [b"entry"])
+
+
 def test_certificates_that_cannot_be_used_are_told_at_the_start(world: World, tmp_path: Path) -> None:
     credentials = issued(trustme.CA(), tmp_path)
     credentials.authority.unlink()

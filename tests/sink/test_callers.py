@@ -1,0 +1,79 @@
+"""A source is believed to be a site only if its certificate names it, where the sink is set so."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import trustme
+
+from queues.names import site_id
+from queues.wire import replication_pb2 as pb
+from sink import RemoteSink, SinkService, SinkWriter, serve
+from sink.credentials import Credentials
+from sink.endpoints import network_endpoint
+from tests.certificates import issued
+from tests.sink.conftest import wipe
+from tests.sink.frames import batch, request, session, tick
+
+FRAME = batch(0, tick(0, 1, [b"x"]))
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def writer(tokyo) -> Iterator[SinkWriter]:
+    engine = tokyo("sqlite")
+    yield SinkWriter(engine, site_id("tokyo"))
+    wipe(engine)
+
+
+@pytest.fixture
+def service(writer, authority, tmp_path) -> Iterator[SinkService]:
+    (tmp_path / "sink").mkdir()
+    credentials = issued(authority, tmp_path / "sink", verify_site=True)
+    with serve(writer, ["tls://127.0.0.1:0", "tcp://127.0.0.1:0"], credentials=credentials) as service:
+        yield service
+
+
+@pytest.fixture
+def named(authority, tmp_path) -> Credentials:
+    return issued(authority, tmp_path, "gateway.example", "paris")
+
+
+def dial(service: SinkService, credentials: Credentials | None) -> RemoteSink:
+    return RemoteSink(network_endpoint(service.endpoints[0 if credentials else 1]), credentials=credentials)
+
+
+def test_a_certificate_that_names_the_site_among_others_is_believed(service, named):
+    with closing(dial(service, named)) as sink:
+        assert not sink.negotiate(request()).HasField("refusal")
+        (ack,) = sink.replicate(iter([FRAME]))
+        assert ack.received.seq == 1
+
+
+def test_a_common_name_is_a_name_too(service, authority, tmp_path):
+    with closing(dial(service, issued(authority, tmp_path, "gateway.example", common_name="paris"))) as sink:
+        assert not sink.negotiate(request()).HasField("refusal")
+
+
+def test_no_site_negotiates_as_another(service, named):
+    with closing(dial(service, named)) as sink:
+        refusal = sink.negotiate(request(session(source="lima"))).refusal
+    assert refusal.kind == pb.Refusal.WRONG_SITE
+    assert refusal.reason.startswith("the certificate shown names 'gateway.example', 'paris', not site 'lima'")
+
+
+def test_no_site_writes_into_the_stream_of_another(service, writer, named):
+    as_lima = session(source="lima")
+    writer.negotiate(request(as_lima))
+    with closing(dial(service, named)) as sink:
+        (answer,) = sink.replicate(iter([batch(0, tick(0, 1, [b"x"]), by=as_lima)]))
+    assert answer.refusal.kind == pb.Refusal.WRONG_SITE
+
+
+def test_without_tls_there_is_no_name_to_go_by(service):
+    with closing(dial(service, None)) as sink:
+        assert not sink.negotiate(request()).HasField("refusal")
