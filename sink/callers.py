@@ -1,8 +1,6 @@
-"""Who calls, as far as a certificate tells: a source is believed to be a site only if its certificate names it."""
+"""Who calls, by the certificate: a source is believed to be a site only if its certificate names it. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
-
-import grpc
 
 from queues.wire import replication_pb2 as pb
 
@@ -16,9 +14,8 @@ def believe(session: pb.SessionId) -> None:
     """Believe everyone who got in."""
 
 
-def doubt_of(context: grpc.ServicerContext) -> Doubt:
-    """Return what doubts the sessions of one call, by the certificate that was shown; without TLS nothing does."""
-    shown: Mapping[str, Iterable[bytes]] = context.auth_context()  # type: ignore[assignment]  # its stubs are wrong
+def doubt_of(shown: Mapping[str, Iterable[bytes]]) -> Doubt:
+    """Return what doubts the sessions of one call, by what gRPC knows of the caller; without TLS nothing does."""
     if b"ssl" not in shown.get("transport_security_type", ()):
         return believe
     # The common name and the alternative ones.
