@@ -16,9 +16,9 @@ import psycopg
 from queues.clock import SYSTEM_CLOCK
 
 _NEVER = threading.Event()
-#: A server that has run for a while writes to files that it has again and again; to make one takes up to 20 ms, and
-#: every commit waits for it.
-WAL_FILES: Final = 128
+# A server that has run for a while writes to files that it has again and again; to make one takes up to 20 ms, and
+# every commit waits for it.
+_WAL_FILES: Final = 128
 _OPTIONS: Final = {
     "listen_addresses": "",
     "fsync": "on",
@@ -26,7 +26,7 @@ _OPTIONS: Final = {
     "wal_level": "logical",
     "shared_buffers": "512MB",
     "max_wal_size": "8GB",
-    "min_wal_size": f"{WAL_FILES * 16}MB",
+    "min_wal_size": f"{_WAL_FILES * 16}MB",
     "max_connections": "600",
     "max_worker_processes": "40",
     "max_logical_replication_workers": "24",
@@ -72,7 +72,7 @@ class Cluster:
         return False
 
     def _make_wal_files(self) -> None:
-        for _ in range(WAL_FILES):
+        for _ in range(_WAL_FILES):
             self.execute("postgres", "SELECT pg_logical_emit_message(false, 'bench', '')", "SELECT pg_switch_wal()")
         self.settle()
 

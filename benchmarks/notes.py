@@ -7,8 +7,8 @@ NOTES: Final = (
     "*Delivered* is committed in the destination's table; after the clock has stopped, each row is counted once.",
     "Payloads are 1 KiB of text that compresses to three quarters, because PgQ carries text only.",
     "One client writes ten entries a transaction, as fast as it can, on a connection of SQLAlchemy and with one"
-    " statement or call each transaction (pgqueuer, procrastinate: their own way to enqueue many). *application* does"
-    " it in sessions. The order of contenders rotates.",
+    " statement or call each transaction (pgqueuer, procrastinate: their own way to enqueue many). *application* and"
+    " *growth* do it in sessions. The order of contenders rotates.",
     "PostgreSQL has 2 GiB of WAL files before the first run, as one that has run for a while: to make one of 16 MiB"
     " holds every commit up for 15 ms.",
     "**lrq**: default settings, as `lrq serve` runs it, one server process for the source and one for each destination,"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from queues.names import MAX_NAME_LENGTH
 from queues.wire import replication_pb2 as pb
 
 #: Tells why a session is not believed to be whose it says it is; None when it is.
@@ -26,8 +27,10 @@ def doubt_of(shown: Mapping[str, Iterable[bytes]]) -> Doubt:
         if session.source in names:
             return None
         named = ", ".join(repr(name) for name in sorted(names)) or "nobody"
+        # Whoever calls may say anything, of any length.
+        told = session.source[: MAX_NAME_LENGTH + 1]
         reason = (
-            f"the certificate shown names {named}, not site {session.source!r}: "
+            f"the certificate shown names {named}, not site {told!r}: "
             "use one that does (tls_verify_site is on at the sink)"
         )
         return pb.Refusal(kind=pb.Refusal.WRONG_SITE, reason=reason)

@@ -13,6 +13,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from queues.errors import ConfigurationError
+from queues.logs import logger
 from queues.wire import replication_pb2 as pb
 from sink.callers import Doubt, believe, doubt_of
 from sink.credentials import Credentials, Pems, needed
@@ -26,6 +27,8 @@ FRAME_OVERHEAD: Final = 4 * 1024 * 1024
 MAX_STREAMS: Final = 256
 # Threads beyond those of streams, so that a full house can still negotiate.
 _SPARE_THREADS = 8
+
+log = logger("lrq.sink")
 
 _OPTIONS = (
     # Two servers must never share a port without knowing.
@@ -164,7 +167,10 @@ class _Servicer:
         except DecodeError:
             return pb.NegotiateResponse(refusal=_corrupt("the request for a negotiation cannot be read"))
         refusal = self._doubt(context)(asked.session)
-        return self._sink.negotiate(asked) if refusal is None else pb.NegotiateResponse(refusal=refusal)
+        if refusal is None:
+            return self._sink.negotiate(asked)
+        log.warning("a caller is not believed", reason=refusal.reason)
+        return pb.NegotiateResponse(refusal=refusal)
 
     def replicate(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.Ack]:
         try:
@@ -206,6 +212,7 @@ def _frames(messages: Iterator[bytes], doubt: Doubt) -> Iterator[pb.Frame]:
             raise _RefusedError(_corrupt(f"a frame of {len(message)} bytes cannot be read")) from error
         refusal = doubt(frame.session)
         if refusal is not None:
+            log.warning("a caller is not believed", reason=refusal.reason)
             raise _RefusedError(refusal)
         yield frame
 

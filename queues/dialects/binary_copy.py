@@ -82,8 +82,6 @@ def binary_array(kind: str, values: Sequence[object]) -> bytes:
 #: Dimensions, whether there are nulls, the type's number, and of the only dimension the length and the first index.
 _ARRAY_HEAD = Struct("!iiIii").pack
 _NUMBERS = {"smallint": 21, "integer": 23, "bigint": 20, "text": 25, "bytea": 17}
-
-
 _LAYOUTS = {"smallint": "h", "integer": "i", "bigint": "q"}
 
 

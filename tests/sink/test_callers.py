@@ -12,7 +12,6 @@ from sink import RemoteSink, SinkService, SinkWriter, serve
 from sink.credentials import Credentials
 from sink.endpoints import network_endpoint
 from tests.certificates import issued
-from tests.sink.conftest import wipe
 from tests.sink.frames import batch, request, session, tick
 
 FRAME = batch(0, tick(0, 1, [b"x"]))
@@ -24,10 +23,8 @@ def authority() -> trustme.CA:
 
 
 @pytest.fixture
-def writer(tokyo) -> Iterator[SinkWriter]:
-    engine = tokyo("sqlite")
-    yield SinkWriter(engine, site_id("tokyo"))
-    wipe(engine)
+def writer(contents) -> SinkWriter:
+    return SinkWriter(contents.engine, site_id("tokyo"))
 
 
 @pytest.fixture
@@ -59,19 +56,26 @@ def test_a_common_name_is_a_name_too(service, authority, tmp_path):
         assert not sink.negotiate(request()).HasField("refusal")
 
 
-def test_no_site_negotiates_as_another(service, named):
+def test_no_site_negotiates_as_another(service, named, caplog):
     with closing(dial(service, named)) as sink:
         refusal = sink.negotiate(request(session(source="lima"))).refusal
     assert refusal.kind == pb.Refusal.WRONG_SITE
     assert refusal.reason.startswith("the certificate shown names 'gateway.example', 'paris', not site 'lima'")
+    assert refusal.reason in caplog.text
 
 
-def test_no_site_writes_into_the_stream_of_another(service, writer, named):
+def test_a_long_name_is_not_told_in_full(service, named):
+    with closing(dial(service, named)) as sink:
+        assert len(sink.negotiate(request(session(source="x" * 100_000))).refusal.reason) < 300
+
+
+def test_no_site_writes_into_the_stream_of_another(service, writer, contents, named):
     as_lima = session(source="lima")
     writer.negotiate(request(as_lima))
     with closing(dial(service, named)) as sink:
         (answer,) = sink.replicate(iter([batch(0, tick(0, 1, [b"x"]), by=as_lima)]))
-    assert answer.refusal.kind == pb.Refusal.WRONG_SITE
+    assert "not site 'lima'" in answer.refusal.reason
+    assert contents.log() == []
 
 
 def test_without_tls_there_is_no_name_to_go_by(service):
