@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
 from queues import leases
+from queues.browse.looking import browse
 from queues.dialects.postgresql_closing import NEXT, SETTINGS
 from queues.dialects.postgresql_direct import Direct
 from queues.dialects.postgresql_windows import since
@@ -21,7 +22,7 @@ from queues.errors import (
     TrimmedError,
 )
 from queues.log.port import Limits, Owed, Retention
-from queues.names import ClientName, SiteId
+from queues.names import SEND_LOG_ENTRIES, ClientName, SiteId
 from queues.positions import Mark
 from queues.tables import sessions
 from tests.log.reading import Reader
@@ -79,6 +80,21 @@ def test_messages_of_one_call_keep_their_order(site: Engine, reader: Reader) -> 
         client.transmit_log_entry_messages(connection, messages)
     assert [row.payload for row in reader.drain()] == [m.payload for m in messages]
     assert reader.owed("lima") == [m.payload for m in messages if "lima" in m.destinations]
+
+
+@pytest.mark.parametrize("others", [["tokyo"], ["lima"]], ids=["one set", "several sets"])
+def test_messages_of_one_call_keep_their_own_keys(site: Engine, reader: Reader, others: list[str]) -> None:
+    keys = [("item 1", "part 1"), ("item 2", None), (None, "part 3"), (None, None)]
+    messages = [
+        LRMessageWithDestinations(b"x", ["tokyo"] if number % 2 else others, item_key=item, partition_key=part)
+        for number, (item, part) in enumerate(keys)
+    ]
+    with site.begin() as connection:
+        client.transmit_log_entry_messages(connection, messages)
+    reader.drain()
+    found = browse(site, SEND_LOG_ENTRIES).entries
+    assert [(entry.item_key, entry.partition_key) for entry in found] == keys
+    assert [list(entry.outstanding) for entry in found] == [message.destinations for message in messages]
 
 
 def test_a_list_of_destinations_may_change_between_the_messages_of_one_call(site: Engine, reader: Reader) -> None:
