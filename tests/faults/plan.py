@@ -39,6 +39,23 @@ class Plan:
         """Applications end to write when this is there."""
         return Path(self.folder) / "no-more-writing"
 
+    @property
+    def _rows_allowed(self) -> Path:
+        return Path(self.folder) / "rows-allowed"
+
+    def allow_rows(self, rows: int) -> None:
+        """Let source servers send a snapshot up to this row, until more are allowed."""
+        written = self._rows_allowed.with_suffix(".new")
+        written.write_text(str(rows))
+        written.replace(self._rows_allowed)
+
+    def allows_row(self, row: int) -> bool:
+        """Whether source servers may send this row of a snapshot: any, as long as no limit was set."""
+        try:
+            return row <= int(self._rows_allowed.read_text())
+        except FileNotFoundError:
+            return True
+
     def settings(self, server: str) -> Settings:
         """Return the settings of a server; what its name begins with tells its site."""
         if server.startswith("source"):

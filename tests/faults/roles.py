@@ -53,7 +53,10 @@ def application(plan: Plan, name: str, over: threading.Event) -> None:
 
 
 class ToldSink(RemoteSink):
-    """Prints which rows of snapshots are sent: `SENT <sync_id> <first row> <rows>`."""
+    """Prints which rows of snapshots are sent: `SENT <sync_id> <first row> <rows>`; sends those that are allowed."""
+
+    plan: Plan
+    _never = threading.Event()
 
     def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
         return super().replicate(self._tell(frames))
@@ -62,12 +65,16 @@ class ToldSink(RemoteSink):
         for frame in frames:
             chunk = frame.snapshot_chunk
             if chunk.sync_id:
-                print(f"SENT {chunk.sync_id} {chunk.first_row} {sum(block.rows for block in chunk.blocks)}", flush=True)
+                rows = sum(block.rows for block in chunk.blocks)
+                while not self.plan.allows_row(chunk.first_row + rows - 1):
+                    SYSTEM_CLOCK.wait(self._never, 0.001)
+                print(f"SENT {chunk.sync_id} {chunk.first_row} {rows}", flush=True)
             yield frame
 
 
 def server(plan: Plan, name: str, over: threading.Event) -> None:
     """Run a server."""
+    ToldSink.plan = plan
     source_role.RemoteSink = ToldSink  # type: ignore[misc]
     with LogReplicationServer(plan.settings(name)) as running:
         while not over.wait(0.05):

@@ -11,7 +11,7 @@ from tests.faults import ledger
 from tests.faults.plan import Plan, set_up
 from tests.faults.processes import Process
 from tests.faults.rampage import watching_staged_rows
-from tests.faults.transfers import needless, sent_chunks
+from tests.faults.transfers import kill_on_the_way, needless, sent_chunks
 from tests.waiting import eventually
 
 
@@ -22,18 +22,11 @@ def test_killed_sinks_and_sources_resume_it(plan: Plan, process: Callable[[str, 
     plan.no_more_writing.touch()
     source, sink = queues.create_engine(plan.source_url), queues.create_engine(plan.sink_url)
 
-    def staged() -> int:
-        with sink.connect() as connection:
-            return connection.execute(text("SELECT coalesce(max(staging_rows), 0) FROM lrq_receive_marks")).scalar_one()
-
+    plan.allow_rows(0)
     process("application", "application")
     servers = [process("server", "sink-server"), process("server", "source-server")]
     with watching_staged_rows(sink) as went_back:
-        for quarter, victim in enumerate([*servers, *servers[:1]], start=1):
-            eventually(lambda quarter=quarter: staged() >= quarter * ledger.ITEMS // 5, timeout=40, interval=0.002)
-            assert staged() < ledger.ITEMS
-            victim.kill()
-            victim.start()
+        kill_on_the_way([*servers, *servers[:1]], plan, sink, ledger.ITEMS, timeout=40)
         process("subscriber", "subscriber")
         eventually(lambda: ledger.everything_arrived(source, sink), timeout=40)
     assert went_back == []

@@ -1,9 +1,15 @@
-"""What source servers sent of snapshots, as they said it."""
+"""Snapshots on their way: killing servers meanwhile, and what source servers sent, as they said it."""
 
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+
+from sqlalchemy import Engine, text
+
+from tests.faults.plan import Plan
+from tests.faults.processes import Process
+from tests.waiting import eventually
 
 
 @dataclass(frozen=True)
@@ -12,6 +18,29 @@ class Chunk:
 
     first: int
     last: int
+
+
+def kill_on_the_way(victims: list[Process], plan: Plan, sink: Engine, rows: int, *, timeout: float) -> None:
+    """Kill and start each of *victims* in the middle of a transfer of so many *rows*.
+
+    Each dies when the sink has a part more than at the death before. The source may send one part more than that: it
+    goes on sending at that moment, and never comes to the end before it, however late that is noticed. Called while
+    `Plan.allow_rows` forbids the end; all is allowed afterwards.
+    """
+    assert not plan.allows_row(rows), "the transfer may be over before anybody is killed"
+    part = rows // (len(victims) + 2)
+    staged = text("SELECT coalesce(max(staging_rows), 0) FROM lrq_receive_marks")
+
+    def at_sink() -> int:
+        with sink.connect() as connection:
+            return connection.execute(staged).scalar_one()
+
+    for number, victim in enumerate(victims, start=1):
+        plan.allow_rows((number + 1) * part)
+        eventually(lambda wanted=number * part: at_sink() >= wanted, timeout=timeout, interval=0.002)
+        victim.kill()
+        victim.start()
+    plan.allow_rows(rows)
 
 
 def sent_chunks(*logs: Path) -> dict[str, list[Chunk]]:

@@ -15,7 +15,7 @@ from lr_client.spark import SparkSnapshotContext, SparkSnapshotProvider
 from tests.faults.plan import SINK, SOURCE, Plan
 from tests.faults.processes import Process
 from tests.faults.rampage import watching_staged_rows
-from tests.faults.transfers import needless, sent_chunks
+from tests.faults.transfers import kill_on_the_way, needless, sent_chunks
 from tests.spark_faults import accounts, readings
 from tests.waiting import eventually
 
@@ -39,10 +39,7 @@ def test_a_snapshot_outlives_both_servers_and_is_built_only_once(
         restart(servers)
         return accounts.build(spark, context)
 
-    def staged() -> int:
-        with sink.connect() as connection:
-            return connection.execute(text("SELECT coalesce(max(staging_rows), 0) FROM lrq_receive_marks")).scalar_one()
-
+    plan.allow_rows(0)
     provider = SparkSnapshotProvider(spark, build)
     with (
         closing(SnapshotTransmitter(source, "policy", provider, poll_interval=0.05, block_rows=10)),
@@ -50,10 +47,7 @@ def test_a_snapshot_outlives_both_servers_and_is_built_only_once(
     ):
         with load.running():
             with watching_staged_rows(sink) as went_back:
-                for sixth, victim in enumerate([*servers, *servers], start=1):
-                    wanted = sixth * _ROWS // 6
-                    eventually(lambda rows=wanted: staged() >= rows, timeout=readings.PATIENCE, interval=0.002)
-                    restart([victim])
+                kill_on_the_way([*servers, *servers], plan, sink, _ROWS, timeout=readings.PATIENCE)
             ending.enter_context(closing(subscribe(sink, listener, poll_interval=0.05)))
             eventually(lambda: listener.completed, timeout=readings.PATIENCE)
         eventually(lambda: accounts.sums(sink) == accounts.sums(source), timeout=readings.PATIENCE)
