@@ -16,6 +16,7 @@ from queues.log.doorbell import Bell, ring
 from queues.log.opening import LogWatch, watch_log
 from queues.schema import require
 from tests.log.test_commit_watch import transmit
+from tests.waiting import eventually
 
 on_postgresql = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 #: Longer than anything here takes: who waits so long was not told.
@@ -37,6 +38,10 @@ def watch(site: Engine) -> Iterator[LogWatch]:
 
 def doze(watch: LogWatch) -> None:
     assert watch.doze()
+    look_until_nothing_changes(watch)
+
+
+def look_until_nothing_changes(watch: LogWatch) -> None:
     while watch.changed():
         pass
 
@@ -112,7 +117,9 @@ def test_a_transaction_in_two_phases_tells_nobody(site: Engine, watch: LogWatch,
 def test_who_begins_to_watch_ends_the_doze_of_an_earlier_server(site: Engine, watch: LogWatch, bell: Bell):
     doze(watch)
     with closing(watch_log(site)) as successor:
-        doze(successor)
+        # The earlier one's connection is told to end, and ends a moment later.
+        eventually(successor.doze)
+        look_until_nothing_changes(successor)
         with pytest.raises(StoreUnavailableError):
             watch.changed()
         assert not watch.dozes
@@ -126,9 +133,8 @@ def test_a_doze_ends_with_its_connection(site: Engine, watch: LogWatch, bell: Be
     doze(watch)
     watch.close()
     with closing(watch_log(site)) as other:
-        while other.changed():
-            pass
-        assert other.doze()
+        look_until_nothing_changes(other)
+        eventually(other.doze)
 
 
 @on_postgresql
