@@ -17,7 +17,7 @@ CPU: Final = "CPU s per 1,000"
 WITHOUT_SERVERS: Final = ", its servers not counted"
 
 #: No contenders: they carry nothing, or do less than is asked for.
-FLOORS: Final = ("INSERT alone", "bare COPY")
+FLOORS: Final = ("INSERT alone", "bare COPY", "bare transfer")
 
 
 def _application() -> Iterator[Bar]:

@@ -23,6 +23,9 @@ NOTES: Final = (
     " asynchronously at the destination and keep no order. The slow ones write a part of the entries of the others.",
     "**bare COPY** is no contender but a floor: the writer itself copies each row into the destinations' tables, 400 at"
     " a time, without positions, another process or a wait for the disk: the CPU of the writer and the tables alone.",
+    "**bare transfer** is the floor of programs in Python on two machines: one process reads what is new every 150 ms"
+    " and packs it as lrq does, gRPC carries it, a process for each destination unpacks it and copies it without a wait"
+    " for the disk. No positions, no order of commits, no second attempt: what is on its way is lost when one ends.",
     "**INSERT alone** is the other bound: the same client, and nothing that carries its entries anywhere, as if they"
     " were delivered at once and for nothing. With this one client nobody can deliver more, or with less CPU.",
     "**bare relay** is the floor of latency for a program outside the server: NOTIFY, one read, one COPY, one durable"

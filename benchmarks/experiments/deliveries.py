@@ -7,6 +7,7 @@ from benchmarks import cpu
 from benchmarks.bench import Bench
 from benchmarks.contender import Contender
 from benchmarks.contenders.bare_copy import BareCopy
+from benchmarks.contenders.bare_transfer import BareTransfer
 from benchmarks.contenders.insert_alone import InsertAlone
 from benchmarks.contenders.lrq_sites import Lrq
 from benchmarks.issue_bars import ALL, CPU, ONE, RATE, THREE, WITHOUT_SERVERS
@@ -25,7 +26,7 @@ def measure(bench: Bench) -> None:
     for setting, (destinations, each_to) in _SHAPES.items():
         entries = bench.pick(4_000, 20_000, 100_000)
         compared = contenders(bench) if setting == ALL else main_contenders(bench)
-        for _, make in bench.rounds([*compared, BareCopy, InsertAlone]):
+        for _, make in bench.rounds([*compared, BareTransfer, BareCopy, InsertAlone]):
             _once(bench, make, setting, Workload(entries, destinations, each_to))
 
 
