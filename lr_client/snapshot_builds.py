@@ -67,7 +67,10 @@ class Build:
         return thread
 
     def cancel(self) -> None:
-        """End it: `transmit` raises from now on, and the provider is told once, in a thread of its own."""
+        """End it: `transmit` raises from now on, and the provider is told once, in a thread of its own.
+
+        It is not told when it has completed the snapshot already.
+        """
         self._cancel.set()
         with self._guard:
             context, told = self._context, self._told
@@ -91,6 +94,8 @@ class Build:
                 log.warning("snapshot attempt failed", sync_id=self.attempt.sync_id, error=error)
 
     def _tell(self, context: SnapshotContext) -> None:
+        if context.settled():
+            return
         try:
             self._provider.cancel(context)
         except Exception:

@@ -117,6 +117,11 @@ class SnapshotContext:
         """Whether the snapshot was published."""
         return self._completed
 
+    def settled(self) -> bool:
+        """Return `completed`, once it is known whether an attempt to publish that is under way succeeds."""
+        with self._guard:
+            return self._completed
+
     @property
     def limits(self) -> WriteLimits:
         """The bounds of batches and payloads."""
@@ -157,9 +162,10 @@ class SnapshotContext:
         Raises `SnapshotCancelledError` when the snapshot is no longer wanted, `SnapshotFailedError` when a part does
         not have the rows that it claims: then nothing was published.
         """
+        all_parts = list(parts)
         with self._guard:
             self._check_open()
-            self._publish(list(parts))
+            self._publish(all_parts)
 
     def adopt(self) -> None:
         """Note that a process of the provider's has published this attempt.
@@ -183,9 +189,9 @@ class SnapshotContext:
             raise snapshot_attempts.cancelled(self.attempt)
 
     def _check_open(self) -> None:
-        self.check()
         if self._completed:
             raise UsageError(f"snapshot {self.sync_id} was completed already: nothing can be added to it")
+        self.check()
 
     def _make_its_own(self) -> None:
         with self._noticing(), writing(self._engine) as connection:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from discovery.processes import owner_name, surely_gone
 from lr_client.limits import MAX_PAYLOAD_BYTES, checked_limit
@@ -23,7 +23,7 @@ from queues.snapshots import attempts as snapshot_attempts
 from queues.snapshots import claiming
 from queues.snapshots.batch import BLOCK_ROWS, WriteLimits
 from queues.snapshots.progress import progress_of
-from queues.snapshots.states import transmitter_lease
+from queues.snapshots.states import Attempt, transmitter_lease
 from queues.transactions import reading, writing, writing_briefly
 
 log = logger(__name__)
@@ -146,7 +146,7 @@ class SnapshotTransmitter:
         running = self._running()
         free = self._parallel - len(running)
         with reading(self._engine) as connection:
-            unwanted = [build for build in running.values() if not snapshot_attempts.is_live(connection, build.attempt)]
+            unwanted = [build for build in running.values() if not _is_wanted(connection, build.attempt)]
             due = free > 0 and claiming.due(connection, self._client, running=running, window=self._window)
         for build in unwanted:
             build.cancel()
@@ -235,3 +235,8 @@ class SnapshotTransmitter:
             with writing_briefly(self._engine) as connection:
                 snapshots.provider_gone(connection, self._client, self._owner)
             leases.release(self._engine, self._lease)
+
+
+def _is_wanted(connection: Connection, attempt: Attempt) -> bool:
+    """Tell whether the provider may go on: it is building, or has published and not returned yet."""
+    return snapshot_attempts.is_live(connection, attempt) or snapshot_attempts.is_published(connection, attempt)

@@ -158,20 +158,28 @@ def test_a_provider_thread_that_ends_itself_fails_the_attempt(site: Engine) -> N
         assert ready(site, sync_id).attempt == 2
 
 
-def test_nothing_can_be_added_to_a_completed_snapshot(site: Engine) -> None:
-    refused = threading.Event()
+def test_nothing_can_be_added_to_a_completed_snapshot_and_its_provider_is_not_cancelled(site: Engine) -> None:
+    completed, release, refused = threading.Event(), threading.Event(), threading.Event()
 
     class Late(Provider):
         def provide_full_state_data(self, context: SnapshotContext) -> None:
             super().provide_full_state_data(context)
-            with pytest.raises(UsageError, match="completed already"):
-                context.transmit(b"late")
-            refused.set()
+            if context.destination == TOKYO:
+                completed.set()
+                assert release.wait(20)
+                with pytest.raises(UsageError, match="completed already"):
+                    context.transmit(b"late")
+                refused.set()
 
     (sync_id,) = request(site, "tokyo")
-    with quick(site, Late(numbered(2))):
-        ready(site, sync_id)
+    provider = Late(numbered(2))
+    with quick(site, provider):
+        assert completed.wait(20)
+        # Serving another site needs a look at what is running.
+        ready(site, *request(site, "lima"))
+        release.set()
         assert refused.wait(20)
+    assert provider.cancelled == []
     assert len(payloads_of(site, sync_id)) == 2
 
 
