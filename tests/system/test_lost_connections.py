@@ -14,10 +14,11 @@ def test_a_connection_lost_again_and_again_costs_nothing_but_time(world: World, 
     quick = {"retry_first_seconds": 0.005, "retry_cap_seconds": 0.01}
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, max_batch_bytes=1, **quick)
     sent = [f"entry{number}".encode() for number in range(200)]
-    eventually(lambda: "complete 1" in recorder.kinds("paris"))
+    # Each of hundreds of frames is a connection and a transaction of its own.
+    eventually(lambda: "complete 1" in recorder.kinds("paris"), timeout=60)
     for payload in sent:
         world.transmit("paris", payload, to=["tokyo"])
-    eventually(lambda: len(recorder.log("paris")) >= len(sent))
+    eventually(lambda: len(recorder.log("paris")) >= len(sent), timeout=60)
     paris.drain(timeout=20)
     assert recorder.log("paris") == sent
     assert recorder.kinds("paris") == ["start 1", "snapshot 200", "complete 1", "log 200"]
