@@ -21,6 +21,10 @@ NOTES: Final = (
     "**PgQ, Python consumer**: the same queue, applied by `pgq.Consumer`, one INSERT an event, one commit a batch.",
     "**pgqueuer, procrastinate, home-made outbox**: one row per destination, one worker process for each; they commit"
     " asynchronously at the destination and keep no order. The slow ones write a part of the entries of the others.",
+    "**NATS JetStream, RabbitMQ**: an outbox, a relay that publishes each entry once under a topic that names its"
+    " destinations, a durable consumer for each of them that commits up to 1,000 entries at a time, asynchronously, and"
+    " then acknowledges them; clients in Python as all others. RabbitMQ has a batch on the disk before the outbox"
+    " forgets it; JetStream only writes it to a file, which it syncs every two minutes: weaker.",
     "**bare COPY** is no contender but a floor: the writer itself copies each row into the destinations' tables, 400 at"
     " a time, without positions, another process or a wait for the disk: the CPU of the writer and the tables alone.",
     "**bare transfer** is the floor of programs in Python on two machines: one process reads what is new every 150 ms"

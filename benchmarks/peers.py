@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from benchmarks.bench import Bench
 from benchmarks.contender import Contender
-from benchmarks.contenders import pgq_python
+from benchmarks.contenders import jetstream, pgq_python, rabbitmq
 from benchmarks.contenders.logical import LogicalReplication
 from benchmarks.contenders.lrq_sites import LrqOnPostgreSQL, LrqOnSQLite
 from benchmarks.contenders.outbox import Outbox
@@ -37,14 +37,14 @@ def contenders(bench: Bench) -> list[Make]:
         (PgQueuer, _no_package("pgqueuer") or _no_package("asyncpg")),
         (Procrastinate, _no_package("procrastinate")),
         (Outbox, ""),
+        (jetstream.JetStream, _no_program(jetstream.PROGRAM) or _no_package("nats", "nats-py")),
+        (rabbitmq.RabbitMQ, _no_program(*rabbitmq.PROGRAMS) or _no_package("pika")),
     ]
     for make, reason in offered:
         if reason:
             bench.book.lacks(getattr(make, "name", str(make)), reason)
         else:
             found.append(make)
-    for broker in ("NATS JetStream", "RabbitMQ"):
-        bench.book.lacks(broker, _no_broker(broker))
     return found
 
 
@@ -53,11 +53,9 @@ def _no_pgq(bench: Bench) -> str:
     return "" if has_pgq(bench.place.cluster.binaries) else wanted
 
 
-def _no_package(name: str) -> str:
-    return "" if find_spec(name) else f"not installed: pip install {name}"
+def _no_package(name: str, distribution: str = "") -> str:
+    return "" if find_spec(name) else f"not installed: pip install {distribution or name}"
 
 
-def _no_broker(name: str) -> str:
-    program = {"NATS JetStream": "nats-server", "RabbitMQ": "rabbitmq-server"}[name]
-    found = "is installed" if shutil.which(program) else "is not installed"
-    return f"no contender is written for it ({program} {found}); weaker where it does not sync to disk"
+def _no_program(*names: str) -> str:
+    return "" if any(map(shutil.which, names)) else f"not installed: apt-get install {names[-1]}"

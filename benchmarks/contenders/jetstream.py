@@ -1,0 +1,102 @@
+"""NATS JetStream between an outbox and the destinations: a stream in files, a durable pull consumer for each of them.
+
+It confirms what it has written to a file and syncs that to disk every two minutes: what the relay has forgotten may be
+lost with the machine.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from benchmarks.contenders.brokered import (
+    BATCH,
+    HOST,
+    Brokered,
+    Message,
+    apply,
+    destination,
+    free_port,
+    pattern_of,
+    relay,
+)
+from benchmarks.contenders.workers import Told
+
+PROGRAM: Final = "nats-server"
+_STREAM: Final = "entries"
+#: Seconds that a fetch waits; then the worker looks whether it is over.
+_WAIT: Final = 0.2
+
+
+class JetStream(Brokered):
+    """Published without waiting for each confirmation; the newest of a batch confirms all."""
+
+    name = "NATS JetStream (no sync)"
+
+    def _start(self, source: str, sinks: Sequence[str]) -> None:
+        port, many = free_port(), len(sinks)
+        command = [PROGRAM, "-a", HOST, "-p", str(port), "-js", "-sd", str(self._folder / "store")]
+        self._run_broker(port, command)
+        address = f"nats://{HOST}:{port}"
+        asyncio.run(_make_stream(address, many))
+        for number, sink in enumerate(sinks):
+            self._workers.start(_deliver, sink, address, pattern_of(number, many), f"sink{number}")
+        self._workers.start(_relay, source, address, many)
+
+
+async def _make_stream(address: str, destinations: int) -> None:
+    import nats
+    from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType
+
+    connection = await nats.connect(address)
+    stream = connection.jetstream()
+    await stream.add_stream(
+        name=_STREAM, subjects=[f"{_STREAM}.>"], storage=StorageType.FILE, retention=RetentionPolicy.INTEREST
+    )
+    for number in range(destinations):
+        wanted = f"{_STREAM}.{pattern_of(number, destinations)}"
+        consumer = ConsumerConfig(
+            durable_name=f"sink{number}", filter_subject=wanted, ack_policy=AckPolicy.ALL, max_ack_pending=4 * BATCH
+        )
+        await stream.add_consumer(_STREAM, consumer)
+    await connection.close()
+
+
+def _relay(told: Told, source: str, address: str, destinations: int) -> None:
+    import nats
+
+    with asyncio.Runner() as runner:
+        connection = runner.run(nats.connect(address))
+        stream = connection.jetstream(publish_async_max_pending=BATCH)
+        relay(told, source, destinations, lambda messages: runner.run(_publish(stream, messages)))
+        runner.run(connection.close())
+
+
+async def _publish(stream: Any, messages: list[Message]) -> None:  # noqa: ANN401 - untyped
+    sent = [
+        await stream.publish_async(f"{_STREAM}.{topic}", body, headers={"Nats-Msg-Id": str(number)})
+        for topic, number, body in messages
+    ]
+    await asyncio.gather(*sent)
+
+
+def _deliver(told: Told, sink: str, address: str, pattern: str, name: str) -> None:
+    asyncio.run(_deliver_all(told, sink, address, f"{_STREAM}.{pattern}", name))
+
+
+async def _deliver_all(told: Told, sink: str, address: str, wanted: str, name: str) -> None:
+    import nats
+
+    connection = await nats.connect(address)
+    consumer = await connection.jetstream().pull_subscribe(wanted, durable=name, stream=_STREAM)
+    with destination(sink) as here:
+        told.ready()
+        while not told.over():
+            messages: list[Any] = []
+            # Nothing came: that is an empty list, or this.
+            with suppress(TimeoutError):
+                messages = await consumer.fetch(BATCH, timeout=_WAIT)
+            if messages:
+                apply(here, [message.data for message in messages])
+                await messages[-1].ack()
+    await connection.close()
