@@ -1,5 +1,6 @@
 """All sessions of an owner: begun as peers and clients are found, watched together, ended together."""
 
+import math
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -55,10 +56,13 @@ class Supervisor:
         self._stalls_from = 0.0
         self._stall_look = around.limits.stall_seconds / _STALL_LOOKS
         self._guard = threading.Lock()
+        self._saving = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lrq-supervisor", daemon=True)
         #: Why the sessions cannot be looked after just now; empty while all is well.
         self.trouble = ""
+        #: When it began to look the last time that it came to the end, on the clock's `monotonic`.
+        self.looked_from = -math.inf
 
     def start(self) -> None:
         """Begin the sessions that are known, and those that are found later."""
@@ -86,22 +90,24 @@ class Supervisor:
 
     def save(self) -> None:
         """Write to the database how the sessions stand, where that has changed."""
-        with self._guard:
-            now = {owed: session.standing for owed, session in self._sessions.items()}
+        # One at a time: what was found earlier must not be written over what was found later.
+        with self._saving:
+            now = {session.owed: session.standing for session in self.sessions()}
             changed = [
                 (owed, standing)
                 for owed, standing in now.items()
                 if (saved := self._saved.get(owed)) is not standing and saved != standing
             ]
-        if changed:
-            session_table.save(self._engine, self._around.lease, changed)
-            self._saved |= dict(changed)
+            if changed:
+                session_table.save(self._engine, self._around.lease, changed)
+                self._saved |= dict(changed)
 
     def _run(self) -> None:
         commits = watch_commits(self._engine)
         is_due = True
         try:
             while not self._stopping.is_set():
+                began = self._clock.monotonic()
                 try:
                     # What failed half way is looked at again, whether or not anything has changed.
                     is_due = commits.changed() or is_due
@@ -110,6 +116,7 @@ class Supervisor:
                     self._turn(look=look)
                     is_due = is_due and not look
                     self.trouble = ""
+                    self.looked_from = began
                 except LrqError as error:
                     self._tell(str(error))
                 except Exception as error:  # noqa: BLE001 - the loop's top: recorded, shown in the status, tried again
