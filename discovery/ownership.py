@@ -86,6 +86,7 @@ class Ownership:
         try:
             if self._lease:
                 leases.renew(self._engine, self._lease, self._ttl)
+                self.reason = self._owned(self._lease)
             else:
                 self._stand_by()
         except OwnershipLostError as error:
@@ -102,8 +103,11 @@ class Ownership:
             leases.release(self._engine, held.lease)
         self._lease = leases.acquire(self._engine, self._name, self._owner, self._ttl)
         if self._lease:
-            self.reason = f"{self._name}: owned as generation {self._lease.generation}"
+            self.reason = self._owned(self._lease)
             self._begin(self._lease)
+
+    def _owned(self, lease: Lease) -> str:
+        return f"{self._name}: owned as generation {lease.generation}"
 
     def _begin(self, lease: Lease) -> None:
         try:

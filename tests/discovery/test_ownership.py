@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, text, update
 
 from discovery.ownership import Ownership
 from queues import leases, tables
@@ -144,6 +144,20 @@ def test_an_owner_whose_work_cannot_begin_releases_and_tries_again(worker: Calla
     assert str(one.lost[0]) == "not yet"
     one.ownership.wake()
     eventually(lambda: one.acquired)
+
+
+def test_a_renewal_that_failed_is_told_until_one_succeeds(worker: Callable[..., Worker], site: Engine) -> None:
+    one = worker()
+    eventually(lambda: one.acquired)
+    with writing(site) as connection:
+        connection.execute(text("ALTER TABLE lrq_leases RENAME TO away"))
+    one.ownership.wake()
+    eventually(lambda: "lrq init" in one.ownership.reason)
+    with writing(site) as connection:
+        connection.execute(text("ALTER TABLE away RENAME TO lrq_leases"))
+    one.ownership.wake()
+    eventually(lambda: "owned as generation 1" in one.ownership.reason)
+    assert one.lost == []
 
 
 def test_a_database_that_cannot_be_used_is_told_and_tried_again(site: Engine) -> None:
