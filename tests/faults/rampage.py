@@ -88,6 +88,8 @@ def rampage(folder: Path, source_url: str, sink_url: str, *, seed: int, moments:
             if not _wait_until(lambda: _is_idle(source) and ledger.everything_arrived(source, sink)):
                 verdict.problems.append(f"not everything had arrived after {PATIENCE:g} s")
         verdict.problems += went_back
+        # One that was killed last of all may be starting still.
+        _wait_until(lambda: all(process.is_up for process in processes))
         for process in processes:
             if code := process.stop():
                 verdict.problems.append(f"{process.name} ended with exit code {code}: see {process.log}")

@@ -3,10 +3,13 @@
 import os
 import signal
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from sqlalchemy import make_url
+
+from queues.clock import SYSTEM_CLOCK
 
 
 @contextmanager
@@ -19,6 +22,8 @@ def standing_still(pid: int, url: str) -> Iterator[None]:
     _stop(pid)
     while not _can_be_written(url):
         os.kill(pid, signal.SIGCONT)
+        # A stop that follows at once would not let it do anything.
+        SYSTEM_CLOCK.wait(threading.Event(), 0.02)
         _stop(pid)
     try:
         yield

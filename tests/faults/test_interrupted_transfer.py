@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
 import queues
 from tests.faults import ledger
@@ -15,7 +15,15 @@ from tests.faults.transfers import kill_on_the_way, needless, sent_chunks
 from tests.waiting import eventually
 
 
+def requests(source: Engine) -> list[tuple[int, str]]:
+    with source.connect() as connection:
+        return [
+            (row.attempt, row.state) for row in connection.execute(text("SELECT attempt, state FROM lrq_snapshots"))
+        ]
+
+
 @pytest.mark.processes
+@pytest.mark.timeout(240)
 def test_killed_sinks_and_sources_resume_it(plan: Plan, process: Callable[[str, str], Process]) -> None:
     plan = replace(plan, batch_bytes=64, window_frames=4)
     set_up(plan)
@@ -33,8 +41,7 @@ def test_killed_sinks_and_sources_resume_it(plan: Plan, process: Callable[[str, 
     ((_, chunks),) = sent_chunks(servers[1].log).items()
     assert needless(chunks, plan.window_frames) == ""
     assert sum(chunk.last - chunk.first + 1 for chunk in chunks) < 1.3 * ledger.ITEMS
-    with source.connect() as connection:
-        assert connection.execute(text("SELECT attempt, state FROM lrq_snapshots")).all() == [(1, "applied")]
+    eventually(lambda: requests(source) == [(1, "applied")], timeout=40)
     assert ledger.problems(source, sink) == []
     source.dispose()
     sink.dispose()

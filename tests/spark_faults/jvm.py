@@ -59,9 +59,13 @@ class Cluster:
 
     def executors(self) -> list[int]:
         """Return the processes that run tasks."""
-        # What `spark-class` has started may still be a child of the worker, long dead.
-        children = [child for worker in self._workers for child in psutil.Process(worker.pid).children()]
-        return [child.pid for child in children if child.status() != psutil.STATUS_ZOMBIE]
+        found = []
+        for child in [child for worker in self._workers for child in psutil.Process(worker.pid).children()]:
+            # What `spark-class` has started may still be a child of the worker, long dead; or be gone just now.
+            with suppress(psutil.NoSuchProcess):
+                if child.status() != psutil.STATUS_ZOMBIE:
+                    found.append(child.pid)
+        return found
 
     def kill_an_executor(self) -> None:
         os.kill(self.executors()[0], signal.SIGKILL)

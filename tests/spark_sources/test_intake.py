@@ -17,6 +17,7 @@ from queues.transactions import reading
 from tests.spark_sources.taking import Stream, change_branch, options, rows_of, url_of
 from tests.subscriber.applying import payloads, texts
 from tests.subscriber.arrivals import BRANCH, Arrivals
+from tests.waiting import eventually
 
 
 def test_entries_come_in_batches_of_whole_transactions(sink: Engine, tokyo: Arrivals) -> None:
@@ -224,6 +225,7 @@ def test_a_subscriber_at_work_keeps_a_stream_from_beginning(sink: Engine, tokyo:
     tokyo.tick([b"1"])
     subscriber(sink)
     intake = Stream(sink).intake
+    eventually(lambda: "standing by" in intake._claim._ownership.reason)
     intake._claim._patience = 0.2
     with pytest.raises(WaitTimeoutError, match=r"another subscriber of policy is at work .*an ordinary one owns it"):
         intake.start()
@@ -232,7 +234,7 @@ def test_a_subscriber_at_work_keeps_a_stream_from_beginning(sink: Engine, tokyo:
 
 def test_a_stream_keeps_a_subscriber_from_beginning(sink: Engine, tokyo: Arrivals) -> None:
     tokyo.tick([b"1"])
-    with Stream(sink) as stream:
+    with Stream(sink, leaseSeconds=100) as stream:
         stream.texts()
         assert leases.acquire(sink, "subscriber/policy", "an ordinary one", ttl=60) is None
     subscriber(sink)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.system.world import Messages, World
+from tests.system.world import Messages, World, in_log_sync
 from tests.waiting import eventually
 
 
@@ -23,7 +23,7 @@ def test_five_snapshot_messages_then_ten_entries_reach_two_sites_once_each(
     tokyo = world.subscribe("tokyo")
     paris = world.server("paris", peers=peers)
     eventually(lambda: tokyo.kinds("paris") == ["start 1", "snapshot 5", "complete 1"])
-    eventually(lambda: all(s["state"] == "log-entry sync" for s in paris.status()["sessions"]))
+    in_log_sync(paris, "tokyo", "lima")
     for n in range(10):
         world.transmit("paris", f"entry{n}".encode(), to=["tokyo", "lima"])
     lima = world.subscribe("lima")

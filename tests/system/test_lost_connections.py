@@ -2,11 +2,14 @@
 
 import random
 
+import pytest
+
 from tests.system.faulty import UnreliableSink
 from tests.system.world import Messages, World
 from tests.waiting import eventually
 
 
+@pytest.mark.timeout(240)
 def test_a_connection_lost_again_and_again_costs_nothing_but_time(world: World, chance: random.Random) -> None:
     world.provide("paris", Messages(lambda _: [f"row{number}".encode() for number in range(200)]), block_rows=1)
     tokyo = world.behind("tokyo", lambda sink: UnreliableSink(sink, chance))

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -92,13 +93,16 @@ def files(credentials: Credentials) -> dict[str, Path]:
     }
 
 
+def _is_refused_by_lima(session: dict[str, Any]) -> bool:
+    return session.get("state") == "failed" and "'lima'" in session["reason"]
+
+
 def test_another_site_that_answers_is_told_nothing(world: World, tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path}/tokyo.sock"
     lima = world.server("lima", listen=[endpoint])
     paris = world.server("paris", peers={"tokyo": endpoint}, initial_sync="log", **QUICK_RETRIES)
     world.transmit("paris", b"entry", to=["tokyo"])
-    eventually(lambda: sessions_of(paris).get("tokyo", {}).get("state") == "failed")
-    assert "'lima'" in sessions_of(paris)["tokyo"]["reason"]
+    eventually(lambda: _is_refused_by_lima(sessions_of(paris).get("tokyo", {})))
     assert lima.status()["receive_queues"] == []
     lima.stop()
     recorder = world.subscribe("tokyo")

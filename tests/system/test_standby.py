@@ -28,14 +28,15 @@ def test_the_one_that_stands_by_takes_over_when_the_owner_stops_and_nothing_is_l
 
 
 def test_an_owner_that_was_taken_over_says_why_it_stopped_and_stands_by_again(world: World) -> None:
-    owner = world.server("paris", listen=[], lease_seconds=0.3)
+    owner = world.server("paris", listen=[], lease_seconds=3.0)
     # What another server does when it has not heard of the owner for too long.
     world.execute(
         "paris",
-        "UPDATE lrq_leases SET generation = generation + 1, owner = 'another', expires_us = expires_us + 1000000"
+        "UPDATE lrq_leases SET generation = generation + 1, owner = 'another', expires_us = expires_us + 3600000000"
         " WHERE name = 'server'",
     )
     eventually(lambda: not owner.is_owner)
     eventually(lambda: "generation 1 was taken over by generation 2" in owner.status()["server"]["reason"])
+    world.execute("paris", "UPDATE lrq_leases SET expires_us = 0 WHERE name = 'server'")
     eventually(lambda: owner.is_owner)
     assert owner.status()["owners"][0]["generation"] == 3
