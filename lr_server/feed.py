@@ -134,25 +134,21 @@ class LiveFeed:
     def after(self, owed: Owed, seq: int, timeout: float, wanted: Callable[[], bool] = lambda: True) -> Ready | Behind:
         """Return what follows *seq*; wait up to *timeout* seconds for something that does, while it is *wanted*.
 
-        Who changes what *wanted* tells calls `wake` afterwards.
+        From then on the feed waits for this session, until it leaves. Who changes what *wanted* tells calls `leave`
+        afterwards; whoever is not wanted any more gets nothing, and is not waited for.
         """
         with self._changed:
-            found = self._after(owed, seq)
-            # Asked with the lock held, so that no `wake` can come between the answer and the wait.
+            found = self._after(owed, seq, wanted)
+            # Asked with the lock held, so that no `leave` can come between the answer and the wait.
             if isinstance(found, Ready) and not found.groups and wanted():
                 self._changed.wait(timeout)
-                found = self._after(owed, seq)
+                found = self._after(owed, seq, wanted)
             return found
 
     def leave(self, owed: Owed) -> None:
-        """Wait for this session no longer."""
+        """Wait for this session no longer; if it waits itself, let it look at its own affairs."""
         with self._changed:
             self._readers.pop(owed, None)
-            self._changed.notify_all()
-
-    def wake(self) -> None:
-        """Let everyone who waits look at their own affairs."""
-        with self._changed:
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -172,7 +168,10 @@ class LiveFeed:
                 group.size += added
                 self._size += added
 
-    def _after(self, owed: Owed, seq: int) -> Ready | Behind:
+    def _after(self, owed: Owed, seq: int, wanted: Callable[[], bool]) -> Ready | Behind:
+        # A reader that comes back after it has left would be waited for, and nobody would read on its behalf.
+        if not wanted():
+            return Ready(())
         newest = self._newest
         if newest is not None and seq < newest.end_seq:
             if not self._groups or self._groups[0].tick.start_seq > seq:
@@ -200,13 +199,17 @@ class LiveFeed:
         needing = {owed for owed, reader in self._readers.items() if reader.seq < oldest.end_seq}
         if not needing:
             return False
-        outboxes = {owed: self._outbox(reader) for owed, reader in self._readers.items()}
+        now = self._clock.monotonic()
+        outboxes = {owed: self._outbox(reader, now) for owed, reader in self._readers.items()}
         left: frozenset[Owed] = leaving(self._policy, outboxes)
         return bool(needing - left)
 
-    def _outbox(self, reader: _Reader) -> Outbox:
+    def _outbox(self, reader: _Reader, now: float) -> Outbox:
         unread = sum(group.size for group in self._groups if group.tick.end_seq > reader.seq)
-        return Outbox(fill=unread / self._limit, drained_per_second=reader.per_second)
+        passed = now - reader.window_began
+        # One that stands still measures nothing itself: its speed of earlier would be as good as anyone's.
+        speed = reader.per_second if passed < 2 * _WINDOW else reader.drained / passed
+        return Outbox(fill=unread / self._limit, drained_per_second=speed)
 
 
 def _tail(groups: "deque[LiveGroup]", seq: int) -> tuple[LiveGroup, ...]:

@@ -55,7 +55,7 @@ class Outgoing:
         """Return what follows *position*; empty and live when nothing does within *timeout* seconds.
 
         *read_after* is where to begin reading: nothing is this session's between both. Waits while it is *wanted*; who
-        changes that calls `wake` afterwards. Raises `TrimmedError`.
+        changes that calls `leave` afterwards. Raises `TrimmedError`.
         """
         seq = max(position.seq, read_after)
         found = self._feed.after(self._owed, seq, timeout, wanted)
@@ -63,12 +63,8 @@ class Outgoing:
             return Found(self._from_database(position, seq), is_live=False)
         return Found([self._live(group, position) for group in found.groups], is_live=True)
 
-    def wake(self) -> None:
-        """Let one who waits in `after` return."""
-        self._feed.wake()
-
     def leave(self) -> None:
-        """Hold up the live feed no longer: nothing is read for now."""
+        """Hold up the live feed no longer, because nothing is read for now; let one who waits in `after` return."""
         self._feed.leave(self._owed)
 
     def _live(self, group: LiveGroup, position: Position) -> Piece:

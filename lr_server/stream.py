@@ -106,7 +106,7 @@ class Stream:
             self._work = work
             self._changed.notify_all()
         self._inflight.reset()
-        self._paths.outgoing.wake()
+        self._paths.outgoing.leave()
 
     def close(self) -> None:
         """Send nothing more; whatever is in flight is given up. Does not wait."""
@@ -115,7 +115,7 @@ class Stream:
             self._work = None
             self._changed.notify_all()
         self._inflight.wake()
-        self._paths.outgoing.wake()
+        self._paths.outgoing.leave()
 
     @property
     def silent_seconds(self) -> float:
@@ -146,7 +146,8 @@ class Stream:
         except Exception as error:  # noqa: BLE001 - the loop's top: the session shows it and tries again
             self._lost(f"{type(error).__name__}: {error}")
         finally:
-            self._paths.outgoing.leave()
+            # The transport may still wait for a frame of a call that is over, and must not join the feed again.
+            self.close()
 
     def _lost(self, error: str) -> None:
         self._tell(PeerLost(error))
@@ -239,6 +240,8 @@ class Stream:
         while wanted():
             self._inflight.gather(self._batch_bytes, wanted)
             found = self._paths.outgoing.after(cursor, read_after, self._heartbeat if waiting else _IDLE, wanted)
+            if not wanted():
+                return
             if found.is_live is not is_live:
                 is_live = self._change_mode(found.is_live, is_live)
             for piece in found.pieces:
