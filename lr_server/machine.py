@@ -271,7 +271,8 @@ def _wait_for_apply(state: WaitForApply, event: SessionEvent) -> Step:
             # What was published does not add up, so sending it again would not help.
             words = f"the sink refused snapshot {state.sync_id}: {reason}"
             attempt = state.attempt + 1
-            effects = (Disconnect(), DiscardSnapshot(state.sync_id, words), RetryAfter(attempt, slow=True))
+            # An effect that fails ends its step; the retry is what must come in any case.
+            effects = (Disconnect(), RetryAfter(attempt, slow=True), DiscardSnapshot(state.sync_id, words))
             return Failed(attempt, words), effects
         case ChunkAcked(sync_id=state.sync_id) | SnapshotSent(sync_id=state.sync_id):
             return _ignored(state, Stale.ALL_SENT)

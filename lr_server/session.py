@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatchmethod
+from functools import partial, singledispatchmethod
 
 from sqlalchemy import Engine
 
@@ -26,7 +26,7 @@ from lr_server.states import Idle, LogEntrySync, SnapshotTransferring, Standing,
 from lr_server.stream import LogWork, Paths, SnapshotWork, Stream
 from queues import snapshots
 from queues.clock import Clock, jittered
-from queues.errors import LrqError, PeerUnreachableError, ProtocolError, TransientError
+from queues.errors import LrqError, PeerUnreachableError, ProtocolError
 from queues.leases import Lease
 from queues.log.port import Owed
 from queues.logs import logger
@@ -82,9 +82,7 @@ class Session:
         self._stream: Stream | None = None
         self._outgoing = around.outgoing(owed)
         self._retry_at: float | None = None
-        self._watched: str | None = None
         self._told: Snapshot | None = None
-        self._newest: Snapshot | None = None
         self._acked = ORIGIN
         self._applied_seq = 0
         self._shown: tuple[State, Position, int, Standing] | None = None
@@ -160,26 +158,28 @@ class Session:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, happened.Refused) and event.kind is RefusalKind.STALE_LEADER:
-            self._around.on_fenced(event.reason)
+            self._guarded(partial(self._around.on_fenced, event.reason))
         self._state, asked = advance(self._state, event)
         if isinstance(self._state, LogEntrySync):
             self._acked = self._state.acked
         for effect in asked:
-            try:
-                self._carry_out(effect)
-            except (PeerUnreachableError, TransientError) as error:
-                self._post(happened.PeerLost(str(error)))
+            if not self._guarded(partial(self._carry_out, effect)):
                 return
-            except ProtocolError as error:
-                self._post(happened.Refused(RefusalKind.PROTOCOL, str(error)))
-                return
-            except LrqError as error:
-                self._post(happened.PeerLost(str(error)))
-                return
-            except Exception as error:  # noqa: BLE001 - the session's loop top: recorded, backed off, tried again
-                self._log.exception("the session failed unexpectedly")
-                self._post(happened.PeerLost(f"{type(error).__name__}: {error}"))
-                return
+
+    def _guarded(self, act: Callable[[], None]) -> bool:
+        """Act; tell whether that went well. What went wrong breaks the connection, and is tried again with the next."""
+        try:
+            act()
+        except ProtocolError as error:
+            self._post(happened.Refused(RefusalKind.PROTOCOL, str(error)))
+        except LrqError as error:
+            self._post(happened.PeerLost(str(error)))
+        except Exception as error:  # noqa: BLE001 - the session's loop top: recorded, backed off, tried again
+            self._log.exception("the session failed unexpectedly")
+            self._post(happened.PeerLost(f"{type(error).__name__}: {error}"))
+        else:
+            return True
+        return False
 
     # --- effects ----------------------------------------------------------------------------------------------
 

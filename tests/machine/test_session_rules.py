@@ -2,6 +2,7 @@
 
 from functools import reduce
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,6 +109,13 @@ def test_failures_count_up_until_the_sink_acknowledges_something_new():
     assert RetryAfter(4) in asked(state, PeerLost("cut"))
     state = after(state, BatchAcked(Position("b", 101, "id/120")))
     assert RetryAfter(1) in asked(state, PeerLost("cut"))
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_nothing_that_may_fail_comes_before_the_retry(name: str):
+    for event in EVENTS.values():
+        kinds = [type(effect) for effect in asked(STATES[name], event)]
+        assert RetryAfter not in kinds or set(kinds[: kinds.index(RetryAfter)]) <= {Disconnect}
 
 
 def test_a_cut_that_is_passed_at_the_same_position_is_news():

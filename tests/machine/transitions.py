@@ -174,7 +174,7 @@ CHANGES: dict[str, dict[str, str]] = {
     "wait for apply": {
         **_ENDING,
         **_BREAKING,
-        "refused CORRUPT": "failed: Disconnect, DiscardSnapshot(ours), RetryAfter(3, slow)",
+        "refused CORRUPT": "failed: Disconnect, RetryAfter(3, slow), DiscardSnapshot(ours)",
         "other requested": "snapshot sync: StopSending, WatchSnapshot(other)",
         "ours cancelled": "negotiating: StopSending, Negotiate",
         "ours applied": "log-entry sync: MarkSnapshotApplied(ours), StreamLog(110, 110)",
