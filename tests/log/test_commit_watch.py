@@ -1,14 +1,17 @@
 """Noticing that entries may have been committed: never one missed, and quiet while others commit."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, create_engine, text
 
 from queues import dialects
 from queues.destinations import destination_set
 from queues.dialects.postgresql_commits import Numbers
-from queues.log.opening import watch_log
+from queues.errors import StoreUnavailableError
+from queues.log.opening import watch_commits, watch_log
 from queues.log.outbox import NewEntry
 from queues.names import ClientName
 from queues.positions import Snapshot
@@ -119,3 +122,14 @@ def test_others_commits_are_not_looked_at_and_one_that_waits_is(site: Engine):
     watch.close()
     assert watch.changed()
     watch.close()
+
+
+def test_a_file_that_cannot_be_opened_is_asked_again(tmp_path: Path):
+    engine = create_engine(f"sqlite:///{tmp_path}/later/site.db")
+    watch = watch_commits(engine)
+    with pytest.raises(StoreUnavailableError, match="unable to open"):
+        watch.changed()
+    (tmp_path / "later").mkdir()
+    assert watch.changed()
+    watch.close()
+    engine.dispose()
