@@ -17,7 +17,7 @@ from lr_client.snapshots import (
 )
 from queues import dialects, names
 from queues.clock import now_us
-from queues.destinations import DestinationSet, destination_set
+from queues.destinations import DestinationSet, destination_set, site_ids
 from queues.errors import UsageError
 from queues.log import doorbell
 from queues.log.outbox import NewEntry
@@ -108,9 +108,9 @@ class RoutingQueueSenderClient:
     ) -> None:
         """Wait until each of *destinations* has everything up to *token* durably; at most *timeout* seconds.
 
-        Raises `WaitTimeoutError`, which names the sites that do not have it yet.
+        Raises `WaitTimeoutError`, which names the sites that do not have it yet, and a ValueError for a malformed one.
         """
-        wait_replicated(engine, self.client_name, token, [names.site_id(name) for name in destinations], timeout)
+        wait_replicated(engine, self.client_name, token, site_ids(destinations), timeout)
 
     def start_snapshot_transmitter(
         self, engine: Engine, provider: SnapshotProvider, *, share_window: float = 0.25

@@ -25,9 +25,18 @@ def destination_set(client: ClientName, destinations: Iterable[str]) -> Destinat
 
     Raises `DestinationsError` or `InvalidNameError` (both `ValueError`s) when it is empty or malformed.
     """
+    return _interned(client, _collected(destinations))
+
+
+def site_ids(destinations: Iterable[str]) -> list[SiteId]:
+    """Return the names of sites in their order, none of them too; raise the errors of `destination_set`."""
+    return [site_id(name) for name in _collected(destinations)]
+
+
+def _collected(destinations: Iterable[str]) -> tuple[str, ...]:
     if isinstance(destinations, str | bytes):
         raise DestinationsError("destinations must be a collection of site ids, not one string: write ['tokyo']")
-    return _interned(client, tuple(destinations))
+    return tuple(destinations)
 
 
 @lru_cache(maxsize=4096)

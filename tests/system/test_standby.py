@@ -1,5 +1,10 @@
 """Several servers of one site: one works, the others stand by."""
 
+import pytest
+from sqlalchemy import update
+
+from queues.errors import WaitTimeoutError
+from queues.tables import branches
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -40,3 +45,26 @@ def test_an_owner_that_was_taken_over_says_why_it_stopped_and_stands_by_again(wo
     world.execute("paris", "UPDATE lrq_leases SET expires_us = 0 WHERE name = 'server'")
     eventually(lambda: owner.is_owner)
     assert owner.status()["owners"][0]["generation"] == 3
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_tokens_from_before_a_promotion_tell_what_is_replicated(world: World) -> None:
+    owner = world.link("paris", "tokyo", initial_sync="log")
+    paris = world.site("paris")
+    token = world.transmit("paris", b"before", to=["tokyo"])
+    world.client.wait_replicated(paris, token, ["tokyo"], timeout=20)
+    owner.stop()
+    # What a promotion changes; the token of a transaction that it has lost is made by hand.
+    ((identity,),) = world.execute("paris", "SELECT incarnation FROM lrq_branches")
+    system, timeline, database = identity.split("/")
+    with paris.begin() as connection:
+        earlier = f"{system}/{int(timeline, 16) - 1:08x}/{database}"
+        connection.execute(update(branches).values(incarnation=earlier))
+    world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
+    newer = world.transmit("paris", b"after", to=["tokyo"])
+    world.client.wait_replicated(paris, newer, ["tokyo"], timeout=20)
+    world.client.wait_replicated(paris, token, ["tokyo"], timeout=20)
+    site, client, branch, _ = token.split("/")
+    lost = "/".join((site, client, branch, newer.rpartition("/")[2]))
+    with pytest.raises(WaitTimeoutError, match="tokyo"):
+        world.client.wait_replicated(paris, lost, ["tokyo"], timeout=0.05)

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from lr_client import LRMessageWithDestinations, PositionToken, wait_applied
-from queues.errors import WaitTimeoutError
+from queues.errors import UsageError, WaitTimeoutError
 from tests.system.world import Messages, World, in_log_sync
 from tests.waiting import eventually
 
@@ -22,6 +22,12 @@ def test_a_token_tells_when_every_site_has_it_and_when_it_is_applied(world: Worl
     wait_applied(tokyo, PositionToken.parse(token), timeout=20)
     # What is committed can be seen a moment before whoever committed it goes on.
     eventually(lambda: recorder.log("paris") == [b"entry"])
+
+
+def test_sites_to_wait_for_are_not_one_text(world: World) -> None:
+    token = world.transmit("paris", b"entry", to=["tokyo"])
+    with pytest.raises(UsageError, match="not one string"):
+        world.client.wait_replicated(world.site("paris"), token, "tokyo", timeout=20)
 
 
 def test_a_write_that_only_the_snapshot_brings_is_replicated_and_applied_too(world: World) -> None:
