@@ -193,7 +193,7 @@ class Subscription:
         try:
             with self._inside():
                 self._listener.on_error(source, error)
-        except Exception as problem:  # noqa: BLE001 - the application's own; delivery goes on
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - the application's own; delivery goes on
             _log.error("on_error raised", client=self._client, source=source, error=describe(problem))
 
     @contextmanager

@@ -127,11 +127,14 @@ def test_a_listener_that_forgets_to_answer_is_told_so(tokyo: Arrivals, follow: F
     assert tokyo.left == 1
 
 
-def test_on_error_that_raises_stops_nothing(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+@pytest.mark.parametrize("problem", [RuntimeError("on_error failed"), SystemExit(1)])
+def test_on_error_that_raises_stops_nothing(
+    sink: Engine, tokyo: Arrivals, follow: Follow, problem: BaseException
+) -> None:
     class Nervous(Apply):
         def on_error(self, source_id, error):
             super().on_error(source_id, error)
-            raise RuntimeError("on_error failed")
+            raise problem
 
     listener = Nervous(Trouble(b"e2", 3, fail))
     tokyo.tick([b"e1"], [b"e2"], [b"e3"])
