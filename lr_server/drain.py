@@ -50,11 +50,14 @@ class _Goal:
 
 
 def _behind(source: Source, end: int) -> list[str]:
-    return [
-        f"{session.owed.client} to {session.owed.destination}: {standing.acked.seq} of {end} ({_say(standing.words)})"
-        for session in source.supervisor.sessions()
-        if (standing := session.standing).words.name != "log-entry sync" or standing.acked.seq < end
-    ]
+    found = []
+    for session in source.supervisor.sessions():
+        standing = session.standing
+        acked_seq = standing.acked.seq if standing.acked is not None else 0
+        if standing.words.name != "log-entry sync" or acked_seq < end:
+            to = f"{session.owed.client} to {session.owed.destination}"
+            found.append(f"{to}: {acked_seq} of {end} ({_say(standing.words)})")
+    return found
 
 
 def _say(words: Words) -> str:

@@ -31,7 +31,7 @@ from queues.leases import Lease
 from queues.log.port import Owed
 from queues.logs import logger
 from queues.names import SiteId
-from queues.positions import ORIGIN, Position
+from queues.positions import Position
 from queues.snapshots import Snapshot, SnapshotState
 from queues.transactions import reading, writing
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, SessionId
@@ -83,9 +83,9 @@ class Session:
         self._outgoing = around.outgoing(owed)
         self._retry_at: float | None = None
         self._told: Snapshot | None = None
-        self._acked = ORIGIN
+        self._acked: Position | None = None
         self._applied_seq = 0
-        self._shown: tuple[State, Position, int, Standing] | None = None
+        self._shown: tuple[State, Position | None, int, Standing] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._thread = threading.Thread(
             target=self._run, name=f"lrq-session-{owed.client}-{owed.destination}", daemon=True
@@ -203,6 +203,9 @@ class Session:
         source = source_history(self._around.engine, self.owed, sink)
         decision = decide(source, sink, initial_sync=self._around.limits.initial_sync)
         self._log.info("negotiated", decision=type(decision).__name__, reason=decision.reason)
+        if sink.is_empty:
+            # It may have lost what it had: whoever waits for it, or trims, must not go by what it acknowledged then.
+            self._acked = sink.received
         self._open()
         self._post(happened.Negotiated(decision))
 

@@ -58,7 +58,7 @@ def _values(owed: Owed, standing: Standing) -> dict[str, object]:
         "transferred_rows": rows,
         "updated_us": now_us(),
     }
-    if standing.acked.branch:
+    if standing.acked is not None:
         values |= {"branch": standing.acked.branch, "acked_seq": standing.acked.seq, "cut": standing.acked.cut}
     return values
 

@@ -132,10 +132,13 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a session stands, as status and the database show it."""
+    """How a session stands, as status and the database show it.
+
+    `acked` is None until the sink has told, since the server began, what it has.
+    """
 
     words: Words
-    acked: Position
+    acked: Position | None
     applied_seq: int
     transferred_rows: int = 0
 

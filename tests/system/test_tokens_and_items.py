@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session
 
 from lr_client import LRMessageWithDestinations, PositionToken, wait_applied
 from queues.errors import UsageError, WaitTimeoutError
-from tests.system.world import Messages, World, in_log_sync
+from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
 
@@ -61,3 +61,19 @@ def test_of_one_item_the_last_arrives_whatever_ticks_it_falls_into(world: World)
             world.client.transmit_log_entry_message(session, str(number).encode(), ["tokyo"], item_key="cdg")
     eventually(lambda: recorder.log("paris")[-1:] == [b"99"])
     assert [int(payload) for payload in recorder.log("paris")] == sorted(map(int, recorder.log("paris")))
+
+
+def test_a_site_that_has_lost_everything_has_nothing_replicated(world: World) -> None:
+    world.link("paris", "tokyo", initial_sync="log").stop()
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log")
+    token = world.transmit("paris", b"entry", to=["tokyo"])
+    world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=20)
+    paris.stop()
+    # As if its database had been made anew.
+    for table in ("entries", "headers", "marks", "queues"):
+        world.execute("tokyo", f"DELETE FROM lrq_receive_{table}")
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
+    eventually(lambda: sessions_of(paris)["tokyo"]["state"] == "snapshot sync")
+    eventually(lambda: sessions_of(paris)["tokyo"]["lag"]["entries"] == 1)
+    with pytest.raises(WaitTimeoutError, match="tokyo"):
+        world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=0.05)
