@@ -1,16 +1,17 @@
 """What the database keeps of the sessions: for status, for `wait_replicated`, and for what trim may let go."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import groupby
 from operator import itemgetter
 
 from sqlalchemy import Engine, bindparam, select, update
 
-from lr_server.states import Standing
+from lr_server.states import NO_PEER, Standing
 from queues import leases
 from queues.clock import now_us
 from queues.leases import Lease
 from queues.log.port import Owed
+from queues.names import SiteId
 from queues.tables import sessions
 from queues.transactions import reading, writing
 
@@ -46,6 +47,16 @@ def save(engine: Engine, lease: Lease, standings: Iterable[tuple[Owed, Standing]
         ordered = [_values(owed, standing) for owed, standing in sorted(standings, key=itemgetter(0))]
         for _, alike in groupby(ordered, key=len):  # a statement sets the same columns of every row
             connection.execute(_SAVE, list(alike))
+
+
+def leave_out(engine: Engine, lease: Lease, peers: Collection[SiteId]) -> None:
+    """Say of the sessions with destinations other than *peers* that they are none; raise the errors of `save`."""
+    with writing(engine) as connection:
+        leases.check(connection, lease)
+        known = connection.execute(select(sessions.c.destination).where(sessions.c.state != NO_PEER.name)).scalars()
+        for destination in sorted(set(known) - set(peers)):
+            values = {"state": NO_PEER.name, "reason": NO_PEER.detail, "updated_us": now_us()}
+            connection.execute(update(sessions).where(sessions.c.destination == destination).values(values))
 
 
 def _values(owed: Owed, standing: Standing) -> dict[str, object]:

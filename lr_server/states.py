@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from queues.positions import Position
 
@@ -128,6 +128,10 @@ class Words(NamedTuple):
 
     name: str
     detail: str
+
+
+#: What the database says of a session whose destination is a peer no more: nobody waits for it.
+NO_PEER: Final = Words("no peer", "not among the peers of the server")
 
 
 @dataclass(frozen=True, slots=True)

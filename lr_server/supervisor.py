@@ -52,6 +52,7 @@ class Supervisor:
         self._clock = clock
         self._sessions: dict[Owed, Session] = {}
         self._saved: dict[Owed, Standing] = {}
+        self._followed: int | None = None
         self._save_from = 0.0
         self._stalls_from = 0.0
         self._stall_look = around.limits.stall_seconds / _STALL_LOOKS
@@ -111,6 +112,7 @@ class Supervisor:
                 try:
                     # What failed half way is looked at again, whether or not anything has changed.
                     is_due = commits.changed() or is_due
+                    is_due = self._follow_topology() or is_due
                     # A site that only receives has nobody to begin a session with.
                     look = is_due and bool(self._topology.peers())
                     self._turn(look=look)
@@ -124,6 +126,27 @@ class Supervisor:
                 self._clock.wait(self._stopping, self._look)
         finally:
             commits.close()
+
+    def _follow_topology(self) -> bool:
+        """End the sessions with sites that are peers no more; tell whether the peers have changed."""
+        version = self._topology.version
+        if version == self._followed:
+            return False
+        peers = self._topology.peers()
+        gone = [session for session in self.sessions() if session.owed.destination not in peers]
+        for session in gone:
+            session.stop()
+        for session in gone:
+            session.join()
+        # What is being saved may hold how they stood.
+        with self._saving:
+            for session in gone:
+                with self._guard:
+                    del self._sessions[session.owed]
+                self._saved.pop(session.owed, None)
+            session_table.leave_out(self._engine, self._around.lease, peers)
+        self._followed = version
+        return True
 
     def _tell(self, trouble: str) -> None:
         if trouble != self.trouble:

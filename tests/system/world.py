@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Engine, event, text
 from sqlalchemy.orm import Session
 
+from discovery.topology import Topology
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe
 from lr_client.snapshots import SnapshotTransmitter
 from lr_server import LogReplicationServer, Settings, local
@@ -133,10 +134,10 @@ class World:
         url = self.site(name).url.render_as_string(hide_password=False)
         return Settings(**{"site_id": name, "database_url": url, **QUICK, **options})
 
-    def server(self, name: str, **options: Any) -> LogReplicationServer:
+    def server(self, name: str, *, topology: Topology | None = None, **options: Any) -> LogReplicationServer:
         """Start the server of a site; it listens at a free port unless told otherwise."""
         options.setdefault("listen", ["tcp://127.0.0.1:0"])
-        server = self._stack.enter_context(LogReplicationServer(self.settings(name, **options)))
+        server = self._stack.enter_context(LogReplicationServer(self.settings(name, **options), topology=topology))
         self.servers.append(server)
         return server
 

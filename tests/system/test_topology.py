@@ -1,0 +1,85 @@
+"""Peers that come and go: with a restart of the server, or by a topology that changes."""
+
+from collections.abc import Sequence
+
+from discovery.topology import StaticTopology
+from lrq_cli.draining import Scope, drain
+from lrq_cli.health import remarks, troubles
+from queues.names import SiteId
+from tests.system.world import World, in_log_sync, sessions_of
+from tests.waiting import eventually
+
+
+class Changing:
+    """A topology of sites in this process."""
+
+    def __init__(self, *sites: str) -> None:
+        self.version = 0
+        self.change(*sites)
+
+    def change(self, *sites: str) -> None:
+        self._now = StaticTopology({site: f"local:{site}" for site in sites})
+        self.version += 1
+
+    def peers(self) -> frozenset[SiteId]:
+        return self._now.peers()
+
+    def endpoint(self, site: SiteId) -> str:
+        return self._now.endpoint(site)
+
+
+def begin(world: World, *sites: str) -> None:
+    for site in sites:
+        world.server(site, listen=[])
+
+
+def send(world: World, payload: bytes, to: Sequence[str] = ("tokyo", "lima")) -> None:
+    world.transmit("paris", payload, to=to)
+
+
+def test_nobody_waits_for_a_site_that_was_taken_out_of_the_peers(world: World) -> None:
+    paris = world.link("paris", "tokyo", "lima", initial_sync="log")
+    send(world, b"both")
+    paris.drain(timeout=20)
+    paris.stop()
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
+    send(world, b"one of them has it")
+    paris.drain(timeout=20)
+    assert drain(world.site("paris"), Scope(), 20).drained
+    eventually(lambda: sessions_of(paris)["lima"]["state"] == "no peer")
+    lima = sessions_of(paris)["lima"]
+    assert (lima["lag"]["entries"], lima["stalled"]) == (0, False)
+    assert troubles(paris.status()) == remarks(paris.status()) == []
+    refused = drain(world.site("paris"), Scope(destinations=frozenset({"lima"})), 0)
+    assert refused.reasons() == ["there is no session to lima"]
+
+
+def test_one_that_is_back_among_them_gets_what_it_missed(world: World) -> None:
+    paris = world.link("paris", "tokyo", "lima", initial_sync="log")
+    recorder = world.subscribe("lima")
+    send(world, b"before")
+    paris.drain(timeout=20)
+    paris.stop()
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
+    send(world, b"meanwhile")
+    eventually(lambda: sessions_of(paris)["lima"]["state"] == "no peer")
+    paris.stop()
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo", "lima": "local:lima"})
+    in_log_sync(paris, "lima")
+    eventually(lambda: recorder.log("paris") == [b"before", b"meanwhile"])
+
+
+def test_a_topology_that_changes_is_followed(world: World) -> None:
+    begin(world, "tokyo", "lima")
+    topology = Changing("tokyo")
+    paris = world.server("paris", listen=[], topology=topology, initial_sync="log")
+    recorder = world.subscribe("lima")
+    send(world, b"first")
+    in_log_sync(paris, "tokyo")
+    # Nothing is committed from here on.
+    topology.change("lima")
+    eventually(lambda: recorder.log("paris") == [b"first"])
+    eventually(lambda: sessions_of(paris)["tokyo"]["state"] == "no peer")
+    topology.change("lima", "tokyo")
+    in_log_sync(paris, "lima", "tokyo")
+    paris.drain(timeout=20)
