@@ -1,7 +1,8 @@
 """The window of a stream, shared by the thread that sends and the one that reads acknowledgements."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from lr_server.window import Window
 from queues.clock import Clock
@@ -26,9 +27,14 @@ class Inflight:
         """Whether anything is in flight."""
         return len(self._window) > 0
 
-    def reset(self) -> None:
-        """Begin to count anew: the numbers that follow are of another kind."""
+    @contextmanager
+    def begun_anew(self) -> Iterator[None]:
+        """Count anew from what is wanted at the end of the context on: its numbers are of another kind.
+
+        Nothing is let through meanwhile, so that nobody counts the first of them with the last of the old.
+        """
         with self._changed:
+            yield
             self._window = self._empty()
             self._changed.notify_all()
 

@@ -1,33 +1,37 @@
 """Sinks in this process, for peers named `local:<site>`: no network, the same rules."""
 
 import threading
-from weakref import WeakValueDictionary
+from collections import defaultdict
+from weakref import WeakSet
 
+from queues.clock import chosen
 from queues.errors import PeerUnreachableError
 from queues.names import SiteId
 from sink.writer import SinkWriter
 
-_writers: WeakValueDictionary[SiteId, SinkWriter] = WeakValueDictionary()
+_writers: defaultdict[SiteId, WeakSet[SinkWriter]] = defaultdict(WeakSet)
 _guard = threading.Lock()
 
 
 def offer(site: SiteId, writer: SinkWriter) -> None:
-    """Let peers in this process find the sink of *site*, as long as it lives."""
+    """Let peers in this process find this sink of *site*, as long as it lives."""
     with _guard:
-        _writers[site] = writer
+        _writers[site].add(writer)
 
 
 def withdraw(site: SiteId, writer: SinkWriter) -> None:
     """Let nobody find it any more."""
     with _guard:
-        if _writers.get(site) is writer:
-            del _writers[site]
+        _writers[site].discard(writer)
 
 
 def find(site: SiteId) -> SinkWriter:
-    """Return the sink of *site*; raise `PeerUnreachableError` when its server does not run in this process."""
+    """Return a sink of *site*; raise `PeerUnreachableError` when none of its servers runs in this process.
+
+    Of several any, as of several endpoints: only that of the site's owner takes anything.
+    """
     with _guard:
-        writer = _writers.get(site)
-    if writer is None:
+        writers = tuple(_writers.get(site, ()))
+    if not writers:
         raise PeerUnreachableError(f"no server of site {site!r} runs in this process")
-    return writer
+    return chosen(writers)

@@ -146,7 +146,7 @@ class Source:
     def _connect(self, site: SiteId) -> Sink:
         # Of several servers of the site only its owner takes anything, and nobody here knows which that is.
         endpoint = parse_endpoint(chosen(split_endpoints(self._topology.endpoint(site))))
-        return find(site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
+        return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
 
     def _dial(self, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
         timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)

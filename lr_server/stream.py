@@ -102,10 +102,9 @@ class Stream:
 
     def assign(self, work: Work | None) -> None:
         """Send this from now on, instead of what was sent so far."""
-        with self._changed:
+        with self._changed, self._inflight.begun_anew():
             self._work = work
             self._changed.notify_all()
-        self._inflight.reset()
         self._paths.outgoing.leave()
 
     def close(self) -> None:

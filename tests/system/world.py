@@ -151,6 +151,7 @@ class World:
         """Start the server of *sink*; who reaches it within this process finds it decorated."""
         server = self.server(sink, listen=[])
         decorated = decorate(server._writer)
+        local.withdraw(SiteId(sink), server._writer)
         local.offer(SiteId(sink), decorated)  # type: ignore[arg-type]
         self._kept.append(decorated)
         return decorated
