@@ -50,7 +50,6 @@ class LogReplicationServer:
         self._service: SinkService | None = None
         self._metrics: MetricsServer | None = None
         self._settled = threading.Event()
-        self._guard = threading.Lock()
         self._stood_down = ""
         self._ownership = Ownership(
             self._engine, LEASE,
