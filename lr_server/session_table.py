@@ -6,12 +6,12 @@ from operator import itemgetter
 
 from sqlalchemy import Engine, bindparam, select, update
 
-from lr_server.states import NO_PEER, Standing
+from lr_server.states import LEFT_OUT, Standing
 from queues import leases
 from queues.clock import now_us
 from queues.leases import Lease
 from queues.log.port import Owed
-from queues.names import SiteId
+from queues.names import ClientName, SiteId
 from queues.tables import sessions
 from queues.transactions import reading, writing
 
@@ -49,14 +49,24 @@ def save(engine: Engine, lease: Lease, standings: Iterable[tuple[Owed, Standing]
             connection.execute(_SAVE, list(alike))
 
 
-def leave_out(engine: Engine, lease: Lease, peers: Collection[SiteId]) -> None:
-    """Say of the sessions with destinations other than *peers* that they are none; raise the errors of `save`."""
+def leave_out(engine: Engine, lease: Lease, peers: Collection[SiteId], clients: Collection[ClientName]) -> None:
+    """Say of the sessions with other destinations than *peers*, or of others than *clients*, that nobody runs them.
+
+    No *clients* are any. Raises the errors of `save`.
+    """
     with writing(engine) as connection:
         leases.check(connection, lease)
-        known = connection.execute(select(sessions.c.destination).where(sessions.c.state != NO_PEER.name)).scalars()
-        for destination in sorted(set(known) - set(peers)):
-            values = {"state": NO_PEER.name, "reason": NO_PEER.detail, "updated_us": now_us()}
-            connection.execute(update(sessions).where(sessions.c.destination == destination).values(values))
+        known = select(sessions.c.client, sessions.c.destination).where(sessions.c.state != LEFT_OUT)
+        for client, destination in connection.execute(known.order_by(*_KEY)).all():
+            if destination not in peers:
+                reason = "the site is not among the peers of the server"
+            elif clients and client not in clients:
+                reason = "it is not among the clients of the server"
+            else:
+                continue
+            mine = sessions.c.client == client, sessions.c.destination == destination
+            values = {"state": LEFT_OUT, "reason": reason, "updated_us": now_us()}
+            connection.execute(update(sessions).where(*mine).values(values))
 
 
 def _values(owed: Owed, standing: Standing) -> dict[str, object]:
@@ -74,6 +84,7 @@ def _values(owed: Owed, standing: Standing) -> dict[str, object]:
     return values
 
 
+_KEY = (sessions.c.client, sessions.c.destination)
 _SAVE = update(sessions).where(
     sessions.c.client == bindparam("of_client"), sessions.c.destination == bindparam("of_destination")
 )

@@ -64,9 +64,9 @@ class Settings(BaseSettings):
         initial_sync: whether a session that begins gets a snapshot first, or the oldest kept log entry.
         flow_control: what the shared feed does about slow destinations: wait for them (`cascade`), let them read
             alone (`drop`), or that unless more than half are slow (`smart`). Nothing is lost by any of them.
-        max_payload_bytes: largest payload of one entry.
+        max_payload_bytes: largest payload of one entry; the application's own limit is its sender's.
         max_batch_bytes: rows are gathered into one frame up to this size.
-        max_message_bytes: largest frame that is sent or taken; a tick, or a batch and one payload, must fit.
+        max_message_bytes: largest frame that is taken; a tick, or a batch and one payload, must fit.
         window_bytes: how much may be in flight to one session's sink.
         window_frames: the same, in frames.
         tick_rows: a tick closes at this many rows, but never within a transaction.

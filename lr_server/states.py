@@ -130,8 +130,8 @@ class Words(NamedTuple):
     detail: str
 
 
-#: What the database says of a session whose destination is a peer no more: nobody waits for it.
-NO_PEER: Final = Words("no peer", "not among the peers of the server")
+#: What the database says of a session that the server does not run any more: nobody waits for it.
+LEFT_OUT: Final = "left out"
 
 
 @dataclass(frozen=True, slots=True)

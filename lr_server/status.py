@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, select
 
-from lr_server.states import NO_PEER
+from lr_server.states import LEFT_OUT
 from queues import snapshots
 from queues.browse.entries import COUNTED
 from queues.browse.log import waiting
@@ -76,8 +76,8 @@ def _sessions(connection: Connection) -> Any:  # noqa: ANN401 - rows
 
 
 def _session(connection: Connection, row: Any, newest: Tick | None) -> dict[str, Any]:  # noqa: ANN401 - a row
-    # To a site that is a peer no more nothing is sent.
-    lag = _lag(connection, row.acked_seq, None if row.state == NO_PEER.name else newest)
+    # Nothing is sent by it.
+    lag = _lag(connection, row.acked_seq, None if row.state == LEFT_OUT else newest)
     # One that tries to connect changes its state again and again without getting on.
     is_stuck = row.state in _WITHOUT_CONNECTION or now_us() - row.updated_us > STALL_SECONDS * 1_000_000
     return {

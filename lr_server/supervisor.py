@@ -144,7 +144,7 @@ class Supervisor:
                 with self._guard:
                     del self._sessions[session.owed]
                 self._saved.pop(session.owed, None)
-            session_table.leave_out(self._engine, self._around.lease, peers)
+            session_table.leave_out(self._engine, self._around.lease, peers, self._clients)
         self._followed = version
         return True
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, select
 
-from lr_server.states import NO_PEER
+from lr_server.states import LEFT_OUT
 from lrq_cli.words import plural
 from queues import leases
 from queues.browse.log import browsing
@@ -122,8 +122,8 @@ def _closed_at(connection: Connection, committed: Mark) -> int | None:
 
 
 def _standing(connection: Connection, scope: Scope) -> list[Laggard]:
-    with_peers = select(sessions).where(sessions.c.state != NO_PEER.name)
-    rows = connection.execute(with_peers.order_by(sessions.c.destination, sessions.c.client))
+    running = select(sessions).where(sessions.c.state != LEFT_OUT)
+    rows = connection.execute(running.order_by(sessions.c.destination, sessions.c.client))
     return [
         Laggard(row.client, row.destination, row.state, row.reason, row.acked_seq)
         for row in rows

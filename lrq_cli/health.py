@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lr_server.states import NO_PEER
+from lr_server.states import LEFT_OUT
 from lrq_cli.words import duration, plural
 
 _NORMAL: Final = "log-entry sync"
@@ -20,7 +20,7 @@ def remarks(status: Mapping[str, Any]) -> list[str]:
     return [
         f"{_name(session)}: {_state(session)}"
         for session in status["sessions"]
-        if session["state"] not in (_NORMAL, NO_PEER.name, *_GIVEN_UP) and not session["stalled"]
+        if session["state"] not in (_NORMAL, LEFT_OUT, *_GIVEN_UP) and not session["stalled"]
     ]
 
 

@@ -20,7 +20,7 @@ _STATE_STYLES: Final = {
     "wait for apply": "cyan",
     "failed": "bold red",
     "stopped": "dim",
-    "no peer": "dim",
+    "left out": "dim",
     "applied": "green",
     "ready": "cyan",
     "building": "cyan",

@@ -46,12 +46,25 @@ def test_nobody_waits_for_a_site_that_was_taken_out_of_the_peers(world: World) -
     send(world, b"one of them has it")
     paris.drain(timeout=20)
     assert drain(world.site("paris"), Scope(), 20).drained
-    eventually(lambda: sessions_of(paris)["lima"]["state"] == "no peer")
+    eventually(lambda: sessions_of(paris)["lima"]["state"] == "left out")
     lima = sessions_of(paris)["lima"]
     assert (lima["lag"]["entries"], lima["stalled"]) == (0, False)
     assert troubles(paris.status()) == remarks(paris.status()) == []
     refused = drain(world.site("paris"), Scope(destinations=frozenset({"lima"})), 0)
     assert refused.reasons() == ["there is no session to lima"]
+
+
+def test_nobody_waits_for_a_client_that_was_taken_out(world: World) -> None:
+    paris = world.link("paris", "tokyo", initial_sync="log")
+    for client in ("policy", "tenant"):
+        world.transmit("paris", b"1", to=["tokyo"], client=client)
+    paris.drain(timeout=20)
+    paris.stop()
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, clients=["policy"])
+    world.transmit("paris", b"2", to=["tokyo"])
+    assert drain(world.site("paris"), Scope(), 20).drained
+    told = {each["client"]: each["state"] for each in paris.status()["sessions"]}
+    assert told == {"policy": "log-entry sync", "tenant": "left out"}
 
 
 def test_one_that_is_back_among_them_gets_what_it_missed(world: World) -> None:
@@ -62,7 +75,7 @@ def test_one_that_is_back_among_them_gets_what_it_missed(world: World) -> None:
     paris.stop()
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
     send(world, b"meanwhile")
-    eventually(lambda: sessions_of(paris)["lima"]["state"] == "no peer")
+    eventually(lambda: sessions_of(paris)["lima"]["state"] == "left out")
     paris.stop()
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo", "lima": "local:lima"})
     in_log_sync(paris, "lima")
@@ -79,7 +92,7 @@ def test_a_topology_that_changes_is_followed(world: World) -> None:
     # Nothing is committed from here on.
     topology.change("lima")
     eventually(lambda: recorder.log("paris") == [b"first"])
-    eventually(lambda: sessions_of(paris)["tokyo"]["state"] == "no peer")
+    eventually(lambda: sessions_of(paris)["tokyo"]["state"] == "left out")
     topology.change("lima", "tokyo")
     in_log_sync(paris, "lima", "tokyo")
     paris.drain(timeout=20)
