@@ -1,6 +1,6 @@
 """What the database keeps of the sessions: for status, for `wait_replicated`, and for what trim may let go."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
 
@@ -46,7 +46,14 @@ def save(engine: Engine, lease: Lease, standings: Iterable[tuple[Owed, Standing]
         # In the order in which trimming has them too: two transactions must not wait for each other.
         ordered = [_values(owed, standing) for owed, standing in sorted(standings, key=itemgetter(0))]
         for _, alike in groupby(ordered, key=len):  # a statement sets the same columns of every row
-            connection.execute(_SAVE, list(alike))
+            rows = list(alike)
+            if "acked_seq" in rows[0]:
+                connection.execute(_LOSE, [{"now_acked": row["acked_seq"], **_of(row)} for row in rows])
+            connection.execute(_SAVE, rows)
+
+
+def _of(row: Mapping[str, object]) -> dict[str, object]:
+    return {name: row[name] for name in ("of_client", "of_destination")}
 
 
 def leave_out(engine: Engine, lease: Lease, peers: Collection[SiteId], clients: Collection[ClientName]) -> None:
@@ -80,11 +87,16 @@ def _values(owed: Owed, standing: Standing) -> dict[str, object]:
         "updated_us": now_us(),
     }
     if standing.acked is not None:
-        values |= {"branch": standing.acked.branch, "acked_seq": standing.acked.seq, "cut": standing.acked.cut}
+        acked = standing.acked
+        values |= {"branch": acked.branch, "acked_seq": acked.seq, "cut": acked.cut}
     return values
 
 
 _KEY = (sessions.c.client, sessions.c.destination)
 _SAVE = update(sessions).where(
     sessions.c.client == bindparam("of_client"), sessions.c.destination == bindparam("of_destination")
+)
+# Who goes back, to a snapshot's base for instance, had no claim meanwhile on what it had acknowledged.
+_LOSE = _SAVE.where(sessions.c.acked_seq > bindparam("now_acked"), sessions.c.acked_seq > sessions.c.lost_seq).values(
+    lost_seq=sessions.c.acked_seq
 )

@@ -34,8 +34,9 @@ def source_history(engine: Engine, owed: Owed, sink: SinkHistory) -> SourceHisto
 
 def _lost_seq(connection: Connection, owed: Owed, trimmed: int) -> int:
     mine = sessions.c.client == owed.client, sessions.c.destination == owed.destination
-    lost = connection.execute(select(sessions.c.lost_seq).where(*mine)).scalar()
-    return trimmed if lost is None else int(lost)
+    found = connection.execute(select(sessions.c.lost_seq, sessions.c.acked_seq).where(*mine)).first()
+    # What it has acknowledged was not kept for it: a sink that is put back behind that has lost it too.
+    return trimmed if found is None else max(found)
 
 
 def _known(connection: Connection, headers: tuple[TickKey, ...]) -> frozenset[TickKey]:

@@ -265,4 +265,7 @@ def _add(new: ReceivedColumns, group: Group, entries: EntryColumns, skip: int) -
 
 
 def _too_large(size: int, limit: int) -> Refuse:
-    return Refuse(pb.Refusal.TOO_LARGE, f"the frame holds {size} bytes of rows, this sink takes {limit}: raise max_message_bytes there")
+    return Refuse(
+        pb.Refusal.TOO_LARGE,
+        f"the frame holds {size} bytes of rows, this sink takes {limit}: raise max_message_bytes there",
+    )

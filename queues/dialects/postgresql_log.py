@@ -26,6 +26,9 @@ class PostgresqlLog:
     """See `queues.log.port.Log`."""
 
     def __init__(self, engine: Engine, limits: Limits) -> None:
+        # What trims and reads relies on statements that see what was committed before each of them, whatever the
+        # database's default is.
+        engine = engine.execution_options(isolation_level="READ COMMITTED")
         self._engine = engine
         self._ticks = TickTaker(engine, limits)
         finalize(self, self._ticks.close)

@@ -78,7 +78,9 @@ class Bell:
 def ring(branch: str) -> None:
     """Wake the server that reads this branch, if it is in this process."""
     if branch in _listeners:
-        for bell in tuple(_listeners[branch]):
+        with _guard:
+            bells = tuple(_listeners[branch])
+        for bell in bells:
             bell.ring()
 
 

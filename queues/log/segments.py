@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 
 from queues.clock import now_us
 from queues.log.port import Owed, Retention
@@ -17,7 +17,7 @@ from queues.log.set_dictionary import forget_unused
 from queues.log.sql import newest_tick, tick_of
 from queues.names import ClientName, SiteId
 from queues.positions import Mark, Tick
-from queues.tables import SLOTS, log_head, sessions, tag_set_members, ticks
+from queues.tables import SLOTS, log_head, sessions, snapshots, tag_set_members, ticks
 
 #: Tells whether ticks after the first mark, up to the second, hold something for a session.
 Owes = Callable[[Owed, Mark | None, Mark], bool]
@@ -85,14 +85,29 @@ def judge(connection: Connection, upto: Tick, sets: Sequence[int], owes: Owes, r
 
 
 def _behind(connection: Connection, upto: Tick) -> list[tuple[Owed, Mark | None]]:
-    """Return the sessions that have not acknowledged *upto*, each with the mark that it has acknowledged."""
+    """Return the sessions that have not acknowledged *upto*, each with the mark that it has acknowledged.
+
+    One that gets a snapshot goes back to its base, whatever it has acknowledged since.
+    """
     found: list[tuple[Owed, Mark | None]] = []
-    for session in connection.execute(select(sessions).where(sessions.c.acked_seq < upto.end_seq)).all():
-        acked = select(ticks.c.mark).where(ticks.c.end_seq <= session.acked_seq, ~_IS_PART)
-        mark = connection.execute(acked.order_by(ticks.c.number.desc()).limit(1)).scalar()
-        owed = Owed(ClientName(session.client), SiteId(session.destination))
-        found.append((owed, None if mark is None else Mark.parse(mark)))
+    bases = {(client, destination): seq for client, destination, seq in connection.execute(_BASES)}
+    for client, destination, seq in connection.execute(_ACKED).all():
+        acked_seq = min(seq, bases.get((client, destination), seq))
+        if acked_seq < upto.end_seq:
+            acked = select(ticks.c.mark).where(ticks.c.end_seq <= acked_seq, ~_IS_PART)
+            mark = connection.execute(acked.order_by(ticks.c.number.desc()).limit(1)).scalar()
+            owed = Owed(ClientName(client), SiteId(destination))
+            found.append((owed, None if mark is None else Mark.parse(mark)))
     return found
+
+
+_ACKED = select(sessions.c.client, sessions.c.destination, sessions.c.acked_seq)
+# Of the snapshots that are being built or sent.
+_BASES = (
+    select(snapshots.c.client, snapshots.c.destination, func.min(snapshots.c.base_seq))
+    .where(snapshots.c.state.in_(["building", "ready"]), snapshots.c.branch != "")
+    .group_by(snapshots.c.client, snapshots.c.destination)
+)
 
 
 def _owed_to_strangers(connection: Connection, sets: Sequence[int]) -> bool:

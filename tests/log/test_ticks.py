@@ -21,10 +21,12 @@ from queues.errors import (
     StoreUnavailableError,
     TrimmedError,
 )
+from queues.log.opening import open_log
 from queues.log.port import Limits, Owed, Retention
 from queues.names import SEND_LOG_ENTRIES, ClientName, SiteId
 from queues.positions import Mark
 from queues.tables import sessions
+from queues.transactions import reading
 from tests.log.reading import Reader
 
 client = RoutingQueueSenderClient("policy")
@@ -412,3 +414,17 @@ def test_a_thread_of_writers_is_read_gaplessly(site: Engine, reader: Reader) -> 
     payloads = [row.payload.decode() for row in rows]
     for w in range(4):
         assert [p for p in payloads if p.startswith(f"{w}/")] == [f"{w}/{n}" for n in range(30)]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_each_statement_of_the_log_sees_what_was_committed_before_it_whatever_the_default_is(site: Engine) -> None:
+    with site.begin() as connection:
+        name = connection.execute(text("SELECT current_database()")).scalar_one()
+        connection.execute(text(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'repeatable read'"))
+    site.dispose()
+    with reading(site) as connection:
+        assert connection.execute(text("SHOW transaction_isolation")).scalar_one() == "repeatable read"
+    log = open_log(site, Limits())
+    with reading(log._engine) as connection:
+        assert connection.execute(text("SHOW transaction_isolation")).scalar_one() == "read committed"
+    log.close()

@@ -77,6 +77,21 @@ def test_what_it_missed_was_trimmed_so_it_gets_one_full_sync(region: Region) -> 
     assert region.tokyo.kinds("paris") == [*BEGUN[:3], "log 5"]
 
 
+def test_a_sink_that_was_put_back_behind_what_was_trimmed_gets_one_full_sync(region: Region) -> None:
+    ((seq,),) = region.world.execute("lima", "SELECT seq FROM lrq_receive_marks")
+    region.send(b"to be lost", "tokyo", "lima")
+    eventually(lambda: region.lima.log("paris") == [b"before", b"to be lost"])
+    region.paris.drain(timeout=20)
+    region.lose()
+    # What an older copy of the database says.
+    region.world.execute("lima", "DELETE FROM lrq_receive_headers WHERE seq > :seq", seq=seq)
+    region.world.execute("lima", "UPDATE lrq_receive_marks SET seq = :seq, boundary_seq = :seq", seq=seq)
+    region.world.execute("lima", "UPDATE lrq_consumers SET seq = :seq", seq=seq)
+    region.trim()
+    region.come_back()
+    assert region.lima.kinds("paris") == [*BEGUN[:3], "log 2", *BEGUN]
+
+
 def test_only_others_entries_were_trimmed_so_it_gets_none(region: Region) -> None:
     region.lose()
     region.trim()
