@@ -6,7 +6,7 @@ SEED ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test faults bench bench-snapshot check format proto clean
+.PHONY: help demo test unit faults bench bench-snapshot check format proto diagram clean
 
 help: ## Tell what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -19,6 +19,11 @@ test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2, ARGS="-k name")
 	@tools/ensure_venv.sh test
 	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
 		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+
+unit: ## Run the quick tests: pure ones and those on SQLite; needs neither Java nor PostgreSQL (ARGS="-k name")
+	@tools/ensure_venv.sh unit
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile -m "not (postgresql or processes or spark)" \
+		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber $(ARGS)
 
 faults: ## Kill processes at random moments and judge what arrived (SEED=number repeats a run, ARGS="--moments 200")
 	@tools/ensure_venv.sh test
@@ -48,6 +53,10 @@ format: ## Format the code and mend what ruff can mend
 proto: ## Generate queues/wire from proto
 	@tools/ensure_venv.sh dev
 	$(BIN)/python tools/wire.py
+
+diagram: ## Draw the states of a session into ARCHITECTURE.md
+	@tools/ensure_venv.sh dev
+	$(BIN)/python -m tools.diagram
 
 clean: ## Remove all that was made, the environment included
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,32 +1,29 @@
-"""How Alembic runs these migrations: for `queues.migrate`, and for developers with `alembic -x url=...`."""
+"""How Alembic runs these migrations: for `queues.database.migrations`, and for developers with `alembic -x url=...`."""
 
 from alembic import context
-from sqlalchemy import Connection
+from sqlalchemy import Connection, MetaData
 
-from queues import create_engine, tables
-from queues.schema import VERSION_TABLE
+from queues import create_engine
+from queues.database import dialects, tables
+from queues.database.schema import VERSION_TABLE
 
 config = context.config
 
 
-def _is_ours(name: str | None, kind: str, parents: object) -> bool:  # noqa: ARG001 - Alembic's signature
+def _is_ours(name: str | None, kind: str, own: MetaData) -> bool:
     if kind != "table" or name is None:
         return True
-    partition = name[:-1] in ("lrq_log_entries_", "lrq_log_commits_") and _dialect_name() == "postgresql"
+    partition = name[:-1] in ("lrq_log_entries_", "lrq_log_commits_") and name not in own.tables
     return name.startswith("lrq_") and not partition
 
 
-def _dialect_name() -> str:
-    return context.get_context().dialect.name
-
-
 def _configure(connection: Connection) -> None:
-    own = tables.sqlite_metadata if connection.dialect.name == "sqlite" else tables.postgresql_metadata
+    own = dialects.of(connection).own_tables
     context.configure(
         connection=connection,
         target_metadata=[tables.metadata, own],
         version_table=VERSION_TABLE,
-        include_name=_is_ours,
+        include_name=lambda name, kind, _parents: _is_ours(name, kind, own),
         transactional_ddl=True,
         compare_server_default=True,
     )

@@ -1,1 +1,1 @@
-"""lrq measured beside what one would use instead: `make bench`."""
+"""lrq measured beside its alternatives: `make bench`."""

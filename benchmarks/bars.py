@@ -1,4 +1,4 @@
-"""What lrq must reach, as ratios of two numbers of the same run, and whether it does."""
+"""The bars that lrq must reach: ratios of two numbers of the same run, and their verdicts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ LOGICAL: Final = "logical replication"
 
 
 class Number(NamedTuple):
-    """One side of a ratio."""
+    """One side of a ratio: a contender in a setting."""
 
     setting: str
     contender: str
@@ -19,9 +19,9 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """*unit* of one number divided by that of another must be at least, or at most, *bound*.
+    """The ratio of two numbers in *unit* must be at least, or at most, *bound*.
 
-    *floors* are contenders that do less than what is asked for; what they reach is shown beside it.
+    *floors* are contenders that do less than the task; the report shows their ratios beside the bar.
     """
 
     experiment: str
@@ -34,15 +34,15 @@ class Bar:
 
     @property
     def words(self) -> str:
-        """The bar as it is written in the table."""
+        """The bar as the report's table shows it."""
         return f"{'≥' if self.at_least else '≤'} {self.bound:g}"
 
     def ratio(self, book: Book) -> float | None:
-        """Return the ratio of the medians, None when one of them was not measured."""
+        """Return the ratio of the medians; None if one of them was not measured."""
         return self._ratio_of(self.ours, book)
 
     def floor_ratios(self, book: Book) -> dict[str, float]:
-        """Return what each of the floors reaches that was measured."""
+        """Return the ratio of each floor that was measured."""
         found = {floor: self._ratio_of(Number(self.ours.setting, floor), book) for floor in self.floors}
         return {floor: ratio for floor, ratio in found.items() if ratio is not None}
 
@@ -52,13 +52,13 @@ class Bar:
         return None if above is None or not below else above / below
 
     def is_met(self, ratio: float) -> bool:
-        """Tell whether that is good enough."""
+        """Return whether *ratio* reaches the bar."""
         return ratio >= self.bound if self.at_least else ratio <= self.bound
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A bar and what was reached; no ratio where something is missing."""
+    """A bar and the ratio reached; None if a number is missing."""
 
     bar: Bar
     ratio: float | None
@@ -66,13 +66,13 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """Whether it is met, in one word or two."""
+        """The verdict as text: met, missed or not measured."""
         if self.ratio is None:
             return "not measured"
         return "met" if self.bar.is_met(self.ratio) else "missed"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the verdict as data for JSON."""
         bar = self.bar
         return {
             "experiment": bar.experiment,
@@ -87,7 +87,7 @@ class Verdict:
 
 
 def verdicts(book: Book, bars: tuple[Bar, ...], experiments: set[str]) -> Iterator[Verdict]:
-    """Judge a run by the bars of the experiments that were made."""
+    """Give the verdicts on the bars of *experiments*."""
     for bar in bars:
         if bar.experiment in experiments:
             yield Verdict(bar, bar.ratio(book), bar.floor_ratios(book))

@@ -1,4 +1,4 @@
-"""What an experiment is given: a place, sizes, and the book."""
+"""The context of an experiment: a place, sizes, and the book for its numbers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One run of the program."""
+    """The context of one run of the benchmarks."""
 
     place: Place
     book: Book
@@ -24,20 +24,20 @@ class Bench:
     say: Callable[[str], None]
 
     def pick(self, quick: Item, normal: Item, full: Item | None = None) -> Item:
-        """Return what this size of run takes."""
+        """Return the argument that belongs to the size of this run."""
         if self.size == "quick":
             return quick
         return full if self.size == "full" and full is not None else normal
 
     def rounds(self, items: Sequence[Item]) -> Iterator[tuple[int, Item]]:
-        """Give every item once a run, in a rotated order."""
+        """Give every item once per run, in a rotated order."""
         for run in range(self.runs):
             for item in rotated(items, run):
                 yield run, item
 
     @contextmanager
     def running(self, contender: Contender, destinations: int, setting: str) -> Iterator[None]:
-        """Prepare a contender and clean up after it; what fails is noted as missing, and the run goes on."""
+        """Prepare a contender and clean up after it; note a failure as missing, and go on."""
         self.say(f"{contender.name}: {setting}")
         with self.tried(f"{contender.name}, {setting}"):
             try:
@@ -51,7 +51,7 @@ class Bench:
 
     @contextmanager
     def tried(self, what: str) -> Iterator[None]:
-        """Note what fails as missing, with the reason, and go on."""
+        """Note a failure of the block as missing, with the reason, and go on."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - told in the report

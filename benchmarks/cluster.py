@@ -1,4 +1,4 @@
-"""One PostgreSQL server for all contenders of a run, on disk, as durable as it is by default."""
+"""One PostgreSQL server for all contenders of a run, on disk, with its default durability."""
 
 import os
 import pwd
@@ -16,8 +16,8 @@ import psycopg
 from queues.clock import SYSTEM_CLOCK
 
 _NEVER = threading.Event()
-# A server that has run for a while writes to files that it has again and again; to make one takes up to 20 ms, and
-# every commit waits for it.
+# A server that has run for a while reuses its WAL files. A run creates them in advance: every commit would wait up to
+# 20 ms for a new file.
 _WAL_FILES: Final = 128
 _OPTIONS: Final = {
     "listen_addresses": "",
@@ -37,10 +37,10 @@ _OPTIONS: Final = {
 
 
 class Cluster:
-    """A PostgreSQL that lives as long as the run."""
+    """A PostgreSQL server that runs until `stop`."""
 
     def __init__(self, binaries: Path, folder: str | None) -> None:
-        """Make and start one with the programs in *binaries*, below *folder*."""
+        """Create and start a server below *folder*, with the programs in *binaries*."""
         self.binaries = binaries
         self._user = _unprivileged()
         self._folder = Path(tempfile.mkdtemp(prefix="lrq-bench-", dir=folder))
@@ -77,19 +77,19 @@ class Cluster:
         self.settle()
 
     def conninfo(self, database: str) -> str:
-        """Return how libpq reaches a database."""
+        """Return the libpq connection string of a database."""
         return f"host={self._folder} user=postgres dbname={database}"
 
     def url(self, database: str) -> str:
-        """Return how SQLAlchemy reaches a database."""
+        """Return the SQLAlchemy URL of a database."""
         return f"postgresql+psycopg://postgres@/{database}?host={self._folder}"
 
     def connect(self, database: str) -> psycopg.Connection[tuple[Any, ...]]:
-        """Return a connection that commits each statement by itself."""
+        """Return an autocommit connection."""
         return psycopg.connect(self.conninfo(database), autocommit=True)
 
     def execute(self, database: str, *statements: str) -> list[tuple[Any, ...]]:
-        """Run statements in a connection of their own; return the rows of the last one."""
+        """Run statements in a new connection; return the rows of the last one."""
         with self.connect(database) as connection:
             cursor = connection.cursor()
             for statement in statements:
@@ -97,20 +97,20 @@ class Cluster:
             return cursor.fetchall() if cursor.description else []
 
     def create(self, *databases: str) -> None:
-        """Make empty databases, in place of those of the same name."""
+        """Create empty databases, replacing older ones of the same names."""
         self.drop(*databases)
         self.execute("postgres", *(f"CREATE DATABASE {name}" for name in databases))
 
     def drop(self, *databases: str) -> None:
-        """Remove databases, and who is connected to them."""
+        """Drop databases and end the connections to them."""
         self.execute("postgres", *(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)" for name in databases))
 
     def settle(self) -> None:
-        """Let no contender pay for what one before it left to be written."""
+        """Run a checkpoint, so that a contender does not pay for writes of an earlier one."""
         self.execute("postgres", "CHECKPOINT")
 
     def stop(self) -> None:
-        """End it and remove its folder."""
+        """Stop the server and remove its folder."""
         self._running.terminate()
         try:
             self._running.wait(30)
@@ -120,22 +120,22 @@ class Cluster:
 
 
 def until(happened: Callable[[], bool], timeout: float, every: float = 0.02) -> None:
-    """Wait for a fact; raise `TimeoutError` when it does not come about."""
+    """Wait until *happened* is true; raise `TimeoutError` after *timeout* seconds."""
     deadline = SYSTEM_CLOCK.monotonic() + timeout
     while not happened():
         if SYSTEM_CLOCK.monotonic() > deadline:
-            raise TimeoutError(f"waited {timeout:g} s in vain")
+            raise TimeoutError(f"the condition was still false after {timeout:g} s")
         pause(every)
 
 
 def pause(seconds: float) -> None:
-    """Do nothing for a while."""
+    """Wait for *seconds*; return at once if they are not positive."""
     if seconds > 0:
         _NEVER.wait(seconds)
 
 
 def _unprivileged() -> str | None:
-    """PostgreSQL refuses to run as root: name another user where this is root."""
+    """Return a user for PostgreSQL if this process is root, which PostgreSQL refuses; else None."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}

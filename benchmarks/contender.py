@@ -1,4 +1,4 @@
-"""The port of everything that is compared."""
+"""The port of all contenders."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,40 +11,40 @@ from benchmarks.workload import Entry
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where contenders run: one PostgreSQL, and a folder on the same disk."""
+    """The place where contenders run: one PostgreSQL server, and a folder on the same disk."""
 
     cluster: Cluster
     folder: Path
 
 
 class Contender(Protocol):
-    """Brings entries of one database to several others, in processes of its own.
+    """Copies entries of one database to several others, in separate processes.
 
-    An object is used once, from `prepare` to `close`. One thread at a time writes, so that entry 1, 2, … of the source
-    are those that were written first, second, ….
+    An object is used once, from `prepare` to `close`. Only one thread writes, so entry *n* of the source is the *n*-th
+    written one.
     """
 
     name: str
-    #: Whether entries arrive in the order of their commits: then `progress` is the number of the newest one that is
-    #: at the destination (or that it knows not to be owed); otherwise it is how many are there.
+    #: Whether entries arrive in the order of their commits. If so, `progress` is the number of the newest entry that
+    #: has arrived, or that the destination skips. Otherwise `progress` is the count of arrived entries.
     ordered: bool
 
     def prepare(self, place: Place, destinations: int) -> None:
-        """Make databases and start what carries entries; return when it runs."""
+        """Create the databases and start the processes; return once they work."""
         ...
 
     def transaction(self, entries: Sequence[Entry]) -> None:
-        """Write some entries as an application would, and commit."""
+        """Write *entries* as an application would, in one transaction."""
         ...
 
     def progress(self, destination: int) -> int:
-        """Return how far a destination has got; cheap, because it is asked often."""
+        """Return the progress of a destination, as `ordered` defines it; cheap, because callers poll."""
         ...
 
     def stored(self, destination: int) -> tuple[int, int]:
-        """Count the rows of the destination's table, and the different ones."""
+        """Count all rows and the distinct rows of the destination's table."""
         ...
 
     def close(self) -> None:
-        """Stop and remove everything; after a failed `prepare` too."""
+        """Stop all processes and drop all databases, also after a failed `prepare`."""
         ...

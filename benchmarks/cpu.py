@@ -1,4 +1,4 @@
-"""What processes have used."""
+"""The CPU time and the memory of processes."""
 
 import os
 from contextlib import suppress
@@ -7,7 +7,7 @@ import psutil
 
 
 def used(root: int | None = None) -> float:
-    """Return the CPU seconds of a process (this one) and all below it, those that have ended included."""
+    """Return the CPU seconds of a process (by default this one) and its descendants, ended ones included."""
     top = psutil.Process(root or os.getpid())
     total = 0.0
     for process in [top, *top.children(recursive=True)]:
@@ -18,5 +18,5 @@ def used(root: int | None = None) -> float:
 
 
 def memory(root: int) -> int:
-    """Return the bytes that a process holds."""
+    """Return the resident memory of a process in bytes."""
     return int(psutil.Process(root).memory_info().rss)

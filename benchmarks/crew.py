@@ -1,4 +1,4 @@
-"""Application processes: started once, they do one task after the other."""
+"""Application processes that are started once and run one task after the other."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -11,15 +11,15 @@ from queues.clock import SYSTEM_CLOCK
 
 _SPAWN = get_context("spawn")
 
-#: A task gets the moment to begin at (monotonic), its number among the processes, and what it was given.
+#: A task is called with the moment of its begin (monotonic), the number of its process, and further arguments.
 Task = Callable[..., Any]
 
 
 class Crew:
-    """Several processes that work at the same time."""
+    """Several processes that run a task at the same time."""
 
     def __init__(self, size: int) -> None:
-        """Start them."""
+        """Start *size* processes."""
         self._pipes = []
         self._processes = []
         for number in range(size):
@@ -31,7 +31,7 @@ class Crew:
             self._processes.append(process)
 
     def do(self, workers: int, task: Task, *given: object) -> list[Any]:
-        """Let so many of them do a task at once; return what each returns."""
+        """Run a task in *workers* processes at once; return their results, or raise the first error."""
         pipes = self._pipes[:workers]
         for pipe in pipes:
             pipe.send((task, given))
@@ -51,7 +51,7 @@ class Crew:
         return list(found.values())
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the crew."""
         return self
 
     def __exit__(
@@ -74,5 +74,5 @@ def _work(pipe: Connection, number: int) -> None:
         begin = pipe.recv()
         try:
             pipe.send(task(begin, number, *given))
-        except Exception as error:  # noqa: BLE001 - raised by who asked
+        except Exception as error:  # noqa: BLE001 - raised by `do`
             pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))

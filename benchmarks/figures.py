@@ -1,4 +1,4 @@
-"""Medians, and the order of runs."""
+"""Medians, percentiles, the order of runs, and the format of numbers."""
 
 import statistics
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Several values of one number."""
+    """The summary of all values of one number."""
 
     median: float
     least: float
@@ -19,28 +19,28 @@ class Summary:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Self:
-        """Sum them up; there must be one at least."""
+        """Summarise *values*, which must not be empty."""
         return cls(statistics.median(values), min(values), max(values), len(values))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the summary as data for JSON."""
         return {"median": self.median, "min": self.least, "max": self.most, "runs": self.runs}
 
 
 def rotated(items: Sequence[Item], by: int) -> list[Item]:
-    """Return *items* in an order that begins with another one each run, so that no one is always first."""
+    """Rotate *items* by *by* places, so that each run begins with another item."""
     start = by % len(items) if items else 0
     return [*items[start:], *items[:start]]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that *share* of all do not exceed."""
+    """Return the smallest value that a *share* of all values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, max(0, -(-len(ordered) * int(share * 1000) // 1000) - 1))]
 
 
 def shown(value: float) -> str:
-    """Write a number with three digits that count."""
+    """Format a number with three significant digits."""
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}" if value else "0"

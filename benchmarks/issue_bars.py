@@ -1,4 +1,4 @@
-"""The bars themselves (payloads of 1 KiB, ten entries a transaction)."""
+"""The bars of all experiments (payloads of 1 KiB, ten entries per transaction)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,10 +13,10 @@ THREE: Final = "8 destinations, each entry to 3"
 RATE: Final = "deliveries/s"
 CPU: Final = "CPU s per 1,000"
 
-#: After a contender's name: what the application and PostgreSQL used, without the contender's own processes.
+#: A suffix of a contender's name: the CPU of the application and PostgreSQL, without the contender's processes.
 WITHOUT_SERVERS: Final = ", its servers not counted"
 
-#: No contenders: they carry nothing, or do less than is asked for.
+#: Floors are no contenders: they replicate nothing, or do less than the task.
 FLOORS: Final = ("INSERT alone", "bare COPY", "bare transfer")
 
 
@@ -66,7 +66,7 @@ def _sizes() -> Iterator[Bar]:
     for many in ("100,000", "1,000,000"):
         ours, few = Number(f"{many} entries", OURS), Number("10,000 entries", OURS)
         yield Bar("sizes", "tables MiB", ours, few, 2.0, at_least=False)
-    # No growth with time: what was dead after half of the time is all that there is in the end.
+    # Dead rows must not grow with time: half of the time leaves as many as the whole.
     held = Number("whole time, snapshot held", OURS), Number("half the time, snapshot held", OURS)
     yield Bar("sizes", "dead rows", *held, 1.1, at_least=False)
 

@@ -1,4 +1,4 @@
-"""Numbers of an earlier run that stay in the report when only some experiments are run again."""
+"""The numbers of an earlier run that stay in the report when only some experiments run again."""
 
 import json
 from collections.abc import Collection
@@ -11,20 +11,20 @@ from benchmarks.book import Book, Key
 from benchmarks.issue_bars import BARS
 from benchmarks.report import Run
 
-#: The fact that tells of what is kept.
+#: The name of the fact that lists the kept experiments.
 FACT: Final = "kept from earlier runs"
 
 
 @dataclass
 class Kept:
-    """What is kept, and when each of its experiments was measured."""
+    """The kept numbers, and the time of each kept experiment."""
 
     book: Book = field(default_factory=Book)
     when: dict[str, str] = field(default_factory=dict)
 
 
 def kept(folder: Path, again: Collection[str]) -> Kept:
-    """Read what the report in *folder* has of experiments that are not measured *again*."""
+    """Read the report in *folder*, without the experiments that are measured *again*."""
     found = Kept()
     file = folder / "benchmarks.json"
     if not file.exists():
@@ -40,7 +40,7 @@ def kept(folder: Path, again: Collection[str]) -> Kept:
 
 
 def with_kept(run: Run, earlier: Kept, order: Collection[str]) -> Run:
-    """Put both into one run, experiments in *order*; bars compare numbers of one experiment, so of one run each."""
+    """Merge both runs, experiments in *order*; a bar compares numbers of one experiment, and so of one run."""
     values = earlier.book.values | run.book.values
     ranks = {name: rank for rank, name in enumerate(order)}
     ordered = sorted(values, key=lambda key: ranks.get(key.experiment, len(ranks)))

@@ -43,14 +43,16 @@ console = Console(stderr=True)
 
 def bench(
     only: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(EXPERIMENTS)}; may be repeated.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes and one run each: some minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes and one run each; takes some minutes.")] = False,
     full: Annotated[bool, typer.Option("--full", help="The largest sizes, up to a million entries.")] = False,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each; the median counts.")] = None,
-    server: Annotated[str, typer.Option(help="auto, debian or wheel: which PostgreSQL all of them use.")] = "auto",
-    out: Annotated[Path, typer.Option(help="Of the report; --only leaves its other experiments in.")] = Path("docs"),
-    folder: Annotated[str | None, typer.Option(help="Where databases are made; on the disk to measure.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="Runs of each experiment; the report shows the median.")
+    ] = None,
+    server: Annotated[str, typer.Option(help="The PostgreSQL of the run: auto, debian or wheel.")] = "auto",
+    out: Annotated[Path, typer.Option(help="Folder of the report; --only keeps its other experiments.")] = Path("docs"),
+    folder: Annotated[str | None, typer.Option(help="Folder of the databases, on the disk to measure.")] = None,
 ) -> None:
-    """Measure lrq beside what one would use instead, everything in one run on one server."""
+    """Measure lrq beside its alternatives, in one run on one server."""
     chosen = list(dict.fromkeys(only or EXPERIMENTS))
     unknown = [name for name in chosen if name not in EXPERIMENTS]
     if unknown:
@@ -90,7 +92,7 @@ def _run(chosen: list[str], size: Size, runs: int, programs: Path, folder: str |
 
 
 def say(words: str) -> None:
-    """Tell how far it has got."""
+    """Print the progress of the run."""
     console.print(words, style="dim", highlight=False)
 
 
@@ -112,7 +114,7 @@ def _show(run: Run) -> None:
 
 
 def main() -> None:
-    """Run the command; SIGTERM ends it as Ctrl-C does, so that no server is left behind."""
+    """Run the command; SIGTERM ends it like Ctrl-C, so that no server keeps running."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     typer.run(bench)
 

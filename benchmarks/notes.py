@@ -1,4 +1,4 @@
-"""What one must know to read the numbers."""
+"""The notes of the report that explain its numbers."""
 
 from typing import Final
 

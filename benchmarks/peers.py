@@ -1,4 +1,4 @@
-"""Everything that is compared, and what cannot be here."""
+"""The contenders that can run here, and the reasons for missing ones."""
 
 import shutil
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Make = Callable[[], Contender]
 
 
 def main_contenders(bench: Bench) -> list[Make]:
-    """Return lrq and what it is compared with everywhere."""
+    """Return lrq and the contenders of every experiment."""
     found: list[Make] = [LrqOnPostgreSQL, LrqOnSQLite, LogicalReplication]
     reason = _no_pgq(bench)
     if reason:
@@ -30,7 +30,7 @@ def main_contenders(bench: Bench) -> list[Make]:
 
 
 def contenders(bench: Bench) -> list[Make]:
-    """Return what can run here; note the others as missing."""
+    """Return all contenders that can run here; note the others as missing."""
     found = main_contenders(bench)
     offered: list[tuple[Make, str]] = [
         (pgq_python.PgQPython, _no_pgq(bench) or pgq_python.missing()),

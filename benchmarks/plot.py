@@ -1,4 +1,4 @@
-"""Deliveries per second as bars, in an SVG."""
+"""A bar chart of deliveries per second, as SVG."""
 
 from typing import Final
 from xml.sax.saxutils import escape
@@ -14,7 +14,7 @@ _COLOURS: Final = {"lrq": "#1f6feb", "": "#8b949e"}
 
 
 def plot(book: Book, experiment: str = "deliveries", unit: str = "deliveries/s") -> str:
-    """Draw one bar for each setting and contender, with a line from the least to the most; floors are none."""
+    """Draw one bar per setting and contender, without floors, and a line from the least to the most."""
     found = [
         (key, summary)
         for key, summary in book.summaries()

@@ -1,4 +1,4 @@
-"""A run as JSON, as Markdown and on the screen."""
+"""The report of a run as JSON, Markdown and tables."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -14,14 +14,14 @@ from benchmarks.notes import NOTES
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Everything that was found out, and how."""
+    """The facts, numbers and verdicts of a run."""
 
     facts: dict[str, Any]
     book: Book
     verdicts: Sequence[Verdict]
 
     def save(self, folder: Path, plot: str) -> None:
-        """Write `benchmarks.json`, `.md` and `.svg`."""
+        """Write `benchmarks.json`, `benchmarks.md` and `benchmarks.svg` into *folder*."""
         folder.mkdir(parents=True, exist_ok=True)
         found = self.facts | self.book.as_dict() | {"bars": [verdict.as_dict() for verdict in self.verdicts]}
         text = json.dumps(found, indent=1, ensure_ascii=False)
@@ -31,7 +31,7 @@ class Run:
 
 
 def markdown(run: Run) -> str:
-    """Return the whole page."""
+    """Return the report as Markdown."""
     facts = [f"* {name}: {_words(value)}" for name, value in run.facts.items()]
     missing = [f"* {what}: {why}" for what, why in run.book.missing.items()] or ["* nothing"]
     return "\n".join([
@@ -53,12 +53,12 @@ NUMBER_HEADS = ("experiment", "setting", "contender", "number", "median", "min â
 
 
 def bar_rows(verdicts: Iterable[Verdict]) -> list[tuple[str, ...]]:
-    """Return one row for each bar."""
+    """Return one table row per bar."""
     rows: list[tuple[str, ...]] = []
     for verdict in verdicts:
         bar = verdict.bar
         ours = f"{bar.ours.contender}, {bar.ours.setting}"
-        # The other side's setting is named where it differs.
+        # The other setting is shown only if it differs.
         same = bar.other.setting == bar.ours.setting
         other = bar.other.contender if same else f"{bar.other.contender}, {bar.other.setting}"
         reached = "" if verdict.ratio is None else shown(verdict.ratio)
@@ -68,7 +68,7 @@ def bar_rows(verdicts: Iterable[Verdict]) -> list[tuple[str, ...]]:
 
 
 def number_rows(book: Book) -> list[tuple[str, ...]]:
-    """Return one row for each number."""
+    """Return one table row per number."""
     return [
         (key.experiment, key.setting, key.contender, key.unit, shown(found.median),
          f"{shown(found.least)} â€“ {shown(found.most)}", str(found.runs))

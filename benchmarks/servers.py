@@ -1,4 +1,4 @@
-"""Which PostgreSQL a run uses."""
+"""The PostgreSQL that a run uses."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ Which = Literal["auto", "debian", "wheel"]
 
 
 def binaries(which: Which) -> Path:
-    """Return the folder of the server's programs; `auto` takes one that has PgQ, or the one of the wheel."""
+    """Return the folder of PostgreSQL's programs; `auto` prefers an installed one with PgQ to the wheel's."""
     installed = _installed()
     if which == "debian" or (which == "auto" and installed is not None and has_pgq(installed)):
         if installed is None:
@@ -20,13 +20,13 @@ def binaries(which: Which) -> Path:
 
 
 def has_pgq(programs: Path) -> bool:
-    """Tell whether PgQ can be created in this server's databases."""
+    """Return whether this PostgreSQL has the extension PgQ."""
     version = programs.parent.name
     return Path(f"/usr/share/postgresql/{version}/extension/pgq.control").exists()
 
 
 def _installed() -> Path | None:
-    """Return the installed PostgreSQL, rather one with PgQ than a newer one."""
+    """Return the newest installed PostgreSQL with PgQ, else the newest one, else None."""
     found = sorted(path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     with_pgq = [programs for programs in found if has_pgq(programs)]
     if with_pgq or found:

@@ -1,4 +1,4 @@
-"""Writing entries through a contender, and waiting until they have arrived everywhere."""
+"""Write entries through a contender, and wait until they have arrived at every destination."""
 
 from typing import Final
 
@@ -10,10 +10,10 @@ _TIMEOUT: Final = 600.0
 
 
 class Stream:
-    """What has been written through one contender, and what each destination is owed of it."""
+    """The entries written through one contender, and their numbers per destination."""
 
     def __init__(self, contender: Contender, workload: Workload) -> None:
-        """Take the entries one after the other from *workload*, however many."""
+        """Take the entries from *workload*, in order and without end."""
         self.contender = contender
         self._workload = workload
         self.written = 0
@@ -21,7 +21,7 @@ class Stream:
         self.last = [0] * workload.destinations
 
     def write(self, entries: int) -> None:
-        """Write so many more, in transactions."""
+        """Write *entries* more entries, in transactions."""
         for _ in range(0, entries, PER_TRANSACTION):
             self.transaction()
 
@@ -39,12 +39,12 @@ class Stream:
                 self.last[target] = self.written
 
     def is_there(self, destination: int) -> bool:
-        """Tell whether a destination has all that was written for it."""
+        """Return whether a destination has all its entries."""
         wanted = self.last if self.contender.ordered else self.owed
         return self.contender.progress(destination) >= wanted[destination]
 
     def wait(self, timeout: float = _TIMEOUT) -> None:
-        """Wait until everyone has everything."""
+        """Wait until every destination has all its entries."""
         every = 0.005 if self.contender.ordered else 0.05
         for destination in range(len(self.owed)):
             until(lambda number=destination: self.is_there(number), timeout, every)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What is written: entries of 1 KiB, ten a transaction, each to some of the destinations."""
+"""The workload: entries of 1 KiB, ten per transaction, each for some of the destinations."""
 
 import base64
 import random
@@ -10,25 +10,25 @@ from typing import Final, NamedTuple
 
 PAYLOAD_BYTES: Final = 1024
 PER_TRANSACTION: Final = 10
-#: More than are ever compressed together: payloads that come again would be small, and quickly unpacked.
+#: More than are ever compressed together: repeated payloads would compress too well.
 _DIFFERENT = 5_000
 
 
 class Entry(NamedTuple):
-    """One payload and the numbers of the destinations that are owed it."""
+    """One payload and the numbers of its destinations."""
 
     payload: bytes
     targets: tuple[int, ...]
 
     @property
     def mask(self) -> int:
-        """The destinations as bits."""
+        """The destinations as a bit mask."""
         return sum(1 << target for target in self.targets)
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """So many entries; each goes to *each_to* of the destinations."""
+    """A number of entries; each goes to *each_to* of the destinations."""
 
     entries: int
     destinations: int = 1
@@ -36,21 +36,21 @@ class Workload:
 
     @property
     def deliveries(self) -> int:
-        """How many rows all destinations get together."""
+        """The number of rows that all destinations receive together."""
         return self.entries * self.each_to
 
     def entry(self, number: int) -> Entry:
-        """Return an entry; the same number gives the same one."""
+        """Return the entry of *number*, always the same one."""
         sets = _sets(self.destinations, self.each_to)
         return Entry(payloads()[number % _DIFFERENT], sets[number * 37 % len(sets)])
 
     def transactions(self) -> Iterator[list[Entry]]:
-        """Give the entries of one transaction after the other."""
+        """Give the entries of each transaction."""
         for first in range(0, self.entries, PER_TRANSACTION):
             yield [self.entry(n) for n in range(first, min(first + PER_TRANSACTION, self.entries))]
 
     def owed(self) -> list[int]:
-        """Return how many entries each destination gets."""
+        """Return the number of entries for each destination."""
         counts = [0] * self.destinations
         for number in range(self.entries):
             for target in self.entry(number).targets:

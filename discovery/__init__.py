@@ -1,3 +1,3 @@
-"""Who is there: receive queues, the owner of a site, the sites it knows."""
+"""Find receive queues, the owner of a site, and the sites that it can reach."""
 
-import lrq  # noqa: F401 - tells in one sentence when other packages have the names of ours
+import lrq_packages  # noqa: F401 - says in one sentence which other package has the name of one of ours

@@ -2,29 +2,48 @@
 
 import threading
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Final
 
 from sqlalchemy import Engine
 
 from discovery.processes import owner_name, surely_gone
-from queues import leases
 from queues.clock import SYSTEM_CLOCK, Clock
+from queues.database import leases
+from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
-from queues.leases import Lease
 
-#: How long an owner that is not heard of keeps its lease by default, in seconds.
+#: The default time until the lease of an unresponsive owner expires, in seconds.
 TTL: Final = 10.0
-#: How often at least one that stands by looks whether it can take over, in seconds.
+#: The longest time between two attempts of a standby to acquire the lease, in seconds.
 _LOOK: Final = 1.0
 
 
-class Ownership:
-    """Stands by for the lease *name*, holds it while it can, and stands by again after losing it.
+class OwnershipState(StrEnum):
+    """The relation of an `Ownership` to its lease."""
 
-    Its own thread calls *on_acquired* with the lease, and later, exactly once for each, *on_lost*: with the
-    `OwnershipLostError` when another owner has taken over, with what *on_acquired* raised when it did, with None
-    when `stop` ends it. When *on_lost* returns, the work must have ended: a lease that is still held is released
-    right after, so that the next one can begin at once. `reason` tells in words how things stand.
+    NOT_STARTED = "not started"
+    #: Another process holds the lease.
+    STANDING_BY = "standing by"
+    #: The process holds the lease and works.
+    OWNER = "owner"
+    #: The work has just ended, or failed to start. The next turn stands by again.
+    ENDED = "ended"
+    STOPPED = "stopped"
+
+
+class Ownership:
+    """Stands by for the lease *name*, holds it as long as possible, and stands by again after a loss.
+
+    One thread calls *on_acquired* with the lease, and later *on_lost*, exactly once for each lease. *on_lost* receives:
+
+    * the `OwnershipLostError`, after another owner has taken over;
+    * the error of *on_acquired*, after that failed;
+    * None, after `stop`.
+
+    The work must have ended when *on_lost* returns. A lease that is still held is then released for the next owner.
+
+    `state` is the present relation to the lease; `reason` explains it in one sentence, or names the last failure.
     """
 
     def __init__(
@@ -37,7 +56,7 @@ class Ownership:
         ttl: float = TTL,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Hold the lease for *ttl* seconds at a time and renew it after each third of that."""
+        """Acquire the lease for *ttl* seconds, and renew it every third of *ttl*."""
         self._engine = engine
         self._name = name
         self._owner = owner_name()
@@ -49,23 +68,24 @@ class Ownership:
         self._stopping = threading.Event()
         self._awake = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lrq-owner-{name}", daemon=True)
+        self.state = OwnershipState.NOT_STARTED
         self.reason = f"{name}: not started"
 
     @property
     def lease(self) -> Lease | None:
-        """The lease while it is held, as far as this process knows."""
+        """The lease, if this process holds it to its knowledge."""
         return self._lease
 
     def start(self) -> None:
-        """Begin to stand by."""
+        """Start the thread that stands by."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Look at once how things stand, for instance because a transaction was refused."""
+        """Check the lease at once, for example after a transaction was refused."""
         self._awake.set()
 
     def stop(self, *, wait: bool = True) -> None:
-        """End the work and release the lease; with *wait*, return when that is done."""
+        """End the work and release the lease; with *wait*, return after that."""
         self._stopping.set()
         self._awake.set()
         if wait and self._thread.is_alive() and threading.current_thread() is not self._thread:
@@ -77,7 +97,7 @@ class Ownership:
             self._turn()
             if not self._stopping.is_set():
                 self._clock.wait(self._awake, self._pause())
-        self._end(None, f"{self._name}: stopped")
+        self._end(None, OwnershipState.STOPPED, f"{self._name}: stopped")
 
     def _pause(self) -> float:
         return self._ttl / 3 if self._lease else min(self._ttl / 3, _LOOK)
@@ -86,11 +106,11 @@ class Ownership:
         try:
             if self._lease:
                 leases.renew(self._engine, self._lease, self._ttl)
-                self.reason = self._owned(self._lease)
+                self._show_owner(self._lease)
             else:
                 self._stand_by()
         except OwnershipLostError as error:
-            self._end(error, str(error))
+            self._end(error, OwnershipState.ENDED, str(error))
         except Exception as error:  # noqa: BLE001 - told in `reason`; the next turn tries again
             self.reason = f"{self._name}: {error}"
 
@@ -98,24 +118,26 @@ class Ownership:
         held = leases.holder(self._engine, self._name)
         if held and not held.expired and not surely_gone(held.lease.owner):
             self.reason = f"{self._name}: standing by, {held.lease.owner} owns it as generation {held.lease.generation}"
+            self.state = OwnershipState.STANDING_BY
             return
-        if held and not held.expired:  # its process is gone, so there is nobody to wait for
+        if held and not held.expired:  # the owner's process has ended, so its lease need not expire first
             leases.release(self._engine, held.lease)
         self._lease = leases.acquire(self._engine, self._name, self._owner, self._ttl)
         if self._lease:
-            self.reason = self._owned(self._lease)
+            self._show_owner(self._lease)
             self._begin(self._lease)
 
-    def _owned(self, lease: Lease) -> str:
-        return f"{self._name}: owned as generation {lease.generation}"
+    def _show_owner(self, lease: Lease) -> None:
+        self.reason = f"{self._name}: owned as generation {lease.generation}"
+        self.state = OwnershipState.OWNER
 
     def _begin(self, lease: Lease) -> None:
         try:
             self._on_acquired(lease)
         except Exception as error:  # noqa: BLE001 - told to `on_lost`; the next turn tries again
-            self._end(error, f"{self._name}: the work could not begin: {error}")
+            self._end(error, OwnershipState.ENDED, f"{self._name}: the work could not begin: {error}")
 
-    def _end(self, error: Exception | None, reason: str) -> None:
+    def _end(self, error: Exception | None, state: OwnershipState, reason: str) -> None:
         lease, self._lease = self._lease, None
         try:
             if lease is not None:
@@ -124,3 +146,4 @@ class Ownership:
             self.reason = reason
         except Exception as problem:  # noqa: BLE001 - the lease expires by itself
             self.reason = f"{reason}; not released, it expires within {self._ttl} s: {problem}"
+        self.state = state

@@ -1,21 +1,18 @@
-"""Polling the registry for new receive queues, by APScheduler."""
+"""Polling the registry for new receive queues."""
 
 from collections.abc import Callable
-from datetime import UTC
 
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 
 from discovery import registry
 from discovery.registry import ReceiveQueue
-from queues.logs import errors_only
+from discovery.scheduler import Jobs
+from queues.database.transactions import reading
 from queues.names import ClientName
-from queues.transactions import reading
 
 
 class RegistryPoller:
-    """Tells of every receive queue of a client once: those that are there at the start, and new ones as they come."""
+    """Calls *on_found* once for each receive queue of a client, also for queues that are registered later."""
 
     def __init__(
         self,
@@ -26,39 +23,32 @@ class RegistryPoller:
         on_found: Callable[[ReceiveQueue], None],
         on_error: Callable[[Exception], None],
     ) -> None:
-        """Poll every *interval* seconds; an error is told to *on_error* and does not end the polling."""
+        """Poll every *interval* seconds; an error goes to *on_error*, and the polling continues."""
         self._engine = engine
         self._client = client
         self._interval = interval
         self._on_found = on_found
         self._on_error = on_error
         self._known: set[int] = set()
-        self._scheduler = BackgroundScheduler(
-            timezone=UTC,
-            executors={"default": ThreadPoolExecutor(1, {"thread_name_prefix": f"lrq-registry-{client}"})},
-            job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
-            # That a call is left out while the one before goes on is meant.
-            logger=errors_only("lrq.scheduler"),
-        )
+        self._jobs = Jobs(max_threads=1, thread_names=f"lrq-registry-{client}")
 
     def start(self) -> None:
-        """Look once now, in the caller's thread, and then again and again."""
-        self._poll()
-        self._scheduler.add_job(self._poll, "interval", seconds=self._interval)
-        self._scheduler.start()
-
-    def stop(self) -> None:
-        """End the polling; nothing is told any more when this returns."""
-        if self._scheduler.running:
-            self._scheduler.shutdown(wait=True)
-
-    def _poll(self) -> None:
+        """Poll once in the caller's thread, then periodically in another."""
         try:
-            with reading(self._engine) as connection:
-                queues = registry.find(connection, self._client)
-            for queue in queues:
-                if queue.queue_id not in self._known:
-                    self._on_found(queue)
-                    self._known.add(queue.queue_id)
+            self._poll()
         except Exception as error:  # noqa: BLE001 - the next poll tries again
             self._on_error(error)
+        self._jobs.add_periodic("registry", self._interval, self._poll, lambda _name, error: self._on_error(error))
+        self._jobs.start()
+
+    def stop(self) -> None:
+        """End the polling; no callback runs after the return."""
+        self._jobs.stop()
+
+    def _poll(self) -> None:
+        with reading(self._engine) as connection:
+            queues = registry.find(connection, self._client)
+        for queue in queues:
+            if queue.queue_id not in self._known:
+                self._on_found(queue)
+                self._known.add(queue.queue_id)

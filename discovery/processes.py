@@ -1,4 +1,4 @@
-"""Names of owners that tell, on the same machine, whether the process behind them is gone."""
+"""Names of owners from which a process on the same machine can see that an owner has ended."""
 
 import os
 import secrets
@@ -7,22 +7,22 @@ from functools import cache
 from pathlib import Path
 
 _PROC = Path("/proc")
-_GONE = frozenset("ZX")  # a zombie holds nothing any more
+_GONE = frozenset("ZX")  # a zombie holds no resources any more
 
 
 def owner_name() -> str:
-    """Return a new name for an owner in this process; no other one, here or elsewhere, has the same.
+    """Return a new name for an owner in this process, unique on all machines.
 
-    It reads `<host>:<pid>:<start>:<machine>:<random>`.
+    The form is `<host>:<pid>:<start>:<machine>:<random>`.
     """
     pid = os.getpid()
     return ":".join((socket.gethostname(), str(pid), _start(pid) or "", _machine(), secrets.token_hex(4)))
 
 
 def surely_gone(owner: str) -> bool:
-    """Tell whether the process of an `owner_name` is known to have ended.
+    """Return whether the process named by an `owner_name` has certainly ended.
 
-    False whenever that cannot be known: on another machine, in another container, for any other string.
+    False if that is unknown: on another machine, in another container, and for any other string.
     """
     _, pid, start, machine, _ = (*owner.rsplit(":", 4), "", "", "", "", "")[:5]
     if not machine or machine != _machine() or not pid.isdecimal():
@@ -31,9 +31,9 @@ def surely_gone(owner: str) -> bool:
 
 
 def _start(pid: int) -> str | None:
-    """Return when the process was started, in clock ticks since boot; None when it is gone or that is not known."""
+    """Return the start of the process in clock ticks since boot; None if the process has ended or is unknown."""
     try:
-        # The name, in parentheses, may contain anything; state is the first field after it, start time the 20th.
+        # The process name, in parentheses, may contain any text. After it, the state is field 1 and the start field 20.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
@@ -42,7 +42,7 @@ def _start(pid: int) -> str | None:
 
 @cache
 def _machine() -> str:
-    """Return what all processes that see each other's ids share; empty where /proc does not tell."""
+    """Return one text for all processes that see each other's ids; empty on a system without /proc."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         namespace = os.readlink(_PROC / "self/ns/pid")

@@ -1,4 +1,4 @@
-"""Which sites there are, and where they are reached."""
+"""The peers of a site and their endpoints."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -8,7 +8,7 @@ from queues.names import SiteId, site_id
 
 
 class Topology(Protocol):
-    """The peers of a site. `version` grows with every change, and nothing else changes what the others return."""
+    """The peers of a site. The results of the other methods change only together with a higher `version`."""
 
     @property
     def version(self) -> int:
@@ -20,12 +20,12 @@ class Topology(Protocol):
         ...
 
     def endpoint(self, site: SiteId) -> str:
-        """Return where *site* is reached (see `split_endpoints`); raise `ConfigurationError` when it is no peer."""
+        """Return the endpoint of *site* (see `split_endpoints`); raise `ConfigurationError` if it is not a peer."""
         ...
 
 
 class StaticTopology:
-    """The topology that was written down; it never changes."""
+    """A topology that never changes."""
 
     version = 1
 
@@ -38,7 +38,7 @@ class StaticTopology:
         return frozenset(self._endpoints)
 
     def endpoint(self, site: SiteId) -> str:
-        """Return where *site* is reached; raise `ConfigurationError` when it is no peer."""
+        """Return the endpoint of *site*; raise `ConfigurationError` if it is not a peer."""
         try:
             return self._endpoints[site]
         except KeyError:
@@ -46,5 +46,5 @@ class StaticTopology:
 
 
 def split_endpoints(text: str) -> tuple[str, ...]:
-    """Return the endpoints of a site: one, or one for each of its servers, between commas."""
+    """Split a comma-separated list of endpoints: one for each server of a site."""
     return tuple(endpoint.strip() for endpoint in text.split(","))

@@ -1,4 +1,4 @@
-"""Transmitting log entries inside the application's own transaction (seed 004, "Client on sender")."""
+"""Transmit log entries inside the application's own transaction (docs/design.md, "Applications")."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,30 +6,30 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session
 
-from lr_client.limits import MAX_PAYLOAD_BYTES, checked_key, checked_limit, checked_payload
-from lr_client.replication_wait import wait_replicated
-from lr_client.sessions import connection_of
-from lr_client.snapshots import (
+from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_key, checked_limit, checked_payload, connection_of
+from lr_client.snapshot.requests import (
     SnapshotProvider,
     SnapshotTransmitter,
     request_global_snapshot_sync,
     request_snapshot_sync,
 )
-from queues import dialects, names
+from lr_client.wait_replicated import wait_replicated
+from queues import names
 from queues.clock import now_us
+from queues.database.transactions import mapped_setup_errors
 from queues.destinations import DestinationSet, destination_set, site_ids
 from queues.errors import UsageError
-from queues.log import doorbell
-from queues.log.outbox import NewEntry
 from queues.positions import PositionToken
-from queues.transactions import mapped_setup_errors
+from queues.send_log import wakeup
+from queues.send_log.opening import outbox
+from queues.send_log.outbox import NewEntry
 
 
 @dataclass(frozen=True, slots=True)
 class LRMessageWithDestinations:
-    """One payload and the sites that it goes to.
+    """One payload and its destinations.
 
-    `item_key` names the item that the payload replaces: of one tick only the last entry of an item need be sent.
+    `item_key` names the item that the payload replaces. Within one tick, only the last entry of an item must be sent.
     `partition_key` is kept with the entry for routing.
     """
 
@@ -40,9 +40,9 @@ class LRMessageWithDestinations:
 
 
 class RoutingQueueSenderClient:
-    """Writes one client's entries into the site's log-entry queue.
+    """Writes one client's entries into the site's send log.
 
-    Holds no connection and no state, so one object serves all threads and databases of an application.
+    The object holds no connection and no state, so one object serves all threads and databases of an application.
 
     Example:
         >>> client = RoutingQueueSenderClient("policy")
@@ -55,9 +55,10 @@ class RoutingQueueSenderClient:
     """
 
     def __init__(self, client_name: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
-        """Name the client; raise `InvalidNameError` (a `ValueError`) for a malformed name.
+        """Set the client's name; raise `InvalidNameError` (a `ValueError`) for a malformed name.
 
-        A payload above *max_payload_bytes* is refused when it is transmitted.
+        Transmitting a payload above *max_payload_bytes* raises `PayloadTooLargeError`.
+        Raises `ConfigurationError` for a limit out of range.
         """
         self.client_name = names.client_name(client_name)
         self._limit = checked_limit(max_payload_bytes)
@@ -71,13 +72,13 @@ class RoutingQueueSenderClient:
         item_key: str | None = None,
         partition_key: str | None = None,
     ) -> PositionToken:
-        """Queue *payload*, stored once, for all *destinations*, inside the caller's transaction.
+        """Write one entry for all *destinations* inside the caller's transaction; the payload is stored once.
 
-        Never commits and opens no connection; a rollback, also of a savepoint, takes the entry with it. Returns a
-        token for `wait_replicated` and `wait_applied`.
+        Never commits and opens no connection; a rollback, also to a savepoint, removes the entry. Returns a token for
+        `wait_replicated` and `wait_applied`.
 
         Raises:
-            ValueError: no destination, or a malformed one (`InvalidNameError`), or a payload above the limit
+            ValueError: there is no destination, a malformed one (`InvalidNameError`), or a payload above the limit
                 (`PayloadTooLargeError`); nothing was written.
             UsageError: *session* is asynchronous: call this through its `run_sync`.
             NotInTransactionError: the connection commits every statement by itself.
@@ -89,12 +90,15 @@ class RoutingQueueSenderClient:
     def transmit_log_entry_messages(
         self, session: Session | Connection, messages: Iterable[LRMessageWithDestinations]
     ) -> PositionToken:
-        """Queue several entries in their order; like as many calls of `transmit_log_entry_message`, but faster."""
+        """Write several entries in the given order; faster than one `transmit_log_entry_message` for each.
+
+        Raises like `transmit_log_entry_message`, and `UsageError` when *messages* is empty.
+        """
         entries: list[NewEntry] = []
         seen: object = None
         for message in messages:
             given = message.destinations
-            # Comparing hundreds of names is quicker than hashing them. With a copy: the caller may change the list.
+            # Comparing hundreds of names is faster than hashing them. Keep a copy: the caller may change the list.
             if seen is None or given != seen:
                 targets = destination_set(self.client_name, given)
                 seen = given[:] if isinstance(given, list | tuple) else None
@@ -106,9 +110,9 @@ class RoutingQueueSenderClient:
     def wait_replicated(
         self, engine: Engine, token: PositionToken | str, destinations: Iterable[str], timeout: float
     ) -> None:
-        """Wait until each of *destinations* has everything up to *token* durably; at most *timeout* seconds.
+        """Wait until each of *destinations* has stored everything up to *token* durably; at most *timeout* seconds.
 
-        Raises `WaitTimeoutError`, which names the sites that do not have it yet, and a ValueError for a malformed one.
+        Raises `WaitTimeoutError`, which names the sites that are missing entries, and ValueError for a malformed site.
         """
         wait_replicated(engine, self.client_name, token, site_ids(destinations), timeout)
 
@@ -117,8 +121,8 @@ class RoutingQueueSenderClient:
     ) -> SnapshotTransmitter:
         """Serve this client's snapshot requests with *provider*, in threads of this process, until `close()`.
 
-        Sites that ask within *share_window* seconds are served by one build, whose rows are stored once, unless the
-        provider looks at `context.destination`; 0 gives each its own.
+        Requests of several sites within *share_window* seconds share one build, whose rows are stored once. With 0, or
+        when the provider reads `context.destination`, each site gets its own build.
         """
         return SnapshotTransmitter(
             engine, self.client_name, provider, max_payload_bytes=self._limit, share_window=share_window
@@ -145,6 +149,6 @@ class RoutingQueueSenderClient:
     def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:
         connection = connection_of(session)
         with mapped_setup_errors():
-            written = dialects.outbox(connection)(connection, self.client_name, entries, now_us())
-        doorbell.ring(written.branch)
+            written = outbox(connection)(connection, self.client_name, entries, now_us())
+        wakeup.wake_server(written.branch)
         return PositionToken(written.site, self.client_name, written.branch, written.transaction)

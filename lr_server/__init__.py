@@ -1,7 +1,8 @@
-"""The server of a site: replicates its log to the peers, and takes theirs."""
+"""The server of a site: sends its log to the peers and receives their logs."""
 
-import lrq  # noqa: F401 - tells in one sentence when other packages have the names of ours
+import lrq_packages  # noqa: F401 - fails if another package has the name of one of ours
 from lr_server.server import LogReplicationServer
 from lr_server.settings import Settings
+from lr_server.status_types import SiteStatus
 
-__all__ = ["LogReplicationServer", "Settings"]
+__all__ = ["LogReplicationServer", "Settings", "SiteStatus"]

@@ -1,30 +1,116 @@
-"""Serves a server's metrics over HTTP, for Prometheus to fetch; each time they are read anew."""
+"""The metrics of a server: read from the database at each request, and served over HTTP for Prometheus.
+
+`docs/operating.md` gives the use of each metric. `lr_server.status_types` names the counts that have a limit.
+"""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from lr_server.setting_types import metrics_endpoint
-from lr_server.telemetry import families
+from lr_server.status_types import ReceiveQueueStatus, ServerStatus, SessionStatus, SiteStatus, SnapshotStatus
 from queues.errors import ConfigurationError, LrqError
 from queues.logs import logger
 
 log = logger("lrq.metrics")
 
-#: How long one waits, in seconds, for another one's look at the database; then that cannot be read.
+#: The longest wait, in seconds, for the database read of another request; then the database counts as down.
 PATIENCE: Final = 5.0
+
+Part = TypeVar("Part")
+#: A metric: its name, its meaning, and its value in one part of a status.
+Reading = tuple[str, str, Callable[[Part], float]]
+#: A part of a status with the labels of its samples.
+Labelled = tuple[Sequence[str], Part]
+
+_SERVER: Final[Sequence[Reading[ServerStatus]]] = (
+    ("lrq_owner", "1 if the server works for its site, 0 if it stands by", lambda s: s.owner),
+    ("lrq_troubles", "Parts of the server that fail now", lambda s: len(s.troubles)),
+)
+_SITE: Final[Sequence[Reading[SiteStatus]]] = (
+    ("lrq_log_seq", "End of the newest tick", lambda s: s.log.seq),
+    ("lrq_log_trimmed_seq", "Entries up to this sequence number are trimmed", lambda s: s.log.trimmed_seq),
+    ("lrq_log_waiting_entries", "Committed entries that are in no tick yet, up to 10,000", lambda s: s.log.waiting),
+    (
+        "lrq_log_unordered_entries",
+        "Entries without a place in the order of commits, which are not sent",
+        lambda s: sum(each.waiting + each.dropped for each in s.log.ordering.unordered),
+    ),
+)
+_SESSION: Final[Sequence[Reading[SessionStatus]]] = (
+    ("lrq_session_acked_seq", "The destination has the log durably up to this sequence number", lambda s: s.acked_seq),
+    ("lrq_session_lag_entries", "Unacknowledged entries, also those for other sites", lambda s: s.lag.entries),
+    ("lrq_session_lag_bytes", "Payload bytes of the unacknowledged entries", lambda s: s.lag.bytes),
+    ("lrq_session_lag_seconds", "Age of the oldest unacknowledged tick", lambda s: s.lag.seconds),
+    ("lrq_session_stalled", "1 if the session is behind without progress", lambda s: s.stalled),
+)
+_RECEIVE_TOTALS: Final[Sequence[Reading[ReceiveQueueStatus]]] = (
+    ("lrq_receive_received", "Log entries that were stored", lambda q: q.received_total),
+    ("lrq_receive_duplicates", "Log entries that were received again and skipped", lambda q: q.duplicates_total),
+    ("lrq_receive_applied", "Log entries that a subscriber has applied", lambda q: q.applied_total),
+)
+_RECEIVE: Final[Sequence[Reading[ReceiveQueueStatus]]] = (
+    ("lrq_receive_received_seq", "The source's log is received up to this sequence number", lambda q: q.received_seq),
+    ("lrq_receive_source_seq", "End of the source's log in its last message", lambda q: q.source_seq),
+    ("lrq_receive_outstanding_entries", "Stored entries, not applied yet, up to 10,000", lambda q: q.outstanding),
+    ("lrq_receive_oldest_seconds", "Age of the oldest unapplied entry", lambda q: q.oldest_seconds),
+    ("lrq_receive_parked_entries", "Parked entries, which the listener refused", lambda q: q.parked),
+    (
+        "lrq_receive_refused_tries",
+        "Failures of the listener in a row",
+        lambda q: q.failure.tries if q.failure else 0,
+    ),
+)
+
+
+def families(status: SiteStatus) -> Iterator[Metric]:
+    """Yield all metrics of a site; each metric has one sample for each session or queue."""
+    site = status.site
+    if status.server is not None:
+        yield from _gauges(_SERVER, ["site"], [((site,), status.server)])
+    yield from _gauges(_SITE, ["site"], [((site,), status)])
+    sessions = [((site, each.client, each.destination), each) for each in status.sessions]
+    yield from _gauges(_SESSION, ["site", "client", "destination"], sessions)
+    yield _states("lrq_session_state", "1 for the current state of the session", sessions)
+    # The newest request comes first in the status, so in reverse it wins.
+    newest = {(site, each.client, each.destination): each for each in reversed(status.snapshots)}
+    yield _states("lrq_snapshot_state", "1 for the state of the newest request for a snapshot", list(newest.items()))
+    queues = [((site, each.client, each.source), each) for each in status.receive_queues]
+    yield from _gauges(_RECEIVE, ["site", "client", "source"], queues)
+    for name, meaning, read in _RECEIVE_TOTALS:
+        counter = CounterMetricFamily(name, meaning, labels=["site", "client", "source"])
+        for labels, queue in queues:
+            counter.add_metric(labels, read(queue))
+        yield counter
+
+
+def _gauges(
+    readings: Sequence[Reading[Part]], names: Sequence[str], found: Sequence[Labelled[Part]]
+) -> Iterator[Metric]:
+    for name, meaning, read in readings:
+        gauge = GaugeMetricFamily(name, meaning, labels=names)
+        for labels, part in found:
+            gauge.add_metric(labels, float(read(part)))
+        yield gauge
+
+
+def _states(name: str, meaning: str, found: Sequence[Labelled[SessionStatus] | Labelled[SnapshotStatus]]) -> Metric:
+    gauge = GaugeMetricFamily(name, meaning, labels=["site", "client", "destination", "state"])
+    for labels, part in found:
+        gauge.add_metric([*labels, part.state.value], 1)
+    return gauge
 
 
 class MetricsServer:
-    """A running one; `stop` it."""
+    """A running HTTP server for metrics; call `stop` at the end."""
 
-    def __init__(self, address: str, status: Callable[[], Mapping[str, Any]], *, patience: float = PATIENCE) -> None:
-        """Listen at *address*, `host:port`; raise `ConfigurationError` where nobody can."""
+    def __init__(self, address: str, status: Callable[[], SiteStatus], *, patience: float = PATIENCE) -> None:
+        """Listen at *address*, `host:port`; raise `ConfigurationError` if that is impossible."""
         endpoint = metrics_endpoint(address)
         registry = CollectorRegistry()
         registry.register(_Site(status, patience))
@@ -33,35 +119,35 @@ class MetricsServer:
             self._server, self._thread = start_http_server(endpoint.port, endpoint.host, registry)
         except OSError as error:
             raise ConfigurationError(f"cannot serve metrics at {address}: {error.strerror}") from error
-        #: Where it listens, with port 0 replaced by the real one.
+        #: The address of the server, with port 0 replaced by the real port.
         self.address = replace(endpoint, port=self._server.server_port).address
 
     def stop(self) -> None:
-        """End it."""
+        """Stop listening, and wait until the thread has ended."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 class _Site(Collector):
-    def __init__(self, status: Callable[[], Mapping[str, Any]], patience: float) -> None:
+    def __init__(self, status: Callable[[], SiteStatus], patience: float) -> None:
         self._status = status
         self._patience = patience
-        # A database that hangs must not gather threads that ask it.
+        # Only one request reads the database, so that a hanging database does not block many threads.
         self._asking = threading.Lock()
 
     def describe(self) -> Iterator[Metric]:
-        """Name nothing ahead: that would ask the database."""
+        """Yield no metrics at registration, because their names would cost a read of the database."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """See `telemetry.families`; of a database that cannot be read nothing but that."""
+        """Yield `lrq_database_up`, and the `families` if the database can be read."""
         found = self._found()
-        yield GaugeMetricFamily("lrq_database_up", "1 where the site's database can be read", value=found is not None)
+        yield GaugeMetricFamily("lrq_database_up", "1 if the site's database can be read", value=found is not None)
         if found is not None:
             yield from families(found)
 
-    def _found(self) -> Mapping[str, Any] | None:
+    def _found(self) -> SiteStatus | None:
         if not self._asking.acquire(timeout=self._patience):
             return None
         try:

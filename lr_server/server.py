@@ -2,36 +2,35 @@
 
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 import queues
-from discovery.ownership import Ownership
+from discovery.ownership import Ownership, OwnershipState
 from discovery.topology import StaticTopology, Topology
-from lr_server import local
 from lr_server.drain import drain
-from lr_server.incarnation import adopt
 from lr_server.metrics import MetricsServer
 from lr_server.settings import Settings
-from lr_server.source import Source
+from lr_server.source.incarnation import adopt
+from lr_server.source.source import Source
 from lr_server.status import read_status
-from queues.clock import SYSTEM_CLOCK, Clock
-from queues.engine import end_idle_transactions
+from lr_server.status_types import SERVER_LEASE, ServerStatus, SiteStatus
+from queues.clock import SYSTEM_CLOCK, Clock, poll
+from queues.database import dialects
+from queues.database.leases import Lease
+from queues.database.migrations import require
 from queues.errors import ConfigurationError, OwnershipLostError
-from queues.leases import Lease
 from queues.logs import logger
-from queues.migrate import require
-from sink.service import SinkService, serve
+from sink import local
+from sink.transport.service import SinkService, serve
 from sink.writer import SinkWriter
 
 log = logger("lrq.server")
 
-#: The lease that makes a server the owner of its site.
-LEASE = "server"
-
 
 class LogReplicationServer:
-    """Replicates a site's log to its peers, and takes theirs: one owner a site works, others stand by.
+    """Sends a site's log to its peers and receives their logs; one server of a site works, others stand by.
 
     Example:
         >>> with LogReplicationServer(settings) as server:
@@ -39,20 +38,20 @@ class LogReplicationServer:
     """
 
     def __init__(self, settings: Settings, *, topology: Topology | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Open nothing yet; *topology* replaces the peers of the settings."""
+        """Prepare the server without a connection; *topology* replaces the peers of the settings."""
         self._settings = settings
         self._topology = topology or StaticTopology(settings.peers)
         self._clock = clock
-        # The same few connections again and again, whose statements are planned already.
+        # The pool reuses the last connection first, because its statements are planned already.
         self._engine = queues.create_engine(settings.database_url, pool_size=16, max_overflow=64, pool_use_lifo=True)
-        end_idle_transactions(self._engine, settings.lease_seconds)
+        dialects.of(self._engine).end_idle(self._engine, settings.lease_seconds)
         self._source: Source | None = None
         self._service: SinkService | None = None
         self._metrics: MetricsServer | None = None
         self._settled = threading.Event()
         self._stood_down = ""
         self._ownership = Ownership(
-            self._engine, LEASE,
+            self._engine, SERVER_LEASE,
             on_acquired=self._begin, on_lost=self._end, ttl=settings.lease_seconds, clock=clock,
         )  # fmt: skip
         self._writer = SinkWriter(
@@ -61,12 +60,14 @@ class LogReplicationServer:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Listen, and work as soon as this process owns the site; return when it does, or stands by.
+        """Listen, and work once this process owns the site; return when the server is the owner or stands by.
 
-        Where neither comes about within the time of a lease it returns too, and goes on trying; `status` says why.
+        If neither happens within `lease_seconds`, return anyway and keep trying; `status` gives the reason.
 
-        Raises `SetupError` when the database is not this site's or not migrated, `ConfigurationError` when an
-        endpoint cannot be listened at, `StoreUnavailableError` when the database cannot be used.
+        Raises:
+            SetupError: The database belongs to another site or is not migrated.
+            ConfigurationError: The server cannot listen at an endpoint.
+            StoreUnavailableError: The database cannot be used.
         """
         try:
             self._listen()
@@ -76,11 +77,10 @@ class LogReplicationServer:
             raise
         local.offer(self._settings.site, self._writer)
         self._ownership.start()
-        deadline = self._clock.monotonic() + self._settings.lease_seconds
-        while not self._settled.is_set() and "standing by" not in self._ownership.reason:
-            if self._clock.monotonic() > deadline:
-                return
-            self._clock.wait(self._settled, 0.02)
+        poll(self._is_settled, bool, timeout=self._settings.lease_seconds, pause=0.02, clock=self._clock)
+
+    def _is_settled(self) -> bool:
+        return self._settled.is_set() or self._ownership.state is OwnershipState.STANDING_BY
 
     def _listen(self) -> None:
         settings = self._settings
@@ -95,10 +95,10 @@ class LogReplicationServer:
                 max_frame_bytes=settings.max_message_bytes,
             )
         if settings.metrics:
-            self._metrics = MetricsServer(settings.metrics, self.status)
+            self._metrics = MetricsServer(settings.metrics, self.site_status)
 
     def stop(self) -> None:
-        """Finish what is in hand, give the site up, and stop listening. May be called twice."""
+        """Finish the current work, release the site, and stop listening. May be called twice."""
         local.withdraw(self._settings.site, self._writer)
         self._close()
         self._writer.stop()
@@ -112,54 +112,57 @@ class LogReplicationServer:
         self._metrics = self._service = None
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the server."""
         self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop."""
+        """Stop the server."""
         self.stop()
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """Where this server listens, with port 0 replaced by the real one."""
+        """The endpoints where this server listens, with port 0 replaced by the real port."""
         return self._service.endpoints if self._service is not None else ()
 
     @property
     def is_owner(self) -> bool:
-        """Whether this process works for the site; otherwise it stands by."""
+        """Whether this server works for the site; otherwise the server stands by."""
         return self._source is not None
 
     def status(self) -> dict[str, Any]:
-        """Return how everything stands, as `lrq status --json` prints it."""
+        """Return the status of the site as `lrq status --json` prints it, with this server's part as `server`."""
+        return self.site_status().as_json()
+
+    def site_status(self) -> SiteStatus:
+        """Return the status of the site as values, with this server's part."""
         source = self._source
         if source is not None:
             with suppress(OwnershipLostError):
                 source.supervisor.save()
-        troubles = {} if source is None else dict(source.troubles)
-        for name, trouble in (("sequencer", source and source.sequencer.trouble),
-                              ("sessions", source and source.supervisor.trouble)):  # fmt: skip
-            if trouble:
-                troubles[name] = trouble
-        role = {
-            "owner": source is not None,
-            "reason": self._stood_down or self._ownership.reason,
-            "endpoints": list(self.endpoints),
-            "metrics": self._metrics.address if self._metrics else "",
-            "troubles": troubles,
-        }
-        return read_status(self._engine) | {"server": role}
+        return replace(read_status(self._engine), server=self.server_status())
+
+    def server_status(self) -> ServerStatus:
+        """Return this server's part of the status, without the database."""
+        source = self._source
+        return ServerStatus(
+            owner=source is not None,
+            reason=self._stood_down or self._ownership.reason,
+            endpoints=self.endpoints,
+            metrics=self._metrics.address if self._metrics else "",
+            troubles={} if source is None else _troubles(source),
+        )
 
     def drain(self, timeout: float) -> None:
-        """Wait until every session has everything that is committed now, at most *timeout* seconds.
+        """Wait until every session has acknowledged all entries committed now, at most *timeout* seconds.
 
-        Raises `WaitTimeoutError`, which names the sessions that do not.
+        Raises `WaitTimeoutError`, which names the unfinished sessions, and `ConfigurationError` on a standby.
         """
         source = self._source
         if source is None:
-            raise ConfigurationError(f"this server does not work for its site: {self._ownership.reason}")
+            raise ConfigurationError(f"the server does not work for its site: {self._ownership.reason}")
         drain(source, timeout, self._clock)
 
     # --- ownership --------------------------------------------------------------------------------------------
@@ -183,3 +186,8 @@ class LogReplicationServer:
 
     def _refused(self, _error: OwnershipLostError) -> None:
         self._ownership.wake()
+
+
+def _troubles(source: Source) -> dict[str, str]:
+    loops = {"sequencer": source.sequencer.trouble, "sessions": source.supervisor.trouble}
+    return dict(source.troubles) | {name: trouble for name, trouble in loops.items() if trouble}

@@ -1,4 +1,4 @@
-"""How the values of settings are read and checked, and how their errors are put into words. Pure."""
+"""Read and check the values of settings, and put their errors into one sentence. Pure."""
 
 import difflib
 import json
@@ -6,26 +6,25 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
 
 from discovery.topology import split_endpoints
 from queues import names
+from queues.database import urls
 from queues.errors import ConfigurationError
-from sink.endpoints import TcpEndpoint, network_endpoint, parse_endpoint, tcp_endpoint
+from sink.transport.endpoints import TcpEndpoint, network_endpoint, parse_endpoint, tcp_endpoint
 
-#: How alike a variable and the one that was meant are at least.
+#: The least similarity of a misspelt variable and the right one, from 0 to 1.
 _NEAR: Final = 0.85
 
 
 def _checked(parse: Callable[[str], object]) -> AfterValidator:
-    """Keep the text as it is if *parse* can read it."""
+    """Return a validator that keeps the text if *parse* accepts it."""
 
     def check(text: str) -> str:
         try:
             parse(text)
         except ConfigurationError as error:
-            raise ValueError(str(error)) from error  # pydantic adds the field's name to a ValueError only
+            raise ValueError(str(error)) from error  # only to a ValueError pydantic adds the field's name
         return text
 
     return AfterValidator(check)
@@ -36,18 +35,8 @@ def _peer_endpoints(text: str) -> None:
         parse_endpoint(endpoint)
 
 
-def _database_url(text: str) -> None:
-    try:
-        backend = make_url(text).get_backend_name()
-    except ArgumentError:
-        backend = ""
-    if backend not in ("sqlite", "postgresql"):
-        # The text itself is not repeated: it may hold a password.
-        raise ConfigurationError("write a URL such as sqlite:///paris.db or postgresql+psycopg://user@host/database")
-
-
 def metrics_endpoint(text: str) -> TcpEndpoint:
-    """Read `host:port`; raise `ConfigurationError` where it is none."""
+    """Read `host:port`; raise `ConfigurationError` if *text* is not of this form."""
     try:
         return tcp_endpoint(f"tcp://{text}")
     except ConfigurationError as error:
@@ -55,7 +44,7 @@ def metrics_endpoint(text: str) -> TcpEndpoint:
 
 
 def _list(value: object) -> object:
-    """Read a list as a variable holds it: JSON, or items between commas."""
+    """Read a list from a variable's text: JSON, or items between commas."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -64,7 +53,7 @@ def _list(value: object) -> object:
 
 
 def _table(value: object) -> object:
-    """Read a table as a variable holds it: a JSON object."""
+    """Read a table from a variable's text: a JSON object."""
     return _json(value, '{"tokyo": "tcp://10.0.0.2:7400"}') if isinstance(value, str) else value
 
 
@@ -77,22 +66,22 @@ def _json(text: str, example: str) -> object:
 
 Site = Annotated[str, AfterValidator(names.site_id)]
 Client = Annotated[str, AfterValidator(names.client_name)]
-DatabaseUrl = Annotated[str, _checked(_database_url)]
+DatabaseUrl = Annotated[str, _checked(urls.parse)]
 PeerEndpoint = Annotated[str, _checked(_peer_endpoints)]
 ListenEndpoint = Annotated[str, _checked(network_endpoint)]
 MetricsAddress = Annotated[str, _checked(metrics_endpoint)]
 Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-#: For fields that a variable holds as text.
+#: For fields whose variable holds a list or a table as text.
 ListFromText = BeforeValidator(_list)
 TableFromText = BeforeValidator(_table)
 
 
 def misspelt(variables: Iterable[str], fields: Iterable[str]) -> str:
-    """Say which of the environment's *variables* is nearly one of ours; empty when none is.
+    """Return a sentence about the first misspelt `LRQ_*` variable; empty if there is none.
 
-    Others that begin alike are left alone: Kubernetes makes some for every service.
+    Less similar names are allowed: Kubernetes sets variables with this prefix for a service named `lrq`.
     """
     ours = [field.upper() for field in fields]
     for variable in sorted(variables):
@@ -103,9 +92,9 @@ def misspelt(variables: Iterable[str], fields: Iterable[str]) -> str:
 
 
 def sentence(error: ValidationError, fields: Iterable[str]) -> str:
-    """Say the first thing that is wrong, without repeating what was written."""
+    """Describe the first problem in one sentence, without the value, which may be a password."""
     problems = error.errors(include_url=False, include_input=False)
-    # A misspelt name explains why another one is missing.
+    # A misspelt name comes first, because it explains a missing one.
     first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
     field, *within = (str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":

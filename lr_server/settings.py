@@ -1,7 +1,6 @@
-"""What a site's server is told: in Python, in `lrq.toml`, or by `LRQ_*` variables."""
+"""The settings of a site's server: from Python, from `LRQ_*` variables, or from `lrq.toml`."""
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
@@ -10,8 +9,10 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from sqlalchemy import make_url
 
+from discovery.site_file import DEFAULT_FILE, read_site_file
 from discovery.topology import split_endpoints
-from lr_server.negotiation import InitialSync
+from lr_server.feed.throttle import FlowControl
+from lr_server.protocol.negotiation import InitialSync
 from lr_server.setting_types import (
     Client,
     DatabaseUrl,
@@ -26,15 +27,12 @@ from lr_server.setting_types import (
     misspelt,
     sentence,
 )
-from lr_server.throttle import FlowControl
 from queues.errors import ConfigurationError
 from queues.names import ClientName, SiteId
-from sink.credentials import Credentials
-from sink.endpoints import TlsEndpoint, parse_endpoint
+from sink.transport.credentials import Credentials
+from sink.transport.endpoints import TlsEndpoint, parse_endpoint
 
-#: Where `Settings.load()` looks when it is not told.
-DEFAULT_FILE: Final = "lrq.toml"
-#: What a frame holds beside its rows, at most.
+#: The largest size of a frame without its rows, in bytes.
 FRAME_OVERHEAD_BYTES: Final = 64 * 1024
 
 MIB: Final = 1024**2
@@ -44,50 +42,50 @@ GIB: Final = 1024**3
 class Settings(BaseSettings):
     """The settings of one site's server; frozen, checked when made.
 
-    What is given in Python comes first, then `LRQ_<FIELD>` variables, then (with `load`) the file. Raises
-    `ConfigurationError` with one sentence that names the field and says what to write.
+    Values from Python come first, then `LRQ_<FIELD>` variables, then (with `load`) the file. Raises
+    `ConfigurationError` with one sentence that names the field and says how to correct it.
 
     Attributes:
-        site_id: this site.
-        database_url: its database, SQLite or PostgreSQL. Never shown with its password.
-        listen: endpoints at which other sites reach this one; none for a site that only sends.
-        peers: the endpoint of every other site: tcp://host:port, tls://host:port, ipc:///path, or local:<site> in
-            this process; several, between commas, where servers stand by for that site: they are tried at random.
-        tls_certificate: file in PEM that this site shows at tls:// endpoints, its own and its peers'. It and the two
-            below are read again whenever a connection is made, so they can be renewed at any time.
-        tls_key: file in PEM with the key of that certificate, without a password.
-        tls_authority: file in PEM with the authority that the certificates of all sites are of; who has one is trusted.
-        tls_verify_site: whether a source is believed only if its certificate names its site (common name, or one of
-            subjectAltName); without, who has a certificate may write as any site.
-        metrics: host:port at which the server tells Prometheus how the site stands, at /metrics; left out, nowhere.
-        clients: what is replicated from here; left out, whatever transmits or offers snapshots here.
-        initial_sync: whether a session that begins gets a snapshot first, or the oldest kept log entry.
-        flow_control: what the shared feed does about slow destinations: wait for them (`cascade`), let them read
-            alone (`drop`), or that unless more than half are slow (`smart`). Nothing is lost by any of them.
-        max_payload_bytes: largest payload of one entry; the application's own limit is its sender's.
-        max_batch_bytes: rows are gathered into one frame up to this size.
-        max_message_bytes: largest frame that is taken; a tick, or a batch and one payload, must fit.
-        window_bytes: how much may be in flight to one session's sink.
-        window_frames: the same, in frames.
-        tick_rows: a tick closes at this many rows, but never within a transaction.
-        tick_bytes: the same, in bytes of payload.
-        tick_interval_seconds: longest pause between two ticks under load; an idle log is closed at once.
-        idle_poll_seconds: longest time between two looks at a quiet log where nobody tells of a commit: on SQLite, and
-            on PostgreSQL while a transaction that has transmitted is open.
-        snapshot_poll_seconds: time between two looks at requests for snapshots and their progress.
-        feed_bytes: how much of the newest log the shared feed keeps in memory.
-        retention_seconds: entries are kept this long for those who have not acknowledged them.
-        retention_bytes: the same, in bytes of payload.
-        segment_seconds: a segment of the log is closed, to be emptied whole later, after this time.
-        segment_bytes: the same, in bytes of payload.
-        trim_seconds: time between two runs of trim.
-        parked_retention_seconds: entries that a subscriber has set aside are kept this long.
-        lease_seconds: another server of this site takes over after this time without a sign of life.
-        heartbeat_seconds: a quiet session is told of the newest tick this often, and lag is reported.
-        stall_seconds: a session that owes something and gets no answer for this long is stalled: it reconnects.
-        retry_first_seconds: delay before the first retry; it doubles with each further one.
-        retry_cap_seconds: longest delay between two retries.
-        slow_retry_seconds: delay between two retries where only a person can help.
+        site_id: The id of this site.
+        database_url: The site's database, SQLite or PostgreSQL; the password is never shown.
+        listen: Endpoints at which other sites reach this site; empty for a site that only sends.
+        peers: The endpoint of every other site: tcp://host:port, tls://host:port, ipc:///path, or local:<site> within
+            one process. Several endpoints between commas, for a site with standby servers, are tried at random.
+        tls_certificate: PEM file with the certificate of this site for its tls:// endpoints and its peers.
+            The three TLS files are read again for each connection, so they can be renewed at any time.
+        tls_key: PEM file with the key of that certificate, without a password.
+        tls_authority: PEM file with the authority of all sites' certificates; each such certificate is trusted.
+        tls_verify_site: Whether a source's certificate must name the source's site, as common name or in
+            subjectAltName. Without it any trusted certificate may write as any site.
+        metrics: The host:port at which Prometheus reads /metrics; without it there are no metrics.
+        clients: The clients to replicate; empty for every client that transmits or has a snapshot provider here.
+        initial_sync: Whether a new session begins with a "snapshot" or with the oldest entry of the "log".
+        flow_control: The rule of the live feed for slow sessions. `cascade` waits for them. `drop` lets them read the
+            database. `smart` does so unless more than half are slow. No rule loses entries.
+        max_payload_bytes: The largest payload of one entry; the sender in the application has its own limit.
+        max_batch_bytes: Rows are gathered into one frame up to this size.
+        max_message_bytes: The largest accepted frame; a tick, or a batch and one payload, must fit.
+        window_bytes: The most bytes in flight to the sink of one session.
+        window_frames: The most frames in flight to the sink of one session.
+        tick_rows: A tick closes at this many rows, but never within a transaction.
+        tick_bytes: A tick closes at this many bytes of payload, but never within a transaction.
+        tick_interval_seconds: The longest pause between two ticks under load; an idle log is closed at once.
+        idle_poll_seconds: The longest time between two looks at a quiet log where no commit notifies the server.
+            SQLite has no notifications; PostgreSQL has none while a transaction that has transmitted is open.
+        snapshot_poll_seconds: The time between two looks at snapshot requests and their progress.
+        feed_bytes: The size of the newest log that the live feed keeps in memory.
+        retention_seconds: Unacknowledged entries are kept for this long.
+        retention_bytes: Unacknowledged entries are kept up to this many bytes of payload.
+        segment_seconds: A segment of the log is closed after this time, and trimmed as a whole later.
+        segment_bytes: A segment of the log is closed at this many bytes of payload.
+        trim_seconds: The time between two runs of trim.
+        parked_retention_seconds: Parked entries are kept for this long.
+        lease_seconds: Another server of this site takes over if the owner renews no lease for this long.
+        heartbeat_seconds: A quiet session sends the newest tick, and lag is reported, at this interval.
+        stall_seconds: A session with frames in flight and no answer for this long is stalled and reconnects.
+        retry_first_seconds: The delay before the first retry; the delay doubles with each further retry.
+        retry_cap_seconds: The longest delay between two retries.
+        slow_retry_seconds: The delay between two retries where only a person can help.
     """
 
     model_config = SettingsConfigDict(env_prefix="LRQ_", frozen=True, extra="forbid", env_ignore_empty=True)
@@ -134,22 +132,22 @@ class Settings(BaseSettings):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None = None, **given: object) -> Self:
-        """Read a TOML file and `LRQ_*` variables, which come first; what is *given* by name comes before both.
+        """Read the *given* values, then `LRQ_*` variables, then a TOML file; the first value of a field wins.
 
-        Without *path*, `lrq.toml` of the working directory if there is one.
+        Without *path*, read `lrq.toml` of the working directory if there is one.
         """
         file = Path(path) if path is not None else Path(DEFAULT_FILE)
-        written = {} if path is None and not file.exists() else _read(file)
+        written = {} if path is None and not file.exists() else read_site_file(file)
         return cls(**{**written, **EnvSettingsSource(cls)(), **given})
 
     @property
     def site(self) -> SiteId:
-        """`site_id` as what it is."""
+        """`site_id` as its own type."""
         return SiteId(self.site_id)
 
     @property
     def credentials(self) -> Credentials | None:
-        """What the `tls_` settings name together; None when there are none."""
+        """The credentials in the files of the `tls_` settings; None without these settings."""
         if self.tls_certificate and self.tls_key and self.tls_authority:
             files = self.tls_certificate, self.tls_key, self.tls_authority
             return Credentials(*files, verify_site=self.tls_verify_site)
@@ -157,7 +155,7 @@ class Settings(BaseSettings):
 
     @property
     def client_names(self) -> tuple[ClientName, ...]:
-        """`clients` as what they are; empty when they are to be found."""
+        """`clients` as their own type; empty for every client of the database."""
         return tuple(ClientName(client) for client in self.clients)
 
     @classmethod
@@ -169,7 +167,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take arguments before variables, and nothing else."""
+        """Read arguments, then variables, and no other source."""
         return init_settings, env_settings
 
     @model_validator(mode="wrap")
@@ -178,7 +176,7 @@ class Settings(BaseSettings):
         wrong = misspelt(os.environ, cls.model_fields)
         if wrong:
             raise ConfigurationError(wrong)
-        # Not `from`: pydantic's own error repeats values, among them the password.
+        # Raised outside `except`, because pydantic's own error repeats values, among them the password.
         try:
             made = handler(values)
         except ValidationError as error:
@@ -189,18 +187,9 @@ class Settings(BaseSettings):
         raise ConfigurationError(problem)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Show everything but the database's password, which may also stand in the URL's query."""
+        """Show all settings without the database's password, which may also stand in the URL's query."""
         yield from super().__repr_args__()
         yield "database_url", make_url(self.database_url).set(query={}).render_as_string(hide_password=True)
-
-
-def _read(file: Path) -> dict[str, object]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from None
-    except ValueError as error:  # also a UnicodeDecodeError
-        raise ConfigurationError(f"{file} is no TOML: {error}") from None
 
 
 _TLS: Final = ("tls_certificate", "tls_key", "tls_authority")
@@ -223,17 +212,17 @@ def _check_together(settings: Settings) -> None:
         raise ConfigurationError(f"{missing[0]} is missing: tls:// needs {', '.join(_TLS)}")
     if settings.tls_verify_site and not _are_tls(settings.listen):
         raise ConfigurationError(
-            "tls_verify_site is on, but nothing in `listen` begins with tls://: nobody is verified"
+            "tls_verify_site is on, but nothing in `listen` begins with tls://: add such an endpoint"
         )
     if settings.site_id in settings.peers:
-        raise ConfigurationError(f"peers names {settings.site_id!r}, which is this site itself: remove it")
+        raise ConfigurationError(f"peers names {settings.site_id!r}, which is this site itself: remove that peer")
     needed = max(settings.max_payload_bytes + settings.max_batch_bytes, settings.tick_bytes) + FRAME_OVERHEAD_BYTES
     if settings.max_message_bytes < needed:
         raise ConfigurationError(
             f"max_message_bytes is {settings.max_message_bytes}, but a tick, or a batch and the largest payload, need "
-            f"{needed}: raise it, or lower tick_bytes and max_payload_bytes"
+            f"{needed}: raise max_message_bytes, or lower tick_bytes and max_payload_bytes"
         )
     if settings.retry_cap_seconds < settings.retry_first_seconds:
-        raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise it")
+        raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds")
     if settings.stall_seconds <= settings.heartbeat_seconds:
-        raise ConfigurationError("stall_seconds must be above heartbeat_seconds, or a quiet session looks stalled")
+        raise ConfigurationError("stall_seconds must be above heartbeat_seconds, or quiet sessions look stalled")

@@ -1,193 +1,171 @@
-"""How a site stands, read from its database: the same for the server, the command line and a monitor.
+"""Read the status of a site, for the server, the command line and monitors.
 
-Lag is what a sink has not acknowledged as durable, never what has not been sent (DESIGN 7).
+The lag of a session counts entries that its sink has not acknowledged as durable, sent or not.
 """
 
-from typing import Any
+from typing import Final
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine
 
-from lr_server.states import LEFT_OUT
-from queues import snapshots
-from queues.browse.entries import COUNTED
-from queues.browse.log import waiting
-from queues.clock import iso, now_us
-from queues.log.sql import newest_tick, trimmed_seq
-from queues.migrate import require
-from queues.positions import Tick
-from queues.receive.consuming import APPLIED_SEQ
-from queues.snapshots.progress import cut_seconds, progress_of
-from queues.tables import (
-    consumer_failures,
-    consumers,
-    leases,
-    parked_entries,
-    receive_entries,
-    receive_marks,
-    receive_queues,
-    sessions,
-    ticks,
+from lr_server.status_types import (
+    FailureStatus,
+    Lag,
+    LogStatus,
+    OrderingStatus,
+    OwnerStatus,
+    ReceivePhase,
+    ReceiveQueueStatus,
+    SessionStatus,
+    SiteStatus,
+    SnapshotStatus,
+    StagingStatus,
 )
-from queues.transactions import reading
+from queues import send_snapshot
+from queues.browse.send_log import waiting
+from queues.clock import now_us
+from queues.counts import COUNTED
+from queues.database import leases, schema
+from queues.database.migrations import require
+from queues.database.transactions import reading
+from queues.positions import Tick
+from queues.receive import failures
+from queues.receive.queue_marks import QueueRow, backlog, every_queue
+from queues.send_log import unordered
+from queues.send_log.history import bytes_upto, first_created_after
+from queues.send_log.reads import newest_tick, trimmed_seq
+from queues.send_log.sessions import SessionRow, every_session
+from queues.send_snapshot.progress import Progress, cut_seconds, progress_of
+from queues.states import SessionState
 
-#: A session that is behind and has not moved for so long is stalled, in seconds.
+#: A session that is behind without progress for this time, in seconds, is stalled.
 STALL_SECONDS = 60.0
-_WITHOUT_CONNECTION = ("backing off", "negotiating", "failed", "stopped")
+_WITHOUT_CONNECTION = (
+    SessionState.BACKING_OFF,
+    SessionState.NEGOTIATING,
+    SessionState.FAILED,
+    SessionState.STOPPED,
+)
 
 
-def read_status(engine: Engine) -> dict[str, Any]:
-    """Return plain data: site, owner, log, sessions, snapshots, receive queues."""
+def read_status(engine: Engine) -> SiteStatus:
+    """Return the status of the site at one moment, without its `server` part."""
     with reading(engine, snapshot=True) as connection:
         info = require(connection)
         newest = newest_tick(connection)
-        return {
-            "site": info.site_id,
-            "at": iso(now_us()),
-            "owners": _owners(connection),
-            "log": {
-                "branch": info.branch,
-                "seq": newest.end_seq if newest else 0,
-                "trimmed_seq": trimmed_seq(connection),
-                "last_tick_at": iso(newest.created_us) if newest else None,
-                # Counted up to a limit: without a server it only grows.
-                "waiting": waiting(connection),
-            },
-            "sessions": [_session(connection, row, newest) for row in _sessions(connection)],
-            "snapshots": [snapshot_facts(found) for found in snapshots.listing(connection, limit=20)],
-            "receive_queues": [_receive(connection, row) for row in _receive_queues(connection)],
-        }
+        return SiteStatus(
+            site=info.site_id,
+            at_us=now_us(),
+            owners=_owners(connection),
+            log=LogStatus(
+                branch=info.branch,
+                seq=newest.end_seq if newest else 0,
+                trimmed_seq=trimmed_seq(connection),
+                last_tick_us=newest.created_us if newest else None,
+                # Counted up to a limit, because without a server the number grows without end.
+                waiting=waiting(connection),
+                ordering=read_ordering(connection),
+            ),
+            sessions=tuple(_session(connection, row, newest) for row in every_session(connection)),
+            snapshots=tuple(snapshot_status(found) for found in send_snapshot.listing(connection, limit=20)),
+            receive_queues=tuple(_receive(connection, row) for row in every_queue(connection)),
+        )
 
 
-def _owners(connection: Connection) -> list[dict[str, Any]]:
+def read_ordering(connection: Connection) -> OrderingStatus:
+    """Return the entries without a place in the order of commits."""
+    return OrderingStatus(tuple(unordered.recorded(connection)), tuple(schema.untriggered(connection)))
+
+
+def _owners(connection: Connection) -> tuple[OwnerStatus, ...]:
     now = now_us()
-    return [
-        {
-            "lease": row.name,
-            "owner": row.owner,
-            "generation": row.generation,
-            "alive": row.expires_us > now,
-        }
-        for row in connection.execute(select(leases).order_by(leases.c.name))
-    ]
+    return tuple(
+        OwnerStatus(lease=row.name, owner=row.owner, generation=row.generation, alive=row.expires_us > now)
+        for row in leases.every_lease(connection)
+    )
 
 
-def _sessions(connection: Connection) -> Any:  # noqa: ANN401 - rows
-    return connection.execute(select(sessions).order_by(sessions.c.destination, sessions.c.client)).all()
-
-
-def _session(connection: Connection, row: Any, newest: Tick | None) -> dict[str, Any]:  # noqa: ANN401 - a row
-    # Nothing is sent by it.
-    lag = _lag(connection, row.acked_seq, None if row.state == LEFT_OUT else newest)
-    # One that tries to connect changes its state again and again without getting on.
+def _session(connection: Connection, row: SessionRow, newest: Tick | None) -> SessionStatus:
+    # An inactive session sends nothing.
+    lag = _lag(connection, row.acked_seq, None if row.state is SessionState.INACTIVE else newest)
+    # A session that tries to connect changes its state again and again, without progress.
     is_stuck = row.state in _WITHOUT_CONNECTION or now_us() - row.updated_us > STALL_SECONDS * 1_000_000
-    return {
-        "client": row.client,
-        "destination": row.destination,
-        "state": row.state,
-        "reason": row.reason,
-        "branch": row.branch,
-        "acked_seq": row.acked_seq,
-        "lag": lag,
-        "stalled": lag["entries"] > 0 and lag["seconds"] > STALL_SECONDS and is_stuck,
-        "updated_at": iso(row.updated_us),
-    }
+    return SessionStatus(
+        client=row.client,
+        destination=row.destination,
+        state=row.state,
+        reason=row.reason,
+        branch=row.branch,
+        acked_seq=row.acked_seq,
+        lag=lag,
+        stalled=lag.entries > 0 and lag.seconds > STALL_SECONDS and is_stuck,
+        updated_us=row.updated_us,
+    )
 
 
-def _lag(connection: Connection, acked_seq: int, newest: Tick | None) -> dict[str, Any]:
-    """Return what lies after *acked_seq*: an upper bound, because it counts what others are owed too."""
+def _lag(connection: Connection, acked_seq: int, newest: Tick | None) -> Lag:
     if newest is None or acked_seq >= newest.end_seq:
-        return {"entries": 0, "bytes": 0, "seconds": 0.0}
-    acked = select(ticks.c.bytes_total).where(ticks.c.end_seq <= acked_seq).order_by(ticks.c.end_seq.desc()).limit(1)
-    first = select(ticks.c.created_us).where(ticks.c.end_seq > acked_seq).order_by(ticks.c.end_seq).limit(1)
-    since = connection.execute(first).scalar() or newest.created_us
-    return {
-        "entries": newest.end_seq - acked_seq,
-        "bytes": newest.bytes_total - (connection.execute(acked).scalar() or 0),
-        "seconds": round(max(now_us() - since, 0) / 1_000_000, 3),
-    }
+        return Lag()
+    since = first_created_after(connection, acked_seq) or newest.created_us
+    return Lag(
+        entries=newest.end_seq - acked_seq,
+        bytes=newest.bytes_total - bytes_upto(connection, acked_seq),
+        seconds=round(max(now_us() - since, 0) / 1_000_000, 3),
+    )
 
 
-def _progress_facts(found: snapshots.Snapshot) -> dict[str, Any]:
+_NO_PROGRESS: Final = Progress(0, None, None, None)
+
+
+def snapshot_status(found: send_snapshot.SnapshotSync) -> SnapshotStatus:
+    """Return the status of one request for a snapshot, with its progress until now."""
     now = now_us()
-    progress, age = progress_of(found, now), cut_seconds(found, now)
-    return {
-        "expected_rows": found.expected_rows,
-        "sent_rows": found.sent_rows if found.state is snapshots.SnapshotState.READY else 0,
-        "share": progress and _rounded(progress.share, 4),
-        "rows_per_second": progress and _rounded(progress.rows_per_second, 1),
-        "seconds_left": progress and _rounded(progress.seconds_left, 1),
-        "cut_seconds": _rounded(age, 1),
-    }
+    progress = progress_of(found, now) or _NO_PROGRESS
+    return SnapshotStatus(
+        sync_id=found.sync_id,
+        client=found.client,
+        destination=found.destination,
+        state=found.state,
+        reason=found.reason,
+        attempt=found.attempt,
+        rows=found.rows,
+        bytes=found.bytes,
+        progress=found.progress,
+        expected_rows=found.expected_rows,
+        sent_rows=found.sent_rows if found.state is send_snapshot.SnapshotState.READY else 0,
+        share=_rounded(progress.share, 4),
+        rows_per_second=_rounded(progress.rows_per_second, 1),
+        seconds_left=_rounded(progress.seconds_left, 1),
+        cut_seconds=_rounded(cut_seconds(found, now), 1),
+        error=found.error,
+        requested_us=found.requested_us,
+        updated_us=found.updated_us,
+    )
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def snapshot_facts(found: snapshots.Snapshot) -> dict[str, Any]:
-    """Return one request for a snapshot as plain data."""
-    return {
-        "sync_id": found.sync_id,
-        "client": found.client,
-        "destination": found.destination,
-        "state": found.state.value,
-        "reason": found.reason,
-        "attempt": found.attempt,
-        "rows": found.rows,
-        "bytes": found.bytes,
-        "progress": found.progress,
-        **_progress_facts(found),
-        "error": found.error,
-        "requested_at": iso(found.requested_us),
-        "updated_at": iso(found.updated_us),
-    }
-
-
-def _receive_queues(connection: Connection) -> Any:  # noqa: ANN401 - rows
-    joined = receive_queues.outerjoin(receive_marks, receive_marks.c.queue_id == receive_queues.c.queue_id).outerjoin(
-        consumers, consumers.c.queue_id == receive_queues.c.queue_id
+def _receive(connection: Connection, row: QueueRow) -> ReceiveQueueStatus:
+    outstanding, oldest, parked = backlog(connection, row.queue_id)
+    failure = failures.last(connection, row.queue_id)
+    return ReceiveQueueStatus(
+        name=row.name,
+        client=row.client,
+        source=row.source,
+        received_seq=row.received_seq or 0,
+        source_seq=row.source_seq or 0,
+        applied_seq=row.applied_seq or 0,
+        phase=ReceivePhase(row.phase or ReceivePhase.NOT_SUBSCRIBED),
+        # Counted up to a limit, because counting a long backlog takes as long as reading it.
+        outstanding=min(outstanding, COUNTED),
+        more=outstanding > COUNTED,
+        oldest_seconds=round((now_us() - oldest) / 1_000_000, 3) if oldest else 0.0,
+        received_total=row.entries_total or 0,
+        duplicates_total=row.duplicates_total or 0,
+        applied_total=row.applied_total or 0,
+        parked=parked,
+        staging=StagingStatus(row.staging_sync_id, row.staging_rows or 0) if row.staging_sync_id else None,
+        sync_id=row.sync_id or "",
+        failure=FailureStatus(failure.tries, failure.error) if failure else None,
     )
-    columns = (
-        receive_queues,
-        receive_marks.c.seq.label("received_seq"),
-        receive_marks.c.boundary_seq,
-        receive_marks.c.source_seq,
-        receive_marks.c.staging_sync_id,
-        receive_marks.c.staging_rows,
-        receive_marks.c.sync_id,
-        receive_marks.c.entries_total,
-        receive_marks.c.duplicates_total,
-        consumers.c.phase,
-        APPLIED_SEQ.label("applied_seq"),
-        consumers.c.applied_total,
-    )
-    return connection.execute(select(*columns).select_from(joined).order_by(receive_queues.c.name)).all()
-
-
-def _receive(connection: Connection, row: Any) -> dict[str, Any]:  # noqa: ANN401 - a row
-    left = select(receive_entries.c.committed_us).where(receive_entries.c.queue_id == row.queue_id)
-    counted = select(func.count()).select_from(left.limit(COUNTED + 1).subquery())
-    outstanding = connection.execute(counted).scalar_one()
-    oldest = connection.execute(left.order_by(receive_entries.c.seq).limit(1)).scalar()
-    failure = connection.execute(select(consumer_failures).where(consumer_failures.c.queue_id == row.queue_id)).first()
-    parked = select(func.count()).select_from(parked_entries).where(parked_entries.c.queue_id == row.queue_id)
-    return {
-        "name": row.name,
-        "client": row.client,
-        "source": row.source,
-        "received_seq": row.received_seq or 0,
-        "source_seq": row.source_seq or 0,
-        "applied_seq": row.applied_seq or 0,
-        "phase": row.phase or "not subscribed",
-        # Counted up to a limit: of a long backlog that would take as long as to read it.
-        "outstanding": min(outstanding, COUNTED),
-        "more": outstanding > COUNTED,
-        "oldest_seconds": round((now_us() - oldest) / 1_000_000, 3) if oldest else 0.0,
-        "received_total": row.entries_total or 0,
-        "duplicates_total": row.duplicates_total or 0,
-        "applied_total": row.applied_total or 0,
-        "parked": connection.execute(parked).scalar_one(),
-        "staging": {"sync_id": row.staging_sync_id, "rows": row.staging_rows} if row.staging_sync_id else None,
-        "sync_id": row.sync_id or "",
-        "failure": {"tries": failure.tries, "error": failure.error} if failure else None,
-    }

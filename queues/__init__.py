@@ -1,7 +1,7 @@
 """Routing queues of a site: names, entries, positions, tables and their stores."""
 
-import lrq  # noqa: F401 - tells in one sentence when other packages have the names of ours
-from queues.engine import create_engine
-from queues.migrate import initialize
+import lrq_packages  # noqa: F401 - says in one sentence which other package has the name of one of ours
+from queues.database.engine import create_engine
+from queues.database.migrations import initialize
 
 __all__ = ["create_engine", "initialize"]

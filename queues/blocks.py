@@ -1,4 +1,4 @@
-"""Rows packed into a `Block` and back: made once, sent to every session that is owed the same rows."""
+"""Pack rows into a `Block` and unpack them; one block serves every session that sends the same rows."""
 
 import threading
 from collections.abc import Sequence
@@ -11,17 +11,18 @@ from google.protobuf.message import DecodeError, Message
 from queues.errors import CorruptFrameError
 from queues.wire.replication_pb2 import PLAIN, ZSTD, Block, EntryRows, SnapshotRows
 
-#: Smaller bodies are sent as they are, in bytes.
+#: Smaller bodies are sent uncompressed; in bytes.
 COMPRESS_FROM = 512
 _LEVEL = 1
-# A row takes a tag and a length at least, so no honest block has more rows than this allows.
+# A row takes at least a tag and a length, which limits the rows of a valid block.
 _LEAST_BYTES_A_ROW = 2
 
 
 class EntryRow(NamedTuple):
     """One log entry of a tick.
 
-    `transaction_index` is the index, in the tick's rows for this session, of its source transaction's first row.
+    `transaction_index` counts from 0 in the tick's rows for this session. All rows of a source transaction have the
+    index of its first row.
     """
 
     payload: bytes
@@ -31,7 +32,7 @@ class EntryRow(NamedTuple):
 
 
 class EntryColumns(NamedTuple):
-    """The log entries of a block, column by column in the order of an `EntryRow`; all are of one length."""
+    """The log entries of a block: one column for each field of `EntryRow`, all of the same length."""
 
     payloads: Sequence[bytes]
     transaction_indexes: Sequence[int]
@@ -40,7 +41,7 @@ class EntryColumns(NamedTuple):
 
 
 class SnapshotColumns(NamedTuple):
-    """The entries of a snapshot in a block, column by column; both are of one length."""
+    """The rows of a snapshot in a block: two columns of the same length."""
 
     payloads: Sequence[bytes]
     item_keys: Sequence[str | None]
@@ -61,9 +62,10 @@ def encode_entries(rows: Sequence[EntryRow]) -> Block:
 
 
 def decode_entries(block: Block, limit: int) -> EntryColumns:
-    """Unpack what `encode_entries` packed.
+    """Unpack a block of `encode_entries`.
 
-    Raises `CorruptFrameError` when it is damaged, or would be larger than *limit* bytes (nothing is unpacked then).
+    Raises `CorruptFrameError` if the block is damaged. A block above *limit* bytes raises it too, before anything is
+    unpacked.
     """
     columns = _unpack(block, EntryRows, limit)
     payloads, transactions, committed_us = columns.payloads, columns.transactions, columns.committed_us
@@ -80,7 +82,7 @@ def encode_snapshot(rows: SnapshotColumns) -> Block:
 
 
 def decode_snapshot(block: Block, limit: int) -> SnapshotColumns:
-    """Unpack what `encode_snapshot` packed; raises like `decode_entries`."""
+    """Unpack a block of `encode_snapshot`; raises the errors of `decode_entries`."""
     columns = _unpack(block, SnapshotRows, limit)
     return SnapshotColumns(columns.payloads, _checked_keys(block, len(columns.payloads), columns.item_keys))
 
@@ -100,7 +102,7 @@ def _checked_keys(block: Block, rows: int, keys: Sequence[str]) -> Sequence[str 
 
 
 class _Codecs(threading.local):
-    """Compressors are costly to make and must not be shared by threads."""
+    """One compressor and one decompressor for each thread: they are costly to make and not safe to share."""
 
     def __init__(self) -> None:
         self.pack = zstandard.ZstdCompressor(level=_LEVEL)
@@ -145,7 +147,7 @@ def _check_before_unpacking(block: Block, body: bytes, limit: int) -> None:
 
 def _decompress(body: bytes, plain_size: int) -> bytes:
     try:
-        # The decompressor trusts the size in the frame's own header, so that must be the one that was checked.
+        # The decompressor trusts the size in the frame's header; therefore that size must equal the checked one.
         if zstandard.frame_content_size(body) != plain_size:
             raise CorruptFrameError("the size in a compressed block differs from the one that it says")
         return _codecs.unpack.decompress(body, max_output_size=plain_size, allow_extra_data=False)

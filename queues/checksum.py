@@ -1,6 +1,6 @@
-"""An order-independent checksum of rows: a snapshot arrived whole, whatever the order of its parts. Pure.
+"""An order-independent checksum of rows: the parts of a snapshot may arrive in any order. Pure.
 
-MurmurHash3 (128 bits, of which 63 count): it finds what was lost, doubled or damaged, not what somebody has forged.
+MurmurHash3, 63 of its 128 bits: the checksum finds lost, repeated and damaged rows, but not forged ones.
 """
 
 from collections.abc import Iterable
@@ -11,20 +11,15 @@ from mmh3 import hash64
 _MODULUS = 2**63
 
 
-def row_checksum(payload: bytes, item_key: str | None) -> int:
-    """Return the 63-bit checksum of one row; an empty *item_key* counts as none."""
-    return rows_checksum(((payload, item_key),))
-
-
 def rows_checksum(rows: Iterable[tuple[bytes, str | None]]) -> int:
-    """Return the checksums of *rows*, each a payload and its item key, combined.
+    """Return the 63-bit checksum of *rows*, each a payload and its item key; an empty key counts as none.
 
-    The key is the seed of the payload's hash, so that the payload need not be copied to stand beside it.
+    The key's hash is the seed of the payload's hash, so the two are never copied into one buffer.
     """
     seeded = [hash64(payload, hash32(key, 1, False) if key else 0, signed=False)[0] >> 1 for payload, key in rows]
     return sum(seeded) % _MODULUS
 
 
 def combine(*sums: int) -> int:
-    """Return the checksum of several rows or groups of rows taken together; of none it is 0."""
+    """Return the checksum of all rows behind *sums*: the sum modulo 2**63; 0 for no sums."""
     return sum(sums) % _MODULUS

@@ -1,20 +1,19 @@
-"""Sets of destinations: their one canonical form and the number that stands for it (DESIGN 3). Pure."""
+"""Sets of destinations: the canonical text of a set and its number. Pure.
+
+See docs/design.md, "Payload once".
+"""
 
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from queues.errors import UsageError
+from queues.errors import DestinationsError
 from queues.names import SET_SEPARATOR, ClientName, SiteId, site_id
 
 
-class DestinationsError(UsageError, ValueError):
-    """No destination was given, or they were not given as a collection of site ids."""
-
-
 class DestinationSet(NamedTuple):
-    """One client's set of destinations; equal sets have equal `number`s on every machine."""
+    """One client's set of destinations; equal sets have the same `number` on every machine."""
 
     number: int
     text: str
@@ -23,13 +22,14 @@ class DestinationSet(NamedTuple):
 def destination_set(client: ClientName, destinations: Iterable[str]) -> DestinationSet:
     """Return the canonical set; duplicates count once.
 
-    Raises `DestinationsError` or `InvalidNameError` (both `ValueError`s) when it is empty or malformed.
+    Raises `DestinationsError` if the set is empty or no collection, `InvalidNameError` for a malformed name (both are
+    `ValueError`s).
     """
     return _interned(client, _collected(destinations))
 
 
 def site_ids(destinations: Iterable[str]) -> list[SiteId]:
-    """Return the names of sites in their order, none of them too; raise the errors of `destination_set`."""
+    """Validate site ids, keeping their order; the list may be empty. Raises the errors of `destination_set`."""
     return [site_id(name) for name in _collected(destinations)]
 
 
@@ -48,11 +48,11 @@ def _interned(client: ClientName, destinations: tuple[str, ...]) -> DestinationS
 
 
 def set_number(client: ClientName, text: str) -> int:
-    """Return the 63-bit number of *client*'s canonical set *text* (a content hash: no allocation, no lock)."""
+    """Return the 63-bit number of *client*'s canonical set *text*: a content hash, so it needs no lock."""
     digest = blake2b(f"{client}\n{text}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def members(text: str) -> tuple[SiteId, ...]:
-    """Return the destinations of a canonical set, sorted."""
+    """Return the destinations in the canonical text of a set, sorted."""
     return tuple(SiteId(name) for name in text.split(SET_SEPARATOR))

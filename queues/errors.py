@@ -1,43 +1,46 @@
-"""The one tree of errors, by what the caller can do.
+"""All errors of lrq in one tree; each branch asks for one reaction of the caller.
 
-* LrqError
-  x UsageError            correct the call; nothing was written
-    + InvalidNameError      (also a ValueError)
-    + InvalidPositionError  (also a ValueError)
-    + PayloadTooLargeError  (also a ValueError)
-    + NotInTransactionError
-  x SetupError            run or install what the sentence says
-    + NotInitializedError
-    + SchemaMismatchError
-    + WrongSiteError
-    + ConfigurationError
-    + MissingDependencyError
-    + PackageClashError     (also an ImportError)
-  x TransientError        try again later; nothing was lost
-    + PeerUnreachableError
-    + StoreUnavailableError
-    + WaitTimeoutError      (also a TimeoutError)
-  x NeedsFullSyncError    only a full snapshot helps
-    + TrimmedError
-    + NoCommonHistoryError
-  x OwnershipLostError    stop working: another owner has taken over
-  x ListenerError         the listener refused a batch, or broke its contract; the batch comes back
-  x ProtocolError         the peers disagree; the sentence says who and about what
-    + CorruptFrameError
-    + WrongPeerError
-    + GapError
-  x SnapshotError
-    + SnapshotCancelledError
-    + SnapshotFailedError
+    * LrqError
+      x UsageError            correct the call; nothing was written
+        + InvalidNameError      (also a ValueError)
+        + InvalidPositionError  (also a ValueError)
+        + PayloadTooLargeError  (also a ValueError)
+        + PayloadTypeError      (also a TypeError)
+        + InvalidKeyError       (also a ValueError)
+        + DestinationsError     (also a ValueError)
+        + NotInTransactionError
+      x SetupError            follow the sentence: run, install or correct something
+        + NotInitializedError
+        + SchemaMismatchError
+        + WrongSiteError
+        + ConfigurationError
+        + MissingDependencyError
+        + PackageClashError     (also an ImportError)
+      x TransientError        try again later; nothing was lost
+        + PeerUnreachableError
+        + StoreUnavailableError
+        + WaitTimeoutError      (also a TimeoutError)
+      x NeedsFullSyncError    only a full snapshot helps
+        + TrimmedError
+      x DataLossError         restore the tables that the sentence names from a backup
+      x OwnershipLostError    stop working: another owner has taken over
+      x ListenerError         the listener refused a batch or ended its transaction; the batch returns
+      x ProtocolError         the peers disagree; the sentence names the peer and the reason
+        + CorruptFrameError
+      x SnapshotError
+        + SnapshotCancelledError
+        + SnapshotFailedError
+
+Every sentence names the failure, and the remedy if there is one.
 """
 
 
 class LrqError(Exception):
-    """Base of every error that lrq raises on purpose."""
+    """The base of every error that lrq raises on purpose."""
 
 
 class UsageError(LrqError):
-    """The call cannot be carried out as it was made; nothing was written."""
+    """The call is wrong; nothing was written."""
 
 
 class InvalidNameError(UsageError, ValueError):
@@ -49,7 +52,7 @@ class InvalidPositionError(UsageError, ValueError):
 
 
 class PayloadTooLargeError(UsageError, ValueError):
-    """A payload is above the limit, so it is refused before anything is written."""
+    """A payload is above the limit; nothing was written."""
 
     def __init__(self, size: int, limit: int) -> None:
         """Keep *size* and *limit*, both in bytes."""
@@ -58,12 +61,24 @@ class PayloadTooLargeError(UsageError, ValueError):
         self.limit = limit
 
 
+class PayloadTypeError(UsageError, TypeError):
+    """A payload is not bytes."""
+
+
+class InvalidKeyError(UsageError, ValueError):
+    """An item key or partition key is not a text that every database can store."""
+
+
+class DestinationsError(UsageError, ValueError):
+    """No destination was given, or the argument is not a collection of site ids."""
+
+
 class NotInTransactionError(UsageError):
-    """The session or connection commits every statement by itself, so nothing can be transactional."""
+    """The session or connection commits every statement by itself, so the call cannot be part of a transaction."""
 
 
 class SetupError(LrqError):
-    """Something must be installed, configured or migrated first; the sentence says what to run."""
+    """Something must be installed, configured or migrated first; the sentence names the command."""
 
 
 class NotInitializedError(SetupError):
@@ -71,7 +86,7 @@ class NotInitializedError(SetupError):
 
 
 class SchemaMismatchError(SetupError):
-    """The tables are older or newer than this software."""
+    """The tables are older or newer than this version of lrq."""
 
 
 class WrongSiteError(SetupError):
@@ -83,15 +98,15 @@ class ConfigurationError(SetupError):
 
 
 class MissingDependencyError(SetupError):
-    """An optional package or program is not there."""
+    """An optional package or program is not installed."""
 
 
 class PackageClashError(SetupError, ImportError):
-    """Another package of the same name stands before ours on `sys.path`."""
+    """Another package with the name of one of lrq's packages comes first on `sys.path`."""
 
 
 class TransientError(LrqError):
-    """The same call may succeed later; nothing was lost."""
+    """The call failed, but may succeed later; nothing was lost."""
 
 
 class PeerUnreachableError(TransientError):
@@ -103,32 +118,32 @@ class StoreUnavailableError(TransientError):
 
 
 class WaitTimeoutError(TransientError, TimeoutError):
-    """What was waited for did not happen in time; it may still happen."""
+    """The time limit has passed; the awaited event may still happen."""
 
 
 class NeedsFullSyncError(LrqError):
-    """The log cannot be continued from that position; only a full snapshot helps."""
+    """The log cannot continue from that position; only a full snapshot helps."""
 
 
 class TrimmedError(NeedsFullSyncError):
-    """The entries after *requested* are no longer kept."""
+    """The entries after *requested* have been trimmed."""
 
     def __init__(self, requested: int, oldest: int) -> None:
-        """Keep both sequence numbers; entries up to and with *oldest* are gone."""
+        """Keep both sequence numbers; all entries up to and including *oldest* are trimmed."""
         super().__init__(f"entries after {requested} were asked for, but those up to {oldest} are already trimmed")
         self.requested = requested
         self.oldest = oldest
 
 
-class NoCommonHistoryError(NeedsFullSyncError):
-    """Source and sink share no header, so no position means the same to both."""
+class DataLossError(LrqError):
+    """Rows that other rows need are lost from the database; a retry cannot bring them back."""
 
 
 class OwnershipLostError(LrqError):
-    """Another process owns this site or subscription now; this one must stop."""
+    """Another process owns this site or subscription now; the process must stop its work."""
 
     def __init__(self, name: str, held: int, current: int) -> None:
-        """Name the lease, the generation that the caller *held* and the *current* one."""
+        """Keep the name of the lease, the generation *held* by the caller and the *current* generation."""
         super().__init__(f"{name}: generation {held} was taken over by generation {current}; this process stands down")
         self.name = name
         self.held = held
@@ -136,23 +151,18 @@ class OwnershipLostError(LrqError):
 
 
 class ListenerError(LrqError):
-    """A listener returned False or broke its contract; all was rolled back, and the entries come back."""
+    """A listener returned False or broke its contract; the same entries are delivered again.
+
+    The transaction is rolled back, unless the listener has already committed it; the sentence then says so.
+    """
 
 
 class ProtocolError(LrqError):
-    """Two peers disagree about the protocol."""
+    """Two peers do not follow the same protocol."""
 
 
 class CorruptFrameError(ProtocolError):
-    """A frame or entry is truncated, fails its checksum, or lacks a required field."""
-
-
-class WrongPeerError(ProtocolError):
-    """The peer that answered is another site than the one that was meant."""
-
-
-class GapError(ProtocolError):
-    """A batch begins after the position that the sink has reached."""
+    """A frame or entry is truncated, has a wrong checksum, or lacks a required field."""
 
 
 class SnapshotError(LrqError):
@@ -160,8 +170,13 @@ class SnapshotError(LrqError):
 
 
 class SnapshotCancelledError(SnapshotError):
-    """The snapshot was cancelled: a newer request replaced it, or its attempt was taken over."""
+    """The snapshot was cancelled: a newer request or another attempt replaced it."""
 
 
 class SnapshotFailedError(SnapshotError):
-    """The snapshot attempt failed; it is tried again with backoff."""
+    """The snapshot attempt failed; another attempt follows after a delay."""
+
+
+def first_line(error: object) -> str:
+    """Return the first line of the text of *error*; later lines may contain statements and payloads."""
+    return str(error).strip().partition("\n")[0].rstrip()

@@ -1,37 +1,71 @@
-"""Loggers: events with fields, through the standard `logging`, so that an embedding application stays in charge."""
+"""Loggers that write events with fields through the standard `logging`, so that the application decides on handlers."""
 
 import logging
+import traceback
 from collections.abc import Mapping
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Final
 
-import structlog
-from structlog.stdlib import BoundLogger
-
-#: The attribute of a `logging.LogRecord` that holds the fields as they are, for formatters that can show them.
+#: The attribute of a `logging.LogRecord` with the fields as values, for formatters that show them.
 FIELDS: Final = "lrq_fields"
 
-_text = structlog.processors.KeyValueRenderer(key_order=["event"], drop_missing=True)
+_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 
 
-def logger(name: str) -> BoundLogger:
-    """Return the logger *name*; what it is given is written as `event field=value …`, never a payload."""
-    bound: BoundLogger = structlog.wrap_logger(
-        logging.getLogger(name),
-        wrapper_class=BoundLogger,
-        processors=[structlog.stdlib.filter_by_level, structlog.processors.format_exc_info, _both],
-        cache_logger_on_first_use=False,
-    )
-    return bound
+class EventLogger:
+    """Writes each event as `event='...' field=value ...`; a field never holds a payload.
+
+    The module needs only the standard library, because a sender imports it.
+    """
+
+    __slots__ = ("_bound", "_logger")
+
+    def __init__(self, target: logging.Logger, bound: Mapping[str, object] = _NOTHING) -> None:
+        self._logger = target
+        self._bound = bound
+
+    def bind(self, **fields: object) -> "EventLogger":
+        """Return a logger that adds *fields* to every event."""
+        return EventLogger(self._logger, {**self._bound, **fields})
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Write *event* for developers."""
+        self._write(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Write *event*: expected progress."""
+        self._write(logging.INFO, event, fields)
+
+    def warning(self, event: str, *, exc_info: bool = False, **fields: object) -> None:
+        """Write *event*: a failure that lrq repairs or retries; *exc_info* adds the current traceback."""
+        self._write(logging.WARNING, event, fields, with_traceback=exc_info)
+
+    def error(self, event: str, **fields: object) -> None:
+        """Write *event*: a failure that an operator must repair."""
+        self._write(logging.ERROR, event, fields)
+
+    def exception(self, event: str, **fields: object) -> None:
+        """Write *event* as an error, with the traceback of the current exception."""
+        self._write(logging.ERROR, event, fields, with_traceback=True)
+
+    def _write(self, level: int, event: str, fields: Mapping[str, object], *, with_traceback: bool = False) -> None:
+        if not self._logger.isEnabledFor(level):
+            return
+        shown = {"event": event, **self._bound, **fields}
+        if with_traceback:
+            shown["exception"] = traceback.format_exc().rstrip("\n")
+        text = " ".join(f"{name}={value!r}" for name, value in shown.items())
+        # `stacklevel` 3: the record names the module that called `info`, `warning` or another public method.
+        self._logger.log(level, "%s", text, extra={FIELDS: shown}, stacklevel=3)
+
+
+def logger(name: str) -> EventLogger:
+    """Return an `EventLogger` for the standard logger *name*."""
+    return EventLogger(logging.getLogger(name))
 
 
 def errors_only(name: str) -> logging.Logger:
-    """Return the logger *name* for a library that warns of what is as it should be."""
+    """Return the standard logger *name* limited to errors, for a library whose warnings report intended behaviour."""
     quiet = logging.getLogger(name)
     quiet.setLevel(logging.ERROR)
     return quiet
-
-
-def _both(target: logging.Logger, method: str, fields: Any) -> tuple[tuple[str], Mapping[str, Any]]:  # noqa: ANN401
-    """Hand the event to `logging` as a text and as fields."""
-    kept = dict(fields)
-    return (str(_text(target, method, fields)),), {"extra": {FIELDS: kept}}

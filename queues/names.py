@@ -1,4 +1,4 @@
-"""Every queue name and stream tag is built and parsed here, and nowhere else (seed 004)."""
+"""The only place where names of queues and stream tags are built (docs/design.md, "Names")."""
 
 import re
 import unicodedata
@@ -17,9 +17,9 @@ _LOG_ENTRY_TAG: Final = "lrq_logentry_"
 _SNAP_SYNC_TAG: Final = "lrq_snapsync_"
 _RECEIVE_TAG: Final = "lrq_recv_"
 
-#: Longest site id or client name, in characters.
+#: The longest site id or client name, in characters.
 MAX_NAME_LENGTH: Final = 64
-#: Separates destinations in the canonical form of a set; no id can contain it.
+#: Separates the destinations in the canonical text of a set; a site id never contains a comma.
 SET_SEPARATOR: Final = ","
 
 _WORD = re.compile(r"\w[\w.\-]*\Z")
@@ -42,46 +42,38 @@ def _is_normal(value: str) -> bool:
 
 
 def site_id(value: object) -> SiteId:
-    """Return *value* as a site id; raise `InvalidNameError` (a `ValueError`) with the rule if it is none."""
+    """Return *value* as a site id; raise `InvalidNameError` (a `ValueError`) with the rule if it is malformed."""
     return SiteId(_checked(value, "site id"))
 
 
 def client_name(value: object) -> ClientName:
-    """Return *value* as a client name; raise `InvalidNameError` (a `ValueError`) with the rule if it is none."""
+    """Return *value* as a client name; raise `InvalidNameError` (a `ValueError`) with the rule if it is malformed."""
     return ClientName(_checked(value, "client name"))
 
 
 def receive_queue(client: ClientName, source: SiteId) -> str:
-    """Name the queue that holds what *source* sent for *client* (seed 004: `LRQ_Recv_<client_name>_<remote_id>`)."""
+    """Return the name of the queue for *client*'s entries from *source*: `LRQ_Recv_<client>_<source>`."""
     return f"{receive_queue_prefix(client)}{source}"
 
 
 def receive_queue_prefix(client: ClientName) -> str:
-    """Return what the names of *client*'s receive queues, and of no other client's, begin with.
+    """Return the prefix that only the receive queues of *client* have.
 
-    A `_` of the client's own is written `%5F`, so that `policy` never matches `policy_v2`.
+    Each `_` in the client's name becomes `%5F`, so that the prefix of `policy` never matches a queue of `policy_v2`.
     """
     return f"{_RECEIVE_PREFIX}{client.replace('_', '%5F')}_"
 
 
-def parse_receive_queue(name: str) -> tuple[ClientName, SiteId]:
-    """Undo `receive_queue`; raise `InvalidNameError` for any other string."""
-    client, separator, source = name.removeprefix(_RECEIVE_PREFIX).partition("_")
-    if not name.startswith(_RECEIVE_PREFIX) or not separator:
-        raise InvalidNameError(f"{name!r} is not the name of a receive queue ({_RECEIVE_PREFIX}<client>_<source>)")
-    return client_name(client.replace("%5F", "_")), site_id(source)
-
-
 def log_entry_tag(destination: SiteId) -> str:
-    """Return the stream tag of a log entry that *destination* is owed."""
+    """Return the stream tag of log entries for *destination*."""
     return _LOG_ENTRY_TAG + destination
 
 
 def snap_sync_tag(destination: SiteId) -> str:
-    """Return the stream tag of a snapshot entry that *destination* is owed."""
+    """Return the stream tag of snapshot entries for *destination*."""
     return _SNAP_SYNC_TAG + destination
 
 
 def receive_tag(client: ClientName) -> str:
-    """Return the one stream tag that the sink gives to everything it receives for *client*."""
+    """Return the stream tag that the sink gives to every received entry of *client*."""
     return _RECEIVE_TAG + client

@@ -1,4 +1,4 @@
-"""Positions, ticks and what a tick covers (DESIGN 2). Pure: no clock, no database."""
+"""Positions, ticks and their visibility (docs/design.md, "The tick"). Pure: no clock, no database."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from queues.errors import InvalidPositionError
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Which PostgreSQL transactions are visible: the parsed form of `xmin:xmax:xip,xip`.
+class PgSnapshot:
+    """The PostgreSQL transactions that are visible: the parsed form of `xmin:xmax:xip,xip`.
 
     Invariant: `xmin <= x < xmax` for every x in `running`.
     """
@@ -20,7 +20,7 @@ class Snapshot:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `pg_current_snapshot()::text` printed; raise `InvalidPositionError` for anything else."""
+        """Parse the text of `pg_current_snapshot()`; raise `InvalidPositionError` if it is malformed."""
         try:
             xmin, xmax, running = text.split(":")
             return cls(int(xmin), int(xmax), frozenset(int(x) for x in running.split(",") if x))
@@ -28,7 +28,7 @@ class Snapshot:
             raise InvalidPositionError(f"{text!r} is not a transaction snapshot (xmin:xmax:list)") from error
 
     def sees(self, xid: int) -> bool:
-        """Tell whether transaction *xid* had committed (or rolled back) when this was taken."""
+        """Return whether transaction *xid* had ended (committed or rolled back) when the snapshot was taken."""
         return xid < self.xmax and xid not in self.running
 
     def __str__(self) -> str:
@@ -37,40 +37,41 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """How far a tick reaches, in the terms of its database.
+class Visibility:
+    """The rows that a tick and all earlier ticks cover, in terms of the database.
 
-    SQLite and memory: every row with `id <= high`. PostgreSQL: every row whose transaction is visible in
-    `window`; and, where a backlog was closed in several ticks (`upto` is not None), only those rows that
-    were visible in `base` already or have `commit_seq <= upto`.
+    SQLite and memory: every row with `id <= high`. PostgreSQL: every row whose transaction is visible in `window`.
+
+    If `upto` is not None, the tick is one of several that close a backlog. The tick then covers, of those rows, only
+    the ones visible in `base` and the ones with `commit_seq <= upto`.
     """
 
     high: int = 0
-    window: Snapshot | None = None
-    base: Snapshot | None = None
+    window: PgSnapshot | None = None
+    base: PgSnapshot | None = None
     upto: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `str()` wrote; raise `InvalidPositionError` for anything else."""
+        """Parse the text of `str()`; raise `InvalidPositionError` if it is malformed."""
         try:
             kind, _, rest = text.partition("/")
             if kind == "id":
                 return cls(high=int(rest))
             window, base, upto = rest.split("/")
             return cls(
-                window=Snapshot.parse(window),
-                base=Snapshot.parse(base) if base else None,
+                window=PgSnapshot.parse(window),
+                base=PgSnapshot.parse(base) if base else None,
                 upto=int(upto) if upto else None,
             )
         except ValueError as error:
             raise InvalidPositionError(f"{text!r} is not the mark of a tick") from error
 
     def covers(self, transaction: int, order: int) -> bool:
-        """Tell whether the row of *transaction* is in this tick or an earlier one.
+        """Return whether this tick or an earlier one covers the row of *transaction*.
 
-        *order* is the row's commit sequence on PostgreSQL; elsewhere it is not looked at and *transaction* is
-        the row's id.
+        PostgreSQL: *transaction* is the row's xid and *order* its commit sequence. SQLite and memory: *transaction* is
+        the row's id, and *order* is ignored.
         """
         if self.window is None:
             return transaction <= self.high
@@ -81,7 +82,7 @@ class Mark:
         return self.base.sees(transaction) or order <= self.upto
 
     def surely_covers(self, transaction: int) -> bool:
-        """Like `covers` for a row whose commit sequence is not known; False where only that would tell."""
+        """Return `covers` for a row of unknown commit sequence; False if the answer depends on that sequence."""
         return self.covers(transaction, order=2**63 - 1)
 
     def __str__(self) -> str:
@@ -94,10 +95,10 @@ class Mark:
 
 
 class Position(NamedTuple):
-    """A place in one source's log: all that `branch` numbered up to and with `seq` has been seen.
+    """A place in one source's log: every entry of `branch` up to and including `seq` has been received.
 
-    `cut`, when not empty, is the `Mark` of the snapshot the position stems from: rows after `seq` that the cut
-    covers are part of that snapshot and are not sent again.
+    `cut`, if not empty, is the `Visibility` of a snapshot that the position comes from. Rows after `seq` that the cut
+    covers are in that snapshot and are not sent again.
     """
 
     branch: str
@@ -105,18 +106,22 @@ class Position(NamedTuple):
     cut: str = ""
 
 
-#: Before everything; no history is known.
+#: The position before all entries, of no branch.
 ORIGIN = Position("", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """One durable header that closes a group: every entry committed since the last one.
+    """One durable header that closes a group: all entries committed since the tick before.
 
-    `start_seq < seq of its rows <= end_seq`, gapless over ticks; `bytes_total` counts payload bytes since the
-    branch began. `is_large`: it holds one transaction above the limits, which is read and sent in pieces, and of
-    which every entry is sent, whatever its item key. `uid` is random, so that two databases that diverged never share
-    a header by accident.
+    The rows have the sequence numbers `start_seq` + 1 to `end_seq`, without gaps between ticks. `bytes_total` counts
+    payload bytes since the branch began.
+
+    `is_large`: the tick holds one transaction above the limits. The rows are read and sent in pieces, and all of them
+    are sent, also rows with equal item keys.
+
+    `uid` is random, so that two diverged databases never have equal headers by accident. `mark` is the text of the
+    tick's `Visibility`.
     """
 
     number: int
@@ -131,12 +136,12 @@ class Tick:
 
     @property
     def rows(self) -> int:
-        """How many entries it holds, of all clients and destinations."""
+        """The number of entries, of all clients and destinations."""
         return self.end_seq - self.start_seq
 
 
 class Header(NamedTuple):
-    """What both sides keep of a tick."""
+    """The part of a tick that both sides keep; `mark` is the text of its `Visibility`."""
 
     branch: str
     seq: int
@@ -146,9 +151,9 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PositionToken:
-    """Names a transaction before it commits: what `transmit` returns (always truthy).
+    """The result of `transmit`: it names a transaction before the commit, and is always truthy.
 
-    `transaction` is PostgreSQL's transaction id, elsewhere the id of the last row written.
+    `transaction` is PostgreSQL's transaction id; elsewhere it is the id of the last row written.
     """
 
     site: str
@@ -157,20 +162,20 @@ class PositionToken:
     transaction: int
 
     def __str__(self) -> str:
-        """Return a text that `parse` reads."""
+        """Return the text that `parse` reads."""
         return f"{self.site}/{self.client}/{self.branch}/{self.transaction}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Undo `str()`; raise `InvalidPositionError` for anything else."""
+        """Parse the text of `str()`; raise `InvalidPositionError` if it is malformed."""
         parts = text.split("/")
         if len(parts) != 4 or not all(parts) or not parts[3].isdecimal():
             raise InvalidPositionError(f"{text!r} is not a position token (<site>/<client>/<branch>/<number>)")
         return cls(parts[0], parts[1], parts[2], int(parts[3]))
 
 
-def first_covering(marks: Iterable[Mark], transaction: int, order: int) -> int | None:
-    """Return the index of the first of *marks* (in tick order) that covers the row; None if none does."""
+def first_covering(marks: Iterable[Visibility], transaction: int, order: int) -> int | None:
+    """Return the index of the first of *marks*, in tick order, that covers the row; None if none does."""
     for index, mark in enumerate(marks):
         if mark.covers(transaction, order):
             return index

@@ -1,9 +1,9 @@
-"""The receiving side of a site: one port, in-process or over gRPC."""
+"""The receiving side of a site: one port, used in-process or over gRPC."""
 
-import lrq  # noqa: F401 - tells in one sentence when other packages have the names of ours
+import lrq_packages  # noqa: F401 - says in one sentence which other package has the name of one of ours
 from sink.port import PROTOCOL, Sink
-from sink.remote import RemoteSink
-from sink.service import SinkService, serve
+from sink.transport.remote import RemoteSink
+from sink.transport.service import SinkService, serve
 from sink.writer import SinkWriter
 
 __all__ = ["PROTOCOL", "RemoteSink", "Sink", "SinkService", "SinkWriter", "serve"]

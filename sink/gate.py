@@ -1,4 +1,4 @@
-"""A gate before what must have ended when its owner closes the rest."""
+"""Refuse new work after close(), and wait for work in progress."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from queues.errors import TransientError
 
 
 class Gate:
-    """Lets threads in until it is closed; for any number of them."""
+    """Counts the threads at work until it is closed; any number of threads may share a gate."""
 
     def __init__(self) -> None:
         self._open = True
@@ -17,7 +17,7 @@ class Gate:
 
     @contextmanager
     def passed(self, what: str) -> Iterator[None]:
-        """Be inside for the time of the block; raise `TransientError`, which names *what* stops, once it is closed."""
+        """Count as work for the time of the block; raise `TransientError`, which names *what* stops, after `close`."""
         with self._changed:
             if not self._open:
                 raise TransientError(f"{what} stops: try again later")
@@ -30,7 +30,7 @@ class Gate:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody in any more, and wait until nobody is inside. May be called twice."""
+        """Refuse new work, and wait until all work has ended. May be called twice."""
         with self._changed:
             self._open = False
             while self._inside:

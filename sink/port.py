@@ -5,37 +5,37 @@ from typing import Final, Protocol
 
 from queues.wire.replication_pb2 import Ack, Frame, NegotiateRequest, NegotiateResponse
 
-#: Version of the frames and of their rules; both sides must speak the same.
+#: The version of the frames and their rules; both sides must have the same.
 PROTOCOL: Final = 1
 
 
 class Sink(Protocol):
-    """One site's inbox, here or far away; sessions may use it from several threads.
+    """The inbox of one site, in this process or remote; sessions may call it from several threads.
 
-    * A refusal is an answer, never an exception. `PeerUnreachableError` says that no answer came, so that what
-      was sent may or may not be stored; `ProtocolError` that the answer is not that of a sink.
-    * `negotiate` begins a stream: the next `replicate` of that session belongs to it, and an older one is refused
-      from then on. Every stream needs a `negotiate` of its own.
-    * Whatever is sent twice is stored once, also over several streams and restarts.
-    * An acknowledgement covers only what is durable.
+    * A refusal is an answer, never an exception. After `PeerUnreachableError` no answer came, and the sent data may or
+      may not be stored. `ProtocolError`: the answer is not that of a sink.
+    * `negotiate` begins a stream: the session's next `replicate` belongs to it, and older streams are refused from then
+      on. Every stream needs its own `negotiate`.
+    * An entry that is sent twice is stored once, also over several streams and restarts.
+    * An acknowledgement covers only durable entries.
     """
 
     def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
-        """Tell where the session stands; with `rollback_to`, first forget what came after that header.
+        """Return the session's state at the sink; with `rollback_to`, first delete all entries after that header.
 
-        Keeps the session's generation: from now on a lower one is refused, also in streams that are under way.
+        The sink stores the session's generation: from now on a lower one is refused, also in open streams.
         """
         ...
 
     def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
-        """Take one session's frames, each of which names the session; yield one cumulative answer a frame, in order.
+        """Store one session's frames, each of which names the session; yield one cumulative answer for each, in order.
 
-        After a refusal, and when *frames* ends, it ends. Raises `PeerUnreachableError` also in the middle, and
-        whatever *frames* raises. Closing the iterator ends the stream; *frames* should end soon after that, because
-        it may be read by another thread.
+        The iterator ends after a refusal, and at the end of *frames*. `PeerUnreachableError` may be raised at any time,
+        and any error of *frames*. Closing the iterator ends the stream. *frames* should end soon after that, because
+        another thread may read from it.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the connection; streams under way end with `PeerUnreachableError`. May be called twice."""
+        """Release the connection; open streams end with `PeerUnreachableError`. May be called twice."""
         ...

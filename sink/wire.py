@@ -1,12 +1,12 @@
-"""Frames in the terms that decisions are made in, and back. Pure."""
+"""Convert frames to the types of `sink.protocol` and back. Pure."""
 
 from queues.errors import CorruptFrameError
 from queues.positions import Header, Position
 from queues.wire import replication_pb2 as pb
-from sink.machine import Group, Refuse, Speaker
-from sink.staging import Claim
+from sink.protocol.log_rules import FrameTick, Refuse, Speaker
+from sink.protocol.snapshot_rules import SnapshotClaim
 
-# Databases count in signed 64 bits.
+# Databases have signed 64-bit numbers.
 _LIMIT = 2**63
 
 
@@ -17,30 +17,30 @@ def _number(value: int, what: str) -> int:
 
 
 def position_of(message: pb.Position) -> Position:
-    """Read a position."""
+    """Convert a position; raises `CorruptFrameError` for a number of 2**63 or more."""
     return Position(message.branch, _number(message.seq, "the sequence number"), message.cut)
 
 
 def to_position(position: Position) -> pb.Position:
-    """Undo `position_of`."""
+    """Convert back from `position_of`."""
     return pb.Position(branch=position.branch, seq=position.seq, cut=position.cut)
 
 
 def header_of(message: pb.TickHeader) -> Header:
-    """Read what both sides keep of a tick."""
+    """Convert a tick's header to the part that both sides keep."""
     uid = _number(message.uid, "the uid of a tick")
     return Header(message.branch, _number(message.end_seq, "the end of a tick"), uid, message.mark)
 
 
 def to_header(header: Header) -> pb.TickHeader:
-    """Undo `header_of`; where the tick began is not kept."""
+    """Convert back from `header_of`; the tick's start is not kept."""
     return pb.TickHeader(branch=header.branch, end_seq=header.seq, uid=header.uid, mark=header.mark)
 
 
-def group_of(message: pb.TickGroup) -> Group:
-    """Read the shape of a group; its block stays packed."""
+def group_of(message: pb.TickGroup) -> FrameTick:
+    """Convert the fields of a group except its block, which stays packed."""
     header = message.header
-    return Group(
+    return FrameTick(
         branch=header.branch,
         start_seq=header.start_seq,
         end_seq=_number(header.end_seq, "the end of a tick"),
@@ -50,17 +50,17 @@ def group_of(message: pb.TickGroup) -> Group:
     )
 
 
-def claim_of(message: pb.SnapshotEnd) -> Claim:
-    """Read an end marker."""
-    return Claim(message.sync_id, position_of(message.base), message.rows, message.bytes, message.checksum)
+def claim_of(message: pb.SnapshotEnd) -> SnapshotClaim:
+    """Convert an end marker."""
+    return SnapshotClaim(message.sync_id, position_of(message.base), message.rows, message.bytes, message.checksum)
 
 
 def speaker_of(message: pb.SessionId) -> Speaker:
-    """Read who speaks."""
+    """Convert the names and the generation of a session."""
     generation = _number(message.generation, "the generation")
     return Speaker(message.source, message.sink, message.client, generation)
 
 
 def to_refusal(refuse: Refuse) -> pb.Refusal:
-    """Say no."""
+    """Convert a refusal."""
     return pb.Refusal(kind=refuse.kind, reason=refuse.reason)

@@ -1,4 +1,4 @@
-"""The sink of one site, writing into its database: the in-process `Sink`, and what the service serves."""
+"""The `Sink` of one site on its database, used in-process and by the service."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -7,36 +7,36 @@ from typing import Final
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from queues import dialects, names
+from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError
-from queues.leases import Lease
+from queues.database import dialects
+from queues.database.leases import Lease
+from queues.database.transactions import writing
+from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError, first_line
 from queues.logs import logger
 from queues.names import SiteId
-from queues.receive import contents
-from queues.receive.moving import MovedError, moved
-from queues.receive.receiving import Stored
-from queues.transactions import writing
+from queues.receive import entries
+from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.wire import replication_pb2 as pb
-from sink import machine
 from sink.gate import Gate
-from sink.inbox import Inbox, open_inbox, remembered_inbox
-from sink.machine import Refuse, Speaker
+from sink.inbox import Inbox, expect_inbox, open_inbox
 from sink.port import PROTOCOL
-from sink.streams import Stream, Streams
+from sink.protocol import log_rules
+from sink.protocol.log_rules import Refuse, Speaker
+from sink.streams import Streams, ValidStream
 from sink.wire import position_of, speaker_of, to_refusal
 
-#: Most bytes of rows in one frame, unpacked.
+#: The most unpacked bytes of rows in one frame.
 MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
 
 _log = logger("lrq.sink")
 
 
 class SinkWriter:
-    """The `Sink` (see there) of *site*, whose database *engine* opens and keeps.
+    """The `Sink` of *site* on the database of *engine*, which the caller owns.
 
-    *lease* gives the lease that every transaction checks, None while another server works for the site (all is
-    refused as TRANSIENT then); without *lease* nothing is checked.
+    *lease* returns the lease that every transaction checks; without *lease*, no check is made. If *lease* returns None,
+    another server works for the site, and all frames are refused as TRANSIENT.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SinkWriter:
         max_frame_bytes: int = MAX_FRAME_BYTES,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Take *max_frame_bytes* of unpacked rows in a frame."""
+        """Accept frames of up to *max_frame_bytes* of unpacked rows."""
         self._engine = engine
         self._site = site
         self._lease = lease
@@ -64,29 +64,29 @@ class SinkWriter:
         except (LrqError, SQLAlchemyError) as error:
             answer = _refuse_for(error)
         if isinstance(answer, Refuse):
-            _tell(request.session, answer)
+            _log_refusal(request.session, answer)
             return pb.NegotiateResponse(protocol=PROTOCOL, site=self._site, refusal=to_refusal(answer))
         return answer
 
     def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
         """See `Sink`."""
-        stream = Stream()
+        stream = ValidStream()
         for frame in frames:
             try:
                 answer = self._take(frame, stream)
             except (LrqError, SQLAlchemyError) as error:
                 answer = _refuse_for(error)
             if isinstance(answer, Refuse):
-                _tell(frame.session, answer)
+                _log_refusal(frame.session, answer)
                 yield pb.Ack(refusal=to_refusal(answer))
                 return
             yield answer
 
     def close(self) -> None:
-        """See `Sink`; others may use this object too, so it goes on until `stop`."""
+        """See `Sink`; without effect, because other sessions may share this object; `stop` is the end."""
 
     def stop(self) -> None:
-        """Take nothing more, and return when nothing uses the engine any more."""
+        """Refuse further work, and return when no thread uses the engine any more."""
         self._gate.close()
 
     def _negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse | Refuse:
@@ -96,7 +96,7 @@ class SinkWriter:
         speaker = speaker_of(request.session)
         with self._writing() as connection:
             inbox = self._open(connection, speaker)
-            refuse = machine.admit(inbox.marks, speaker, self._site, negotiated=True)
+            refuse = log_rules.admit(inbox.marks, speaker, self._site, negotiated=True)
             if refuse is None:
                 inbox.fence(speaker.generation)
                 if request.HasField("rollback_to"):
@@ -106,44 +106,46 @@ class SinkWriter:
             self._streams.begin((speaker.source, speaker.client), speaker.generation)
         return answer
 
-    def _take(self, frame: pb.Frame, stream: Stream) -> pb.Ack | Refuse:
+    def _take(self, frame: pb.Frame, stream: ValidStream) -> pb.Ack | Refuse:
         speaker = speaker_of(frame.session)
-        known, stream.known = self._known(frame, speaker, stream), None
-        if known is not None:
-            # Who finds them moved looks, with the marks locked.
-            with suppress(MovedError), moved():
-                return self._take_as(frame, speaker, stream, known)
+        expected, stream.left = self._expected(frame, speaker, stream), None
+        if expected is not None:
+            # No decision is based on stale marks: the frame is decided again with locked marks.
+            with suppress(StaleMarks):
+                return self._take_as(frame, speaker, stream, expected)
         return self._take_as(frame, speaker, stream, None)
 
-    def _known(self, frame: pb.Frame, speaker: Speaker, stream: Stream) -> Stored | None:
-        """Return how the queue stands, as far as is known, when *frame* can be stored at once on that."""
+    def _expected(self, frame: pb.Frame, speaker: Speaker, stream: ValidStream) -> ExpectedMarks | None:
+        """Return the marks after the last frame of *stream* if *frame* can be stored on them without a lock."""
         key = speaker.source, speaker.client
-        if stream.known is None or stream.known[0] != key or not frame.HasField("batch"):
+        if stream.left is None or stream.left[0] != key or not frame.HasField("batch"):
             return None
-        known = stream.known[1]
-        is_ours = known.marks.generation == speaker.generation == self._streams.generation(key)
-        return known if is_ours and self._is_small(frame.batch) else None
+        stored = stream.left[1]
+        is_ours = stored.marks.generation == speaker.generation == self._streams.generation(key)
+        return ExpectedMarks(stored, self._working_under()) if is_ours and self._is_small(frame.batch) else None
 
     def _is_small(self, batch: pb.Batch) -> bool:
         rows, size = _extent(batch)
-        return len(batch.groups) <= contents.FEW_HEADERS and dialects.of(self._engine).is_at_once(rows, size)
+        return len(batch.groups) <= entries.FEW_HEADERS and dialects.of(self._engine).is_at_once(rows, size)
 
-    def _take_as(self, frame: pb.Frame, speaker: Speaker, stream: Stream, known: Stored | None) -> pb.Ack | Refuse:
-        """Take *frame* with the marks locked; on *known* ones without, raising `MovedError` where that does not do."""
+    def _take_as(
+        self, frame: pb.Frame, speaker: Speaker, stream: ValidStream, expected: ExpectedMarks | None
+    ) -> pb.Ack | Refuse:
+        """Store *frame* on *expected* marks, or with locked marks if None. Raises `StaleMarks`."""
         key = speaker.source, speaker.client
         with self._writing() as connection:
-            inbox = self._open(connection, speaker, known)
+            inbox = self._open(connection, speaker) if expected is None else self._expect(connection, speaker, expected)
             negotiated = self._streams.admits(key, speaker.generation, stream)
-            refuse = machine.admit(inbox.marks, speaker, self._site, negotiated=negotiated)
+            refuse = log_rules.admit(inbox.marks, speaker, self._site, negotiated=negotiated)
             if refuse is None:
                 inbox.fence(speaker.generation)
                 refuse = inbox.take(frame, self._limit)
-            if refuse is not None and known is not None:
-                raise MovedError
+            if refuse is not None and expected is not None:
+                raise StaleMarks
             answer = refuse or inbox.ack()
         stored = inbox.stored()
         if refuse is None and stored is not None:
-            stream.known = key, stored
+            stream.left = key, stored
         return answer
 
     @contextmanager
@@ -151,27 +153,28 @@ class SinkWriter:
         with self._gate.passed(f"this server of site {self._site}"), writing(self._engine) as connection:
             yield connection
 
-    def _open(self, connection: Connection, speaker: Speaker, known: Stored | None = None) -> Inbox:
+    def _open(self, connection: Connection, speaker: Speaker) -> Inbox:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)
-        lease, now_us = self._working_under(), self._clock.now_us()
-        if known is not None:
-            return remembered_inbox(connection, client, source, known, lease, now_us)
-        inbox = open_inbox(connection, client, source, lease, now_us)
-        # A queue that is not registered yet has no row to keep the generation in.
+        inbox = open_inbox(connection, client, source, self._working_under(), self._clock.now_us())
+        # An unregistered queue has no row with a generation, so the one of the negotiation counts.
         inbox.fence(self._streams.generation((source, client)))
         return inbox
+
+    def _expect(self, connection: Connection, speaker: Speaker, expected: ExpectedMarks) -> Inbox:
+        client, source = names.client_name(speaker.client), names.site_id(speaker.source)
+        return expect_inbox(connection, client, source, expected, self._clock.now_us())
 
     def _working_under(self) -> Lease | None:
         if self._lease is None:
             return None
         lease = self._lease()
         if lease is None:
-            raise TransientError(f"this server of site {self._site} stands by while another one works: try that one")
+            raise TransientError(f"a server of site {self._site} stands by and takes no entries: try another server")
         return lease
 
 
 def _extent(batch: pb.Batch) -> tuple[int, int]:
-    """Return the rows of a batch and their bytes."""
+    """Return the number of rows in a batch and their bytes."""
     return sum(group.block.rows for group in batch.groups), sum(group.block.plain_size for group in batch.groups)
 
 
@@ -182,11 +185,11 @@ def _refuse_for(error: LrqError | SQLAlchemyError) -> Refuse:
         return Refuse(pb.Refusal.PROTOCOL, str(error))
     if isinstance(error, LrqError):
         return Refuse(pb.Refusal.TRANSIENT, str(error))
-    # The driver's first line: the rest, and SQLAlchemy's own words, may quote what was to be stored.
-    words = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+    # Only the driver's first line: the other lines, and SQLAlchemy's text, may contain payloads.
+    words = first_line(getattr(error, "orig", None) or error)
     return Refuse(pb.Refusal.TRANSIENT, f"the database of the sink does not take it: {words}")
 
 
-def _tell(session: pb.SessionId, refuse: Refuse) -> None:
+def _log_refusal(session: pb.SessionId, refuse: Refuse) -> None:
     kind = pb.Refusal.Kind.Name(refuse.kind)
     _log.warning("frame refused", source=session.source, client=session.client, kind=kind, reason=refuse.reason)

@@ -1,16 +1,16 @@
-"""Certificates of authorities that only tests believe."""
+"""Certificates of an authority that only tests trust."""
 
 from pathlib import Path
 
 import trustme
 
-from sink.credentials import Credentials
+from sink.transport.credentials import Credentials
 
 
 def issued(
     authority: trustme.CA, folder: Path, *names: str, common_name: str | None = None, verify_site: bool = False
 ) -> Credentials:
-    """Write a certificate for *names*, by default this machine's, over what is in *folder*."""
+    """Write a certificate for *names* (by default 127.0.0.1) into *folder*, replacing an earlier one."""
     files = folder / "site.pem", folder / "site.key", folder / "authority.pem"
     credentials = Credentials(*files, verify_site=verify_site)
     made = authority.issue_cert(*(names or ("127.0.0.1",)), common_name=common_name)

@@ -15,34 +15,47 @@ from sqlalchemy import Engine, NullPool, make_url, text
 
 import queues
 
-# How long an example takes says more about the other tests that run than about the code.
+# No deadline: the duration of an example depends on the load of the machine, not on the code.
 hypothesis.settings.register_profile("lrq", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("lrq")
 
-#: Makes an initialised database of a site and returns an engine for it.
+#: Creates and initialises the database of a site; returns its engine.
 NewSite = Callable[[str], Engine]
 
 
-# Making and dropping databases is a matter of waiting for the disk; no test pulls the plug.
+# Databases live in memory: creating one on a disk is slow, and no test needs it after a power failure.
 _MEMORY = Path("/dev/shm")
 _ENOUGH_MEMORY = 4 * 1024**3
 
 
 def pytest_configure() -> None:
-    """Let processes that tests start know Ctrl-C: a shell that runs the suite in the background has it ignored."""
+    """Restore Ctrl-C for child processes: a shell that runs the suite in the background makes it ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark each test with its database: `-k sqlite`, `-k postgresql` and `-m "not postgresql"` select by the mark."""
+    if not isinstance(item, pytest.Function):
+        return
+    dialect = item.callspec.params.get("dialect") if hasattr(item, "callspec") else None
+    if dialect in ("sqlite", "postgresql"):
+        item.add_marker(dialect)
+    elif dialect is None and "dialect" in item.fixturenames:
+        raise pytest.UsageError(
+            f"{item.nodeid}: give the fixture `dialect` params, so that tests are marked by database"
+        )
+
+
 def _folder_for_databases() -> str | None:
-    """Return where databases are quick: in memory, where there is plenty of it; None for the usual place."""
+    """Return a folder in memory if there is enough of it; None for the default folder."""
     roomy = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ENOUGH_MEMORY
     return str(_MEMORY) if roomy else None
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """Run one PostgreSQL for the session (or use LRQ_TEST_POSTGRES); give the URL of its `postgres` database."""
+    """Run one PostgreSQL server for the session, or use LRQ_TEST_POSTGRES; give the URL of its `postgres` database."""
     given = os.environ.get("LRQ_TEST_POSTGRES")
     if given:
         yield given
@@ -59,13 +72,13 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def dialect(request: pytest.FixtureRequest) -> str:
-    """Name the database that the test runs on."""
+    """Give the name of the database that the test runs on."""
     return str(request.param)
 
 
 @pytest.fixture(scope="session")
 def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """Give a function that names a database with all tables and no site yet: copying it is quicker than migrating."""
+    """Give a function that names a migrated database without a site: a copy is quicker than a migration."""
     made: dict[str, str] = {}
 
     def named(dialect: str) -> str:
@@ -98,13 +111,13 @@ def _make_template(dialect: str, request: pytest.FixtureRequest, folders: pytest
 
 @pytest.fixture
 def new_database(new_copy: Callable[[str | None], str]) -> Callable[[], str]:
-    """Give a function that makes one more empty database and returns its URL."""
+    """Give a function that creates an empty database and returns its URL."""
     return lambda: new_copy(None)
 
 
 @pytest.fixture
 def new_copy(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str | None], str]]:
-    """Give a function that makes one more database, as a copy of a template or empty, and returns its URL."""
+    """Give a function that creates a database, empty or as a copy of a template, and returns its URL."""
     made: list[str] = []
 
     def create_file(template: str | None) -> str:
@@ -136,7 +149,7 @@ def new_copy(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> It
 
 @pytest.fixture
 def new_site(dialect: str, new_copy: Callable[[str | None], str], template: Callable[[str], str]) -> Iterator[NewSite]:
-    """Give a function that makes an initialised site's database and returns an engine for it."""
+    """Give a function that creates and initialises the database of a site and returns its engine."""
     engines: list[Engine] = []
 
     def create(site_id: str) -> Engine:
@@ -158,7 +171,7 @@ def site(new_site: NewSite) -> Engine:
 
 @pytest.fixture
 def chance() -> random.Random:
-    """Give chance with a seed that is printed where the test fails; LRQ_TEST_SEED repeats it."""
+    """Give a random generator; its seed is printed when the test fails, and LRQ_TEST_SEED sets it."""
     seed = int(os.environ.get("LRQ_TEST_SEED") or random.SystemRandom().randrange(10**6))
     print(f"seed {seed}")
     return random.Random(seed)

@@ -1,4 +1,4 @@
-"""Waiting for facts."""
+"""Wait until a fact is true, without fixed sleeps."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Fact = TypeVar("Fact")
 
 
 def eventually(fact: Callable[[], Fact], *, timeout: float = 20.0, interval: float = 0.01) -> Fact:
-    """Return the first truthy result of *fact*; fail after *timeout* seconds, telling the last one."""
+    """Return the first truthy result of *fact*; fail after *timeout* seconds with the last result in the message."""
     deadline = SYSTEM_CLOCK.monotonic() + timeout
     pause = threading.Event()
     while True:

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Print the home of a Java 17 or later, which Spark needs; install one if there is none and we may.
+# Print the home of a Java 17 or later, which Spark needs; as root on Debian, install one if there is none.
+# The script prints one line per step on stderr and hides the output of apt-get.
 set -eu
 
 say() { printf '%s\n' "$*" >&2; }
 
-# "17.0.15" is 17, "1.8.0_402" is 1.
+# Version "17.0.15" gives 17, "1.8.0_402" gives 1.
 major() {
     "$1/bin/java" -version 2>&1 | sed -n '1,2s/.*version "\([0-9]*\).*/\1/p' | head -n 1
 }
@@ -43,9 +44,10 @@ find_java() {
 
 install_java() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
-    say "no Java 17 or later was found, and Spark needs one: installing it with apt-get"
+    say "no Java 17 or later was found, and Spark needs one: updating the lists of apt-get"
     apt-get update -qq >/dev/null 2>&1 || true
     for package in openjdk-21-jre-headless openjdk-17-jre-headless default-jre-headless; do
+        say "installing $package with apt-get"
         if DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1; then
             say "installed $package"
             return 0
@@ -59,11 +61,11 @@ if [ -z "$java" ]; then
     java=$(find_java)
 fi
 if [ -z "$java" ]; then
-    say "Spark needs Java 17 or later, and it can be neither found nor installed from here. Install one:"
+    say "Spark needs Java 17 or later; none was found, and this script cannot install one here. Install one:"
     say "  Debian, Ubuntu:  sudo apt-get install openjdk-17-jre-headless"
     say "  Fedora, RHEL:    sudo dnf install java-17-openjdk-headless"
     say "  macOS:           brew install openjdk@17"
-    say "or set JAVA_HOME to the folder of one that is there already; then run the same command again."
+    say "or set JAVA_HOME to the folder of an installed one; then run the same command again."
     exit 1
 fi
 printf '%s\n' "$java"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Make .venv hold this project with the extra $1 (demo, test or dev); quick when it already does.
-# PYTHON names the interpreter; by default the newest of 3.11 and later that is found.
+# Install this project with the extra $1 (unit, demo, test, dev or bench) into .venv, unless .venv has it already.
+# The script prints one line per step on stderr. The output of pip goes to .venv/lrq-install.log; its end is shown if
+# pip fails. PYTHON names the interpreter; by default the first of python3, python3.14, … that is 3.11 or later.
 set -eu
 cd "$(dirname "$0")/.."
 extra=$1
@@ -16,7 +17,7 @@ find_python() {
             return
         fi
     done
-    say "lrq needs Python 3.11 or later and none was found: install it, or name it: make PYTHON=/path/to/python3.11"
+    say "lrq needs Python 3.11 or later and none was found: install one, or name one: make PYTHON=/path/to/python3.11"
     exit 1
 }
 
@@ -27,7 +28,7 @@ make_venv() {
         return
     fi
     rm -rf .venv
-    # Debian keeps `venv` in a package of its own.
+    # Debian has `venv` in a separate package.
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         say "its venv module is missing: installing python3-venv"
         { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; } >/dev/null 2>&1 || true
@@ -44,11 +45,11 @@ if ! [ -x .venv/bin/python ] || ! is_new_enough .venv/bin/python; then
     make_venv
 fi
 
-# dev holds test, and test holds demo: a wider extra that is there will do.
+# dev and bench include test, and test includes unit and demo: an installed wider extra suffices.
 wanted=$(cksum <pyproject.toml | tr -d ' ')
 case $extra in
-    demo) will_do="demo test dev" ;;
-    test) will_do="test dev" ;;
+    unit | demo) will_do="$extra test dev bench" ;;
+    test) will_do="test dev bench" ;;
     *) will_do=$extra ;;
 esac
 for stamp in $will_do; do
@@ -56,6 +57,12 @@ for stamp in $will_do; do
         exit 0
     fi
 done
-say "installing lrq[$extra] into .venv"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[$extra]"
+say "installing lrq[$extra] and its dependencies into .venv (the first time takes minutes)"
+if ! .venv/bin/python -m pip install --disable-pip-version-check --root-user-action ignore --no-input \
+    --editable ".[$extra]" >.venv/lrq-install.log 2>&1; then
+    say "pip could not install lrq[$extra]; the end of .venv/lrq-install.log:"
+    tail -n 20 .venv/lrq-install.log >&2
+    exit 1
+fi
 printf '%s\n' "$wanted" >".venv/lrq-$extra"
+say "installed lrq[$extra]"

@@ -1,4 +1,4 @@
-"""Make `queues/wire` from `proto`: `python tools/wire.py`; with `--check`, only tell whether it is up to date."""
+"""Generate `queues/wire` from `proto`: `python tools/wire.py`; with `--check`, only fail if it is out of date."""
 
 import re
 import subprocess
@@ -7,18 +7,18 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Both hold messages; only the second has a service.
+#: Both files define messages; only the second defines a service.
 MESSAGES = ("entry.proto", "replication.proto")
 SERVICES = ("replication.proto",)
 
-# What another version of the same generator writes differently although the protocol is the same.
+# Lines that differ between versions of the generator although the protocol is the same.
 _STAMPS = re.compile(
     r"^# Protobuf Python Version: .*$|Domain\.PUBLIC,\s+\d+,\s+\d+,\s+\d+,|^GRPC_GENERATED_VERSION = .*$", re.MULTILINE
 )
 
 
 def generate(folder: Path) -> None:
-    """Write `queues/wire/*_pb2*` for all of `proto` below *folder*."""
+    """Write `queues/wire/*_pb2*` for every file of `proto` into *folder*."""
     plugins = [
         f"--plugin=protoc-gen-{name}={Path(sys.executable).with_name(f'protoc-gen-{name}')}"
         for name in ("mypy", "mypy_grpc")
@@ -31,7 +31,7 @@ def generate(folder: Path) -> None:
 
 
 def stale() -> list[str]:
-    """Return the names of generated files that differ from what `proto` says now, those too many included."""
+    """Return the names of generated files that are out of date, missing or superfluous."""
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder))
         fresh = _read(Path(folder) / "queues" / "wire")
@@ -48,7 +48,7 @@ def main() -> None:
     if sys.argv[1:] != ["--check"]:
         generate(ROOT)
     elif names := stale():
-        sys.exit(f"queues/wire is not what proto/ says ({', '.join(names)}): run `make proto`")
+        sys.exit(f"queues/wire is out of date with proto/ ({', '.join(names)}): run `make proto`")
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def _postgresql() -> None:
         op.execute(f"CREATE TABLE lrq_ticks_{slot} PARTITION OF lrq_ticks FOR VALUES IN ({slot})")
     op.execute("CREATE SEQUENCE lrq_commit_seq")
     op.execute("CREATE SEQUENCE lrq_log_segment MINVALUE 0 START 0")
-    op.execute("SELECT nextval('lrq_log_segment')")  # its first value is 0: the next call begins segment 1
+    op.execute("SELECT nextval('lrq_log_segment')")  # the first value is 0, so the next call begins segment 1
     op.execute(SEQUENCE_COMMIT)
     op.execute(TRIGGER)
     for table in BUSY:

@@ -1,1 +1,1 @@
-"""Ways to bring entries to several databases, behind one port (`benchmarks.contender`)."""
+"""The contenders, behind one port (`benchmarks.contender`)."""

@@ -1,7 +1,7 @@
-"""No replication at all: what the writer and the tables of the destinations cost by themselves.
+"""No replication: the cost of the writer and of the destinations' tables alone.
 
-The program that writes knows every row already. It keeps no position, reads nothing back, sends nothing to another
-process and loses what it has not copied yet when it ends. It asks for no latency: what is left is copied when asked.
+The writer has every row already, so it reads nothing back and sends nothing to another process. The writer keeps no
+position and loses uncopied rows at its end. Latency is ignored: `progress` copies the remaining rows.
 """
 
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ import psycopg
 from benchmarks.contender import Place
 from benchmarks.contenders.tables import PLAIN, Databases, insert_plainly
 from benchmarks.workload import Entry
-from queues.dialects.binary_copy import binary_copy
+from queues.database.postgresql.binary_copy import binary_copy
 
 _COPY: Final = "COPY entries (id, payload) FROM STDIN (FORMAT BINARY)"
-#: Rows that a destination gets at a time, about as many as lrq sends under load.
+#: Rows per COPY, about as many as lrq sends at a time under load.
 _AT_A_TIME: Final = 400
 
 
 class BareCopy:
-    """One INSERT of each entry at the source, one COPY of 400 rows after the other at each destination."""
+    """One INSERT per entry at the source, one COPY per 400 rows at each destination."""
 
     name = "bare COPY"
     ordered = True
 
     def prepare(self, place: Place, destinations: int) -> None:
-        """Make the tables and connect to them."""
+        """Create the tables and connect to them."""
         self._databases = databases = Databases(place.cluster, destinations)
         databases.source(PLAIN)
         self._sinks: list[psycopg.Connection[tuple[object, ...]]] = []
@@ -37,7 +37,7 @@ class BareCopy:
         self._written = 0
 
     def transaction(self, entries: Sequence[Entry]) -> None:
-        """Insert the entries; copy what is enough for a destination."""
+        """Insert the entries; copy the rows of each destination that has enough of them."""
         with self._databases.engine.begin() as connection:
             insert_plainly(connection, entries)
         for entry in entries:
@@ -55,7 +55,7 @@ class BareCopy:
                 copy.write(binary_copy(["bigint", "bytea"], list(zip(*rows, strict=True))))
 
     def progress(self, destination: int) -> int:
-        """Copy the rest and return the newest entry that is there."""
+        """Copy the remaining rows and return the newest entry at the destination."""
         self._copy(destination)
         return self._databases.newest(destination)
 
@@ -64,7 +64,7 @@ class BareCopy:
         return self._databases.stored(destination)
 
     def close(self) -> None:
-        """Drop everything."""
+        """Close the connections and drop the databases."""
         for sink in self._sinks:
             sink.close()
         self._databases.close()

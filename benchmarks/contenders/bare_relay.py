@@ -1,6 +1,6 @@
-"""The least that programs outside of PostgreSQL need to bring what one client writes to one destination.
+"""The smallest relay outside of PostgreSQL: it copies the entries of one client to one destination.
 
-They know no order of commits, one destination, no owner and no other machine, and forget where they were when they end.
+The relay has no order of commits, no owner and no second machine, and forgets its position at its end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from benchmarks.contenders.carried import Carried
 from benchmarks.contenders.tables import PLAIN, SOURCE, Databases, insert_plainly
 from benchmarks.contenders.workers import Told
 from benchmarks.workload import Entry
-from queues.dialects.binary_copy import binary_copy
+from queues.database.postgresql.binary_copy import binary_copy
 
 _TICKS: Final = "CREATE TABLE ticks (last_id bigint PRIMARY KEY)"
 _TELL: Final = text("NOTIFY bench")
@@ -29,12 +29,12 @@ Rows = list[tuple[int, bytes]]
 
 
 class BareRelay(Carried):
-    """One process: woken up by NOTIFY, one read, one COPY, which is one durable commit."""
+    """One process: NOTIFY wakes it; each time it makes one read and one COPY, with a durable commit."""
 
     name = "bare relay"
 
     def prepare(self, place: Place, destinations: int) -> None:
-        """Start it."""
+        """Create the databases and start the relay."""
         assert destinations == 1
         self._databases = databases = Databases(place.cluster, 1)
         databases.source(PLAIN, _TICKS)
@@ -45,14 +45,14 @@ class BareRelay(Carried):
         self._workers.start(_relay, source, sink)
 
     def transaction(self, entries: Sequence[Entry]) -> None:
-        """Insert the entries and tell."""
+        """Insert the entries and notify the relay."""
         with self._databases.engine.begin() as connection:
             insert_plainly(connection, entries)
             connection.execute(_TELL)
 
 
 class BareTickRelay(BareRelay):
-    """As lrq has to: what was read is recorded durably at the source, and another process applies it."""
+    """As lrq must, records each read durably at the source before another process applies the rows."""
 
     name = "bare relay with ticks"
 
@@ -78,7 +78,7 @@ def _take(told: Told, source: str, outgoing: Connection) -> None:
 
 
 def _apply(told: Told, sink: str, incoming: Connection) -> None:
-    # The pipe ends with the process that reads.
+    # The pipe closes at the end of the reading process.
     with psycopg.connect(sink, autocommit=True) as here, suppress(EOFError):
         told.ready()
         while not told.over():
@@ -91,7 +91,7 @@ def _news(told: Told, source: psycopg.Connection[Any]) -> Iterator[Rows]:
     source.execute("LISTEN bench")
     told.ready()
     while not told.over():
-        # Not within the driver's iterator, which has the connection to itself.
+        # The loop over `notifies` must end first: the driver allows no query inside it.
         if list(source.notifies(timeout=0.1, stop_after=1)):
             rows = source.execute(_NEW, (last,), binary=True, prepare=True).fetchall()
             if rows:

@@ -1,8 +1,8 @@
-"""The least that programs in Python need to bring entries to destinations on other machines.
+"""The smallest transfer in Python to destinations on other machines.
 
-One process reads what is new and packs it, once for all that get the same; gRPC carries it to a process for each
-destination, which unpacks and copies it. Nothing else: they keep no position, know no order of commits, no owner and no
-second attempt, and lose what is on its way when one of them ends. They are right only while one client writes.
+One process reads new entries and packs them, once for all destinations with the same entries. Over gRPC, one process
+per destination receives the blocks, unpacks them and copies their rows. There is no position, no order of commits, no
+owner and no second attempt. Entries in flight are lost at the end of a process, and only one client may write.
 """
 
 import threading
@@ -22,7 +22,7 @@ from benchmarks.contenders.tables import SOURCE, Databases
 from benchmarks.contenders.workers import Told, Workers
 from benchmarks.workload import Entry
 from queues.blocks import EntryRow, decode_entries, encode_entries
-from queues.dialects.binary_copy import binary_copy
+from queues.database.postgresql.binary_copy import binary_copy
 from queues.wire.replication_pb2 import Block
 
 _TABLE: Final = (
@@ -33,9 +33,9 @@ _INSERT: Final = text("INSERT INTO entries (payload, mask) VALUES (:payload, :ma
 _NEW: Final = "SELECT id, payload, mask FROM entries WHERE id > %s ORDER BY id LIMIT 2000"
 _COPY: Final = "COPY entries (id, payload) FROM STDIN (FORMAT BINARY)"
 _METHOD: Final = "/bench.Transfer/Carry"
-#: About as long as lrq lets entries gather under load, in seconds; shorter ones cost more.
+#: The pause between reads in seconds, about as long as lrq's under load; a shorter pause costs more.
 _PAUSE: Final = 0.15
-#: Blocks on their way to one destination.
+#: The most blocks in flight to one destination.
 _AHEAD: Final = 4
 _LIMIT: Final = 64 * 1024 * 1024
 
@@ -43,12 +43,12 @@ Row = tuple[int, bytes, int]
 
 
 class BareTransfer(Carried):
-    """One process at the source, one at each destination."""
+    """One process at the source and one at each destination."""
 
     name = "bare transfer"
 
     def __init__(self) -> None:
-        """Run nothing yet."""
+        """Start no process yet."""
         super().__init__()
         self._sinks = Workers()
 
@@ -86,7 +86,7 @@ def _send(told: Told, source: str, ports: Sequence[int]) -> None:
 
 
 class _Way:
-    """The stream to one destination; gRPC takes blocks from it in a thread of its own."""
+    """The stream to one destination; gRPC takes the blocks in another thread."""
 
     def __init__(self, stack: ExitStack, port: int) -> None:
         self._blocks: Queue[bytes] = Queue(_AHEAD)
@@ -96,7 +96,7 @@ class _Way:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        # The stream ends when its channel is closed; that it broke is seen by who sends.
+        # The stream ends when its channel is closed; the sender notices a broken stream.
         with suppress(grpc.RpcError):
             for _ in self._acks:
                 pass

@@ -1,8 +1,8 @@
-"""What contenders share that go through a broker: an outbox, a relay to one topic, an apply loop at each destination.
+"""The common parts of contenders with a broker: an outbox, a relay to it, and an apply loop per destination.
 
-Each entry is published once; its topic says which destinations it is for, and each of them subscribes to what is its
-own. The relay forgets what the broker has confirmed, the destination confirms what it has committed: what one of them
-does twice after it died is known by the entry's number.
+Each entry is published once. The topic of an entry names its destinations, and each destination subscribes to its own
+topics. The relay deletes an entry once the broker has confirmed it. A destination confirms an entry once it is
+committed, and recognises a repeated entry by its number.
 """
 
 import shutil
@@ -25,9 +25,9 @@ from benchmarks.contenders.workers import Told
 from benchmarks.workload import Entry
 
 HOST: Final = "127.0.0.1"
-#: Entries that are published, and applied, at a time.
+#: Entries published, and applied, at a time.
 BATCH: Final = 1_000
-#: Seconds that a relay pauses when nothing is new.
+#: Seconds that a relay pauses without new entries.
 PAUSE: Final = 0.01
 
 _TABLE: Final = (
@@ -39,20 +39,20 @@ _TAKE: Final = "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY i
 _APPLY: Final = "INSERT INTO entries SELECT * FROM unnest(%s::bigint[], %s::bytea[]) ON CONFLICT DO NOTHING"
 _NUMBER: Final = 8
 
-#: An entry's topic, its number, and what is sent.
+#: The topic of an entry, its number, and the bytes to send.
 Message = tuple[str, int, bytes]
 
 
 class Brokered(Carried):
-    """A relay, and an applier for each destination; `_start` starts the broker and all of them."""
+    """A relay, and an applier per destination; `_start` starts the broker and these processes."""
 
     def __init__(self) -> None:
-        """Run nothing yet."""
+        """Start no process yet."""
         super().__init__()
         self._broker: subprocess.Popen[bytes] | None = None
 
     def prepare(self, place: Place, destinations: int) -> None:
-        """Make the outbox, then start everything."""
+        """Create the outbox, then start the broker and all processes."""
         self._databases = databases = Databases(place.cluster, destinations)
         databases.source(_TABLE)
         self._folder = Path(tempfile.mkdtemp(prefix="broker-", dir=place.folder))
@@ -70,12 +70,12 @@ class Brokered(Carried):
         until(lambda: _listens(port), 60, 0.1)
 
     def transaction(self, entries: Sequence[Entry]) -> None:
-        """Put the entries into the outbox, each once."""
+        """Insert each entry once into the outbox."""
         with self._databases.engine.begin() as connection:
             connection.execute(_INSERT, [{"payload": entry.payload, "mask": entry.mask} for entry in entries])
 
     def close(self) -> None:
-        """Stop all, then the broker, and forget what it has stored."""
+        """Stop all processes, then the broker, and delete its files."""
         super().close()
         if self._broker is not None:
             self._broker.terminate()
@@ -87,7 +87,7 @@ class Brokered(Carried):
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
@@ -102,12 +102,12 @@ def _listens(port: int) -> bool:
 
 
 def pattern_of(destination: int, destinations: int) -> str:
-    """Return the topics of what is owed to one destination."""
+    """Return the pattern of topics that name a destination."""
     return ".".join("1" if number == destination else "*" for number in range(destinations))
 
 
 def relay(told: Told, source: str, destinations: int, publish: Callable[[list[Message]], None]) -> None:
-    """Move what is in the outbox; *publish* returns when the broker has all."""
+    """Move entries from the outbox to the broker; *publish* returns once the broker has confirmed all."""
     with psycopg.connect(source, autocommit=True) as there:
         told.ready()
         while not told.over():
@@ -120,7 +120,7 @@ def relay(told: Told, source: str, destinations: int, publish: Callable[[list[Me
 
 
 def apply(here: psycopg.Connection[Any], messages: Sequence[bytes]) -> None:
-    """Commit what is not there yet."""
+    """Insert the entries that are missing at the destination."""
     numbers = [int.from_bytes(message[:_NUMBER]) for message in messages]
     payloads = [message[_NUMBER:] for message in messages]
     with here.cursor(binary=True) as cursor:
@@ -128,7 +128,7 @@ def apply(here: psycopg.Connection[Any], messages: Sequence[bytes]) -> None:
 
 
 def destination(conninfo: str) -> psycopg.Connection[Any]:
-    """Connect to a destination, which does not wait for the disk."""
+    """Connect to a destination, with commits that do not wait for the disk."""
     here = psycopg.connect(conninfo, autocommit=True)
     here.execute("SET synchronous_commit = off")
     return here

@@ -1,21 +1,21 @@
-"""What contenders share whose entries processes of the benchmark carry from the source to the destinations."""
+"""The common parts of contenders whose processes the benchmark itself starts."""
 
 from benchmarks.contenders.tables import Databases
 from benchmarks.contenders.workers import Workers
 
 
 class Carried:
-    """Ordered: entries arrive in the order of their numbers."""
+    """An ordered contender: entries arrive in the order of their numbers."""
 
     ordered = True
     _databases: Databases
 
     def __init__(self) -> None:
-        """Run nothing yet."""
+        """Start no process yet."""
         self._workers = Workers()
 
     def progress(self, destination: int) -> int:
-        """Return the newest entry that is there."""
+        """Return the newest entry at the destination."""
         return self._databases.newest(destination)
 
     def stored(self, destination: int) -> tuple[int, int]:
@@ -23,6 +23,6 @@ class Carried:
         return self._databases.stored(destination)
 
     def close(self) -> None:
-        """Stop all and drop the databases."""
+        """Stop all processes and drop the databases."""
         self._workers.stop()
         self._databases.close()

@@ -1,4 +1,4 @@
-"""No replication at all, and no copy either: what the application does by itself."""
+"""No replication and no copy: the cost of the application alone."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from benchmarks.workload import Entry
 
 
 class InsertAlone:
-    """One INSERT of each entry at the source; every destination is taken to have it then."""
+    """One INSERT per entry at the source; each destination then counts as having it."""
 
     name = "INSERT alone"
     ordered = True
 
     def prepare(self, place: Place, destinations: int) -> None:
-        """Make the table."""
+        """Create the table."""
         self._databases = databases = Databases(place.cluster, 0)
         databases.source(PLAIN)
         self._written = 0
@@ -30,11 +30,11 @@ class InsertAlone:
                 self._owed[target] += 1
 
     def progress(self, destination: int) -> int:  # noqa: ARG002 - the same for all
-        """Return the newest entry."""
+        """Return the newest entry at the source."""
         return self._written
 
     def stored(self, destination: int) -> tuple[int, int]:
-        """Return what a destination would have, without what is missing at the source."""
+        """Return the entries that a destination would have, less the ones missing at the source."""
         ((rows, different),) = self._databases.source("SELECT count(*), count(DISTINCT id) FROM entries")
         owed = self._owed[destination]
         return owed - (self._written - rows), owed - (self._written - different)

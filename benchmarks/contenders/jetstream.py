@@ -1,7 +1,7 @@
-"""NATS JetStream between an outbox and the destinations: a stream in files, a durable pull consumer for each of them.
+"""NATS JetStream between an outbox and the destinations: a stream in files, one durable pull consumer each.
 
-It confirms what it has written to a file and syncs that to disk every two minutes: what the relay has forgotten may be
-lost with the machine.
+JetStream confirms an entry after the write to a file, and syncs the file every two minutes. A crash of the machine may
+lose entries that the relay has already deleted.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from benchmarks.contenders.workers import Told
 
 PROGRAM: Final = "nats-server"
 _STREAM: Final = "entries"
-#: Seconds that a fetch waits; then the worker looks whether it is over.
+#: Seconds that a fetch waits before the worker checks for the end of the run.
 _WAIT: Final = 0.2
 
 
 class JetStream(Brokered):
-    """Published without waiting for each confirmation; the newest of a batch confirms all."""
+    """Publishes a batch without waiting for each confirmation; the last one confirms all."""
 
     name = "NATS JetStream (no sync)"
 
@@ -93,7 +93,7 @@ async def _deliver_all(told: Told, sink: str, address: str, wanted: str, name: s
         told.ready()
         while not told.over():
             messages: list[Any] = []
-            # Nothing came: that is an empty list, or this.
+            # An empty fetch gives an empty list or this error.
             with suppress(TimeoutError):
                 messages = await consumer.fetch(BATCH, timeout=_WAIT)
             if messages:

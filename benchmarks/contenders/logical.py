@@ -1,4 +1,4 @@
-"""PostgreSQL's own logical replication: one row-filtered publication and one subscription for each destination."""
+"""PostgreSQL's logical replication: one row-filtered publication and one subscription per destination."""
 
 from collections.abc import Sequence
 
@@ -17,20 +17,20 @@ _INSERT = text("INSERT INTO entries (targets, payload) VALUES (:targets, :payloa
 
 
 class LogicalReplication:
-    """Subscriptions use the binary format, which is faster than the default."""
+    """Logical replication in the binary format, which is faster than the default."""
 
     name = "logical replication"
     ordered = True
 
     def prepare(self, place: Place, destinations: int) -> None:
-        """Subscribe every destination."""
+        """Create a slot, a publication and a subscription for each destination."""
         self._databases = databases = Databases(place.cluster, destinations)
         databases.source(_TABLE)
         for number, sink in enumerate(databases.sinks):
             databases.source(
                 f"CREATE PUBLICATION p{number} FOR TABLE entries (id, payload)"
                 f" WHERE ((targets & {1 << number}) <> 0) WITH (publish = 'insert')",
-                # Within one cluster CREATE SUBSCRIPTION would wait for itself if it had to make the slot.
+                # Within one server, CREATE SUBSCRIPTION would deadlock if it created the slot.
                 f"SELECT pg_create_logical_replication_slot('bench_{number}', 'pgoutput')",
             )
             place.cluster.execute(
@@ -45,7 +45,7 @@ class LogicalReplication:
             connection.execute(_INSERT, [{"targets": entry.mask, "payload": entry.payload} for entry in entries])
 
     def progress(self, destination: int) -> int:
-        """Return the newest entry that is there."""
+        """Return the newest entry at the destination."""
         return self._databases.newest(destination)
 
     def stored(self, destination: int) -> tuple[int, int]:
@@ -53,7 +53,7 @@ class LogicalReplication:
         return self._databases.stored(destination)
 
     def close(self) -> None:
-        """Unsubscribe and drop."""
+        """Drop the subscriptions and the databases."""
         databases = self._databases
         for number, sink in enumerate(databases.sinks):
             databases.cluster.execute(

@@ -1,4 +1,4 @@
-"""Servers of lrq as processes, as `lrq serve` runs them, with the settings that they have by default."""
+"""Servers of lrq in processes, as `lrq serve` runs them, with default settings."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -10,27 +10,27 @@ _SPAWN = get_context("spawn")
 
 
 class ServerProcess:
-    """One process that runs the servers of one or several sites."""
+    """A process with the servers of one or more sites."""
 
     def __init__(self, *sites: Mapping[str, Any]) -> None:
-        """Start it and wait until all its servers are up."""
+        """Start the process and wait until its servers are up."""
         self._ours, theirs = _SPAWN.Pipe()
         self._process = _SPAWN.Process(target=_serve, args=(theirs, [dict(site) for site in sites]), daemon=True)
         self._process.start()
         theirs.close()
         if not self._ours.poll(60):
             raise TimeoutError("a server of lrq did not start")
-        #: Where each of the sites is reached.
+        #: The endpoint of each site.
         self.endpoints: list[str] = self._ours.recv()
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """The id of the process."""
         assert self._process.pid is not None
         return self._process.pid
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the process."""
         self._ours.close()
         self._process.join(30)
         if self._process.is_alive():
@@ -38,7 +38,7 @@ class ServerProcess:
 
 
 def stop_all(processes: Sequence[ServerProcess]) -> None:
-    """End several, at the same time."""
+    """Stop several processes at the same time."""
     with ExitStack() as stack:
         for process in processes:
             stack.callback(process.stop)
@@ -46,7 +46,7 @@ def stop_all(processes: Sequence[ServerProcess]) -> None:
 
 def _serve(told: Connection, sites: list[dict[str, Any]]) -> None:
     from lr_server import LogReplicationServer, Settings
-    from lrq_cli.collector import spare_collector
+    from lrq.cli.commands.serve import spare_collector
 
     with ExitStack() as stack:
         servers = [stack.enter_context(LogReplicationServer(Settings(**site))) for site in sites]

@@ -1,4 +1,4 @@
-"""lrq between sites that are databases of the run's PostgreSQL, or SQLite files."""
+"""lrq between sites in databases of the run's PostgreSQL, or in SQLite files."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
 
 CLIENT: Final = "bench"
 _READY = text("SELECT count(*) FROM lrq_sessions WHERE state = 'log-entry sync'")
-# The newest marks, by the end of their index: as cheap to look at, and past SQLAlchemy, as what others are asked.
+# The newest marks, from the end of their index, read without SQLAlchemy: as cheap as the other contenders' query.
 _PROGRESS: Final = (
     "SELECT coalesce((SELECT seq FROM lrq_receive_marks ORDER BY queue_id DESC, version DESC LIMIT 1), 0)"
 )
@@ -25,17 +25,17 @@ _STORED = text("SELECT count(*), count(DISTINCT seq) FROM lrq_receive_entries")
 
 
 def site_name(number: int) -> str:
-    """Name the site of a destination."""
+    """Return the site id of a destination."""
     return f"sink{number}"
 
 
 class Lrq:
-    """One server process for the source, and one for each destination: a site is one database with one server."""
+    """One server process for the source and one per destination: a site is one database with one server."""
 
     ordered = True
 
     def __init__(self, name: str, **settings: object) -> None:
-        """Make nothing yet; *settings* are those of the source's server that are not the default."""
+        """Start nothing yet; *settings* replace defaults of the source's server."""
         self.name = name
         self.source: ServerProcess
         self.engine: Engine
@@ -47,7 +47,7 @@ class Lrq:
         self._engines: list[Engine] = []
 
     def _make(self, place: Place, name: str) -> str:
-        """Make an empty database; return its URL."""
+        """Create an empty database; return its URL."""
         raise NotImplementedError
 
     def _remove(self) -> None:
@@ -69,12 +69,12 @@ class Lrq:
             until(lambda: connection.execute(_READY).scalar_one() == destinations, 60)
 
     def restart(self) -> None:
-        """Start the source's server, again if it was stopped."""
+        """Start the source's server, also after a stop."""
         self.source = self._run("source", self.engine, peers=self._peers, clients=[CLIENT], **self._settings)
 
     @property
     def servers(self) -> tuple[int, ...]:
-        """The processes of lrq."""
+        """The process ids of lrq's servers."""
         return tuple(process.pid for process in self._processes)
 
     def _site(self, place: Place, database: str, site: str) -> Engine:
@@ -90,12 +90,12 @@ class Lrq:
         return process
 
     def transaction(self, entries: Sequence[Entry]) -> None:
-        """Transmit the entries in one transaction, on a connection as the others' writers."""
+        """Transmit the entries in one transaction, on a connection, as the other contenders' writers do."""
         with self.engine.begin() as connection:
             self._sender.transmit_log_entry_messages(connection, messages(entries))
 
     def progress(self, destination: int) -> int:
-        """Return the source's number of the newest entry that the sink has committed."""
+        """Return the sequence of the newest entry that the sink has committed."""
         driver: Any = self._eyes[destination].connection.driver_connection
         return int(driver.execute(_PROGRESS).fetchone()[0])
 
@@ -115,10 +115,10 @@ class Lrq:
 
 
 class LrqOnPostgreSQL(Lrq):
-    """Sites are databases of the run's server, as for the others."""
+    """lrq with sites in databases of the run's server."""
 
     def __init__(self, **settings: object) -> None:
-        """Make nothing yet."""
+        """Start nothing yet."""
         super().__init__("lrq on PostgreSQL", **settings)
         self._drops: list[Callable[[], None]] = []
 
@@ -134,10 +134,10 @@ class LrqOnPostgreSQL(Lrq):
 
 
 class LrqOnSQLite(Lrq):
-    """Sites are files."""
+    """lrq with sites in SQLite files."""
 
     def __init__(self) -> None:
-        """Make nothing yet."""
+        """Start nothing yet."""
         super().__init__("lrq on SQLite")
         self._files: list[Path] = []
 
@@ -153,7 +153,7 @@ class LrqOnSQLite(Lrq):
 
 
 def messages(entries: Sequence[Entry]) -> list[LRMessageWithDestinations]:
-    """Return entries as lrq takes them."""
+    """Return the entries as messages of lrq."""
     return [
         LRMessageWithDestinations(entry.payload, [site_name(target) for target in entry.targets]) for entry in entries
     ]

@@ -1,4 +1,4 @@
-"""One source of lrq with many sessions, whose sinks keep nothing."""
+"""One source of lrq with many sessions, whose sinks store nothing."""
 
 from types import TracebackType
 from typing import Any, Final, Self
@@ -25,10 +25,10 @@ _BYTES: Final = text(
 
 
 class LrqSource:
-    """A source with its server, every entry going to all destinations."""
+    """A source with its server; every entry goes to all destinations."""
 
     def __init__(self, place: Place, destinations: int, **settings: object) -> None:
-        """Make the database and start everything."""
+        """Create the database; start the sinks and the server."""
         place.cluster.create(SOURCE)
         self._place = place
         self.destinations = destinations
@@ -53,32 +53,32 @@ class LrqSource:
         self.written = 0
 
     def ask(self, query: Any) -> int:  # noqa: ANN401 - a statement
-        """Return the one number that a query gives."""
+        """Return the number that a query gives."""
         with self.engine.connect() as connection:
             return int(connection.execute(query).scalar_one() or 0)
 
     def transaction(self) -> None:
-        """Transmit ten entries to everyone."""
+        """Transmit ten entries to all destinations in one transaction."""
         with Session(self.engine) as session, session.begin():
             self._sender.transmit_log_entry_messages(session, self._messages)
         self.written += PER_TRANSACTION
 
     def wait(self, timeout: float = 300) -> None:
-        """Wait until every session has acknowledged everything."""
+        """Wait until every session has acknowledged every entry."""
         until(lambda: self.ask(_ACKED) >= self.written, timeout)
 
     def bytes(self) -> int:
-        """Return how much all tables take."""
+        """Return the size of all tables in bytes."""
         return self.ask(_BYTES)
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the source."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything and remove the database."""
+        """Stop the server and the sinks, and drop the database."""
         self.server.stop()
         self._workers.stop()
         self.engine.dispose()

@@ -1,4 +1,4 @@
-"""Sinks that acknowledge everything and keep nothing, so that a source can be measured with hundreds of them."""
+"""Sinks that acknowledge every frame and store nothing, to measure a source with hundreds of sessions."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -8,27 +8,27 @@ from benchmarks.contenders.workers import Told
 from queues.wire.replication_pb2 import Ack, Batch, Frame, NegotiateRequest, NegotiateResponse, Position
 from sink.port import PROTOCOL
 
-#: One service takes so many sessions.
+#: The most sessions of one service.
 _A_SERVICE: Final = 200
 
 
 class NullSink:
-    """Remembers where each session stands."""
+    """A sink that remembers only the position of each session."""
 
     def __init__(self) -> None:
-        """Know no session."""
+        """Start without sessions."""
         self._guard = threading.Lock()
         self._received: dict[tuple[str, str], Position] = {}
 
     def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
-        """Go on where it stands."""
+        """Return the position of the session."""
         session = request.session
         with self._guard:
             position = self._received.get((session.sink, session.client), Position())
         return NegotiateResponse(protocol=PROTOCOL, site=session.sink, received=position, boundary=position)
 
     def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
-        """Acknowledge each frame."""
+        """Acknowledge each frame at once."""
         for frame in frames:
             position = _end(frame.batch)
             with self._guard:
@@ -36,12 +36,12 @@ class NullSink:
             yield Ack(received=position)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the sink holds no resources."""
 
 
 def _end(batch: Batch) -> Position:
     if not batch.groups:
-        return getattr(batch, "from")  # type: ignore[no-any-return]
+        return batch.start
     last = batch.groups[-1]
     rows = last.first_index + last.block.rows
     seq = last.header.end_seq if last.complete else last.header.start_seq + rows
@@ -49,18 +49,18 @@ def _end(batch: Batch) -> Position:
 
 
 def services(sessions: int) -> int:
-    """Return how many services so many sessions need."""
+    """Return the number of services for *sessions*."""
     return -(-sessions // _A_SERVICE)
 
 
 def endpoint(endpoints: Sequence[str], number: int) -> str:
-    """Return which of the endpoints a session uses."""
+    """Return the endpoint of a session."""
     return endpoints[number // _A_SERVICE]
 
 
 def serve_null(told: Told, sessions: int) -> None:
-    """Serve so many sessions until it is over; tell the endpoints first."""
-    from sink.service import serve
+    """Report the endpoints, then serve *sessions* sessions until the end of the run."""
+    from sink.transport.service import serve
 
     sink = NullSink()
     running = [serve(sink, ["tcp://127.0.0.1:0"]) for _ in range(services(sessions))]

@@ -1,6 +1,6 @@
-"""An outbox as one makes it at home: one row per destination, taken with `FOR UPDATE SKIP LOCKED`, deleted after.
+"""A home-made outbox: one row per destination, taken with `FOR UPDATE SKIP LOCKED` and then deleted.
 
-It keeps no order between transactions. The destination commits first, so what is taken twice is ignored there.
+The outbox keeps no order between transactions. The destination commits first, and ignores a row that comes twice.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _TAKE: Final = (
 
 
 class Outbox:
-    """One poller for each destination."""
+    """An outbox with one poller per destination."""
 
     name = "home-made outbox"
     ordered = False
@@ -42,13 +42,13 @@ class Outbox:
         self._workers.wait_ready()
 
     def transaction(self, entries: Sequence[Entry]) -> None:
-        """Insert a row for each entry and destination."""
+        """Insert one row per entry and destination."""
         rows = [{"sink": target, "payload": entry.payload} for entry in entries for target in entry.targets]
         with self._databases.engine.begin() as connection:
             connection.execute(_INSERT, rows)
 
     def progress(self, destination: int) -> int:
-        """Count what is there."""
+        """Count the entries at the destination."""
         return self._databases.stored(destination)[0]
 
     def stored(self, destination: int) -> tuple[int, int]:
@@ -56,13 +56,13 @@ class Outbox:
         return self._databases.stored(destination)
 
     def close(self) -> None:
-        """Stop all and drop the databases."""
+        """Stop the pollers and drop the databases."""
         self._workers.stop()
         self._databases.close()
 
 
 def poll(told: Told, source: str, sink: str, number: int) -> None:
-    """Move what is there, and look again soon where there is nothing."""
+    """Move the rows of one destination; pause briefly after an empty read."""
     with psycopg.connect(source, autocommit=True) as there, psycopg.connect(sink, autocommit=True) as here:
         told.ready()
         while not told.over():

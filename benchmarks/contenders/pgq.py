@@ -1,8 +1,8 @@
 """PgQ with the best ordered apply loop that we can write for it.
 
 The ticker runs every 20 ms, as often as lrq takes ticks. Each destination has a process that filters its batch at the
-server, moves it with binary COPY and commits it once, asynchronously like the other appliers, together with the batch's
-number, so that no batch is applied twice.
+server and moves it with binary COPY. The process commits each batch once, asynchronously like the other appliers. The
+number of the batch is part of that transaction, so that no batch is applied twice.
 """
 
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ _CONFIGURE = (
 
 
 class PgQ(Carried):
-    """One queue, one consumer for each destination."""
+    """PgQ with one queue and one consumer per destination."""
 
     name = "PgQ, best loop"
 
     def prepare(self, place: Place, destinations: int) -> None:
-        """Make the queue, the ticker and the consumers."""
+        """Create the queue; start the ticker and the consumers."""
         self._databases = databases = Databases(place.cluster, destinations, ENTRIES)
         databases.source("CREATE EXTENSION pgq", *_CONFIGURE)
         for number, sink in enumerate(databases.sinks):
@@ -58,7 +58,7 @@ class PgQ(Carried):
 
 
 def tick(told: Told, source: str) -> None:
-    """Close batches."""
+    """Run PgQ's ticker every 20 ms."""
     with psycopg.connect(source, autocommit=True) as connection:
         told.ready()
         while not told.over(TICK_SECONDS):
@@ -66,7 +66,7 @@ def tick(told: Told, source: str) -> None:
 
 
 def apply(told: Told, source: str, sink: str, number: int) -> None:
-    """Take one batch after the other."""
+    """Apply the batches of one destination in order."""
     with psycopg.connect(source, autocommit=True) as there, psycopg.connect(sink, autocommit=True) as here:
         here.execute("SET synchronous_commit = off")
         told.ready()

@@ -1,6 +1,6 @@
-"""A consumer of PgQ's own framework, run by the Python that has it: `python3 -I pgq_consumer.py <settings file>`.
+"""A consumer of PgQ's framework, run by the distribution's Python: `python3 -I pgq_consumer.py <settings file>`.
 
-Imports nothing of this project, because that Python knows nothing of it.
+Imports nothing of this project, because that Python does not have it.
 """
 
 import sys
@@ -10,15 +10,15 @@ import pgq
 
 
 class Deliver(pgq.Consumer):  # type: ignore[misc]
-    """Inserts one event after the other, and commits each batch at the destination before it is finished."""
+    """Inserts one event at a time, and commits each batch at the destination before PgQ finishes it."""
 
     def reload(self) -> None:
-        """Read the settings; take only events of this destination."""
+        """Read the settings; choose the events of this destination."""
         super().reload()
         self.consumer_filter = f"(ev_extra1::bigint & {self.cf.getint('mask')}) <> 0"
 
     def process_batch(self, db: Any, batch_id: int, event_list: Any) -> None:  # noqa: ANN401 - untyped
-        """Apply a batch."""
+        """Apply a batch and commit it."""
         super().process_batch(db, batch_id, event_list)
         self.get_database("sink_db").commit()
 

@@ -1,4 +1,4 @@
-"""PgQ with the consumer framework that comes with it (Debian's python3-pgq), one process for each destination."""
+"""PgQ with its own consumer framework (Debian's python3-pgq), one process per destination."""
 
 import subprocess
 from pathlib import Path
@@ -8,7 +8,7 @@ from benchmarks.contender import Place
 from benchmarks.contenders import pgq
 from benchmarks.contenders.tables import SOURCE
 
-#: The interpreter of the distribution, which finds its packages.
+#: The distribution's interpreter, which finds the distribution's packages.
 PYTHON: Final = Path("/usr/bin/python3")
 _SCRIPT: Final = Path(__file__).with_name("pgq_consumer.py")
 _SETTINGS: Final = """[deliver]
@@ -24,13 +24,13 @@ logfile = {folder}/%(job_name)s.log
 
 
 class PgQPython(pgq.PgQ):
-    """The same queue and ticker; only who applies is another."""
+    """PgQ with the same queue and ticker, and another apply loop."""
 
     name = "PgQ, Python consumer"
     share = 0.5
 
     def __init__(self) -> None:
-        """Run nothing yet."""
+        """Start no process yet."""
         super().__init__()
         self._running: list[subprocess.Popen[bytes]] = []
 
@@ -47,7 +47,7 @@ class PgQPython(pgq.PgQ):
         self._running.append(subprocess.Popen(command, stdout=quiet, stderr=quiet))
 
     def close(self) -> None:
-        """Stop the consumers too."""
+        """Stop the consumers, then the rest."""
         for process in self._running:
             process.kill()
         for process in self._running:
@@ -56,6 +56,6 @@ class PgQPython(pgq.PgQ):
 
 
 def missing() -> str:
-    """Say why it cannot run; nothing when it can."""
+    """Return the reason why this contender cannot run; empty if it can."""
     tried = PYTHON.exists() and subprocess.run([PYTHON, "-I", "-c", "import pgq"], capture_output=True, check=False)
     return "" if tried and tried.returncode == 0 else "not installed: apt-get install python3-pgq python3-skytools"

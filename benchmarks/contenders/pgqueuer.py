@@ -1,4 +1,4 @@
-"""pgqueuer: one job per destination, one worker process for each destination."""
+"""pgqueuer: one job per entry and destination, one worker process per destination."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _NUMBER = 8
 
 
 class PgQueuer:
-    """Jobs are enqueued in the application's transaction, all with one call; workers take 100 at a time."""
+    """Enqueues jobs in the application's transaction, all with one call; workers take 100 at a time."""
 
     name = "pgqueuer"
     ordered = False
@@ -33,7 +33,7 @@ class PgQueuer:
         self._workers.wait_ready()
 
     def transaction(self, entries: Sequence[Entry]) -> None:
-        """Enqueue a job for each entry and destination."""
+        """Enqueue one job per entry and destination."""
         from pgqueuer.db import SyncPsycopgDriver
         from pgqueuer.queries import SyncQueries
 
@@ -47,7 +47,7 @@ class PgQueuer:
             SyncQueries(SyncPsycopgDriver(self._connection)).enqueue(names, payloads, [0] * len(names))
 
     def progress(self, destination: int) -> int:
-        """Count what is there."""
+        """Count the entries at the destination."""
         return self._databases.stored(destination)[0]
 
     def stored(self, destination: int) -> tuple[int, int]:
@@ -55,7 +55,7 @@ class PgQueuer:
         return self._databases.stored(destination)
 
     def close(self) -> None:
-        """Stop all and drop the databases."""
+        """Stop the workers and drop the databases."""
         self._workers.stop()
         self._connection.close()
         self._databases.close()

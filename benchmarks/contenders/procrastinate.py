@@ -1,4 +1,4 @@
-"""procrastinate: one job per destination, one worker process for each destination."""
+"""procrastinate: one job per entry and destination, one worker process per destination."""
 
 import asyncio
 from collections import defaultdict
@@ -15,7 +15,7 @@ from benchmarks.workload import Entry
 
 
 class Procrastinate:
-    """Jobs are deferred in the application's transaction, with one call for each destination."""
+    """Defers jobs in the application's transaction, with one call per destination."""
 
     name = "procrastinate"
     ordered = False
@@ -38,7 +38,7 @@ class Procrastinate:
         self._workers.wait_ready()
 
     def transaction(self, entries: Sequence[Entry]) -> None:
-        """Defer a job for each entry and destination."""
+        """Defer one job per entry and destination."""
         jobs: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for entry in entries:
             self._written += 1
@@ -50,7 +50,7 @@ class Procrastinate:
                 self._app.configure_task("deliver", **options).batch_defer(*arguments)
 
     def progress(self, destination: int) -> int:
-        """Count what is there."""
+        """Count the entries at the destination."""
         return self._databases.stored(destination)[0]
 
     def stored(self, destination: int) -> tuple[int, int]:
@@ -58,7 +58,7 @@ class Procrastinate:
         return self._databases.stored(destination)
 
     def close(self) -> None:
-        """Stop all and drop the databases."""
+        """Stop the workers and drop the databases."""
         self._workers.stop()
         self._connection.close()
         self._app.close()

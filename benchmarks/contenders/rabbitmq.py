@@ -1,6 +1,6 @@
-"""RabbitMQ between an outbox and the destinations: a topic exchange, a durable queue for each of them.
+"""RabbitMQ between an outbox and the destinations: a topic exchange, one durable queue per destination.
 
-Messages are persistent, and the relay commits a transaction of the channel for each batch: then they are on the disk.
+Messages are persistent. The relay commits a transaction of the channel per batch; the batch is then on the disk.
 """
 
 import os
@@ -23,14 +23,14 @@ from benchmarks.contenders.brokered import (
 )
 from benchmarks.contenders.workers import Told
 
-#: Debian's own command wants to be root; what it calls does not.
+#: Debian's own command needs root; the program behind it does not.
 PROGRAMS: Final = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server")
 _EXCHANGE: Final = "entries"
 _PERSISTENT: Final = 2
 
 
 class RabbitMQ(Brokered):
-    """A consumer acknowledges a batch at once when it is committed."""
+    """RabbitMQ with consumers that acknowledge a whole batch after its commit."""
 
     name = "RabbitMQ"
 
@@ -44,13 +44,13 @@ class RabbitMQ(Brokered):
         self._workers.start(_relay, source, port, many)
 
     def close(self) -> None:
-        """Stop all, Erlang's own daemon too."""
+        """Stop all processes, Erlang's daemon too."""
         super().close()
         subprocess.run(["epmd", "-port", self._epmd, "-kill"], check=False, capture_output=True)
 
 
 def program() -> str:
-    """Return what starts a server; empty when nothing does."""
+    """Return the program that starts a server; empty if none is installed."""
     return next(filter(None, map(shutil.which, PROGRAMS)), "")
 
 

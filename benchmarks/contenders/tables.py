@@ -1,4 +1,4 @@
-"""What contenders that are not lrq share: a source database and one table of entries in each destination."""
+"""The tables of contenders other than lrq: a source, and one table of entries per destination."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,29 +10,29 @@ from benchmarks.cluster import Cluster
 from benchmarks.workload import Entry
 
 SOURCE: Final = "bench_source"
-#: The same table in the source, where a contender copies tables, and in every destination.
+#: The table in every destination, and in the source of contenders that copy tables.
 ENTRIES: Final = "CREATE TABLE entries (id bigint PRIMARY KEY, payload bytea NOT NULL)"
 
-#: The source's table of those that number entries by themselves; `insert_plainly` writes to it.
+#: The source's table of contenders whose database numbers the entries; `insert_plainly` writes to this table.
 PLAIN: Final = "CREATE TABLE entries (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload bytea NOT NULL)"
 _INSERT: Final = text("INSERT INTO entries (payload) VALUES (:payload)")
 
 
 def insert_plainly(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Insert entries as an application without replication does."""
+    """Insert entries as an application without replication would."""
     connection.execute(_INSERT, [{"payload": entry.payload} for entry in entries])
 
 
 def destination_name(number: int) -> str:
-    """Name the database of a destination."""
+    """Return the database name of a destination."""
     return f"bench_sink_{number}"
 
 
 class Databases:
-    """The databases of one contender, and a connection to each destination to see what has arrived."""
+    """The databases of one contender, and a connection to each destination to follow its progress."""
 
     def __init__(self, cluster: Cluster, destinations: int, table: str = ENTRIES) -> None:
-        """Make them empty; *table* is what every destination gets."""
+        """Create empty databases, with *table* in every destination."""
         self.cluster = cluster
         self.sinks = [destination_name(number) for number in range(destinations)]
         cluster.create(SOURCE, *self.sinks)
@@ -43,7 +43,7 @@ class Databases:
         self._eyes: list[psycopg.Connection[tuple[Any, ...]]] = [cluster.connect(sink) for sink in self.sinks]
 
     def ask(self, destination: int, query: str) -> tuple[Any, ...]:
-        """Return the one row that a query gives at a destination."""
+        """Return the row that a query gives at a destination."""
         row = self._eyes[destination].execute(query, prepare=True).fetchone()
         assert row is not None
         return tuple(row)
@@ -53,7 +53,7 @@ class Databases:
         return int(self.ask(destination, "SELECT coalesce(max(id), 0) FROM entries")[0])
 
     def stored(self, destination: int) -> tuple[int, int]:
-        """Count all rows and the different ones."""
+        """Count all rows and the distinct ones."""
         rows, different = self.ask(destination, "SELECT count(*), count(DISTINCT id) FROM entries")
         return int(rows), int(different)
 
@@ -62,7 +62,7 @@ class Databases:
         return self.cluster.execute(SOURCE, *statements)
 
     def close(self) -> None:
-        """Drop everything."""
+        """Close the connections and drop the databases."""
         for eye in self._eyes:
             eye.close()
         self.engine.dispose()

@@ -1,4 +1,4 @@
-"""Processes that carry entries for contenders which bring no server of their own."""
+"""Worker processes for contenders without a server."""
 
 from collections.abc import Callable
 from multiprocessing import get_context
@@ -10,34 +10,34 @@ _SPAWN = get_context("spawn")
 
 
 class Told:
-    """What a worker sees of who started it: whether it is over."""
+    """A worker's line to its parent process, which closes it at the end of the run."""
 
     def __init__(self, pipe: Connection) -> None:
-        """Look at one end of a pipe; the other closes when it is over."""
+        """Use one end of a pipe; the parent closes the other end when the run is over."""
         self._pipe = pipe
 
     def ready(self) -> None:
-        """Say that work begins."""
+        """Report that the worker is ready."""
         self._pipe.send("ready")
 
     def tell(self, words: object) -> None:
-        """Say something else instead."""
+        """Report *words* instead of readiness."""
         self._pipe.send(words)
 
     def over(self, wait: float | None = 0.0) -> bool:
-        """Wait so long, or for ever; tell whether it is over."""
+        """Wait at most *wait* seconds (None: without limit); return whether the run is over."""
         return self._pipe.poll(wait)
 
 
 class Workers:
-    """Several processes that end together."""
+    """Several worker processes that stop together."""
 
     def __init__(self) -> None:
-        """Start none yet."""
+        """Start no process yet."""
         self._running: list[tuple[Connection, BaseProcess]] = []
 
     def start(self, work: Callable[..., None], *given: Any) -> None:  # noqa: ANN401 - passed on
-        """Run *work*, told first of all when it is over, in a process."""
+        """Run *work* in a new process; its first argument is a `Told`."""
         ours, theirs = _SPAWN.Pipe()
         process = _SPAWN.Process(target=_run, args=(theirs, work, given), daemon=True)
         process.start()
@@ -45,11 +45,11 @@ class Workers:
         self._running.append((ours, process))
 
     def wait_ready(self) -> list[Any]:
-        """Wait until all of them work; return what they said."""
+        """Wait until all workers are ready; return their reports."""
         return [_first_words(pipe) for pipe, _ in self._running]
 
     def stop(self) -> None:
-        """End all."""
+        """Stop all workers; kill those that still run after 10 seconds."""
         for pipe, _ in self._running:
             pipe.close()
         for _, process in self._running:
@@ -59,7 +59,7 @@ class Workers:
                 process.join()
 
 
-def _first_words(pipe: Connection) -> Any:  # noqa: ANN401 - whatever it is
+def _first_words(pipe: Connection) -> Any:  # noqa: ANN401 - any report
     if not pipe.poll(60):
         raise TimeoutError("a worker did not start")
     return pipe.recv()

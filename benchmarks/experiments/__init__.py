@@ -1,1 +1,1 @@
-"""What is measured; each experiment writes its numbers into a `Book`."""
+"""The experiments; each writes its numbers into a `Book`."""

@@ -1,6 +1,6 @@
-"""What `transmit` costs an application: its transactions against the same with a plain INSERT of the same bytes.
+"""The cost of `transmit` for an application: its transactions against plain INSERTs of the same bytes.
 
-Clients are processes. No server runs meanwhile, except before, so that the set of destinations is known by number.
+Clients are processes. A server runs only before, so that the database has numbered the set of destinations.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,25 +28,25 @@ Write = Callable[[Session, Sequence[Entry]], object]
 
 
 def insert_one_by_one(session: Session, entries: Sequence[Entry]) -> None:
-    """Insert with one statement each."""
+    """Insert with one statement per entry."""
     for entry in entries:
         session.execute(_INSERT, {"payload": entry.payload})
 
 
 def insert_in_bulk(session: Session, entries: Sequence[Entry]) -> None:
-    """Insert with one call."""
+    """Insert all entries with one call."""
     session.execute(_INSERT, [{"payload": entry.payload} for entry in entries])
 
 
 def transmit_one_by_one(session: Session, entries: Sequence[Entry]) -> None:
-    """Transmit with one call each."""
+    """Transmit with one call per entry."""
     sender = RoutingQueueSenderClient(CLIENT)
     for message in messages(entries):
         sender.transmit_log_entry_message(session, message.payload, message.destinations)
 
 
 def transmit_in_bulk(session: Session, entries: Sequence[Entry]) -> None:
-    """Transmit with one call."""
+    """Transmit all entries with one call."""
     RoutingQueueSenderClient(CLIENT).transmit_log_entry_messages(session, messages(entries))
 
 
@@ -59,7 +59,7 @@ _WAYS: Final[dict[tuple[str, str], Write]] = {
 
 
 def client(begin: float, number: int, url: str, write: Write, seconds: float, rest: float) -> int:
-    """Commit transactions for so long; return how many."""
+    """Commit transactions for *seconds* from *begin* on; return their number."""
     engine = queues.create_engine(url)
     entries = [Workload(1).entry(number * 10 + each) for each in range(10)]
     with Session(engine) as session, session.begin():
@@ -76,7 +76,7 @@ def client(begin: float, number: int, url: str, write: Write, seconds: float, re
 
 
 def measure(bench: Bench) -> None:
-    """Count transactions of 1, 4 and 16 clients."""
+    """Measure the transactions per second of 1, 4 and 16 clients."""
     lrq = LrqOnPostgreSQL()
     with bench.running(lrq, 1, NAME):
         stream = Stream(lrq, Workload(10))
@@ -92,7 +92,7 @@ def measure(bench: Bench) -> None:
 
 def _rounds(bench: Bench, crew: Crew, url: str) -> None:
     seconds = bench.pick(0.5, 3.0)
-    # Those that are compared come one after the other: the machine's pace changes from minute to minute.
+    # Compared settings come one after the other, because the machine's pace changes from minute to minute.
     settings = [(way, clients, rest) for rest in (0.0, _LEFT) for clients in (1, 4, 16) for way in _WAYS]
     for _, (way, clients, rest) in bench.rounds(settings):
         contender, how = way

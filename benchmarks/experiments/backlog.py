@@ -1,4 +1,4 @@
-"""How a server catches up with what was written while there was none."""
+"""The speed and memory of a server that catches up with a backlog."""
 
 import threading
 from typing import Final
@@ -17,10 +17,10 @@ _MIB: Final = 1024**2
 
 
 class Scale:
-    """Looks how much memory a process holds, and keeps the most."""
+    """Samples the memory of a process, and keeps the highest value in bytes."""
 
     def __init__(self, pid: int) -> None:
-        """Begin to look."""
+        """Start to sample."""
         self.most = 0
         self._over = threading.Event()
         self._pid = pid
@@ -32,14 +32,14 @@ class Scale:
             self.most = max(self.most, cpu.memory(self._pid))
 
     def stop(self) -> int:
-        """Return the most."""
+        """Stop to sample; return the highest value."""
         self._over.set()
         self._thread.join()
         return self.most
 
 
 def measure(bench: Bench) -> None:
-    """Stop the source's server, write, start it and watch."""
+    """Stop the source's server, write a backlog, restart the server, and measure."""
     sizes = bench.pick((5_000, 20_000), (10_000, 100_000), (10_000, 100_000, 1_000_000))
     for _, entries in bench.rounds(sizes):
         lrq = LrqOnPostgreSQL()
@@ -57,7 +57,7 @@ def _once(bench: Bench, lrq: LrqOnPostgreSQL, entries: int) -> None:
     lrq.restart()
     scale = Scale(lrq.source.pid)
     try:
-        # Connecting is no part of the rate.
+        # The clock starts after the first tenth, so that connecting does not count.
         first = 100 + entries // 10
         until(lambda: lrq.progress(0) >= first, 60, 0.002)
         behind, began = stream.written - lrq.progress(0), SYSTEM_CLOCK.monotonic()

@@ -1,4 +1,4 @@
-"""How fast entries reach every destination, and what that costs."""
+"""The rate at which entries reach every destination, and its CPU cost."""
 
 from collections.abc import Callable
 from typing import Final
@@ -22,7 +22,7 @@ _SHAPES: Final = {ONE: (1, 1), ALL: (8, 8), THREE: (8, 3)}
 
 
 def measure(bench: Bench) -> None:
-    """Write with one client as fast as it can; the time ends when the last destination has committed."""
+    """Write with one client at full speed; the clock stops when the last destination has committed."""
     for setting, (destinations, each_to) in _SHAPES.items():
         entries = bench.pick(4_000, 20_000, 100_000)
         compared = contenders(bench) if setting == ALL else main_contenders(bench)

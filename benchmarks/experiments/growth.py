@@ -1,6 +1,6 @@
-"""What more destinations cost a source, when every entry goes to all of them: bytes, `transmit`, CPU of its server.
+"""The cost of more destinations at a source, when every entry goes to all: bytes, `transmit`, CPU of its server.
 
-The sinks keep nothing. `transmit` is measured while the server stands still, so that only the application is.
+The sinks store nothing. `transmit` is measured while the server is stopped, so that only the application counts.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ _DESTINATIONS: Final = (1, 64, 500)
 
 
 def measure(bench: Bench) -> None:
-    """Write the same to 1, 64 and 500 destinations."""
+    """Write the same entries to 1, 64 and 500 destinations."""
     for _, destinations in bench.rounds(_DESTINATIONS):
         setting = f"{destinations} destination{'s' if destinations > 1 else ''}"
         bench.say(f"{OURS}: {setting}")

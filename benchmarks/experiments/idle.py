@@ -1,4 +1,4 @@
-"""What a server costs that has nothing to do."""
+"""The CPU cost of an idle server."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _SESSIONS: Final = 100
 
 
 def measure(bench: Bench) -> None:
-    """Let it stand idle with 100 sessions."""
+    """Measure an idle server with 100 sessions."""
     seconds = bench.pick(8.0, 30.0)
     with LrqSource(bench.place, _SESSIONS) as source:
         source.transaction()

@@ -1,4 +1,4 @@
-"""The time from a commit at the source to the commit at the sink, at a steady rate and now and then."""
+"""The time from the source's commit to the sink's, at a steady rate and for rare transactions."""
 
 import random
 import threading
@@ -19,16 +19,16 @@ NAME: Final = "latency"
 SETTING: Final = "250 transactions/s"
 _RATE: Final = 250
 SELDOM: Final = "3 transactions/s"
-#: The pauses between them, in seconds.
+#: The shortest and the longest pause between rare transactions, in seconds.
 _PAUSES: Final = (0.2, 0.45)
 _LOOK: Final = 0.0005
 
 
 class Observer:
-    """Looks at one destination again and again, and notes when it has got how far."""
+    """Polls the progress of one destination, and records each change with its time."""
 
     def __init__(self, contender: Contender) -> None:
-        """Begin to look."""
+        """Start to poll."""
         self._contender = contender
         self._over = threading.Event()
         self.seen: list[tuple[int, float]] = []
@@ -44,12 +44,12 @@ class Observer:
                 last = progress
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop to poll."""
         self._over.set()
         self._thread.join()
 
     def arrivals(self, numbers: list[int]) -> list[float]:
-        """Return when each of the entries, in ascending order, was there."""
+        """Return the arrival time of each entry; *numbers* are ascending."""
         seen = iter(self.seen)
         progress, moment = next(seen)
         found = []
@@ -61,7 +61,7 @@ class Observer:
 
 
 def measure(bench: Bench) -> None:
-    """Write at the rate, whatever becomes of it, then seldom; compare the two moments of each transaction."""
+    """Write at a fixed rate without waiting for arrivals, then rarely; measure each transaction's delay."""
     for _, make in bench.rounds([*main_contenders(bench), BareRelay, BareTickRelay]):
         contender = make()
         with bench.running(contender, 1, SETTING):
@@ -82,7 +82,7 @@ def _note(bench: Bench, setting: str, contender: Contender, delays: list[float])
 
 
 def _delays(contender: Contender, stream: Stream, moments: list[float]) -> list[float]:
-    """Write a transaction at each of the moments (seconds from now); return how long each took to arrive."""
+    """Write a transaction at each moment (in seconds from now); return the delay of each in seconds."""
     observer = Observer(contender)
     commits: list[float] = []
     numbers: list[int] = []

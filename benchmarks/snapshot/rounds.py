@@ -1,4 +1,4 @@
-"""Rounds in which both sides take turns, and what comes of them."""
+"""Rounds in which both sides take turns, and their results."""
 
 from dataclasses import dataclass, field
 from statistics import median
@@ -9,7 +9,7 @@ from benchmarks.snapshot.writing import Writing
 
 @dataclass
 class Compared:
-    """Seconds of lrq and of what it is measured against, of every round, for *rows* rows."""
+    """The seconds of lrq (*ours*) and of the other side (*theirs*) in each round, for *rows* rows."""
 
     what: str
     against: str
@@ -23,21 +23,21 @@ class Compared:
 
     @property
     def our_rate(self) -> float:
-        """Rows a second of lrq, in the median round."""
+        """Rows per second of lrq, in the median round."""
         return self.rows / median(self.ours)
 
     @property
     def their_rate(self) -> float:
-        """Rows a second of the other, in the median round."""
+        """Rows per second of the other side, in the median round."""
         return self.rows / median(self.theirs)
 
     @property
     def ratio(self) -> float:
-        """The median of the rounds' own ratios: what slows the machine for a time slows both sides of a round."""
+        """The median of the ratios of each round: a slow phase of the machine slows both sides of a round."""
         return median(theirs / ours for ours, theirs in zip(self.ours, self.theirs, strict=True))
 
     def facts(self) -> dict[str, object]:
-        """Return all of it for JSON."""
+        """Return the comparison as data for JSON."""
         return {
             "what": self.what,
             "against": self.against,
@@ -64,7 +64,7 @@ def compare_write(writing: Writing, rows: int, size: int, rounds: int) -> Compar
 
 
 def compare_travel(travel: Travel, rows: int, size: int, rounds: int) -> Compared:
-    """Measure the way to "applied" against `pg_dump | psql`, by turns."""
+    """Measure the time until a snapshot is applied against `pg_dump | psql`, by turns."""
     found = Compared('request to "applied"', "pg_dump | psql", 0.7, rows)
     travel.fill(rows, size)
     travel.forget()

@@ -1,7 +1,7 @@
-"""A snapshot on its way: from the request to "applied", against `pg_dump | psql` of the same table.
+"""The time of a snapshot from the request to "applied", against `pg_dump | psql` of the same table.
 
-Applied is what the source says: every row, and the mark that makes them the snapshot, are durable in the receive queue
-of the second database. `pg_dump | psql` is over when its rows, and their index, are in the second database.
+A snapshot is "applied" once the second database's receive queue durably holds every row and the mark that publishes
+them. `pg_dump | psql` ends when its rows, and their index, are in the second database.
 """
 
 import os
@@ -19,12 +19,12 @@ import queues
 from benchmarks.snapshot import memory
 from benchmarks.snapshot.postgres import Server, empty, libpq, settle
 from benchmarks.snapshot.waiting import until
-from lr_client.snapshots import SnapshotTransmitter, request_snapshot_sync
+from lr_client.snapshot.requests import SnapshotTransmitter, request_snapshot_sync
 from lr_client.spark import SparkSnapshotProvider
-from queues import snapshots
-from queues.snapshots import SnapshotState
-from queues.tables import receive_snapshot_blocks, snapshot_blocks
-from queues.transactions import reading
+from queues import send_snapshot
+from queues.database.tables import receive_snapshot_blocks, snapshot_blocks
+from queues.database.transactions import reading
+from queues.send_snapshot import SnapshotState
 
 CLIENT, SOURCE, SINK = "bench", "paris", "tokyo"
 _PARTITIONS = 4
@@ -32,7 +32,7 @@ _BODY = "rpad(n || ' ' || sha512(n::text::bytea)::text, :size, 'a line of an ord
 
 
 class Travel:
-    """Two sites with a server process each, and the table `items` at the first."""
+    """Two sites with one server process each, and the table `items` at the first."""
 
     def __init__(self, server: Server, spark: Any, folder: Path) -> None:  # noqa: ANN401 - a SparkSession
         self._server = server
@@ -44,7 +44,7 @@ class Travel:
         self.pids: dict[str, list[int]] = {}
 
     def fill(self, rows: int, size: int) -> None:
-        """Let `items` have *rows* rows of *size* bytes."""
+        """Fill `items` with *rows* rows of *size* bytes."""
         with self.source.begin() as connection:
             connection.execute(text("DROP TABLE IF EXISTS items"))
             connection.execute(text("CREATE TABLE items (id bigint PRIMARY KEY, body text NOT NULL)"))
@@ -57,7 +57,7 @@ class Travel:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run the two servers, and serve requests with Spark."""
+        """Run the two servers, and serve snapshot requests with Spark."""
         address = f"ipc://{self._folder}/sink.socket"
         provider = SparkSnapshotProvider(self._spark, _build)
         with ExitStack() as stack:
@@ -68,7 +68,7 @@ class Travel:
             yield
 
     def by_lrq(self) -> dict[str, float]:
-        """Return the seconds of one snapshot until it was ready, and until it was applied; `running` it needs."""
+        """Return the seconds until one snapshot was ready and until it was applied; needs `running`."""
         for engine, table in ((self.source, snapshot_blocks), (self.sink, receive_snapshot_blocks)):
             empty(engine, table.name)
         settle(self.sink)
@@ -95,18 +95,18 @@ class Travel:
         return perf_counter() - began
 
     def peaks(self) -> dict[str, int]:
-        """Return the peak memory of every kind of process since `forget`, that of its largest."""
+        """Return the peak memory since `forget` by kind of process, of the largest process of each kind."""
         kinds = self.pids | memory.family(os.getpid())
         return {kind: max(map(memory.peak, pids), default=0) for kind, pids in kinds.items()}
 
     def forget(self) -> None:
-        """Let the peaks begin anew."""
+        """Reset the peaks."""
         for pids in (self.pids | memory.family(os.getpid())).values():
             memory.forget(pids)
 
     def _state(self, sync_id: str) -> str:
         with reading(self.source) as connection:
-            found = snapshots.find(connection, sync_id)
+            found = send_snapshot.find(connection, sync_id)
         if found is None or found.error:
             raise RuntimeError(found.error if found else "the snapshot is gone")
         return found.state
@@ -119,7 +119,7 @@ def _build(_spark: Any, context: Any) -> Any:  # noqa: ANN401 - Spark's
 
 @contextmanager
 def _serving(folder: Path, engine: Engine, site: str, *options: str) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "-m", "lrq_cli.main", "serve", "--site", site, "--log-level", "warning", *options]
+    command = [sys.executable, "-m", "lrq.cli.main", "serve", "--site", site, "--log-level", "warning", *options]
     url = engine.url.render_as_string(hide_password=False)
     environment = {**os.environ, "LRQ_DATABASE_URL": url, "LRQ_INITIAL_SYNC": "log"}
     with (folder / f"{site}.log").open("wb") as log:

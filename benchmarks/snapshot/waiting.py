@@ -1,4 +1,4 @@
-"""Waiting for a fact of another process."""
+"""Wait for a fact of another process."""
 
 import threading
 from collections.abc import Callable
@@ -16,5 +16,5 @@ def until(fact: Callable[[], bool], patience: float = _PATIENCE) -> None:
     give_up = perf_counter() + patience
     while not fact():
         if perf_counter() > give_up:
-            raise TimeoutError(f"nothing happened for {patience:.0f} s")
+            raise TimeoutError(f"the condition was still false after {patience:.0f} s")
         SYSTEM_CLOCK.wait(_NEVER, _LOOK)

@@ -1,7 +1,7 @@
 """The warm write of a snapshot by Spark, against one COPY of the same rows.
 
-lrq packs many rows into one block, compressed where that helps. The COPY writes the rows one by one and as they are,
-into a table `bare` of this benchmark's own, with the key that a reader of such rows would need.
+lrq packs many rows into one block, compressed where that helps. The COPY writes each row uncompressed into the table
+`bare`, whose primary key would suit a reader of the rows.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,14 @@ from sqlalchemy import BigInteger, Column, Engine, Integer, LargeBinary, MetaDat
 import queues
 from benchmarks.snapshot.postgres import Server, empty, settle
 from benchmarks.snapshot.waiting import until
-from lr_client.snapshots import SnapshotContext, SnapshotTransmitter, request_snapshot_sync
+from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter, request_snapshot_sync
 from lr_client.spark import SparkSnapshotProvider
-from queues import dialects, snapshots
+from queues import send_snapshot
 from queues.blocks import decode_snapshot
-from queues.snapshots import SnapshotState
-from queues.tables import snapshot_blocks
-from queues.transactions import reading, writing
+from queues.database import dialects
+from queues.database.tables import snapshot_blocks
+from queues.database.transactions import reading, writing
+from queues.send_snapshot import SnapshotState
 from queues.wire.replication_pb2 import Block
 
 CLIENT, DESTINATION = "bench", "tokyo"
@@ -42,19 +43,19 @@ _BARE = Table(
 
 
 class Timed(SparkSnapshotProvider):
-    """Keeps how long Spark took to build the last snapshot, its publication included."""
+    """Measures the seconds of Spark's last snapshot, its publication included."""
 
     seconds = 0.0
 
     def provide_full_state_data(self, context: SnapshotContext) -> None:
-        """See `SnapshotProvider`."""
+        """Build the snapshot and record its duration in `seconds`."""
         began = perf_counter()
         super().provide_full_state_data(context)
         self.seconds = perf_counter() - began
 
 
 class Writing:
-    """One site's database, made on *server*; every round is a snapshot there, and its bytes again."""
+    """The database of one site on *server*; each round writes a snapshot, and the same bytes by COPY."""
 
     def __init__(self, server: Server, spark: Any, folder: Path) -> None:  # noqa: ANN401 - a SparkSession
         self._engine = engine = server.create("writing")
@@ -78,7 +79,7 @@ class Writing:
         return self._provider.seconds
 
     def by_copy(self) -> float:
-        """Return the seconds of one COPY of what `by_spark` has left, from a file, the commit included."""
+        """Return the seconds of one COPY of the rows of `by_spark` from a file, with the commit."""
         empty(self._engine, "bare")
         _unpack(self._engine)
         with self._engine.connect() as connection, self._file.open("wb") as file:
@@ -98,12 +99,12 @@ class Writing:
 
     @contextmanager
     def transmitting(self) -> Iterator[None]:
-        """Serve requests."""
+        """Serve snapshot requests during the block."""
         with SnapshotTransmitter(self._engine, CLIENT, self._provider):
             yield
 
     def _build(self, spark: Any, _context: object) -> Any:  # noqa: ANN401 - Spark's
-        # A quarter of each row is like nothing in the others; and it is cheap to make: what counts is writing it.
+        # A quarter of each row is unique, and cheap to compute: the benchmark measures the writing.
         hashes = "sha2(cast(id as string), 512), sha2(cast(-id as string), 512)"
         words = (_WORDS * (self._size // len(_WORDS) + 1))[: self._size - 16 - 2 * 128]
         body = f"concat(lpad(id, 16, '0'), {hashes}, '{words}')"
@@ -112,7 +113,7 @@ class Writing:
 
 
 def _unpack(engine: Engine) -> None:
-    """Put the rows of all stored blocks into `bare`."""
+    """Insert the rows of all stored blocks into `bare`."""
     stored = select(snapshot_blocks).execution_options(yield_per=16)
     with reading(engine) as connection, writing(engine) as filling:
         for found in connection.execute(stored):
@@ -130,7 +131,7 @@ def _unpack(engine: Engine) -> None:
 
 def _is_ready(engine: Engine, sync_id: str) -> bool:
     with reading(engine) as connection:
-        found = snapshots.find(connection, sync_id)
+        found = send_snapshot.find(connection, sync_id)
     if found is not None and found.error:
         raise RuntimeError(found.error)
     return found is not None and found.state == SnapshotState.READY

@@ -1,13 +1,13 @@
-"""lrq and Spark: snapshots that Spark jobs build, receive queues and the log as Spark sources.
+"""lrq with Spark: snapshots that Spark jobs build, and receive queues and the send log as Spark sources.
 
-PySpark is imported when it is first needed, not with this package.
+PySpark is imported at the first use, not with this package.
 """
 
-from lr_client.spark.context import SparkSnapshotContext
-from lr_client.spark.exactly_once import exactly_once
 from lr_client.spark.formats import register
-from lr_client.spark.provider import SparkSnapshotProvider
+from lr_client.spark.receive.exactly_once import exactly_once
 from lr_client.spark.session import ensure_java, local_session
+from lr_client.spark.snapshot.context import SparkSnapshotContext
+from lr_client.spark.snapshot.provider import SparkSnapshotProvider
 
 __all__ = [
     "SparkSnapshotContext",

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def record_batch(schema: StructType, rows: int, columns: Mapping[str, object]) -> "pyarrow.RecordBatch":
-    """Return *rows* rows: each of *columns* is a list with a value for each of them, or the one value of all.
+    """Return a batch of *rows* rows in the columns of *schema*.
 
-    Times are given in microseconds since 1970.
+    Each of *columns* is a list of *rows* values, or one value for all rows. Times are microseconds since 1970.
     """
     import pyarrow
     from pyspark.sql.pandas.types import to_arrow_schema

@@ -1,4 +1,4 @@
-"""The formats of lrq, made known to a Spark session."""
+"""Register the formats of lrq in a Spark session."""
 
 import sys
 import threading
@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Two threads that register one format at a time are refused: Spark takes the other's for one of its own.
+# Spark refuses a format that two threads register at the same time.
 _REGISTERING = threading.Lock()
 
 
 def register(spark: "SparkSession") -> None:
-    """Let *spark* find the formats of lrq, in this thread too. Repeating it is harmless.
+    """Register the formats of lrq in *spark*, and activate *spark* in this thread. A second call is harmless.
 
-    They are `lrq_receive` and `lrq_log` to read queues, `lrq_table` and `lrq_snapshot` to build snapshots.
+    The formats `lrq_receive` and `lrq_log` read queues; `lrq_table` and `lrq_snapshot` build snapshots.
     """
-    from lr_client.spark.log_format import LogFormat
-    from lr_client.spark.receive_format import ReceiveFormat
-    from lr_client.spark.snapshot_format import SnapshotFormat
-    from lr_client.spark.table_format import TableFormat
+    from lr_client.spark.log.format import LogFormat
+    from lr_client.spark.receive.format import ReceiveFormat
+    from lr_client.spark.snapshot.format import SnapshotFormat
+    from lr_client.spark.snapshot.table_format import TableFormat
 
     core = getattr(spark, "sparkContext", None)
-    if core is not None and core.pythonExec == "python3":  # nobody chose: the workers need what this interpreter has
+    if core is not None and core.pythonExec == "python3":  # Spark's default: workers need the packages of this one
         core.pythonExec = sys.executable
-    # Formats are looked up in the session that is active in this thread; this makes it so.
+    # Spark looks up formats in the active session of the thread; createDataFrame activates *spark*.
     spark.createDataFrame([], "payload binary")
     with _REGISTERING:
         for source in (SnapshotFormat, TableFormat, ReceiveFormat, LogFormat):

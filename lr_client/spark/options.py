@@ -1,16 +1,15 @@
 """Options of the Spark formats that read queues."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Self
 
-from sqlalchemy import exc, make_url
+from sqlalchemy import URL
 
 from discovery.ownership import TTL
 from queues import names
-from queues.errors import UsageError
+from queues.database import urls
+from queues.errors import ConfigurationError, UsageError
 from queues.names import ClientName, SiteId
 
 _TRUTH = {"true": True, "false": False}
@@ -18,7 +17,7 @@ _TRUTH = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class ReceiveOptions:
-    """Options of `format("lrq_receive")`; the URL may hold a password, so it is in no text of this."""
+    """Options of `format("lrq_receive")`; `repr` omits the URL, which may contain a password."""
 
     url: str = field(repr=False)
     client: ClientName
@@ -32,7 +31,7 @@ class ReceiveOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Read what the user gave; raise `UsageError` for what makes no sense."""
+        """Parse Spark's *options*; raise `UsageError` for a missing or invalid value, `InvalidNameError` for a name."""
         source = options.get("source")
         return cls(
             url=database_url(options, "lrq_receive"),
@@ -48,14 +47,14 @@ class ReceiveOptions:
 
 
 def required(options: Mapping[str, str], name: str, spark_format: str) -> str:
-    """Return an option; raise `UsageError` when it was not given."""
+    """Return the option *name*; raise `UsageError` when it is missing."""
     if name not in options:
         raise UsageError(f"format('{spark_format}') needs the option `{name}`")
     return options[name]
 
 
 def number(options: Mapping[str, str], name: str, default: int) -> int:
-    """Return an option that is a whole number above zero; raise `UsageError` for anything else."""
+    """Return the option *name*, a whole number above zero; raise `UsageError` for another value."""
     text = options.get(name, str(default))
     if not text.isdecimal() or int(text) == 0:
         raise UsageError(f"the option `{name}` is {text!r}: give a whole number above zero")
@@ -63,7 +62,7 @@ def number(options: Mapping[str, str], name: str, default: int) -> int:
 
 
 def flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return an option that is true or false; raise `UsageError` for anything else."""
+    """Return the option *name*, true or false; raise `UsageError` for another value."""
     text = options.get(name, str(default)).lower()
     if text not in _TRUTH:
         raise UsageError(f"the option `{name}` is {text!r}: write true or false")
@@ -71,15 +70,17 @@ def flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 
 def database_url(options: Mapping[str, str], spark_format: str) -> str:
-    """Return the option `url` so that it means the same to Spark's tasks, wherever they run on this machine."""
+    """Return the option `url` in a form valid in all processes of this machine; raise `UsageError` if there is none."""
     try:
-        url = make_url(required(options, "url", spark_format))
-    except exc.ArgumentError:
-        raise UsageError(
-            "the option `url` is no database URL: write sqlite:///file or postgresql+psycopg://…"
-        ) from None
-    if url.get_backend_name() == "sqlite":
-        if not url.database or url.database.startswith((":", "file:")):
-            raise UsageError("Spark's tasks are processes of their own: they need a SQLite database in a file")
-        url = url.set(database=os.fspath(Path(url.database).absolute()))
-    return url.render_as_string(hide_password=False)
+        url = urls.parse(required(options, "url", spark_format))
+    except ConfigurationError as error:
+        raise UsageError(f"the option `url` is no database URL: {error}") from None
+    return shared_url(url)
+
+
+def shared_url(url: URL) -> str:
+    """Return *url* as text for Spark's tasks; raise `UsageError` if other processes cannot reach the database."""
+    shared = urls.shareable(url)
+    if shared is None:
+        raise UsageError("Spark's tasks run in separate processes: use a SQLite database in a file")
+    return shared.render_as_string(hide_password=False)

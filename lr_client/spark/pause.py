@@ -1,4 +1,4 @@
-"""How long a stream that has nothing to do waits: Spark asks a hundred times a second."""
+"""Pauses of an idle stream, which Spark otherwise polls a hundred times a second."""
 
 import threading
 from typing import Final
@@ -10,17 +10,17 @@ _IDLE: Final = 0.2
 
 
 class Pause:
-    """Waits a little longer each time, up to a fifth of a second."""
+    """Pauses that double from 5 ms to 200 ms."""
 
     def __init__(self) -> None:
-        """Begin quickly."""
+        """Begin with the shortest pause."""
         self._seconds = _QUICK
 
     def wait(self) -> None:
-        """Wait, and longer the next time."""
+        """Wait, and double the next pause."""
         SYSTEM_CLOCK.wait(threading.Event(), self._seconds)
         self._seconds = min(2 * self._seconds, _IDLE)
 
     def reset(self) -> None:
-        """Begin quickly again."""
+        """Begin again with the shortest pause."""
         self._seconds = _QUICK

@@ -1,4 +1,4 @@
-"""A Spark session that can be had: Java found, workers that run this interpreter, a small local one for a machine."""
+"""Set up Spark: check Java and PySpark, choose the workers' interpreter, and start a small local session."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from queues.errors import MissingDependencyError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: What Spark 4 runs on.
+#: The oldest Java version that Spark 4 supports.
 OLDEST_JAVA: Final = 17
 _INSTALL = (
     "install a JDK or JRE of version 17 or newer (Debian and Ubuntu: `apt-get install openjdk-17-jre-headless`, "
@@ -39,13 +39,13 @@ def ensure_java() -> Path:
 
 
 def java_version(printed: str) -> int | None:
-    """Return the feature release in what `java -version` printed (8 for "1.8.0_292"); None if there is none."""
+    """Return the feature release from the output of `java -version` (8 for "1.8.0_292"); None if there is none."""
     found = re.search(r'version "(?:1\.)?(\d+)', printed)
     return int(found[1]) if found else None
 
 
 def ensure_pyspark() -> None:
-    """Raise `MissingDependencyError` unless PySpark and Arrow are installed, and new enough."""
+    """Raise `MissingDependencyError` unless PyArrow and a recent PySpark are installed."""
     try:
         import pyarrow  # type: ignore[import-untyped]  # noqa: F401
         from pyspark.sql.datasource import DataSourceArrowWriter  # noqa: F401
@@ -56,10 +56,10 @@ def ensure_pyspark() -> None:
 
 
 def prepare() -> None:
-    """Make a Spark session possible: check what it needs, and let its workers run this interpreter.
+    """Check Java and PySpark, and let Spark's workers run this interpreter.
 
-    What the user chose in `PYSPARK_PYTHON` and `PYSPARK_DRIVER_PYTHON` is left alone. Raises
-    `MissingDependencyError` with what to install.
+    The variables `PYSPARK_PYTHON` and `PYSPARK_DRIVER_PYTHON` keep their values if they are set. Raises
+    `MissingDependencyError`, whose text says how to install the missing part.
     """
     ensure_pyspark()
     ensure_java()
@@ -70,9 +70,10 @@ def prepare() -> None:
 def local_session(
     cores: int = 2, *, memory: str = "1g", log_level: str = "ERROR", options: Mapping[str, str] | None = None
 ) -> "SparkSession":
-    """Return a Spark session in this process: small, quick to start, silent, without a web page; or the one there is.
+    """Return this process's Spark session, or start a small one without a web page.
 
-    A task that fails is tried once more. *options* are Spark's own and win over those chosen here.
+    *memory* is the driver's, in Spark's notation; a failed task is tried once more. *options* are Spark's, and override
+    the ones set here. Raises `MissingDependencyError` without Java 17, PySpark or PyArrow.
 
         provider = SparkSnapshotProvider(local_session, build)
     """
@@ -100,7 +101,7 @@ def local_session(
         return builder.getOrCreate()
 
 
-# Jobs of seconds never earn back what the optimising compiler costs.
+# The optimising compiler costs more time than it saves in jobs of seconds.
 _QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _LOGGING = """\
 rootLogger.level = {level}

@@ -1,1 +1,1 @@
-"""Looking into any queue without changing it."""
+"""Read any queue without changing it."""

@@ -1,28 +1,28 @@
-"""What browsing a queue asks for and what it shows. Pure."""
+"""The request and the result of browsing a queue. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from queues.counts import Count
 from queues.names import SiteId
 
-#: Kinds of entries.
+#: The kinds of entries.
 LOG_ENTRY: Final = "log entry"
 SNAPSHOT: Final = "snapshot"
 #: A row of a snapshot that is still arriving.
 STAGED: Final = "staged"
 
-#: Entries are counted up to this number; a queue may hold any number of them.
-COUNTED: Final = 10_000
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which entries to show, and how much of them.
+    """Filters and limits of one page.
 
-    `after` is the position of the last entry seen. `everything` includes what every destination has already, but is
-    not trimmed yet. A page ends after `limit` entries, or when its payloads, `preview_bytes` of each, would be above
-    `page_bytes`; it has at least one.
+    `after` is the position of the last entry of the page before. `everything` includes entries that all destinations
+    have, until they are trimmed.
+
+    A page has at least one entry. A page ends after `limit` entries, or before its payloads exceed `page_bytes`. Each
+    payload counts at most `preview_bytes`.
     """
 
     after: str = ""
@@ -44,10 +44,10 @@ class TickSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a queue; `payload` is the beginning of a payload of `size` bytes.
+    """One entry of a queue; `payload` holds the first bytes of a payload of `size` bytes.
 
-    `outstanding` names the destinations that do not have it yet. `tick` is None while no tick holds it, and at a
-    sink, where `seq` counts instead. `written_us` is 0 where that is not known.
+    `outstanding` names the destinations that still lack the entry. `tick` is None until a tick covers the entry, and in
+    a receive queue, where `seq` is the sequence number. `written_us` is 0 if unknown.
     """
 
     position: str
@@ -68,22 +68,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some entries; where the next page begins (`--after`), or None when there are no more."""
+    """Some entries; `next` is the position for the next page (`--after`), or None at the end."""
 
     entries: Sequence[Entry]
     next: str | None = None
 
 
-class Count(NamedTuple):
-    """A number of entries; `is_least`: there are more, which were not counted."""
-
-    entries: int
-    is_least: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class QueueSummary:
-    """One queue: `detail` says in words what else is worth knowing."""
+    """One queue; `detail` is a text with further facts."""
 
     name: str
     outstanding: Count
@@ -92,7 +85,7 @@ class QueueSummary:
 
 
 def fitting(sizes: Sequence[int], wanted: Wanted) -> int:
-    """Return how many of the entries with these payload *sizes* make up a page."""
+    """Return the number of entries, of these payload *sizes*, that one page holds."""
     total = 0
     for index, size in enumerate(sizes[: wanted.limit]):
         total += min(size, wanted.preview_bytes)

@@ -1,4 +1,4 @@
-"""What browsing needs of a database's log-entry queue: the `LogBrowsing` port."""
+"""The reads that browsing needs from the send log of each database: the port `LogBrowsing`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -6,18 +6,18 @@ from typing import NamedTuple, Protocol
 from sqlalchemy import Connection, Table
 
 from queues.errors import UsageError
-from queues.positions import Mark
+from queues.positions import Visibility
 
 
 class Cursor(NamedTuple):
-    """A place in the order of browsing: by transaction, within it by row."""
+    """A place in the order of browsing: by transaction, then by row."""
 
     transaction: int
     id: int
 
     @classmethod
     def parse(cls, text: str) -> "Cursor":
-        """Undo `str()`; an empty text is before everything. Raises `UsageError` for any other."""
+        """Parse the text of `str()`; an empty text is the beginning. Raises `UsageError` if it is malformed."""
         if not text:
             return cls(0, 0)
         transaction, _, row = text.partition(".")
@@ -31,11 +31,11 @@ class Cursor(NamedTuple):
 
 
 class StoredEntry(NamedTuple):
-    """One stored entry without its payload. `destinations` is None where the dictionary holds the set."""
+    """One stored entry without its payload. `destinations` is None if only the dictionary holds the set."""
 
     transaction: int
     id: int
-    slot: int
+    partition: int
     client: str
     tag_set: int
     destinations: str | None
@@ -46,12 +46,12 @@ class StoredEntry(NamedTuple):
 
     @property
     def cursor(self) -> Cursor:
-        """Where it is."""
+        """The entry's place in the order of browsing."""
         return Cursor(self.transaction, self.id)
 
 
 class LogBrowsing(Protocol):
-    """Reads of committed entries, in the caller's transaction; each costs what its limit allows."""
+    """Reads of committed entries in the caller's transaction; the cost of each is bounded by its limit."""
 
     @property
     def tables(self) -> Sequence[Table]:
@@ -61,9 +61,9 @@ class LogBrowsing(Protocol):
     def entries(
         self, connection: Connection, after: Cursor, floors: Mapping[int, int] | None, limit: int
     ) -> list[StoredEntry]:
-        """Return the first *limit* entries after a place; with *floors*, of those tag sets only.
+        """Return the first *limit* entries after a place; with *floors*, only entries of these tag sets.
 
-        A floor is the first transaction (SQLite: row) of its set that is wanted.
+        *floors* maps the number of a tag set to its first wanted transaction (SQLite: row).
         """
         ...
 
@@ -76,13 +76,13 @@ class LogBrowsing(Protocol):
         ...
 
     def orders(self, connection: Connection, transactions: Iterable[int]) -> Mapping[int, int]:
-        """Return the commit sequence of each transaction, where the database has one."""
+        """Return the commit sequence of each transaction; empty if the database has none."""
         ...
 
-    def committed(self, connection: Connection) -> Mark:
-        """Return the mark that covers everything which is committed now."""
+    def committed(self, connection: Connection) -> Visibility:
+        """Return the visibility that covers all rows committed now."""
         ...
 
-    def uncovered(self, connection: Connection, after: Mark | None, upto: Mark, limit: int) -> int:
-        """Count the entries that *upto* covers and *after*, the mark of a tick, does not; up to *limit*."""
+    def uncovered(self, connection: Connection, after: Visibility | None, upto: Visibility, limit: int) -> int:
+        """Count the entries that *upto* covers and *after*, the visibility of a tick, does not; up to *limit*."""
         ...

@@ -1,25 +1,15 @@
-"""Which destination sets the log-entry queue holds just now, found without reading the queue."""
+"""List the destination sets in the send log without reading its entries."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from sqlalchemy import Connection, Table, func, select
 
 from queues.destinations import members
-from queues.names import SiteId
-from queues.tables import tag_sets
-
-
-class StoredSet(NamedTuple):
-    """One client's set of destinations, as the queue holds it."""
-
-    number: int
-    client: str
-    destinations: tuple[SiteId, ...]
+from queues.send_log.destination_sets import StoredSet, recorded
 
 
 def sets_in_use(connection: Connection, tables: Sequence[Table], limit: int) -> list[StoredSet] | None:
-    """Return the sets of all entries in *tables*; None when there are more than *limit*."""
+    """Return the sets of all entries in *tables*; None if there are more than *limit*."""
     carriers: dict[int, Table] = {}
     for table in tables:
         for number in _numbers(connection, table, limit + 1):
@@ -31,18 +21,8 @@ def sets_in_use(connection: Connection, tables: Sequence[Table], limit: int) -> 
     return [*known.values(), *(found for found in inline if found is not None)]
 
 
-def recorded(connection: Connection, numbers: Iterable[int]) -> dict[int, StoredSet]:
-    """Return those of the sets that the dictionary holds."""
-    wanted = list(numbers)
-    found: dict[int, StoredSet] = {}
-    for begin in range(0, len(wanted), 500):
-        for row in connection.execute(select(tag_sets).where(tag_sets.c.number.in_(wanted[begin : begin + 500]))):
-            found[row.number] = StoredSet(row.number, row.client, members(row.destinations))
-    return found
-
-
 def _numbers(connection: Connection, table: Table, limit: int) -> Iterable[int]:
-    """Return distinct sets, one look-up in the index each: the table may be huge, its sets are few."""
+    """Return the distinct sets with one index look-up for each; the table may be huge, but has few sets."""
     column = table.c.tag_set
     found = select(func.min(column).label("number")).cte("found", recursive=True)
     following = select(func.min(column)).where(column > found.c.number).scalar_subquery()

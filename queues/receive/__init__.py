@@ -1,1 +1,1 @@
-"""The receive queues of a sink: filled by the writer, emptied by subscribers."""
+"""The receive queues of a sink: filled by the sink's writer, emptied by subscribers."""

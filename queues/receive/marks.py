@@ -1,4 +1,4 @@
-"""What a sink has of one session: the marks that its writer keeps with every receive queue. Pure."""
+"""The receive state of one session, kept by the sink with every receive queue. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from queues.positions import ORIGIN, Position
 
 
 @dataclass(frozen=True, slots=True)
-class Staging:
-    """How much of a snapshot has been staged; no snapshot where `sync_id` is empty.
+class StagedRows:
+    """The staged part of a snapshot; an empty `sync_id` means no snapshot.
 
-    `bytes` counts payload bytes, `checksum` is that of all staged rows (`queues.checksum`).
+    `bytes` counts payload bytes; `checksum` covers all staged rows (`queues.checksum`).
     """
 
     sync_id: str = ""
@@ -20,9 +20,9 @@ class Staging:
     checksum: int = 0
 
 
-def with_rows(staging: Staging, payloads: Sequence[bytes], item_keys: Sequence[str | None]) -> Staging:
-    """Return *staging* with some rows more."""
-    return Staging(
+def with_rows(staging: StagedRows, payloads: Sequence[bytes], item_keys: Sequence[str | None]) -> StagedRows:
+    """Return *staging* with further rows."""
+    return StagedRows(
         staging.sync_id,
         staging.rows + len(payloads),
         staging.bytes + sum(map(len, payloads)),
@@ -31,17 +31,17 @@ def with_rows(staging: Staging, payloads: Sequence[bytes], item_keys: Sequence[s
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """Where a receive queue stands, durably.
+class ReceiveState:
+    """The durable state of a receive queue.
 
-    Invariant: `boundary_seq <= received.seq`. Where they differ, a tick that came in parts is open: it began at
-    `boundary_seq`, and `received.seq - boundary_seq` of its rows are there.
+    Invariant: `boundary_seq <= received.seq`. If they differ, a tick is open: it arrives in parts and began at
+    `boundary_seq`. Of this tick, `received.seq - boundary_seq` rows have arrived.
     """
 
     generation: int = 0
     received: Position = ORIGIN
     boundary_seq: int = 0
-    staging: Staging = Staging()
+    staging: StagedRows = StagedRows()
     sync_id: str = ""
     sync_rows: int = 0
     base_seq: int = 0

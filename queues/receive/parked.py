@@ -1,4 +1,4 @@
-"""Parked transactions: what a listener would not apply, set aside so that the rest can get on."""
+"""Parked transactions: refused by a listener, and set aside so that later entries can be applied."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,25 +7,25 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, func, insert, select, update
 
 from queues.clock import now_us
+from queues.database.tables import parked_entries as parked_rows
+from queues.database.tables import receive_queues
+from queues.database.transactions import reading, writing, writing_briefly
 from queues.errors import UsageError
-from queues.receive.upcoming import EntryRow
-from queues.tables import parked_entries as parked_rows
-from queues.tables import receive_queues
-from queues.transactions import reading, writing, writing_briefly
+from queues.receive.batches import ReceivedRow
 
-#: Kinds of parked transactions.
+#: The kinds of parked transactions.
 LOG: Final = "log"
 SNAPSHOT: Final = "snapshot"
 
-#: How many `tries` a transaction has that is to be tried again.
+#: The `tries` of a transaction that is to be retried.
 _REQUESTED: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedTransaction:
-    """One source transaction (of a snapshot: one row) that was set aside after `tries` refusals.
+    """One source transaction (in a snapshot: one row) that was set aside after `tries` refusals.
 
-    `history` is what `sequence` counts in: the branch of a log entry, the sync_id of a snapshot row.
+    `history` is the scope of `sequence`: the branch of a log entry, or the sync_id of a snapshot row.
     """
 
     id: int
@@ -42,7 +42,7 @@ class ParkedTransaction:
 
     @property
     def retrying(self) -> bool:
-        """Tell whether it waits for the subscriber to try it again."""
+        """Return whether the transaction waits for a retry by the subscriber."""
         return self.tries == _REQUESTED
 
 
@@ -54,10 +54,10 @@ def parked(engine: Engine, *, client: str | None = None, limit: int = 1000) -> l
 
 
 def retry_parked(engine: Engine, parked_id: int) -> None:
-    """Have the subscriber try a parked transaction once more; applied, it is gone, refused, it is parked again.
+    """Have the subscriber retry a parked transaction; success deletes it, another refusal parks it again.
 
-    It is tried ahead of the queue, so what came after it may have been applied already.
-    Raises `UsageError` for an id that `parked` does not list.
+    The retry comes before the entries of the queue; entries after the parked ones may be applied already. Raises
+    `UsageError` for an id that `parked` does not list.
     """
     with writing(engine) as connection:
         connection.execute(update(parked_rows).where(_whole(connection, parked_id)).values(tries=_REQUESTED))
@@ -70,27 +70,27 @@ def discard_parked(engine: Engine, parked_id: int) -> None:
 
 
 def forget_parked(connection: Connection, older_than_us: int) -> int:
-    """Delete what was parked before that time; return how many entries that were."""
+    """Delete the entries that were parked before that time; return their number."""
     return connection.execute(delete(parked_rows).where(parked_rows.c.parked_us < older_than_us)).rowcount
 
 
 def forget_after(connection: Connection, queue_id: int, seq: int) -> None:
-    """Delete log entries of a queue that were parked and came after *seq*: their source has lost them."""
+    """Delete parked log entries of a queue after *seq*: their source has lost them."""
     of_queue = (parked_rows.c.queue_id == queue_id, parked_rows.c.kind == LOG)
     connection.execute(delete(parked_rows).where(*of_queue, parked_rows.c.seq > seq))
 
 
 def park(
-    connection: Connection, queue_id: int, kind: str, history: str, rows: Sequence[EntryRow], error: str, tries: int
+    connection: Connection, queue_id: int, kind: str, history: str, rows: Sequence[ReceivedRow], error: str, tries: int
 ) -> None:
-    """Set one transaction aside, in the caller's transaction that takes it off the queue."""
+    """Store a refused transaction, in the caller's transaction that removes it from the queue."""
     common = {"queue_id": queue_id, "kind": kind, "branch": history, "error": error, "tries": tries}
     moment = now_us()
     connection.execute(insert(parked_rows), [{**common, **row._asdict(), "parked_us": moment} for row in rows])
 
 
 class Identity(NamedTuple):
-    """What all rows of one parked transaction share."""
+    """The columns that all rows of one parked transaction have in common."""
 
     queue_id: int
     kind: str
@@ -101,30 +101,42 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A parked transaction that someone wants tried again, with its rows."""
+    """A parked transaction that is to be retried, with its rows."""
 
     identity: Identity
-    rows: Sequence[EntryRow]
+    rows: Sequence[ReceivedRow]
 
 
 def requested(connection: Connection, parked_id: int) -> Retry:
-    """Read the parked transaction that has the row *parked_id*; without rows when it is gone."""
+    """Read the parked transaction of row *parked_id*; without rows if it has been deleted."""
     identity = _identity(connection, parked_id)
     if identity is None:
         return Retry(Identity(0, "", "", 0, 0), ())
-    columns = (parked_rows.c[name] for name in EntryRow._fields)
+    columns = (parked_rows.c[name] for name in ReceivedRow._fields)
     rows = connection.execute(select(*columns).where(_rows_of(identity)).order_by(parked_rows.c.id))
-    return Retry(identity, [EntryRow(*row) for row in rows])
+    return Retry(identity, [ReceivedRow(*row) for row in rows])
+
+
+def keep(connection: Connection, retry: Retry) -> bool:
+    """Lock the rows of *retry* until the transaction ends; False if they were deleted or are not to be retried.
+
+    On SQLite, the caller's transaction must have written before.
+    """
+    found = connection.execute(select(parked_rows.c.id).where(*_wanted(retry)).with_for_update()).all()
+    return len(found) == len(retry.rows) > 0
 
 
 def take(connection: Connection, retry: Retry) -> bool:
-    """Delete it in the caller's transaction; False when someone else has, or no longer wants it tried."""
-    wanted = delete(parked_rows).where(_rows_of(retry.identity), parked_rows.c.tries == _REQUESTED)
-    return connection.execute(wanted).rowcount == len(retry.rows) > 0
+    """Delete the rows of *retry* in the caller's transaction; False if they were deleted or are not to be retried."""
+    return connection.execute(delete(parked_rows).where(*_wanted(retry))).rowcount == len(retry.rows) > 0
+
+
+def _wanted(retry: Retry) -> tuple[ColumnElement[bool], ...]:
+    return _rows_of(retry.identity), parked_rows.c.tries == _REQUESTED
 
 
 def refuse(engine: Engine, retry: Retry, error: str) -> None:
-    """Park it again after one more refusal."""
+    """Park the transaction again after another refusal."""
     with writing_briefly(engine) as connection:
         connection.execute(update(parked_rows).where(_rows_of(retry.identity)).values(tries=1, error=error))
 

@@ -50,14 +50,14 @@ class ReplicationServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Negotiate(self, request, context):
-        """Agrees on where a session continues. The sink answers what it has; the source decides.
+        """Agrees on the position where a session continues. The sink reports its state; the source decides.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Replicate(self, request_iterator, context):
-        """One session's frames in order; the answers are cumulative. A refusal ends the stream with a Refusal.
+        """Sends one session's frames in order; the answers are cumulative. The stream ends after a Refusal.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

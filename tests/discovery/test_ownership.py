@@ -1,4 +1,4 @@
-"""Ownership: one works, the others stand by."""
+"""Ownership of a site: one process is the owner, the others stand by."""
 
 import subprocess
 import sys
@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text, update
 
-from discovery.ownership import Ownership
-from queues import leases, tables
+from discovery.ownership import Ownership, OwnershipState
+from queues.database import leases, tables
+from queues.database.leases import Lease
+from queues.database.transactions import reading, writing
 from queues.errors import LrqError, OwnershipLostError
-from queues.leases import Lease
-from queues.transactions import reading, writing
 from tests.waiting import eventually
 
 
 class Worker:
-    """Notes what an `Ownership` tells it."""
+    """Records the callbacks of an `Ownership`."""
 
     def __init__(self, engine: Engine, *, ttl: float = 60, begin: Callable[[], None] | None = None) -> None:
         self.acquired: list[Lease] = []
@@ -47,28 +47,28 @@ def worker(site: Engine) -> Iterator[Callable[..., Worker]]:
 
 
 def expire(engine: Engine) -> None:
-    """What time does when a process is stopped."""
+    """Expire all leases, as time does while their process is paused."""
     with writing(engine) as connection:
         connection.execute(update(tables.leases).values(expires_us=0))
 
 
-def test_the_first_one_owns_it(worker: Callable[..., Worker]) -> None:
+def test_the_first_process_becomes_the_owner(worker: Callable[..., Worker]) -> None:
     one = worker()
     eventually(lambda: one.acquired)
     assert one.ownership.lease == one.acquired[0]
-    assert "owned as generation 1" in one.ownership.reason
+    assert (one.ownership.state, one.ownership.reason) == (OwnershipState.OWNER, "server: owned as generation 1")
 
 
-def test_the_second_one_stands_by_and_says_who_owns_it(worker: Callable[..., Worker]) -> None:
+def test_the_second_process_stands_by_and_names_the_owner(worker: Callable[..., Worker]) -> None:
     one = worker()
     eventually(lambda: one.acquired)
     two = worker()
-    eventually(lambda: "standing by" in two.ownership.reason)
-    assert one.acquired[0].owner in two.ownership.reason
+    eventually(lambda: two.ownership.state is OwnershipState.STANDING_BY)
+    assert two.ownership.reason.startswith(f"server: standing by, {one.acquired[0].owner} owns it")
     assert two.acquired == []
 
 
-def test_stopping_hands_over_without_waiting_for_the_lease_to_expire(worker: Callable[..., Worker]) -> None:
+def test_a_stopping_owner_hands_over_before_the_lease_expires(worker: Callable[..., Worker]) -> None:
     one = worker()
     eventually(lambda: one.acquired)
     two = worker()
@@ -79,7 +79,7 @@ def test_stopping_hands_over_without_waiting_for_the_lease_to_expire(worker: Cal
     assert two.acquired[0].generation == 2
 
 
-def test_an_owner_that_was_replaced_learns_it_and_stands_by_again(site: Engine, worker: Callable[..., Worker]) -> None:
+def test_a_replaced_owner_notices_it_and_stands_by_again(site: Engine, worker: Callable[..., Worker]) -> None:
     one = worker()
     eventually(lambda: one.acquired)
     two = worker()
@@ -89,14 +89,14 @@ def test_an_owner_that_was_replaced_learns_it_and_stands_by_again(site: Engine, 
     one.ownership.wake()
     eventually(lambda: one.lost)
     assert isinstance(one.lost[0], OwnershipLostError)
-    eventually(lambda: "standing by" in one.ownership.reason or "taken over" in one.ownership.reason)
+    eventually(lambda: one.ownership.state in (OwnershipState.STANDING_BY, OwnershipState.ENDED))
     two.ownership.stop()
     one.ownership.wake()
     eventually(lambda: len(one.acquired) == 2)
     assert [lease.generation for lease in one.acquired] == [1, 3]
 
 
-def test_a_replaced_owner_is_refused_in_its_transactions_before_it_knows(
+def test_transactions_of_a_replaced_owner_are_refused_before_it_notices(
     site: Engine, worker: Callable[..., Worker]
 ) -> None:
     one = worker()
@@ -108,7 +108,7 @@ def test_a_replaced_owner_is_refused_in_its_transactions_before_it_knows(
     assert one.lost == []
 
 
-def test_the_lease_is_renewed_while_it_is_held(site: Engine, worker: Callable[..., Worker]) -> None:
+def test_the_owner_renews_its_lease(site: Engine, worker: Callable[..., Worker]) -> None:
     one = worker(ttl=0.3)
     eventually(lambda: one.acquired)
     first = _expiry(site)
@@ -116,7 +116,7 @@ def test_the_lease_is_renewed_while_it_is_held(site: Engine, worker: Callable[..
     assert one.lost == []
 
 
-def test_the_work_has_ended_when_the_lease_is_released(site: Engine) -> None:
+def test_the_owner_ends_its_work_before_it_releases_the_lease(site: Engine) -> None:
     held: list[bool] = []
     ownership = Ownership(
         site,
@@ -132,7 +132,7 @@ def test_the_work_has_ended_when_the_lease_is_released(site: Engine) -> None:
     assert leases.holder(site, "server").expired
 
 
-def test_an_owner_whose_work_cannot_begin_releases_and_tries_again(worker: Callable[..., Worker]) -> None:
+def test_an_owner_whose_work_cannot_begin_releases_the_lease_and_retries(worker: Callable[..., Worker]) -> None:
     troubles = [LrqError("not yet")]
 
     def begin() -> None:
@@ -140,19 +140,21 @@ def test_an_owner_whose_work_cannot_begin_releases_and_tries_again(worker: Calla
             raise troubles.pop()
 
     one = worker(begin=begin)
-    eventually(lambda: "could not begin: not yet" in one.ownership.reason)
+    eventually(lambda: one.ownership.state is OwnershipState.ENDED)
+    assert one.ownership.reason == "server: the work could not begin: not yet"
     assert str(one.lost[0]) == "not yet"
     one.ownership.wake()
     eventually(lambda: one.acquired)
 
 
-def test_a_renewal_that_failed_is_told_until_one_succeeds(worker: Callable[..., Worker], site: Engine) -> None:
+def test_a_failed_renewal_is_reported_until_one_succeeds(worker: Callable[..., Worker], site: Engine) -> None:
     one = worker()
     eventually(lambda: one.acquired)
     with writing(site) as connection:
         connection.execute(text("ALTER TABLE lrq_leases RENAME TO away"))
     one.ownership.wake()
     eventually(lambda: "lrq init" in one.ownership.reason)
+    assert one.ownership.state is OwnershipState.OWNER
     with writing(site) as connection:
         connection.execute(text("ALTER TABLE away RENAME TO lrq_leases"))
     one.ownership.wake()
@@ -160,12 +162,13 @@ def test_a_renewal_that_failed_is_told_until_one_succeeds(worker: Callable[..., 
     assert one.lost == []
 
 
-def test_a_database_that_cannot_be_used_is_told_and_tried_again(site: Engine) -> None:
+def test_an_unusable_database_is_reported_and_retried(site: Engine) -> None:
     with writing(site) as connection:
         tables.leases.drop(connection)
     ownership = Ownership(site, "server", on_acquired=lambda _: None, on_lost=lambda _: None, ttl=60)
     ownership.start()
     eventually(lambda: "lrq init" in ownership.reason)
+    assert ownership.state is OwnershipState.NOT_STARTED
     with writing(site) as connection:
         tables.leases.create(connection)
     ownership.wake()
@@ -174,7 +177,7 @@ def test_a_database_that_cannot_be_used_is_told_and_tried_again(site: Engine) ->
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_the_lease_of_a_process_that_is_gone_is_taken_over_at_once(site: Engine, worker: Callable[..., Worker]) -> None:
+def test_the_lease_of_a_dead_process_is_taken_over_at_once(site: Engine, worker: Callable[..., Worker]) -> None:
     program = "from discovery.processes import owner_name; print(owner_name())"
     gone = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     leases.acquire(site, "server", gone, ttl=3600)
@@ -183,7 +186,7 @@ def test_the_lease_of_a_process_that_is_gone_is_taken_over_at_once(site: Engine,
     assert one.acquired[0].generation == 2
 
 
-def test_stopping_from_its_own_callback_does_not_wait_for_itself(site: Engine) -> None:
+def test_stop_inside_a_callback_does_not_deadlock(site: Engine) -> None:
     def acquired(_: Lease) -> None:
         ownership.stop()
         done.set()
@@ -193,10 +196,10 @@ def test_stopping_from_its_own_callback_does_not_wait_for_itself(site: Engine) -
     ownership.start()
     eventually(done.is_set)
     ownership.stop()
-    assert ownership.reason == "server: stopped"
+    assert (ownership.state, ownership.reason) == (OwnershipState.STOPPED, "server: stopped")
 
 
-def test_one_that_was_never_started_can_be_stopped(site: Engine) -> None:
+def test_an_ownership_that_was_never_started_can_be_stopped(site: Engine) -> None:
     Ownership(site, "server", on_acquired=lambda _: None, on_lost=lambda _: None).stop()
 
 

@@ -1,4 +1,4 @@
-"""Owners that can be seen to be gone."""
+"""Owner names show that a process of this machine has died."""
 
 import os
 import signal
@@ -19,15 +19,15 @@ def _other_process() -> tuple["subprocess.Popen[str]", str]:
     return process, process.stdout.readline().strip()
 
 
-def test_names_in_one_process_differ() -> None:
+def test_two_owner_names_of_one_process_differ() -> None:
     assert owner_name() != owner_name()
 
 
-def test_this_process_is_there() -> None:
+def test_this_process_is_not_gone() -> None:
     assert not surely_gone(owner_name())
 
 
-def test_another_process_is_there_until_it_is_killed_even_before_it_is_reaped() -> None:
+def test_another_process_is_gone_once_it_is_killed_even_before_it_is_reaped() -> None:
     process, owner = _other_process()
     with process:
         assert not surely_gone(owner)
@@ -39,11 +39,11 @@ def test_another_process_is_there_until_it_is_killed_even_before_it_is_reaped() 
     assert surely_gone(owner)
 
 
-def test_a_process_that_got_the_same_id_later_is_not_the_owner() -> None:
+def test_a_later_process_with_the_same_id_is_not_the_owner() -> None:
     host, pid, start, machine, rest = owner_name().rsplit(":", 4)
     assert surely_gone(":".join((host, pid, str(int(start) - 1), machine, rest)))
 
 
 @pytest.mark.parametrize("owner", ["", "me", "a:b:c", "host:1:2:other-machine:ff", "host:x:2::ff", "a:" * 20])
-def test_nothing_is_said_about_owners_elsewhere_or_of_another_kind(owner: str) -> None:
+def test_owners_of_other_machines_or_formats_never_count_as_gone(owner: str) -> None:
     assert not surely_gone(owner)

@@ -1,4 +1,4 @@
-"""Receive queues are found in the registry, and new ones by polling."""
+"""The registry lists the receive queues of a client; polling finds new ones."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,10 @@ from sqlalchemy import Engine, insert
 from discovery import registry
 from discovery.polling import RegistryPoller
 from discovery.registry import ReceiveQueue
-from queues import names, tables
+from queues import names
+from queues.database import tables
+from queues.database.transactions import reading, writing
 from queues.errors import NotInitializedError
-from queues.transactions import reading, writing
 from tests.waiting import eventually
 
 
@@ -22,7 +23,7 @@ def announce(engine: Engine, client: str, source: str) -> None:
 
 
 class Found:
-    """Collects what a poller tells."""
+    """Records the queues and errors that a poller reports."""
 
     def __init__(self) -> None:
         self.queues: list[ReceiveQueue] = []
@@ -47,7 +48,7 @@ def poller(site: Engine, found: Found) -> Iterator[RegistryPoller]:
     one.stop()
 
 
-def test_a_client_finds_its_own_queues_and_no_other_client_s(site: Engine) -> None:
+def test_a_client_finds_its_own_queues_only(site: Engine) -> None:
     announce(site, "policy", "tokyo")
     announce(site, "policy_v2", "tokyo")
     announce(site, "policy", "v2_tokyo")
@@ -56,7 +57,7 @@ def test_a_client_finds_its_own_queues_and_no_other_client_s(site: Engine) -> No
     assert [(queue.client, queue.source) for queue in queues] == [("policy", "tokyo"), ("policy", "v2_tokyo")]
 
 
-def test_the_queues_that_are_there_are_told_when_start_returns(
+def test_start_reports_the_existing_queues_before_it_returns(
     site: Engine, poller: RegistryPoller, found: Found
 ) -> None:
     announce(site, "policy", "tokyo")
@@ -64,7 +65,7 @@ def test_the_queues_that_are_there_are_told_when_start_returns(
     assert found.sources == ["tokyo"]
 
 
-def test_a_queue_that_comes_later_is_told_once(site: Engine, poller: RegistryPoller, found: Found) -> None:
+def test_a_new_queue_is_reported_once(site: Engine, poller: RegistryPoller, found: Found) -> None:
     announce(site, "policy", "tokyo")
     poller.start()
     announce(site, "policy", "lima")
@@ -73,7 +74,7 @@ def test_a_queue_that_comes_later_is_told_once(site: Engine, poller: RegistryPol
     eventually(lambda: found.sources == ["tokyo", "lima", "münchen"])
 
 
-def test_an_error_is_told_and_does_not_end_the_polling(site: Engine, poller: RegistryPoller, found: Found) -> None:
+def test_an_error_is_reported_and_polling_continues(site: Engine, poller: RegistryPoller, found: Found) -> None:
     with writing(site) as connection:
         tables.receive_queues.drop(connection)
     poller.start()
@@ -85,7 +86,7 @@ def test_an_error_is_told_and_does_not_end_the_polling(site: Engine, poller: Reg
     eventually(lambda: found.sources == ["tokyo"])
 
 
-def test_a_queue_whose_telling_failed_is_told_again(site: Engine, found: Found) -> None:
+def test_a_queue_is_reported_again_after_a_failing_callback(site: Engine, found: Found) -> None:
     def refuse_once(queue: ReceiveQueue) -> None:
         found.queues.append(queue)
         if len(found.queues) == 1:
@@ -101,5 +102,5 @@ def test_a_queue_whose_telling_failed_is_told_again(site: Engine, found: Found) 
     assert [str(error) for error in found.errors] == ["no thread just now"]
 
 
-def test_one_that_was_never_started_can_be_stopped(poller: RegistryPoller) -> None:
+def test_a_poller_that_was_never_started_can_be_stopped(poller: RegistryPoller) -> None:
     poller.stop()

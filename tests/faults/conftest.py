@@ -1,4 +1,4 @@
-"""Two empty databases and a folder for the processes of one run."""
+"""The databases, the folder and the processes of one fault run."""
 
 import os
 import random
@@ -15,7 +15,7 @@ from tests.faults.processes import Process
 
 @pytest.fixture
 def seed() -> int:
-    """Give a seed that is printed; LRQ_TEST_SEED repeats it."""
+    """Give a random seed and print it; LRQ_TEST_SEED sets it."""
     chosen = int(os.environ.get("LRQ_TEST_SEED") or random.SystemRandom().randrange(10**6))
     print(f"seed {chosen}")
     return chosen
@@ -23,7 +23,7 @@ def seed() -> int:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Give a folder whose path is short enough for sockets."""
+    """Give a folder with a path short enough for Unix sockets."""
     made = Path(tempfile.mkdtemp(prefix="lrq-"))
     yield made
     shutil.rmtree(made, ignore_errors=True)
@@ -31,13 +31,13 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def plan(new_database: Callable[[], str], folder: Path, seed: int) -> Plan:
-    """Give a plan for two sites that are yet to be set up."""
+    """Give a plan for two sites; `set_up` has yet to create their tables."""
     return Plan(str(folder), new_database(), new_database(), seed)
 
 
 @pytest.fixture
 def process(folder: Path) -> Iterator[Callable[[str, str], Process]]:
-    """Give a function that starts a process in a role, under a name; what still runs at the end is killed."""
+    """Give a function that starts a process by role and name; running processes are killed after the test."""
     started: list[Process] = []
 
     def start(role: str, name: str) -> Process:

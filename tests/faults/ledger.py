@@ -1,8 +1,8 @@
-"""What the processes of a fault run do to their databases, such that anything lost, doubled or misplaced shows.
+"""The applications of a fault run, and the check for lost, doubled or misplaced entries.
 
-The source's application changes items of `tests.system.counters`. The sink's application keeps, in the listener's
-own transaction, everything it was given in `app_heard`, and counts changes of each item in `app_totals`: counting is
-not idempotent, so whatever comes twice, or is kept although the transaction was rolled back, shows.
+The source's application changes items of `tests.system.counters`. The sink's listener stores each payload in
+`app_heard` and counts the changes of each item in `app_totals`, in one transaction. Counting is not idempotent, so a
+wrong total shows a repeated entry, or one kept despite a rollback.
 """
 
 import random
@@ -13,17 +13,17 @@ from sqlalchemy import Column, Engine, Integer, LargeBinary, MetaData, Table, Te
 from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient
-from queues.tables import Number
+from queues.database.tables import Number
 from tests.system import counters
 
 CLIENT = "policy"
-#: What an application says when it will write no more.
+#: The status of an application that has stopped writing.
 WRITTEN_ALL = "all is written"
-#: Items there are, and those of them that are changed.
+#: The number of items, and the number of changed ones (the first ones).
 ITEMS, CHANGED = 3_000, 40
 
 source_metadata = MetaData()
-#: What the application committed, by itself.
+#: The entries that the application committed, in its own table.
 written = Table("app_written", source_metadata, Column("n", Number, primary_key=True), Column("payload", LargeBinary))
 
 sink_metadata = MetaData()
@@ -38,7 +38,7 @@ totals = Table("app_totals", sink_metadata, Column("item", Integer, primary_key=
 
 
 def prepare(source: Engine, sink: Engine) -> None:
-    """Make the applications' tables."""
+    """Create the applications' tables."""
     counters.create(source, ITEMS)
     source_metadata.create_all(source)
     sink_metadata.create_all(sink)
@@ -47,7 +47,7 @@ def prepare(source: Engine, sink: Engine) -> None:
 def write(engine: Engine, sender: RoutingQueueSenderClient, chance: random.Random, destination: str) -> None:
     """Change up to four items in one transaction; one in twenty is rolled back."""
     with Session(engine) as session:
-        # In one order, or two writers would deadlock.
+        # Sorted: two writers with different orders would deadlock.
         for item in sorted(chance.sample(range(CHANGED), chance.randint(1, 4))):
             version = counters.change(session, sender, item, [destination])
             session.execute(insert(written), {"payload": counters.entry(item, version)})
@@ -58,7 +58,7 @@ def write(engine: Engine, sender: RoutingQueueSenderClient, chance: random.Rando
 
 
 class Ledger(RoutingQueueListener):
-    """Applies what it is given, and writes it down, in the subscriber's transaction."""
+    """Applies entries and stores them in `app_heard`, in the subscriber's transaction."""
 
     client_name = CLIENT
 
@@ -87,14 +87,14 @@ class Ledger(RoutingQueueListener):
 
 
 def everything_arrived(source: Engine, sink: Engine) -> bool:
-    """Tell whether the sink's totals are the source's versions."""
+    """Return whether the sink's totals equal the source's versions."""
     with sink.connect() as connection:
         there = {row.item: row.total for row in connection.execute(select(totals))}
     return there == counters.versions(source)
 
 
 def problems(source: Engine, sink: Engine) -> list[str]:
-    """Say what is wrong at the end; nothing is when everything arrived exactly once and in order."""
+    """Return the faults at the end of a run; an empty list if every entry arrived once and in order."""
     with sink.connect() as connection:
         given = [(row.kind, bytes(row.payload)) for row in connection.execute(select(heard).order_by(heard.c.n))]
         there = {row.item: row.total for row in connection.execute(select(totals))}
@@ -103,20 +103,20 @@ def problems(source: Engine, sink: Engine) -> list[str]:
     found = []
     try:
         if counters.replay(given) != counters.versions(source):
-            found.append("what the sink was given does not lead to what the source has")
+            found.append("a replay of the sink's entries does not give the source's versions")
     except AssertionError as error:
         found.append(str(error).partition("\n")[0])
     if there != counters.versions(source):
-        found.append("the totals that the sink counted are not the versions that the source has")
+        found.append("the totals counted at the sink differ from the source's versions")
     if len(committed) != len(set(committed)):
-        found.append("the source itself has written something twice")
+        found.append("the source itself has written an entry twice")
     if unknown := {payload for kind, payload in given if kind == "log"} - set(committed):
-        found.append(f"the sink was given {len(unknown)} entries that were never committed")
+        found.append(f"the sink has {len(unknown)} entries that the source never committed")
     return found
 
 
 def facts(source: Engine, sink: Engine) -> dict[str, int]:
-    """Count what happened, to show that something did."""
+    """Count commits, deliveries and snapshots, so that a test can rule out an idle run."""
     with source.connect() as connection:
         committed = len(connection.execute(select(written.c.n)).all())
     with sink.connect() as connection:

@@ -1,4 +1,4 @@
-"""What the processes of one run share: databases, addresses, times. Written down in the run's folder."""
+"""The settings that the processes of one run share, in a file of the run's folder."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -16,9 +16,9 @@ LEASE_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Plan:
-    """One source and one sink; every process of them works in `folder`.
+    """The settings of one source and one sink; all their processes use `folder`.
 
-    Frames are small, so that there is always something between two of them.
+    Frames are small, so that a kill can fall between any two of them.
     """
 
     folder: str
@@ -31,12 +31,12 @@ class Plan:
     sink_servers: tuple[str, ...] = ("sink-server",)
 
     def endpoint(self, server: str) -> str:
-        """Where a server listens."""
+        """Return the address of a server."""
         return f"ipc://{self.folder}/{server}.socket"
 
     @property
     def no_more_writing(self) -> Path:
-        """Applications end to write when this is there."""
+        """The path of a file that makes applications stop writing."""
         return Path(self.folder) / "no-more-writing"
 
     @property
@@ -44,20 +44,20 @@ class Plan:
         return Path(self.folder) / "rows-allowed"
 
     def allow_rows(self, rows: int) -> None:
-        """Let source servers send a snapshot up to this row, until more are allowed."""
+        """Let source servers send snapshots up to row *rows*, until a later call allows more."""
         written = self._rows_allowed.with_suffix(".new")
         written.write_text(str(rows))
         written.replace(self._rows_allowed)
 
     def allows_row(self, row: int) -> bool:
-        """Whether source servers may send this row of a snapshot: any, as long as no limit was set."""
+        """Return whether source servers may send row *row* of a snapshot; without a limit, any row."""
         try:
             return row <= int(self._rows_allowed.read_text())
         except FileNotFoundError:
             return True
 
     def settings(self, server: str) -> Settings:
-        """Return the settings of a server; what its name begins with tells its site."""
+        """Return the settings of a server; a name that begins with `source` belongs to the source site."""
         if server.startswith("source"):
             peers = {SINK: ",".join(map(self.endpoint, self.sink_servers))}
             here: dict[str, Any] = {"site_id": SOURCE, "database_url": self.source_url, "peers": peers}
@@ -78,7 +78,7 @@ class Plan:
 
 
 def set_up(plan: Plan) -> None:
-    """Make the two sites and their applications' tables."""
+    """Create the two sites and their applications' tables, and save the plan."""
     engines = []
     for url, site in ((plan.source_url, SOURCE), (plan.sink_url, SINK)):
         engine = queues.create_engine(url)

@@ -1,4 +1,4 @@
-"""Starting, killing and stopping the processes of a fault run."""
+"""Start, kill and stop the processes of a fault run."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ HOUSE = Path(__file__).parents[2]
 
 
 class Process:
-    """One process in a role; what it prints goes to a file in the run's folder."""
+    """One process in a role; its output goes to a file in the run's folder."""
 
     def __init__(self, role: str, name: str, folder: str) -> None:
         self.role = role
@@ -26,7 +26,7 @@ class Process:
         return self._running.pid
 
     def start(self) -> None:
-        """Start it, again if it has run before."""
+        """Start the process, or start it again after it has ended."""
         command = [sys.executable, "-W", "error", "-m", "tests.faults.roles", self.role, self.name, self._folder]
         self._seen = len(self.words())
         with self.log.open("ab") as log:
@@ -35,7 +35,7 @@ class Process:
             )
 
     def kill(self) -> None:
-        """End it in the middle of whatever it does."""
+        """Kill the process at once and wait for its end."""
         self.signal(signal.SIGKILL)
         self.wait()
 
@@ -44,12 +44,12 @@ class Process:
         self._running.send_signal(number)
 
     def wait(self, timeout: float = 30.0) -> int:
-        """Return its exit code."""
+        """Wait at most *timeout* seconds for the end; return the exit code."""
         assert self._running is not None
         return self._running.wait(timeout)
 
     def stop(self) -> int:
-        """Ask it to end; return its exit code."""
+        """Send SIGTERM and return the exit code; raise `TimeoutExpired` after a kill."""
         if self._running is None:
             return 0
         if self._running.poll() is None:
@@ -61,25 +61,25 @@ class Process:
             raise
 
     def words(self) -> list[str]:
-        """Return how it said that things stand, oldest first."""
+        """Return the statuses that the process has printed, oldest first."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return [line.removeprefix("STANDS ") for line in lines if line.startswith("STANDS ")]
 
     @property
     def is_up(self) -> bool:
-        """Whether it has said anything since it was started."""
+        """Whether the process has printed a status since its last start."""
         return len(self.words()) > self._seen
 
     def has_logged(self, words: str) -> bool:
-        """Tell whether it ever printed *words*."""
+        """Return whether the process ever printed *words*."""
         return words in self.log.read_text(errors="replace")
 
     def stands(self, words: str) -> bool:
-        """Tell whether the last thing it said contains *words*."""
+        """Return whether the newest status contains *words*."""
         return words in "".join(self.words()[-1:])
 
     def abandon(self) -> None:
-        """End it by whatever means, at the end of a test that failed."""
+        """Kill the process if it still runs, as after a failed test."""
         if self._running is not None and self._running.poll() is None:
             self._running.kill()
             self._running.wait()

@@ -1,4 +1,4 @@
-"""Kills processes at random moments and judges what is left."""
+"""Kill processes at random moments, then check that every entry arrived exactly once."""
 
 import random
 import threading
@@ -19,19 +19,19 @@ from tests.faults.plan import SINK, Plan, set_up
 from tests.faults.processes import Process
 from tests.faults.transfers import needless, sent_chunks
 
-#: How long everything may take to arrive once nobody is killed any more, in seconds.
+#: The longest time until every entry has arrived after the last kill, in seconds.
 PATIENCE = 60.0
-#: Longest time that all may work before one of them is killed, in seconds.
+#: The longest time without a kill while all processes work, in seconds.
 LONGEST = 0.4
-#: One in so many kills does not wait until all work again.
+#: One in `EARLY` kills comes before all processes work again.
 EARLY = 4
-#: One in so many kills comes with a request for a new snapshot.
+#: One in `SNAPSHOT_EVERY` kills comes with a request for a new snapshot.
 SNAPSHOT_EVERY = 6
 
 
 @dataclass
 class Verdict:
-    """What a run has shown."""
+    """The result of a run: its kills, its faults and its counts."""
 
     seed: int
     dialect: str
@@ -45,7 +45,7 @@ class Verdict:
         return not self.problems
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Summarise the result in one line."""
         killed = ", ".join(f"{name} {count}" for name, count in sorted(self.kills.items()))
         what = ", ".join(f"{count} {name}" for name, count in self.facts.items())
         outcome = "ok" if self.ok else "FAILED: " + "; ".join(self.problems)
@@ -56,7 +56,7 @@ class Verdict:
 
 
 def rampage(folder: Path, source_url: str, sink_url: str, *, seed: int, moments: int) -> Verdict:
-    """Kill a random process at each of so many random *moments*; tell whether everything arrived exactly once."""
+    """Kill and restart a random process *moments* times; return whether every entry arrived exactly once."""
     began = SYSTEM_CLOCK.monotonic()
     chance = random.Random(seed)
     plan = Plan(str(folder), source_url, sink_url, seed)
@@ -86,9 +86,9 @@ def rampage(folder: Path, source_url: str, sink_url: str, *, seed: int, moments:
             plan.no_more_writing.touch()
             _wait_until(lambda: processes[0].stands(ledger.WRITTEN_ALL))
             if not _wait_until(lambda: _is_idle(source) and ledger.everything_arrived(source, sink)):
-                verdict.problems.append(f"not everything had arrived after {PATIENCE:g} s")
+                verdict.problems.append(f"entries are missing after {PATIENCE:g} s")
         verdict.problems += went_back
-        # One that was killed last of all may be starting still.
+        # The last victim may still be starting.
         _wait_until(lambda: all(process.is_up for process in processes))
         for process in processes:
             if code := process.stop():
@@ -113,7 +113,7 @@ def _ask_for_snapshot(source: Engine) -> None:
 
 
 def _wait_until(fact: Callable[[], bool]) -> bool:
-    """Wait for *fact*, at most `PATIENCE`; tell whether it is one."""
+    """Wait at most `PATIENCE` for *fact*; return whether it became true."""
     deadline = SYSTEM_CLOCK.monotonic() + PATIENCE
     never = threading.Event()
     while not (true := fact()) and SYSTEM_CLOCK.monotonic() < deadline:
@@ -129,7 +129,7 @@ def _is_idle(source: Engine) -> bool:
 
 @contextmanager
 def watching_staged_rows(sink: Engine) -> Iterator[list[str]]:
-    """Watch how much of a snapshot the sink has; the list says where that went back."""
+    """Watch the number of staged rows at the sink; the list names each decrease."""
     went_back: list[str] = []
     over = threading.Event()
     marks = text("SELECT staging_sync_id, staging_rows FROM lrq_receive_marks")

@@ -1,6 +1,6 @@
 """The processes of a fault run: `python -m tests.faults.roles <role> <name> <folder>`. SIGTERM ends one properly.
 
-What a process prints as `STANDS …` tells how it stands; everything else that it prints is for people.
+A line `STANDS …` gives the status of the process, and `SENT …` a sent chunk; other lines are for people.
 """
 
 import logging
@@ -14,9 +14,9 @@ from contextlib import closing, suppress
 
 import queues
 from lr_client import RoutingQueueSenderClient, subscribe
-from lr_client.snapshots import SnapshotTransmitter
+from lr_client.snapshot.requests import SnapshotTransmitter
 from lr_server import LogReplicationServer
-from lr_server import source as source_role
+from lr_server.source import source as source_role
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import StoreUnavailableError
 from queues.wire.replication_pb2 import Ack, Frame
@@ -29,7 +29,7 @@ WRITERS = 2
 
 
 def application(plan: Plan, name: str, over: threading.Event) -> None:
-    """Write transactions, as long as that is wanted, and offer snapshots."""
+    """Write transactions until the plan's `no_more_writing` file exists, and provide snapshots."""
     engine = queues.create_engine(plan.source_url)
     sender = RoutingQueueSenderClient(ledger.CLIENT)
 
@@ -53,7 +53,7 @@ def application(plan: Plan, name: str, over: threading.Event) -> None:
 
 
 class ToldSink(RemoteSink):
-    """Prints which rows of snapshots are sent: `SENT <sync_id> <first row> <rows>`; sends those that are allowed."""
+    """Holds each snapshot chunk until the plan allows it, then prints `SENT <sync_id> <first row> <rows>`."""
 
     plan: Plan
     _never = threading.Event()
@@ -73,18 +73,18 @@ class ToldSink(RemoteSink):
 
 
 def server(plan: Plan, name: str, over: threading.Event) -> None:
-    """Run a server."""
+    """Run a server and print its status."""
     ToldSink.plan = plan
     source_role.RemoteSink = ToldSink  # type: ignore[misc]
     with LogReplicationServer(plan.settings(name)) as running:
         while not over.wait(0.05):
-            # A database ends the transactions of a process that stood still.
+            # PostgreSQL may have ended the connections of a paused process.
             with suppress(StoreUnavailableError):
                 tell(running.status()["server"]["reason"])
 
 
 def subscriber(plan: Plan, name: str, over: threading.Event) -> None:
-    """Apply what arrives."""
+    """Apply the received entries and print the subscription's status."""
     engine = queues.create_engine(plan.sink_url)
     with closing(
         subscribe(engine, ledger.Ledger(), poll_interval=0.05, max_batch_entries=50, lease_ttl=LEASE_SECONDS)
@@ -97,7 +97,7 @@ _told: list[str] = []
 
 
 def tell(words: str) -> None:
-    """Print how things stand, when that has changed."""
+    """Print the status if it has changed."""
     if _told[-1:] != [words]:
         _told.append(words)
         print(f"STANDS {words}", flush=True)

@@ -17,7 +17,7 @@ from tests.faults.rampage import Verdict, rampage
 
 @contextmanager
 def databases(dialect: str, folder: Path) -> Iterator[list[str]]:
-    """Give the URLs of two empty databases, of a PostgreSQL that is started for them where that is asked for."""
+    """Give the URLs of two empty databases; for PostgreSQL, start a server for them."""
     if dialect == "sqlite":
         yield [f"sqlite:///{folder / name}.db" for name in ("source", "sink")]
         return
@@ -41,7 +41,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     options.add_argument("--moments", type=int, default=50)
     options.add_argument("--dialect", choices=["sqlite", "postgresql"], action="append")
-    options.add_argument("--keep", action="store_true", help="keep databases and logs, also of a run that went well")
+    options.add_argument("--keep", action="store_true", help="keep databases and logs of successful runs too")
     chosen = options.parse_args()
     verdicts = [
         run(dialect, seed=chosen.seed, moments=chosen.moments, keep=chosen.keep)
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def run(dialect: str, *, seed: int, moments: int, keep: bool) -> Verdict:
-    """Make one run in a folder of its own and print its verdict; the folder of a run that failed stays."""
+    """Make one run in a new folder and print its verdict; keep the folder of a failed run."""
     folder = Path(tempfile.mkdtemp(prefix="lrq-faults-"))
     with databases(dialect, folder) as urls:
         verdict = rampage(folder, *urls, seed=seed, moments=moments)

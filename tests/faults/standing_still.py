@@ -1,4 +1,4 @@
-"""Stopping a process for a while."""
+"""Pause a process for a while."""
 
 import os
 import signal
@@ -14,15 +14,15 @@ from queues.clock import SYSTEM_CLOCK
 
 @contextmanager
 def standing_still(pid: int, url: str) -> Iterator[None]:
-    """Stop a child process for the time of the block, at a moment in which it does not hold SQLite's one write lock.
+    """Pause a child process during the block, at a moment when it does not hold SQLite's write lock.
 
-    What holds that lock keeps everybody out for as long as it stands still, its successor included; no database server
-    is there to end its transaction.
+    A paused process with that lock would block every other writer, its successor included. SQLite has no server that
+    could end its transaction.
     """
     _stop(pid)
     while not _can_be_written(url):
         os.kill(pid, signal.SIGCONT)
-        # A stop that follows at once would not let it do anything.
+        # The process needs a moment to release the lock.
         SYSTEM_CLOCK.wait(threading.Event(), 0.02)
         _stop(pid)
     try:
@@ -32,7 +32,7 @@ def standing_still(pid: int, url: str) -> Iterator[None]:
 
 
 def _stop(pid: int) -> None:
-    """Return when it stands still: a signal that is sent is not yet one that has arrived."""
+    """Send SIGSTOP and wait until the process has stopped: signals arrive late."""
     os.kill(pid, signal.SIGSTOP)
     found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     assert found is not None

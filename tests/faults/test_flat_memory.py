@@ -1,4 +1,4 @@
-"""Servers' memory stays flat, however much is waiting: LRQ_TEST_BACKLOG_MB (default 200) go through real processes."""
+"""The memory of servers stays flat under a backlog of LRQ_TEST_BACKLOG_MB (default 200), in real processes."""
 
 import os
 import random
@@ -24,7 +24,7 @@ ALLOWED = 100 * MIB
 
 
 class Memory:
-    """What a process may have: so much more than it had when it was idle."""
+    """The memory of a process: when idle, and at most, in bytes."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -53,7 +53,7 @@ def write_backlog(source: Engine, chance: random.Random) -> None:
 
 @pytest.mark.processes
 @pytest.mark.timeout(600)
-def test_a_backlog_goes_through_both_servers_within_100_mib(
+def test_a_backlog_grows_the_memory_of_both_servers_by_less_than_100_mib(
     plan: Plan, process: Callable[[str, str], Process], seed: int
 ) -> None:
     plan = replace(plan, initial_sync="log", batch_bytes=MIB, window_frames=64)

@@ -1,4 +1,4 @@
-"""A snapshot whose transfer is interrupted goes on where it was, whichever side dies."""
+"""An interrupted snapshot transfer resumes where it stopped, at the death of either side."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ def requests(source: Engine) -> list[tuple[int, str]]:
 
 @pytest.mark.processes
 @pytest.mark.timeout(240)
-def test_killed_sinks_and_sources_resume_it(plan: Plan, process: Callable[[str, str], Process]) -> None:
+def test_killed_sinks_and_sources_resume_the_transfer(plan: Plan, process: Callable[[str, str], Process]) -> None:
     plan = replace(plan, batch_bytes=64, window_frames=4)
     set_up(plan)
     plan.no_more_writing.touch()

@@ -1,4 +1,4 @@
-"""An owner that stands still until another has taken over, and then goes on: nothing is lost, nothing doubled."""
+"""An owner is paused until another takes over, and then resumes: no entry is lost or doubled."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,7 +28,7 @@ def delivered(sink: Engine) -> int:
 @pytest.mark.processes
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("who", sorted(STANDS_IN_FOR))
-def test_another_takes_over_and_the_revived_one_says_why_it_stopped(
+def test_another_process_takes_over_and_the_resumed_one_gives_the_reason_of_its_end(
     plan: Plan, process: Callable[[str, str], Process], who: str
 ) -> None:
     if who == "sink-server":

@@ -1,4 +1,4 @@
-"""Snapshots on their way: killing servers meanwhile, and what source servers sent, as they said it."""
+"""Kill servers during a snapshot transfer, and read the chunks that source servers have logged."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ class Chunk:
 
 
 def kill_on_the_way(victims: list[Process], plan: Plan, sink: Engine, rows: int, *, timeout: float) -> None:
-    """Kill and start each of *victims* in the middle of a transfer of so many *rows*.
+    """Kill and restart each of *victims* in the middle of a transfer of *rows* rows.
 
-    Each dies when the sink has a part more than at the death before. The source may send one part more than that: it
-    goes on sending at that moment, and never comes to the end before it, however late that is noticed. Called while
-    `Plan.allow_rows` forbids the end; all is allowed afterwards.
+    The transfer is divided into parts. Victim *n* dies once the sink has *n* parts. The source may send only one part
+    more, so that even a late kill precedes the end. `Plan.allow_rows` must forbid the last row before the call;
+    afterwards all rows are allowed.
     """
-    assert not plan.allows_row(rows), "the transfer may be over before anybody is killed"
+    assert not plan.allows_row(rows), "the transfer may be over before the first kill"
     part = rows // (len(victims) + 2)
     staged = text("SELECT coalesce(max(staging_rows), 0) FROM lrq_receive_marks")
 
@@ -44,7 +44,7 @@ def kill_on_the_way(victims: list[Process], plan: Plan, sink: Engine, rows: int,
 
 
 def sent_chunks(*logs: Path) -> dict[str, list[Chunk]]:
-    """Return the chunks of each snapshot, in the order in which they were sent."""
+    """Return the chunks of each snapshot in the order of sending."""
     chunks: dict[str, list[Chunk]] = defaultdict(list)
     for log in logs:
         for line in log.read_text(errors="replace").splitlines():
@@ -55,9 +55,9 @@ def sent_chunks(*logs: Path) -> dict[str, list[Chunk]]:
 
 
 def needless(chunks: list[Chunk], window_frames: int) -> str:
-    """Say where a transfer began again although more was acknowledged; nothing where it never did.
+    """Name a place where the transfer repeated acknowledged rows; return an empty text if there is none.
 
-    What was sent is acknowledged but for one window, so that is all that a new connection may repeat.
+    At most one window of frames is unacknowledged, so a new connection may repeat no more than that.
     """
     largest = max(chunk.last - chunk.first + 1 for chunk in chunks)
     for before, after in pairwise(chunks):

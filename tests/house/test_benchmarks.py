@@ -1,4 +1,4 @@
-"""What the benchmarks compute is right; what they measure is another matter."""
+"""The benchmarks compute their figures correctly."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_summary_has_the_median_and_both_ends():
     assert Summary.of([5.0, 1.0, 3.0]) == Summary(3.0, 1.0, 5.0, 3)
 
 
-def test_each_run_begins_with_another_one():
+def test_each_run_begins_with_another_contender():
     assert [rotated("abc", run) for run in range(4)] == [list("abc"), list("bca"), list("cab"), list("abc")]
     assert rotated([], 3) == []
 
@@ -50,13 +50,13 @@ def test_a_bar_is_judged_by_the_ratio_of_the_medians(ours: float, words: str):
     assert verdict.ratio == pytest.approx(ours / 5)
 
 
-def test_what_was_not_measured_is_told_and_not_passed():
+def test_a_bar_without_measurements_is_reported_and_not_met():
     (verdict,) = verdicts(Book(), (BAR,), {"speed"})
     assert verdict.words == "not measured"
     assert list(verdicts(Book(), (BAR,), {"other"})) == []
 
 
-def test_a_bar_tells_what_those_reach_that_do_less():
+def test_a_bar_shows_the_ratios_of_its_floors():
     found = book(10.0, 5.0)
     found.add("speed", "one", "nothing", **{"rows/s": 15.0})
     bar = replace(BAR, floors=("nothing", "not measured"))
@@ -65,7 +65,7 @@ def test_a_bar_tells_what_those_reach_that_do_less():
     assert "| met | nothing 1.5 |" in markdown(Run({}, found, [verdict]))
 
 
-def test_the_page_tells_what_is_missing():
+def test_the_page_names_missing_contenders():
     found = book(10.0, 5.0)
     found.lacks("broker", "not installed")
     page = markdown(Run({"runs": 3}, found, list(verdicts(found, (BAR,), {"speed"}))))
@@ -78,7 +78,7 @@ def test_the_plot_has_a_bar_for_each_contender():
     assert plot(book(10.0, 5.0), "speed", "rows/s").count("<rect") == 3
 
 
-def test_every_entry_is_owed_to_as_many_destinations_as_it_should():
+def test_every_entry_is_for_the_configured_number_of_destinations():
     workload = Workload(560, destinations=8, each_to=3)
     assert sum(workload.owed()) == workload.deliveries == 1680
     assert len({workload.entry(number).targets for number in range(560)}) == 56
@@ -86,11 +86,11 @@ def test_every_entry_is_owed_to_as_many_destinations_as_it_should():
     assert {len(payload) for payload in payloads()} == {PAYLOAD_BYTES}
 
 
-def test_no_bar_stands_twice():
+def test_no_bar_is_listed_twice():
     assert len(set(BARS)) == len(BARS)
 
 
-def test_experiments_that_are_not_run_again_stay_with_the_time_of_their_run(tmp_path: Path):
+def test_experiments_that_are_not_repeated_keep_the_time_of_their_run(tmp_path: Path):
     first = book(10.0, 5.0)
     first.add("size", "one", "ours", MiB=1.0)
     Run({"when": "monday"}, first, []).save(tmp_path, "")
@@ -103,7 +103,7 @@ def test_experiments_that_are_not_run_again_stay_with_the_time_of_their_run(tmp_
         again.save(tmp_path, "")
 
 
-def test_what_was_missing_once_and_is_measured_now_is_not_told_as_missing(tmp_path: Path):
+def test_a_contender_that_is_measured_now_is_no_longer_reported_as_missing(tmp_path: Path):
     lacking = Book()
     lacking.lacks("theirs", "not installed")
     lacking.lacks("another", "not installed")
@@ -112,5 +112,5 @@ def test_what_was_missing_once_and_is_measured_now_is_not_told_as_missing(tmp_pa
     assert again.book.missing == {"another": "not installed"}
 
 
-def test_where_there_is_no_report_nothing_is_kept(tmp_path: Path):
+def test_no_figures_are_kept_without_a_report(tmp_path: Path):
     assert not kept(tmp_path, {"speed"}).book.values

@@ -1,4 +1,4 @@
-"""Packages of other people that have the names of ours: one sentence that names the file in the way."""
+"""Foreign packages with the names of lrq's packages: one sentence names the file in the way."""
 
 import shutil
 import subprocess
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import lrq
+import lrq_packages
 
-ROOT = Path(lrq.__file__).parent
+ROOT = Path(lrq_packages.__file__).parent
 
 
 def run(code: str, *, folder: Path, packages: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run *code* in a Python of its own, in *folder*, with our *packages* behind it on the path."""
+    """Run *code* in a new Python process, in *folder*, with lrq's *packages* behind *folder* on the path."""
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
@@ -26,9 +26,9 @@ def run(code: str, *, folder: Path, packages: Path = ROOT) -> subprocess.Complet
 
 
 def copy_of_ours(folder: Path) -> Path:
-    for name in lrq.PACKAGES:
+    for name in lrq_packages.PACKAGES:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "lrq.py", folder)
+    shutil.copy(ROOT / "lrq_packages.py", folder)
     return folder
 
 
@@ -45,8 +45,8 @@ def test_importing_lr_client_beside_a_foreign_package_names_its_file(name: str, 
     assert str(in_the_way) in last
 
 
-@pytest.mark.parametrize("entrance", lrq.PACKAGES)
-def test_every_package_of_ours_notices(entrance: str, tmp_path: Path):
+@pytest.mark.parametrize("entrance", lrq_packages.PACKAGES)
+def test_every_package_of_lrq_notices_the_clash(entrance: str, tmp_path: Path):
     name = "sink" if entrance == "queues" else "queues"
     (tmp_path / f"{name}.py").write_text("")
     result = run(f"import {entrance}", folder=tmp_path)
@@ -59,14 +59,14 @@ def test_a_foreign_package_that_is_already_imported_is_named(tmp_path: Path):
     assert str(tmp_path / "queues.py") in result.stderr.splitlines()[-1]
 
 
-def test_a_package_that_was_installed_over_ours_is_named(tmp_path: Path):
+def test_a_package_that_was_installed_over_lrq_s_own_is_named(tmp_path: Path):
     installed = copy_of_ours(tmp_path / "site-packages")
     (installed / "queues" / "__init__.py").write_text("class Queue: ...\n")
     result = run("import lr_client", folder=tmp_path, packages=installed)
     assert str(installed / "queues" / "__init__.py") in result.stderr.splitlines()[-1]
 
 
-def test_the_error_is_an_import_error_of_our_own_tree(tmp_path: Path):
+def test_the_error_is_an_import_error_of_lrq_s_tree(tmp_path: Path):
     (tmp_path / "sink.py").write_text("")
     code = (
         "from pathlib import Path\n"
@@ -79,7 +79,13 @@ def test_the_error_is_an_import_error_of_our_own_tree(tmp_path: Path):
     assert run(code, folder=tmp_path).stdout == "caught\n"
 
 
-def test_packages_of_ours_alone_are_fine(tmp_path: Path):
+def test_the_packages_of_lrq_alone_raise_no_error(tmp_path: Path):
     installed = copy_of_ours(tmp_path / "site-packages")
     result = run("import lr_client, queues; print(queues.__file__)", folder=tmp_path, packages=installed)
     assert result.stdout.strip() == str(installed / "queues" / "__init__.py"), result.stderr
+
+
+def test_the_packages_of_lrq_in_an_archive_raise_no_error(tmp_path: Path):
+    archive = shutil.make_archive(str(tmp_path / "lrq"), "zip", copy_of_ours(tmp_path / "site-packages"))
+    result = run("import lr_client, queues; print(queues.__file__)", folder=tmp_path, packages=Path(archive))
+    assert result.stdout.strip() == str(Path(archive) / "queues" / "__init__.py"), result.stderr

@@ -1,12 +1,16 @@
-"""What the packages show is what they say they show."""
+"""The packages export exactly the names in their `__all__`."""
 
 import ast
 import importlib
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-import lrq
+import lrq_packages
+from queues import errors
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,19 +23,82 @@ def imported_names(package: str) -> list[str]:
     return sorted(name for name in found if not name.startswith("_"))
 
 
-@pytest.mark.parametrize("package", lrq.PACKAGES)
+@pytest.mark.parametrize("package", sorted({*lrq_packages.PACKAGES} - {"lrq"}))
 def test_all_is_sorted_and_complete(package: str):
     module = importlib.import_module(package)
     assert getattr(module, "__all__", []) == imported_names(package)
 
 
-@pytest.mark.parametrize("package", lrq.PACKAGES)
-def test_every_package_is_typed_and_says_what_it_is_for(package: str):
+@pytest.mark.parametrize("package", lrq_packages.PACKAGES)
+def test_every_package_is_typed_and_has_a_docstring(package: str):
     assert (ROOT / package / "py.typed").exists()
     assert importlib.import_module(package).__doc__
 
 
-def test_migrations_and_protocol_are_no_packages():
+def test_the_facade_gives_each_of_its_names():
+    import lrq
+
+    assert lrq.__all__ == sorted(lrq.__all__)
+    assert all(getattr(lrq, name) is not None for name in lrq.__all__)
+    assert set(lrq.__all__) <= set(dir(lrq))
+
+
+def test_the_facade_gives_every_error_of_the_tree():
+    import lrq
+
+    for name, error in vars(errors).items():
+        if isinstance(error, type) and issubclass(error, errors.LrqError):
+            assert getattr(lrq, name) is error
+
+
+def test_the_facade_refuses_an_unknown_name():
+    import lrq
+
+    for name in ("Nothing", "NothingError", "os"):
+        with pytest.raises(AttributeError, match=f"module 'lrq' has no attribute '{name}'"):
+            getattr(lrq, name)
+
+
+def test_importing_the_facade_loads_no_other_package():
+    code = (
+        "import sys, lrq; print(sorted({'queues', 'lr_client', 'lr_server', 'sqlalchemy', 'grpc'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+#: The libraries that the import of a package loads, without Python's own and their dependencies.
+LOADED = {
+    "queues": {"sqlalchemy"},
+    "discovery": set(),
+    "lr_client": {"apscheduler", "google", "mmh3", "sqlalchemy", "zstandard"},
+    "sink": {"google", "grpc", "mmh3", "sqlalchemy", "zstandard"},
+    "lrq": set(),
+}
+LIBRARIES = {
+    "alembic", "apscheduler", "google", "grpc", "mmh3", "prometheus_client", "psycopg", "pyarrow", "pydantic",
+    "pydantic_settings", "pyspark", "rich", "sqlalchemy", "structlog", "typer", "zstandard",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", LOADED)
+def test_a_package_loads_no_library_of_another_part(package: str):
+    code = f"import sys, {package}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert LIBRARIES & set(done.stdout.split()) == LOADED[package]
+
+
+def test_the_version_is_the_installed_one():
+    import lrq
+
+    assert lrq.__version__ == version("lrq")
+
+
+def test_migrations_and_protocol_are_not_packages():
     assert not (ROOT / "alembic" / "__init__.py").exists()
     assert not (ROOT / "proto" / "__init__.py").exists()
 

@@ -1,4 +1,4 @@
-"""What `docs/operating.md` says is so."""
+"""The statements of `docs/operating.md` are true."""
 
 import re
 from pathlib import Path
@@ -6,22 +6,15 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from lr_server.metrics import families
 from lr_server.settings import Settings
-from lr_server.telemetry import families
-from lrq_cli.main import app
+from lrq.cli.main import app
+from tests.lr_server.statuses import a_site
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
-EMPTY = {
-    "site": "paris",
-    "server": {"owner": True, "troubles": {}},
-    "log": {"seq": 0, "trimmed_seq": 0, "waiting": 0},
-    "sessions": [],
-    "snapshots": [],
-    "receive_queues": [],
-}
 
 
-def test_its_settings_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_settings_in_the_guide_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in Settings.model_fields:
         monkeypatch.delenv(f"LRQ_{name.upper()}", raising=False)
     (written,) = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
@@ -31,12 +24,12 @@ def test_its_settings_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert settings.credentials is not None
 
 
-def test_it_names_every_metric_and_no_other():
-    there = {f"{each.name}_total" if each.type == "counter" else each.name for each in families(EMPTY)}
+def test_the_guide_names_every_metric_and_no_other():
+    there = {f"{each.name}_total" if each.type == "counter" else each.name for each in families(a_site())}
     assert set(re.findall(r"`(lrq_[a-z_]+)`", GUIDE)) == there | {"lrq_database_up"}
 
 
-def test_the_commands_it_names_are_there():
+def test_the_commands_in_the_guide_exist():
     named = set(re.findall(r"(?:`|^)lrq +([a-z]+)", GUIDE, re.MULTILINE))
     assert named <= set(get_command(app).commands)  # type: ignore[attr-defined]
     assert named >= {"init", "serve", "status", "park"}

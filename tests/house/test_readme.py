@@ -1,4 +1,4 @@
-"""The README's example runs as it stands."""
+"""The README's example runs unchanged."""
 
 import re
 import subprocess

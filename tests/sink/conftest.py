@@ -1,4 +1,4 @@
-"""A sink behind each of its transports, and what is in its database."""
+"""A sink behind each of its transports, and the contents of its database."""
 
 import tempfile
 import uuid
@@ -14,8 +14,7 @@ from sqlalchemy import Connection, Engine, delete, event, insert, make_url, sele
 
 import queues
 from queues.blocks import decode_snapshot
-from queues.names import site_id
-from queues.tables import (
+from queues.database.tables import (
     consumers,
     leases,
     receive_entries,
@@ -24,9 +23,10 @@ from queues.tables import (
     receive_queues,
     receive_snapshot_blocks,
 )
+from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import RemoteSink, Sink, SinkWriter, serve
-from sink.endpoints import network_endpoint
+from sink.transport.endpoints import network_endpoint
 from tests.certificates import issued
 from tests.sink.frames import request
 
@@ -42,7 +42,7 @@ SINK_TABLES = (
 
 
 def staged_rows(connection: Connection) -> list[tuple[str, int, bytes]]:
-    """The rows of all snapshots, whatever is missing among them: sync_id, number and payload."""
+    """Return the rows of all snapshots as (sync_id, number, payload), in order; rows may be missing in between."""
     table = receive_snapshot_blocks.c
     found = connection.execute(
         select(table.sync_id, table.last_row, table.block).order_by(table.sync_id, table.last_row)
@@ -57,7 +57,7 @@ def staged_rows(connection: Connection) -> list[tuple[str, int, bytes]]:
 
 @pytest.fixture(params=["in-process", "ipc", "tcp", "tls"])
 def transport(request: pytest.FixtureRequest) -> str:
-    """How the source reaches the sink."""
+    """Each way from the source to the sink."""
     return str(request.param)
 
 
@@ -65,7 +65,7 @@ def transport(request: pytest.FixtureRequest) -> str:
 def tokyo(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Engine]]:
-    """Give the one database of site `tokyo` on each dialect: making it takes longer than most tests."""
+    """Give the only database of site `tokyo` for each dialect: making a database takes longer than most tests."""
     made: dict[str, Engine] = {}
 
     def database(dialect: str) -> str:
@@ -91,7 +91,7 @@ def tokyo(
 
 
 def wipe(engine: Engine) -> None:
-    """Let the sink have received nothing."""
+    """Empty all tables of the sink."""
     with engine.begin() as connection:
         for table in SINK_TABLES:
             connection.execute(delete(table))
@@ -99,7 +99,7 @@ def wipe(engine: Engine) -> None:
 
 @pytest.fixture
 def engine(tokyo: Callable[[str], Engine], dialect: str) -> Iterator[Engine]:
-    """The database of site `tokyo`, the sink, which has received nothing yet."""
+    """The empty database of site `tokyo`, the sink."""
     engine = tokyo(dialect)
     yield engine
     wipe(engine)
@@ -107,7 +107,7 @@ def engine(tokyo: Callable[[str], Engine], dialect: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def connect(transport: str) -> Iterator[Callable[[SinkWriter], Sink]]:
-    """Give a function that reaches a writer through the transport."""
+    """Give a function that connects to a writer through the transport."""
     with ExitStack() as closing:
         folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="lrq-"))
 
@@ -131,14 +131,14 @@ def sink(engine: Engine, connect: Callable[[SinkWriter], Sink]) -> Sink:
 
 
 def talk(sink: Sink, *frames: pb.Frame) -> list[pb.Ack]:
-    """Negotiate for the session of the first frame, then send all in one stream."""
+    """Negotiate for the session of the first frame, then send all frames in one stream."""
     answer = sink.negotiate(request(frames[0].session))
     assert not answer.HasField("refusal"), answer.refusal
     return list(sink.replicate(iter(frames)))
 
 
 def accepted(acks: list[pb.Ack]) -> pb.Ack:
-    """Return the last answer; none of them may be a refusal."""
+    """Return the last answer; fail if any answer is a refusal."""
     refusals = [ack.refusal for ack in acks if ack.HasField("refusal")]
     assert not refusals, refusals
     return acks[-1]
@@ -152,7 +152,7 @@ def refused(acks: list[pb.Ack]) -> pb.Refusal:
 
 
 class Conversation:
-    """One stream, frame by frame; it must have been negotiated."""
+    """One stream, frame by frame, for a session that has negotiated."""
 
     def __init__(self, sink: Sink) -> None:
         self._frames: SimpleQueue[pb.Frame | None] = SimpleQueue()
@@ -172,7 +172,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Contents:
-    """What the database of a sink holds for the one receive queue of a test."""
+    """The contents of a sink's database, for the only receive queue of a test."""
 
     engine: Engine
 
@@ -199,7 +199,7 @@ class Contents:
             return connection.execute(select(receive_marks)).one()
 
     def consume(self, seq, sync_id="", *, undoes=False):
-        """Let the subscriber have come to *seq*."""
+        """Set the subscriber's position to *seq*."""
         at = {"version": 0, "generation": 0, "phase": "log", "row_no": 0, "branch": "b1"}
         at |= {"applied_total": 0, "updated_us": 0, "undoes": undoes, "back_seq": -1}
         with self.engine.begin() as connection:
@@ -207,7 +207,7 @@ class Contents:
             connection.execute(insert(consumers).values(queue_id=queue_id, sync_id=sync_id, seq=seq, **at))
 
     def to_undo(self):
-        """Return after which entry the subscriber has to undo what it has applied; -1 for none."""
+        """Return the last entry that the subscriber keeps when it undoes a rollback; -1 if it undoes nothing."""
         with self.engine.connect() as connection:
             return connection.execute(select(consumers.c.back_seq)).scalar_one()
 
@@ -218,13 +218,13 @@ class Contents:
 
 @pytest.fixture
 def contents(engine: Engine) -> Contents:
-    """What the sink's database holds."""
+    """The contents of the sink's database."""
     return Contents(engine)
 
 
 @pytest.fixture
 def impatient(engine: Engine) -> Iterator[Engine]:
-    """Another engine for the sink's database, which gives up soon where others would wait for a lock."""
+    """An engine for the sink's database that waits for locks at most 50 ms."""
     if engine.dialect.name == "postgresql":
         other = queues.create_engine(engine.url.update_query_dict({"options": "-c lock_timeout=50ms"}))
     else:

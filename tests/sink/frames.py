@@ -1,9 +1,9 @@
-"""Frames as a source would send them."""
+"""Frames of a source, for tests."""
 
 from collections.abc import Sequence
 
 from queues.blocks import EntryRow, SnapshotColumns, encode_entries, encode_snapshot
-from queues.checksum import combine, row_checksum
+from queues.checksum import rows_checksum
 from queues.positions import Position
 from queues.wire import replication_pb2 as pb
 from sink import PROTOCOL
@@ -29,7 +29,7 @@ def header(start: int, end: int, *, branch=BRANCH, uid: int | None = None) -> pb
 def tick(
     start: int, end: int, payloads: Sequence[bytes] = (), *, branch=BRANCH, first_index=0, complete=True, first_of=None
 ) -> pb.TickGroup:
-    """One source transaction, unless `first_of` tells for every row the index of its transaction's first one."""
+    """Build a tick of one source transaction; *first_of* gives per row the index of its transaction's first row."""
     firsts = first_of or [0] * len(payloads)
     rows = [EntryRow(payload, first, 1_000) for payload, first in zip(payloads, firsts, strict=True)]
     return pb.TickGroup(
@@ -41,10 +41,10 @@ def tick(
 
 
 def batch(start: int | Position, *groups: pb.TickGroup, by: pb.SessionId | None = None, cut_passed=False) -> pb.Frame:
-    """What follows *start* (a number counts in the branch `BRANCH`)."""
+    """Build a frame with the ticks after *start*; a number is a position in the branch `BRANCH`."""
     position = Position(BRANCH, start) if isinstance(start, int) else start
-    fields = {"from": to_position(position), "groups": groups, "cut_passed": cut_passed, "source_seq": 99}
-    return pb.Frame(session=by or session(), batch=pb.Batch(**fields))
+    part = pb.Batch(start=to_position(position), groups=groups, cut_passed=cut_passed, source_seq=99)
+    return pb.Frame(session=by or session(), batch=part)
 
 
 def begin(sync_id: str, *, by: pb.SessionId | None = None) -> pb.Frame:
@@ -66,11 +66,11 @@ def end(
     by: pb.SessionId | None = None,
     **wrong: int,
 ) -> pb.Frame:
-    """The end marker of a snapshot of *payloads*; *wrong* replaces its rows, bytes or checksum."""
+    """Build the end marker of a snapshot of *payloads*; *wrong* replaces its rows, bytes or checksum."""
     told = {
         "rows": len(payloads),
         "bytes": sum(map(len, payloads)),
-        "checksum": combine(*(row_checksum(payload, None) for payload in payloads)),
+        "checksum": rows_checksum((payload, None) for payload in payloads),
     }
     marker = pb.SnapshotEnd(
         sync_id=sync_id, base=to_position(base or Position(BRANCH, 0)), header=header, **(told | wrong)
@@ -79,10 +79,10 @@ def end(
 
 
 def numbered(first: int, last: int) -> list[bytes]:
-    """Payloads that tell their sequence number."""
+    """Return payloads that name their sequence numbers."""
     return [b"entry %d" % number for number in range(first, last + 1)]
 
 
-#: A session's first three entries, and the two that follow.
+#: A session's first three entries, and the next two.
 FIRST = batch(0, tick(0, 3, numbered(1, 3)))
 SECOND = batch(3, tick(3, 5, numbered(4, 5)))

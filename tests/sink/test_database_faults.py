@@ -1,4 +1,4 @@
-"""A sink whose database fails, and writers that meet at one queue."""
+"""A sink whose database fails, and several writers of one queue."""
 
 import threading
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ def writer(engine: Engine) -> SinkWriter:
 
 @pytest.fixture
 def postgres(tokyo) -> Iterator[Engine]:
-    """The sink's database where only PostgreSQL will do."""
+    """The sink's database, on PostgreSQL only."""
     engine = tokyo("postgresql")
     yield engine
     wipe(engine)
 
 
-def test_a_full_disk_is_told_and_nothing_of_the_frame_is_kept(tmp_path):
+def test_a_full_disk_gives_a_transient_refusal_and_stores_nothing_of_the_frame(tmp_path):
     engine = queues.create_engine(f"sqlite:///{tmp_path / 'full.db'}")
     queues.initialize(engine, site_id="tokyo")
     engine.dispose()
@@ -44,7 +44,7 @@ def test_a_full_disk_is_told_and_nothing_of_the_frame_is_kept(tmp_path):
     engine.dispose()
 
 
-def test_a_database_without_tables_is_told(tmp_path):
+def test_a_database_without_tables_gives_a_refusal_that_names_the_command(tmp_path):
     engine = queues.create_engine(f"sqlite:///{tmp_path / 'empty.db'}")
     refusal = writer(engine).negotiate(request()).refusal
     assert refusal.kind == pb.Refusal.TRANSIENT
@@ -52,6 +52,7 @@ def test_a_database_without_tables_is_told(tmp_path):
     engine.dispose()
 
 
+@pytest.mark.postgresql
 def test_a_database_that_breaks_the_connection_is_used_again_when_it_is_back(postgres):
     sink = writer(postgres)
     accepted(talk(sink, FIRST))
@@ -69,6 +70,7 @@ def test_a_database_that_breaks_the_connection_is_used_again_when_it_is_back(pos
     assert len(Contents(postgres).log()) == 4
 
 
+@pytest.mark.postgresql
 def test_a_key_that_the_database_cannot_hold_is_told_without_quoting_it(postgres):
     group = tick(0, 1)
     group.block.CopyFrom(encode_entries([EntryRow(b"secret", 0, 0, "hidden\0key")]))
@@ -81,7 +83,7 @@ def test_a_key_that_the_database_cannot_hold_is_told_without_quoting_it(postgres
 
 
 @pytest.mark.parametrize("frames", ["log", "snapshot"])
-def test_writers_that_meet_at_one_queue_store_each_row_once(engine, contents, frames):
+def test_simultaneous_writers_of_one_queue_store_each_row_once(engine, contents, frames):
     accepted(talk(writer(engine), batch(0, tick(0, 1, numbered(1, 1))), begin("s1")))
     payloads = numbered(1, 40)
     if frames == "log":
@@ -108,7 +110,7 @@ def test_writers_that_meet_at_one_queue_store_each_row_once(engine, contents, fr
         assert contents.staged() == [("s1", n, payload) for n, payload in enumerate(payloads, start=1)]
 
 
-def test_writers_that_announce_the_same_queue_at_once_announce_it_once(engine, contents):
+def test_simultaneous_writers_announce_a_new_queue_once(engine, contents):
     start = threading.Barrier(4)
     answers = []
 

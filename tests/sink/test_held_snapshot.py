@@ -1,4 +1,4 @@
-"""A snapshot that somebody holds for hours keeps every version of the marks: finding the newest stays as quick."""
+"""Finding the newest marks stays fast while a held snapshot keeps every old version of their rows."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from queues import dialects
-from queues.leases import Lease
+from queues.database.leases import Lease
 from queues.names import client_name, site_id
-from queues.receive import consuming, receiving
+from queues.receive import consumer_marks, writer_marks
+from queues.receive.writer_marks import LockedMarks
 
 UPDATES = 3_000
 BLOCKS = text(
@@ -20,7 +20,7 @@ BLOCKS = text(
 
 @pytest.fixture
 def postgres(new_site) -> Iterator[Engine]:
-    """A site's database where old versions are kept, because a snapshot is held."""
+    """A site's database with a held snapshot, so that PostgreSQL keeps old versions of rows."""
     engine = new_site("tokyo")
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as holder:
         holder.execute(text("SELECT count(*) FROM lrq_site"))
@@ -28,34 +28,35 @@ def postgres(new_site) -> Iterator[Engine]:
 
 
 def blocks(engine: Engine) -> int:
-    """Tell how many blocks have been looked at so far."""
+    """Return the number of blocks read so far, from the disk or the cache."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("SELECT pg_stat_clear_snapshot()"))
         return connection.execute(BLOCKS).scalar_one()
 
 
 def receive(connection: Connection) -> None:
-    stored = receiving.find(connection, client_name("policy"), site_id("paris"))
+    stored = writer_marks.find(connection, client_name("policy"), site_id("paris"))
     assert stored is not None
     marks = replace(stored.marks, source_seq=stored.marks.source_seq + 1)
-    saving = receiving.saving(stored.queue_id, stored.version, marks, now_us=1)
-    dialects.of(connection).run_all(connection, [saving])
+    LockedMarks(stored).save(connection, marks, now_us=1)
 
 
 def consume(connection: Connection) -> None:
-    stands = consuming.standing(connection, 1)
+    stands = consumer_marks.standing(connection, 1)
     assert stands is not None
     to = stands.consumed._replace(seq=stands.consumed.seq + 1)
-    assert consuming.move(connection, 1, Lease("subscriber", "me", 1), stands.consumed, to)
-    consuming.still_received(connection, 1, stands.consumed, to)
+    assert consumer_marks.move(connection, 1, Lease("subscriber", "me", 1), stands.consumed, to)
+    consumer_marks.still_received(connection, 1, stands.consumed, to)
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("act", [receive, consume])
-def test_the_marks_are_found_as_quickly_after_thousands_of_updates(postgres: Engine, act: Callable[[Connection], None]):
+def test_the_newest_marks_are_found_in_few_blocks_after_thousands_of_updates(
+    postgres: Engine, act: Callable[[Connection], None]
+):
     with postgres.begin() as connection:
-        assert receiving.register(connection, client_name("policy"), site_id("paris"), now_us=1) == 1
-    consuming.enroll(postgres, 1)
+        assert writer_marks.register(connection, client_name("policy"), site_id("paris"), now_us=1) == 1
+    consumer_marks.enroll(postgres, 1)
     with postgres.begin() as connection:
         for _ in range(UPDATES):
             act(connection)

@@ -1,13 +1,13 @@
-"""What every `Sink` promises: in this process, over a Unix socket and over TCP; on SQLite and on PostgreSQL."""
+"""The promises of every `Sink`: in process, over a Unix socket, over TCP and TLS; on SQLite and PostgreSQL."""
 
 import pytest
 from sqlalchemy import update
 
-from queues import leases
 from queues.blocks import EntryRow, encode_entries
+from queues.database import leases
+from queues.database.tables import receive_entries, receive_marks
 from queues.names import site_id
 from queues.positions import Position
-from queues.tables import receive_entries, receive_marks
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
 from sink.inbox import ANSWERED_HEADERS
@@ -24,7 +24,7 @@ def position(message):
 # --- negotiation ------------------------------------------------------------------------------------------------
 
 
-def test_a_new_session_has_nothing(sink, contents):
+def test_a_new_session_has_received_no_entry(sink, contents):
     answer = sink.negotiate(request())
     assert answer.site == "tokyo"
     assert (position(answer.received), position(answer.boundary)) == (("", 0, ""), ("", 0, ""))
@@ -32,7 +32,7 @@ def test_a_new_session_has_nothing(sink, contents):
     assert contents.queues() == []
 
 
-def test_the_answer_tells_where_the_session_stands(sink, contents):
+def test_the_answer_to_a_negotiation_holds_the_state_of_the_session(sink, contents):
     accepted(talk(sink, FIRST, batch(3, tick(3, 10, numbered(4, 5), complete=False)), begin("s1")))
     contents.consume(2)
     answer = sink.negotiate(request())
@@ -43,27 +43,27 @@ def test_the_answer_tells_where_the_session_stands(sink, contents):
     assert (answer.staging.sync_id, answer.staging.rows) == ("s1", 0)
 
 
-def test_the_newest_headers_are_told_first_and_not_all(sink):
+def test_the_answer_holds_the_newest_headers_first_up_to_a_limit(sink):
     ticks = [tick(n, n + 1, [b"x"]) for n in range(ANSWERED_HEADERS + 44)]
     accepted(talk(sink, batch(0, *ticks)))
     told = [header.end_seq for header in sink.negotiate(request()).headers]
     assert told == list(range(ANSWERED_HEADERS + 44, 44, -1))
 
 
-def test_another_protocol_version_is_told_in_words(sink):
+def test_another_protocol_version_is_refused_with_both_versions(sink):
     refusal = sink.negotiate(request(protocol=2)).refusal
     assert refusal.kind == pb.Refusal.PROTOCOL
     assert "protocol 1, not 2" in refusal.reason
 
 
-def test_a_malformed_name_is_told_in_words(sink):
+def test_a_malformed_name_is_refused_and_named(sink):
     refusal = sink.negotiate(request(session(client="po/licy"))).refusal
     assert refusal.kind == pb.Refusal.PROTOCOL
     assert "client name" in refusal.reason
 
 
 @pytest.mark.parametrize("kind", ["negotiate", "replicate"])
-def test_what_is_meant_for_another_site_is_refused(sink, contents, kind):
+def test_a_frame_for_another_site_is_refused(sink, contents, kind):
     sink.negotiate(request())
     lima = session(sink="lima")
     if kind == "negotiate":
@@ -78,17 +78,17 @@ def test_what_is_meant_for_another_site_is_refused(sink, contents, kind):
 # --- streams ----------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_that_was_not_negotiated_is_refused(sink, contents):
+def test_a_stream_without_negotiation_is_refused(sink, contents):
     assert refused(list(sink.replicate(iter([FIRST])))).kind == pb.Refusal.NO_STREAM_BEGIN
     assert contents.queues() == []
 
 
-def test_a_second_stream_needs_a_negotiation_of_its_own(sink):
+def test_a_second_stream_needs_its_own_negotiation(sink):
     accepted(talk(sink, FIRST))
     assert refused(list(sink.replicate(iter([SECOND])))).kind == pb.Refusal.NO_STREAM_BEGIN
 
 
-def test_an_older_stream_of_the_session_is_refused_once_a_newer_one_is_negotiated(sink, contents):
+def test_an_older_stream_of_the_session_is_refused_after_a_new_negotiation(sink, contents):
     sink.negotiate(request())
     older = Conversation(sink)
     accepted([older.say(FIRST)])
@@ -99,7 +99,7 @@ def test_an_older_stream_of_the_session_is_refused_once_a_newer_one_is_negotiate
     accepted(list(sink.replicate(iter([SECOND]))))
 
 
-def test_sessions_do_not_disturb_each_other(sink, contents):
+def test_sessions_are_independent(sink, contents):
     talk(sink, FIRST)
     talk(sink, batch(0, tick(0, 1, [b"x"]), by=session(client="policy_v2")))
     talk(sink, batch(0, tick(0, 1, [b"x"]), by=session(source="lima")))
@@ -120,7 +120,7 @@ def test_a_lower_generation_is_refused_everywhere(sink, contents):
     assert contents.log() == ALL_FIVE[:3]
 
 
-def test_a_stream_ends_when_a_newer_generation_negotiates(sink):
+def test_a_stream_is_refused_after_a_newer_generation_negotiates(sink):
     sink.negotiate(request())
     older = Conversation(sink)
     accepted([older.say(FIRST)])
@@ -131,19 +131,19 @@ def test_a_stream_ends_when_a_newer_generation_negotiates(sink):
     assert "generation 1" in refusal.reason
 
 
-def test_the_generation_is_fenced_before_anything_was_received(sink):
+def test_the_generation_is_fenced_before_the_first_entry(sink):
     sink.negotiate(request(session(generation=2)))
     assert sink.negotiate(request(session(generation=1))).refusal.kind == pb.Refusal.STALE_LEADER
 
 
-def test_the_generation_outlives_the_sink(engine, connect):
+def test_the_generation_survives_a_restart_of_the_sink(engine, connect):
     talk(connect(SinkWriter(engine, site_id("tokyo"))), batch(0, tick(0, 1, [b"x"])))
     SinkWriter(engine, site_id("tokyo")).negotiate(request(session(generation=2)))
     refusal = SinkWriter(engine, site_id("tokyo")).negotiate(request(session(generation=1))).refusal
     assert refusal.kind == pb.Refusal.STALE_LEADER
 
 
-def test_a_stream_finds_what_another_server_has_stored_meanwhile(engine, connect, contents):
+def test_a_stream_skips_entries_that_another_server_has_stored_meanwhile(engine, connect, contents):
     sink, other = connect(SinkWriter(engine, site_id("tokyo"))), SinkWriter(engine, site_id("tokyo"))
     sink.negotiate(request())
     stream = Conversation(sink)
@@ -155,7 +155,7 @@ def test_a_stream_finds_what_another_server_has_stored_meanwhile(engine, connect
     assert contents.log() == [*ALL_FIVE, (6, b"entry 6")]
 
 
-def test_a_stream_keeps_what_another_server_has_staged_meanwhile(engine, connect):
+def test_a_stream_keeps_a_snapshot_that_another_server_has_staged_meanwhile(engine, connect):
     sink, other = connect(SinkWriter(engine, site_id("tokyo"))), SinkWriter(engine, site_id("tokyo"))
     sink.negotiate(request())
     stream = Conversation(sink)
@@ -165,7 +165,7 @@ def test_a_stream_keeps_what_another_server_has_staged_meanwhile(engine, connect
     stream.hang_up()
 
 
-def test_a_stream_is_refused_when_a_newer_generation_negotiates_with_another_server(engine, connect, contents):
+def test_a_stream_is_refused_after_a_newer_generation_negotiates_with_another_server(engine, connect, contents):
     sink, other = connect(SinkWriter(engine, site_id("tokyo"))), SinkWriter(engine, site_id("tokyo"))
     sink.negotiate(request())
     stream = Conversation(sink)
@@ -189,19 +189,19 @@ def test_a_batch_is_stored_with_its_position_and_headers(sink, contents):
     assert (marks.seq, marks.boundary_seq, marks.entries_total, marks.source_seq) == (9, 9, 5, 99)
 
 
-def test_the_queue_is_announced_when_the_first_batch_arrives(sink, contents):
+def test_the_queue_is_announced_with_the_first_rows(sink, contents):
     talk(sink, batch(0))
     assert contents.queues() == []
     talk(sink, FIRST)
     assert contents.queues() == [("LRQ_Recv_policy_paris", "lrq_recv_policy")]
 
 
-def test_every_frame_has_its_answer(sink):
+def test_every_frame_has_an_answer(sink):
     acks = talk(sink, FIRST, FIRST, SECOND, batch(5), batch(5, tick(5, 8)))
     assert [ack.received.seq for ack in acks] == [3, 3, 5, 5, 8]
 
 
-def test_every_answer_tells_how_far_the_subscriber_has_come(sink, contents):
+def test_every_answer_holds_the_position_of_the_subscriber(sink, contents):
     sink.negotiate(request())
     stream = Conversation(sink)
     assert accepted([stream.say(FIRST)]).applied_seq == 0
@@ -210,7 +210,7 @@ def test_every_answer_tells_how_far_the_subscriber_has_come(sink, contents):
     stream.hang_up()
 
 
-def test_the_same_batch_twice_is_stored_once(sink, contents):
+def test_a_repeated_batch_is_stored_once(sink, contents):
     ack = accepted(talk(sink, FIRST, FIRST))
     assert ack.received.seq == 3
     accepted(talk(sink, FIRST))
@@ -240,7 +240,7 @@ def test_a_tick_in_parts_is_trimmed_to_the_row(sink, contents):
     assert contents.headers() == [(BRANCH, 9, 9, "id/9")]
 
 
-def test_a_gap_is_refused_and_nothing_is_stored(sink, contents):
+def test_a_gap_is_refused_and_no_entry_is_stored(sink, contents):
     assert refused(talk(sink, FIRST, batch(4, tick(4, 5, [b"x"])))).kind == pb.Refusal.GAP
     assert contents.log() == ALL_FIVE[:3]
 
@@ -261,10 +261,10 @@ def test_an_empty_payload_and_an_item_key_arrive(sink, engine):
     assert [(row.payload, row.item_key, row.committed_us) for row in rows] == [(b"", "clé", 5), (b"\x00", None, 5)]
 
 
-# --- what goes wrong ----------------------------------------------------------------------------------------------
+# --- faults --------------------------------------------------------------------------------------------------------
 
 
-def test_a_lost_acknowledgement_stores_nothing_twice(sink, contents):
+def test_no_entry_is_stored_twice_after_a_lost_acknowledgement(sink, contents):
     sink.negotiate(request())
     dropped = Conversation(sink)
     accepted([dropped.say(FIRST)])
@@ -274,7 +274,7 @@ def test_a_lost_acknowledgement_stores_nothing_twice(sink, contents):
     assert contents.log() == ALL_FIVE
 
 
-def test_a_crash_between_storing_and_acknowledging_stores_nothing_twice(engine, connect, contents):
+def test_no_entry_is_stored_twice_after_a_crash_before_the_acknowledgement(engine, connect, contents):
     crashing = connect(SinkWriter(engine, site_id("tokyo")))
     talk(crashing, FIRST)
     restarted = SinkWriter(engine, site_id("tokyo"))
@@ -306,7 +306,7 @@ def test_a_damaged_first_frame_does_not_announce_the_queue(sink, contents):
     assert contents.queues() == []
 
 
-def test_a_frame_above_the_limit_is_refused_and_says_the_limit(engine, connect, contents):
+def test_a_frame_above_the_limit_is_refused_with_the_limit(engine, connect, contents):
     sink = connect(SinkWriter(engine, site_id("tokyo"), max_frame_bytes=1000))
     for frame in (batch(0, tick(0, 2, [b"a" * 600] * 2)), chunk("s1", 1, [b"a" * 1200])):
         refusal = refused(talk(sink, begin("s1"), frame))
@@ -315,7 +315,7 @@ def test_a_frame_above_the_limit_is_refused_and_says_the_limit(engine, connect, 
     assert (contents.log(), contents.staged()) == ([], [])
 
 
-def test_a_frame_of_no_known_kind_is_refused(sink):
+def test_a_frame_of_an_unknown_kind_is_refused(sink):
     assert refused(talk(sink, pb.Frame(session=session()))).kind == pb.Refusal.PROTOCOL
 
 
@@ -323,7 +323,9 @@ def test_a_number_that_no_database_can_hold_is_refused(sink):
     assert refused(talk(sink, batch(0, tick(0, 2**63, [b"x"])))).kind == pb.Refusal.CORRUPT
 
 
-def test_a_locked_database_is_told_and_the_frame_can_be_sent_again(engine, impatient, connect, contents):
+def test_a_locked_database_gives_a_transient_refusal_and_the_frame_can_be_repeated(
+    engine, impatient, connect, contents
+):
     sink = connect(SinkWriter(impatient, site_id("tokyo")))
     talk(sink, FIRST)
     sink.negotiate(request())
@@ -339,7 +341,7 @@ def test_a_locked_database_is_told_and_the_frame_can_be_sent_again(engine, impat
 # --- ownership --------------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_was_taken_over_is_refused_at_its_own_database(engine, connect, contents):
+def test_a_server_that_was_taken_over_refuses_frames(engine, connect, contents):
     mine = leases.acquire(engine, "server", "one", ttl=0)
     sink = connect(SinkWriter(engine, site_id("tokyo"), lease=lambda: mine))
     sink.negotiate(request())
@@ -354,7 +356,7 @@ def test_a_server_that_was_taken_over_is_refused_at_its_own_database(engine, con
     assert sink.negotiate(request()).refusal.kind == pb.Refusal.TRANSIENT
 
 
-def test_a_server_that_stands_by_says_so(engine, connect):
+def test_a_standby_server_refuses_with_a_transient_refusal(engine, connect):
     sink = connect(SinkWriter(engine, site_id("tokyo"), lease=lambda: None))
     refusal = sink.negotiate(request()).refusal
     assert refusal.kind == pb.Refusal.TRANSIENT
@@ -364,7 +366,7 @@ def test_a_server_that_stands_by_says_so(engine, connect):
 # --- rollback ---------------------------------------------------------------------------------------------------
 
 
-def test_a_rollback_forgets_what_came_after_the_header(sink, contents):
+def test_a_rollback_removes_the_entries_after_the_header(sink, contents):
     accepted(talk(sink, FIRST, SECOND, batch(5, tick(5, 9, [b"x"], complete=False))))
     contents.consume(3)
     answer = sink.negotiate(request(rollback_to=Position(BRANCH, 3)))
@@ -375,7 +377,7 @@ def test_a_rollback_forgets_what_came_after_the_header(sink, contents):
     assert contents.log()[-1] == (4, b"y")
 
 
-def test_a_rollback_takes_back_an_open_tick(sink, contents):
+def test_a_rollback_removes_an_open_tick(sink, contents):
     accepted(talk(sink, FIRST, batch(3, tick(3, 9, [b"x"], complete=False))))
     contents.consume(3)
     answer = sink.negotiate(request(rollback_to=Position(BRANCH, 3)))
@@ -385,7 +387,7 @@ def test_a_rollback_takes_back_an_open_tick(sink, contents):
     assert [seq for _, seq, _, _ in contents.headers()] == [3, 8]
 
 
-def test_a_rollback_does_not_take_back_what_was_applied(sink, contents):
+def test_a_rollback_does_not_remove_applied_entries(sink, contents):
     accepted(talk(sink, FIRST, SECOND))
     contents.consume(4)
     refusal = sink.negotiate(request(rollback_to=Position(BRANCH, 3))).refusal
@@ -393,7 +395,7 @@ def test_a_rollback_does_not_take_back_what_was_applied(sink, contents):
     assert contents.log() == ALL_FIVE
 
 
-def test_what_was_applied_is_taken_back_where_the_subscriber_can_undo_it(sink, contents):
+def test_a_rollback_removes_applied_entries_if_the_subscriber_can_undo_them(sink, contents):
     accepted(talk(sink, FIRST, SECOND))
     contents.consume(4, undoes=True)
     assert sink.negotiate(request()).undoes

@@ -1,4 +1,4 @@
-"""What every `Sink` promises about snapshots: on every transport, on SQLite and on PostgreSQL."""
+"""The promises of every `Sink` about snapshots: on every transport, on SQLite and on PostgreSQL."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_an_empty_snapshot_completes(sink, contents):
     assert contents.queues() == [("LRQ_Recv_policy_paris", "lrq_recv_policy")]
 
 
-def test_the_transfer_goes_on_at_the_last_acknowledged_chunk(sink, contents):
+def test_the_transfer_continues_after_the_last_acknowledged_chunk(sink, contents):
     talk(sink, *S1[:2])
     answer = sink.negotiate(request())
     assert (answer.staging.sync_id, answer.staging.rows) == ("s1", 3)
@@ -48,7 +48,7 @@ def test_the_transfer_goes_on_at_the_last_acknowledged_chunk(sink, contents):
     assert contents.staged() == rows("s1", FIVE)
 
 
-def test_the_transfer_goes_on_after_a_restart_of_the_sink(engine, connect, contents):
+def test_the_transfer_continues_after_a_restart_of_the_sink(engine, connect, contents):
     talk(connect(SinkWriter(engine, site_id("tokyo"))), *S1[:2])
     restarted = SinkWriter(engine, site_id("tokyo"))
     assert restarted.negotiate(request()).staging.rows == 3
@@ -56,14 +56,14 @@ def test_the_transfer_goes_on_after_a_restart_of_the_sink(engine, connect, conte
     assert contents.staged() == rows("s1", FIVE)
 
 
-def test_chunks_that_are_sent_twice_or_overlap_are_staged_once(sink, contents):
+def test_repeated_and_overlapping_chunks_are_staged_once(sink, contents):
     accepted(talk(sink, *S1[:2], S1[1], chunk("s1", 2, FIVE[1:]), S1[2], S1_END))
     assert contents.staged() == rows("s1", FIVE)
 
 
 @pytest.mark.parametrize("staged", range(6))
 @pytest.mark.parametrize("border", range(1, 5))
-def test_of_several_blocks_in_a_chunk_the_rows_that_are_new_are_staged(sink, contents, staged, border):
+def test_a_chunk_of_several_blocks_stages_only_its_new_rows(sink, contents, staged, border):
     begun = [begin("s1"), chunk("s1", 1, FIVE[:staged])][: 1 + bool(staged)]
     accepted(talk(sink, *begun, chunk("s1", 1, FIVE[:border], FIVE[border:]), S1_END))
     assert contents.staged() == rows("s1", FIVE)
@@ -105,7 +105,7 @@ def test_a_truncated_snapshot_is_refused_and_can_be_completed(sink, contents):
 @pytest.mark.parametrize(
     "wrong", [{"bytes": 1}, {"checksum": 1}, {"rows": 4}], ids=["bytes", "checksum", "too many rows"]
 )
-def test_rows_that_are_not_those_of_the_snapshot_are_refused_and_sent_anew(sink, contents, wrong):
+def test_staged_rows_that_do_not_match_the_end_are_discarded_and_sent_again(sink, contents, wrong):
     refusal = refused(talk(sink, *S1, end("s1", FIVE, **wrong)))
     assert refusal.kind == pb.Refusal.CORRUPT
     assert next(iter(wrong)) in refusal.reason
@@ -116,7 +116,7 @@ def test_rows_that_are_not_those_of_the_snapshot_are_refused_and_sent_anew(sink,
     assert contents.staged() == rows("s1", FIVE)
 
 
-def test_a_damaged_chunk_is_refused_and_nothing_of_it_is_staged(sink, contents):
+def test_a_damaged_chunk_is_refused_and_none_of_its_rows_is_staged(sink, contents):
     damaged = pb.Frame()
     damaged.CopyFrom(S1[2])
     damaged.snapshot_chunk.blocks[0].crc32 ^= 1
@@ -125,7 +125,7 @@ def test_a_damaged_chunk_is_refused_and_nothing_of_it_is_staged(sink, contents):
     assert contents.marks().staging_rows == 3
 
 
-def test_a_published_snapshot_replaces_the_log_and_the_log_goes_on_at_its_base(sink, contents):
+def test_a_published_snapshot_replaces_the_log_and_the_log_continues_at_its_base(sink, contents):
     talk(sink, batch(0, tick(0, 20, numbered(1, 15))))
     talk(sink, *S1, S1_END)
     assert contents.log() == []
@@ -134,13 +134,13 @@ def test_a_published_snapshot_replaces_the_log_and_the_log_goes_on_at_its_base(s
     assert contents.log() == [(11, b"a"), (12, b"b")]
 
 
-def test_the_log_of_before_stays_until_the_snapshot_is_complete(sink, contents):
+def test_the_former_log_stays_until_the_snapshot_is_complete(sink, contents):
     talk(sink, batch(0, tick(0, 3, numbered(1, 3))), *S1)
     assert len(contents.log()) == 3
     assert contents.marks().seq == 3
 
 
-def test_a_newer_snapshot_replaces_the_published_one_only_when_it_is_complete(sink, contents):
+def test_a_newer_snapshot_replaces_the_published_one_only_when_complete(sink, contents):
     talk(sink, *S1, S1_END)
     talk(sink, begin("s2"), chunk("s2", 1, [b"new"]))
     assert contents.staged() == rows("s1", FIVE) + rows("s2", [b"new"])
@@ -148,7 +148,7 @@ def test_a_newer_snapshot_replaces_the_published_one_only_when_it_is_complete(si
     assert contents.staged() == rows("s2", [b"new"])
 
 
-def test_what_was_applied_before_a_snapshot_does_not_count_after_it(sink, contents):
+def test_the_applied_position_begins_anew_with_a_snapshot(sink, contents):
     talk(sink, batch(0, tick(0, 20, numbered(1, 15))))
     contents.consume(20)
     assert sink.negotiate(request()).applied_seq == 20
@@ -156,7 +156,7 @@ def test_what_was_applied_before_a_snapshot_does_not_count_after_it(sink, conten
     assert sink.negotiate(request()).applied_seq == 0
 
 
-def test_the_cut_is_kept_until_it_is_passed(sink, contents):
+def test_the_cut_is_kept_until_a_batch_has_passed_it(sink, contents):
     talk(sink, *S1, S1_END)
     assert accepted(talk(sink, batch(BASE, tick(10, 12, [b"a"])))).received.cut == "id/12"
     ack = accepted(talk(sink, batch(Position(BRANCH, 12, "id/12"), tick(12, 13, [b"b"]), cut_passed=True)))
@@ -164,7 +164,7 @@ def test_the_cut_is_kept_until_it_is_passed(sink, contents):
     assert contents.marks().cut == ""
 
 
-def test_no_rollback_leads_behind_a_cut_that_was_passed(sink):
+def test_no_rollback_goes_behind_a_passed_cut(sink):
     talk(sink, *S1, S1_END)
     passed = batch(BASE, tick(10, 12, [b"a"]), tick(12, 13, [b"b"]), cut_passed=True)
     accepted(talk(sink, passed, batch(13, tick(13, 14, [b"c"]))))
@@ -173,7 +173,7 @@ def test_no_rollback_leads_behind_a_cut_that_was_passed(sink):
     assert refusal.kind == pb.Refusal.NO_STREAM_BEGIN
 
 
-def test_snapshots_of_several_clients_do_not_meet(sink, contents):
+def test_snapshots_of_several_clients_are_independent(sink, contents):
     talk(sink, *S1)
     v2 = session(client="policy_v2")
     talk(sink, begin("s9", by=v2), chunk("s9", 1, [b"x"], by=v2), end("s9", [b"x"], by=v2))

@@ -1,4 +1,4 @@
-"""Sites with servers, in this process."""
+"""Sites and their servers, all in this process."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ from tests.system.world import World
 
 @pytest.fixture
 def world(new_site: NewSite) -> Iterator[World]:
-    """Give a world of sites; everything in it is closed at the end, last opened first."""
+    """Give an empty world of sites; its contents are closed after the test, last opened first."""
     with ExitStack() as stack:
         world = World(new_site, stack)
         yield world

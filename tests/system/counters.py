@@ -1,7 +1,7 @@
-"""An application whose every change matters: items with versions that grow by one, and what a sink must make of them.
+"""An application of items with versions, where a sink notices every lost, doubled or reordered entry.
 
-Log entries say `item:version`; a snapshot says it for all items. A sink that has lost, doubled or reordered anything
-cannot replay what it was given: the next version of an item is always the one that it has plus one.
+Each change raises the version of an item by one. A log entry says `item:version`; a snapshot says it for all items.
+A replay fails unless the next version of an item is its last one plus one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,14 +23,14 @@ items = Table(
 
 
 def create(engine: Engine, count: int) -> None:
-    """Make *count* items of version 0."""
+    """Create *count* items of version 0."""
     metadata.create_all(engine)
     with engine.begin() as connection:
         connection.execute(insert(items), [{"item": item, "version": 0} for item in range(count)])
 
 
 def change(session: Session, sender: RoutingQueueSenderClient, item: int, to: Sequence[str]) -> int:
-    """Change one item and tell *to*, in the caller's transaction; return its new version."""
+    """Change one item and transmit the change to *to*, in the caller's transaction; return the new version."""
     raised = update(items).where(items.c.item == item).values(version=items.c.version + 1).returning(items.c.version)
     version = session.execute(raised).scalar_one()
     sender.transmit_log_entry_message(session, entry(item, version), to)
@@ -47,7 +47,7 @@ def read(payload: bytes) -> tuple[int, int]:
 
 
 class Items:
-    """Provides all items at the pinned cut."""
+    """A snapshot provider that sends all items as of the pinned cut."""
 
     def provide_full_state_data(self, context: Any) -> None:
         with context.snapshot.connect() as connection:
@@ -57,22 +57,22 @@ class Items:
         context.mark_completed()
 
     def before(self, item: int) -> None:
-        """Called before each item; a test may wait here."""
+        """Do nothing; a test overrides this to wait before an item."""
 
     def cancel(self, context: Any) -> None:
-        """The next `transmit` raises."""
+        """Do nothing: the next `transmit` raises."""
 
 
 def versions(engine: Engine) -> dict[int, int]:
-    """Return what the source has."""
+    """Return the version of each item at the source."""
     with engine.connect() as connection:
         return {row.item: row.version for row in connection.execute(select(items))}
 
 
 def replay(heard: Iterable[tuple[str, bytes]]) -> dict[int, int]:
-    """Return what a sink has that was given this: ("start" | "snapshot" | "complete" | "log", payload).
+    """Apply events ("start" | "snapshot" | "complete" | "log", payload) in order; return the version of each item.
 
-    Fails at the first thing that is missing, doubled or out of order.
+    Fails at the first event that is missing, doubled or out of order.
     """
     state: dict[int, int] = {}
     phase = "complete"
@@ -98,7 +98,7 @@ def replay(heard: Iterable[tuple[str, bytes]]) -> dict[int, int]:
 
 
 def caught_up(heard: Iterable[tuple[str, bytes]], source: Engine) -> bool:
-    """Tell whether a sink that was given this has what the source has; anything wrong in it counts as no."""
+    """Return whether a replay of the events gives the source's items; an event out of order gives False."""
     with suppress(AssertionError):
         return replay(list(heard)) == versions(source)
     return False

@@ -1,4 +1,4 @@
-"""Sinks that misbehave: decorators of the port."""
+"""Decorators of the sink's port that delay frames or lose connections."""
 
 import random
 import threading
@@ -10,7 +10,7 @@ from sink.port import Sink
 
 
 class PassingSink:
-    """Passes everything on."""
+    """Passes every call on to another sink."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -22,11 +22,11 @@ class PassingSink:
         return self._sink.replicate(frames)
 
     def close(self) -> None:
-        """Stay open: others use the same sink."""
+        """Leave the sink open: other sessions use it too."""
 
 
 class HeldSink(PassingSink):
-    """Takes *chunks* chunks of snapshots and the next one only when it is told to go on."""
+    """Accepts *chunks* snapshot chunks, sets `held` at the next one, and waits there for `go_on`."""
 
     def __init__(self, sink: Sink, chunks: int) -> None:
         super().__init__(sink)
@@ -48,7 +48,7 @@ class HeldSink(PassingSink):
 
 
 class UnreliableSink(PassingSink):
-    """Loses the connection at random: before a frame arrives, or after it was stored and before that is told."""
+    """Loses the connection at random: before a frame arrives, or between its commit and its acknowledgement."""
 
     def __init__(self, sink: Sink, chance: random.Random, share: float = 0.1) -> None:
         super().__init__(sink)

@@ -1,4 +1,4 @@
-"""What `drain` waits for, and what the database is told of the sessions meanwhile."""
+"""The sessions and clients that `drain` waits for, and the session rows that it reads."""
 
 import threading
 from collections.abc import Iterable
@@ -9,22 +9,32 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueSenderClient
-from lr_server import session_table
-from lr_server.states import Standing
+from lr_server import LogReplicationServer
+from lr_server.protocol.states import SessionStanding
+from lr_server.session import table as session_table
+from queues.database.leases import Lease
 from queues.errors import WaitTimeoutError
-from queues.leases import Lease
-from queues.log.port import Owed
-from tests.system.world import World, in_log_sync
+from queues.positions import Tick
+from queues.send_log.port import SessionKey, TickRows
+from queues.states import SessionState
+from tests.system.world import World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
 
 def transmit_first(world: World, client: str) -> None:
-    """Transmit the first entry of a client that nobody has heard of."""
+    """Transmit the first entry of a client that is new to the server."""
     with Session(world.site("paris")) as session, session.begin():
         RoutingQueueSenderClient(client).transmit_log_entry_message(session, b"entry", ["tokyo"])
 
 
-def test_it_waits_for_a_client_that_has_no_session_yet(world: World) -> None:
+def refused_drain(server: LogReplicationServer) -> str:
+    """Return the sentence of a drain that times out."""
+    with pytest.raises(WaitTimeoutError) as refused:
+        server.drain(timeout=0.2)
+    return str(refused.value)
+
+
+def test_drain_waits_for_a_client_that_has_no_session_yet(world: World) -> None:
     paris = world.link("paris", "tokyo", initial_sync="log", snapshot_poll_seconds=1.0)
     world.transmit("paris", b"entry", to=["tokyo"])
     in_log_sync(paris, "tokyo")
@@ -33,21 +43,41 @@ def test_it_waits_for_a_client_that_has_no_session_yet(world: World) -> None:
     assert len(world.execute("tokyo", "SELECT 1 FROM lrq_receive_entries")) == 2
 
 
-def test_right_after_the_start_it_waits_for_what_was_there_before(world: World) -> None:
+def test_drain_right_after_the_start_waits_for_entries_from_before_the_start(world: World) -> None:
     transmit_first(world, "billing")
     world.link("paris", "tokyo", initial_sync="log").drain(timeout=20)
     assert len(world.execute("tokyo", "SELECT 1 FROM lrq_receive_entries")) == 1
 
 
-def test_nothing_is_drained_before_anybody_has_looked(world: World) -> None:
-    paris = world.link("paris", "tokyo", initial_sync="log")
-    with pytest.raises(WaitTimeoutError, match="the log was not looked at since"):
-        paris.drain(timeout=0)
-
-
-def test_how_sessions_stand_is_never_written_over_what_was_found_later(
+def test_drain_does_not_succeed_before_the_server_has_read_the_log(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    paris = world.link("paris", "tokyo", initial_sync="log")
+    take, held, released = paris._source.log.take_tick, threading.Event(), threading.Event()
+
+    def take_when_released(lease: Lease, last: Tick | None) -> TickRows | None:
+        held.set()
+        released.wait(60)
+        return take(lease, last)
+
+    monkeypatch.setattr(paris._source.log, "take_tick", take_when_released)
+    world.transmit("paris", b"entry", to=["tokyo"])
+    assert held.wait(20)
+    try:
+        with pytest.raises(WaitTimeoutError, match="the sequencer has not read the log since"):
+            paris.drain(timeout=0)
+    finally:
+        released.set()
+    paris.drain(timeout=20)
+
+
+def test_a_session_in_snapshot_sync_is_not_drained_though_it_owes_no_entry(world: World) -> None:
+    paris = world.link("paris", "tokyo", initial_sync="snapshot", clients=["policy"])
+    eventually(lambda: sessions_of(paris).get("tokyo", {}).get("state") == SessionState.SNAPSHOT_SYNC)
+    eventually(lambda: "policy to tokyo: 0 of 0 (snapshot sync: waiting for the provider" in refused_drain(paris))
+
+
+def test_an_older_session_status_never_overwrites_a_newer_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     paris = world.link("paris", "tokyo", initial_sync="log")
     world.transmit("paris", b"1", to=["tokyo"])
     in_log_sync(paris, "tokyo")
@@ -57,7 +87,7 @@ def test_how_sessions_stand_is_never_written_over_what_was_found_later(
     held, overtaken = threading.Event(), threading.Event()
     written: list[int] = []
 
-    def hold_the_first(engine: Engine, lease: Lease, standings: Iterable[tuple[Owed, Standing]]) -> None:
+    def hold_the_first(engine: Engine, lease: Lease, standings: Iterable[tuple[SessionKey, SessionStanding]]) -> None:
         found = list(standings)
         if not held.is_set():
             held.set()

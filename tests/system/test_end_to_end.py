@@ -1,4 +1,4 @@
-"""From an application's transaction at one site to a listener at another."""
+"""The whole way of an entry: from an application's transaction at one site to a listener at another."""
 
 import pytest
 

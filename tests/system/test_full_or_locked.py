@@ -1,4 +1,4 @@
-"""Databases that cannot be written to for a while: shown, tried again, nothing lost."""
+"""A database that is locked or full for a while: the status says so, no entry is lost."""
 
 import subprocess
 import sys
@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import event, text
 
 from lr_server import LogReplicationServer
-from queues import engine as engines
+from queues.database import sqlite
 from tests.system.world import World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
-# A process of its own: it takes the lock, says so, and keeps it until its input ends.
+# A separate process takes the lock, prints a line, and holds the lock until its input ends.
 _HOLD_SQLITE = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -26,7 +26,7 @@ sys.stdin.read()
 
 @contextmanager
 def locked(world: World, site: str, table: str) -> Iterator[None]:
-    """Keep everybody else from writing to *table* (on SQLite to anything) of a site."""
+    """Lock *table* of a site (on SQLite the whole database) against writes of other connections."""
     engine = world.site(site)
     if engine.dialect.name == "postgresql":
         with engine.begin() as connection:
@@ -43,7 +43,7 @@ def locked(world: World, site: str, table: str) -> Iterator[None]:
 
 @contextmanager
 def full(world: World, server: LogReplicationServer, table: str) -> Iterator[None]:
-    """Let the disk be full for a *server*: SQLite's own limit; PostgreSQL says what it says when it finds no room."""
+    """Simulate a full disk for *server*: SQLite's page limit, or a trigger that raises PostgreSQL's `disk_full`."""
     if world.site("paris").dialect.name == "postgresql":
         site = server.status()["site"]
         world.execute(
@@ -68,9 +68,11 @@ def full(world: World, server: LogReplicationServer, table: str) -> Iterator[Non
 PAYLOADS = [bytes([number]) * 100_000 for number in range(5)]
 
 
-def test_a_sink_whose_database_is_locked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.site("paris")  # what the test itself writes, on a connection made before, waits as long as ever
-    monkeypatch.setattr(engines, "BUSY_TIMEOUT", 0.1)
+def test_a_locked_database_of_the_sink_delays_entries_and_loses_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.site("paris")  # connections of the test, made now, keep the long timeout
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.1)
     recorder = world.subscribe("tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", stall_seconds=0.5, retry_cap_seconds=0.1)
     world.transmit("paris", b"before", to=["tokyo"])
@@ -84,9 +86,11 @@ def test_a_sink_whose_database_is_locked(world: World, monkeypatch: pytest.Monke
     in_log_sync(paris, "tokyo")
 
 
-def test_a_source_whose_database_is_locked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.site("paris")  # what the test itself writes, on a connection made before, waits as long as ever
-    monkeypatch.setattr(engines, "BUSY_TIMEOUT", 0.1)
+def test_a_locked_database_of_the_source_delays_entries_and_loses_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.site("paris")  # connections of the test, made now, keep the long timeout
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.1)
     recorder = world.subscribe("tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", clients=["policy"])
     in_log_sync(paris, "tokyo")
@@ -98,7 +102,7 @@ def test_a_source_whose_database_is_locked(world: World, monkeypatch: pytest.Mon
     eventually(lambda: recorder.log("paris") == PAYLOADS)
 
 
-def test_a_sink_whose_disk_is_full(world: World) -> None:
+def test_a_full_disk_of_the_sink_is_reported_and_loses_no_entry(world: World) -> None:
     recorder = world.subscribe("tokyo")
     tokyo = world.server("tokyo", listen=[])
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", retry_cap_seconds=0.1)
@@ -116,14 +120,14 @@ def _says_why(session: dict[str, Any]) -> bool:
     return session["state"] == "backing off" and full_disk
 
 
-def test_a_source_whose_disk_is_full(world: World) -> None:
+def test_a_full_disk_of_the_source_is_reported_and_loses_no_entry(world: World) -> None:
     recorder = world.subscribe("tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", clients=["policy"])
     in_log_sync(paris, "tokyo")
     sent: list[bytes] = []
 
     def is_shown() -> bool:
-        # On SQLite it shows only when another page is needed.
+        # SQLite fails only when it needs another page.
         sent.append(f"entry {len(sent)}".encode())
         world.transmit("paris", sent[-1], to=["tokyo"])
         trouble = paris.status()["server"]["troubles"].get("sequencer", "")

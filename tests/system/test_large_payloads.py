@@ -1,4 +1,4 @@
-"""Payloads at the limits."""
+"""Payloads at and above the size limits of the application, the source and the sink."""
 
 import random
 from typing import Any
@@ -30,7 +30,7 @@ def test_the_largest_payload_arrives_and_one_byte_more_is_refused_before_anythin
     paris.drain(timeout=20)
 
 
-def test_a_sink_with_smaller_limits_says_so_and_takes_it_once_they_are_raised(world: World) -> None:
+def test_a_sink_reports_a_payload_above_its_limit_and_accepts_it_after_the_limit_is_raised(world: World) -> None:
     recorder = world.subscribe("tokyo")
     small = {"max_payload_bytes": 1024, "max_batch_bytes": 1024, "tick_bytes": 1024, "max_message_bytes": 128 * 1024}
     tokyo = world.server("tokyo", listen=[], **small)

@@ -1,4 +1,4 @@
-"""A listener that does not apply an entry: nothing overtakes it, and nothing that it did is kept."""
+"""A listener that fails at an entry: no entry overtakes it, and the listener's changes are rolled back."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ BAD = ENTRIES[2]
 
 
 class Table(Recorder):
-    """Applies entries to a table of the application, and *refuse*s one of them while `stubborn`."""
+    """Inserts entries into a table of the application, and calls *refuse* for one of them while `stubborn`."""
 
     def __init__(self, refuse: Callable[[], bool]) -> None:
         super().__init__()
@@ -58,17 +58,19 @@ def applied(world: World) -> list[bytes]:
     return [bytes(row.payload) for row in world.execute("tokyo", "SELECT payload FROM applied")]
 
 
-def test_blocked_at_the_third_of_ten_entries_it_comes_back_until_it_is_applied(world: World, table: Table) -> None:
+def test_a_listener_that_fails_at_the_third_of_ten_entries_is_called_again_until_it_applies_it(
+    world: World, table: Table
+) -> None:
     begin(world, table)
     eventually(lambda: table.tries >= 3)
     assert applied(world) == table.log("paris") == ENTRIES[:2]
     table.stubborn = False
-    # What is committed can be seen a moment before whoever committed it goes on.
+    # A commit is visible in the database a moment before the recorder notes it.
     eventually(lambda: table.log("paris") == ENTRIES)
     assert applied(world) == ENTRIES
 
 
-def test_parked_it_lets_the_others_pass_and_can_be_tried_again(world: World, table: Table) -> None:
+def test_a_parked_entry_lets_the_others_pass_and_can_be_retried(world: World, table: Table) -> None:
     begin(world, table, on_failure="park", max_tries=2)
     others = [entry for entry in ENTRIES if entry != BAD]
     eventually(lambda: table.log("paris") == others)

@@ -1,7 +1,6 @@
-"""Metrics, as Prometheus fetches them."""
+"""The metrics that Prometheus fetches from a server."""
 
 import threading
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.request import urlopen
@@ -10,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lr_server.metrics import MetricsServer
+from lr_server.status_types import SiteStatus
 from queues.errors import ConfigurationError, StoreUnavailableError
 from tests.system.world import World
 from tests.waiting import eventually
@@ -18,7 +18,7 @@ ANYWHERE = "127.0.0.1:0"
 
 
 def fetched(address: str) -> dict[str, float]:
-    """Return the value of each sample that is lrq's by its name; of several the sum."""
+    """Return the samples by name; samples of the same name are added up."""
     with urlopen(f"http://{address}/metrics", timeout=30) as answer:
         text = answer.read().decode()
     found: dict[str, float] = {}
@@ -32,7 +32,7 @@ def address_of(server: Any) -> str:
     return str(server.status()["server"]["metrics"])
 
 
-def test_a_monitor_sees_what_is_sent_and_what_is_applied(world: World) -> None:
+def test_metrics_count_the_entries_sent_and_applied(world: World) -> None:
     tokyo = world.server("tokyo", metrics=ANYWHERE)
     peers = {"tokyo": tokyo.endpoints[0]}
     paris = world.server("paris", listen=[], peers=peers, initial_sync="log", metrics=ANYWHERE)
@@ -47,14 +47,14 @@ def test_a_monitor_sees_what_is_sent_and_what_is_applied(world: World) -> None:
     assert at_tokyo["process_cpu_seconds_total"] > 0
 
 
-def test_a_server_that_stands_by_says_so(world: World) -> None:
+def test_metrics_of_a_standby_say_that_it_owns_nothing(world: World) -> None:
     world.server("paris", listen=[])
     other = world.server("paris", listen=[], metrics=ANYWHERE)
     assert fetched(address_of(other))["lrq_owner"] == 0
 
 
-def test_a_database_that_cannot_be_read_is_a_metric_too() -> None:
-    def status() -> Mapping[str, Any]:
+def test_an_unreadable_database_is_shown_as_a_metric() -> None:
+    def status() -> SiteStatus:
         raise StoreUnavailableError("the database is away")
 
     server = MetricsServer(ANYWHERE, status)
@@ -66,10 +66,10 @@ def test_a_database_that_cannot_be_read_is_a_metric_too() -> None:
     assert "lrq_owner" not in found
 
 
-def test_a_database_that_hangs_keeps_one_waiting_and_not_all() -> None:
+def test_a_hanging_database_blocks_one_request_and_no_others() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    def status() -> Mapping[str, Any]:
+    def status() -> SiteStatus:
         begun.set()
         assert go_on.wait(30)
         raise StoreUnavailableError("the database has hung")
@@ -85,7 +85,7 @@ def test_a_database_that_hangs_keeps_one_waiting_and_not_all() -> None:
     server.stop()
 
 
-def test_an_address_that_is_in_use_is_told_and_nothing_stays_open(world: World) -> None:
+def test_an_address_in_use_is_reported_and_the_server_stays_closed(world: World) -> None:
     paris = world.server("paris", metrics=ANYWHERE)
     with pytest.raises(ConfigurationError, match=r"cannot serve metrics at 127\.0\.0\.1:.*in use"):
         world.server("tokyo", metrics=address_of(paris))

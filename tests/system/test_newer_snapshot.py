@@ -10,7 +10,7 @@ ROWS = 200
 
 
 def rows_of(context: Any) -> list[bytes]:
-    """Name the snapshot in each of its rows."""
+    """Return rows that each name the snapshot's `sync_id`."""
     return [f"{context.sync_id}/{number}".encode() for number in range(ROWS)]
 
 
@@ -25,7 +25,7 @@ def delivers_only_the_newer(world: World, older: str) -> None:
     assert tokyo.snapshot("paris") == [f"{newer}/{number}".encode() for number in range(ROWS)]
 
 
-def test_half_built_it_is_cancelled_and_exactly_the_newer_one_is_delivered(world: World) -> None:
+def test_a_half_built_snapshot_is_cancelled_and_only_the_newer_one_is_delivered(world: World) -> None:
     provider = Messages(rows_of, hold_after=ROWS // 2)
     world.provide("paris", provider)
     paris = world.link("paris", "tokyo")
@@ -36,7 +36,7 @@ def test_half_built_it_is_cancelled_and_exactly_the_newer_one_is_delivered(world
     assert provider.cancelled == ["tokyo"]
 
 
-def test_half_sent_it_is_given_up_and_exactly_the_newer_one_is_delivered(world: World) -> None:
+def test_a_half_sent_snapshot_is_given_up_and_only_the_newer_one_is_delivered(world: World) -> None:
     world.provide("paris", Messages(rows_of), block_rows=1)
     tokyo = world.behind("tokyo", lambda sink: HeldSink(sink, chunks=ROWS // 2))
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, max_batch_bytes=1)

@@ -1,4 +1,4 @@
-"""Many sites and clients side by side: everybody gets what is theirs."""
+"""Many sites and clients side by side: each listener gets its own entries and no others."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from lr_client import RoutingQueueSenderClient
 from tests.system.world import Messages, Recorder, World, in_log_sync
 from tests.waiting import eventually
 
-#: Ids that are easily taken for one another, or for a part of a name.
+#: Similar ids, which careless code would confuse with each other.
 TWINS = ("a_b", "a-b", "a.b", "a", "são_paulo", "北京")
 
 
@@ -15,7 +15,7 @@ def heard(recorder: Recorder, *sources: str) -> dict[str, list[bytes]]:
     return {source: recorder.log(source) for source in sources}
 
 
-def test_three_sources_to_one_sink(world: World) -> None:
+def test_one_sink_keeps_three_sources_apart(world: World) -> None:
     sources = ("paris", "lima", "osaka")
     world.server("tokyo", listen=[])
     tokyo = world.subscribe("tokyo")
@@ -31,7 +31,7 @@ def test_three_sources_to_one_sink(world: World) -> None:
         assert tokyo.snapshot(source) == [f"state of {source}".encode()]
 
 
-def test_one_source_to_three_sinks_each_its_own(world: World) -> None:
+def test_each_of_three_sinks_gets_its_own_entries_from_one_source(world: World) -> None:
     sinks = {name: world.subscribe(name) for name in ("tokyo", "lima", "osaka")}
     world.link("paris", *sinks, initial_sync="log")
     for number in range(10):
@@ -39,11 +39,11 @@ def test_one_source_to_three_sinks_each_its_own(world: World) -> None:
         for name in sinks:
             world.transmit("paris", f"{name} {number}".encode(), to=[name])
     for name, recorder in sinks.items():
-        theirs = [f"{who} {number}".encode() for number in range(10) for who in ("all", name)]
+        theirs = [f"{to} {number}".encode() for number in range(10) for to in ("all", name)]
         eventually(lambda recorder=recorder, theirs=theirs: recorder.log("paris") == theirs)
 
 
-def test_both_directions_at_once(world: World) -> None:
+def test_two_sites_replicate_in_both_directions_at_once(world: World) -> None:
     recorders = {name: world.subscribe(name) for name in ("paris", "tokyo")}
     for name, other in (("paris", "tokyo"), ("tokyo", "paris")):
         world.server(name, listen=[], peers={other: f"local:{other}"}, initial_sync="log")
@@ -55,7 +55,7 @@ def test_both_directions_at_once(world: World) -> None:
         eventually(lambda name=name, other=other, theirs=theirs: heard(recorders[name], other) == theirs)
 
 
-def test_clients_whose_names_begin_alike(world: World) -> None:
+def test_clients_with_a_common_prefix_are_kept_apart(world: World) -> None:
     clients = ("policy", "policy_v2", "policy_v2_paris", "policy-v2", "policy.v2", "poli")
     recorders = {client: world.subscribe("tokyo", Recorder(client)) for client in clients}
     world.link("paris", "tokyo", initial_sync="log")
@@ -67,7 +67,7 @@ def test_clients_whose_names_begin_alike(world: World) -> None:
         eventually(lambda recorder=recorder, theirs=theirs: heard(recorder, "paris") == theirs)
 
 
-def test_snapshots_of_several_clients(world: World) -> None:
+def test_each_client_gets_its_own_snapshot(world: World) -> None:
     clients = ("policy", "policy_v2")
     recorders = {client: world.subscribe("tokyo", Recorder(client)) for client in clients}
     for client in clients:
@@ -79,7 +79,7 @@ def test_snapshots_of_several_clients(world: World) -> None:
         assert recorder.snapshot("paris") == [client.encode()] * 3
 
 
-def test_ids_with_marks_and_letters_of_all_kinds(world: World) -> None:
+def test_ids_may_have_punctuation_and_letters_of_any_alphabet(world: World) -> None:
     source = "são_paulo.1-x"
     client = "règle_ü.2"
     recorders = {name: world.subscribe(name, Recorder(client)) for name in TWINS}
@@ -92,7 +92,7 @@ def test_ids_with_marks_and_letters_of_all_kinds(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a,b", "a b", "a/b", "-a", "a\u0301", "*", "a" * 65])
-def test_ids_that_would_be_ambiguous_are_refused_with_a_sentence(world: World, name: str) -> None:
+def test_ambiguous_ids_are_refused_with_a_sentence(world: World, name: str) -> None:
     with world.site("paris").begin() as connection, pytest.raises(ValueError, match="valid site id"):
         RoutingQueueSenderClient("policy").transmit_log_entry_message(connection, b"", [name])
     with pytest.raises(ValueError, match="valid client name"):

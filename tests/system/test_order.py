@@ -1,7 +1,9 @@
-"""The order of entries is the order in which transactions had the rows that they changed (DESIGN 2).
+"""Entries arrive in the order in which their transactions locked the rows that they changed.
 
-Writers enqueue *before* they lock their rows, so an entry's id says nothing about its place. What counts is a counter
-in each row: whoever locks the row first gets the lower number.
+Writers enqueue *before* they lock their rows, so an entry's id says nothing about its place. A counter in each row
+gives the expected order: the transaction that locks the row first gets the lower number.
+
+See docs/design.md, "The order of commits".
 """
 
 import random
@@ -24,7 +26,7 @@ SITES = ("tokyo", "lima", "osaka")
 
 metadata = MetaData()
 accounts = Table("app_accounts", metadata, Column("row", Integer, primary_key=True), Column("locked", Integer))
-#: What was committed: the place of each entry in the history of its row.
+#: The committed entries, each with its place in the history of its row.
 history = Table(
     "app_history",
     metadata,
@@ -36,7 +38,7 @@ history = Table(
 
 
 class Writer:
-    """One application thread that writes *count* transactions of one to three entries."""
+    """An application thread that writes *count* transactions of one to three entries."""
 
     def __init__(self, world: World, name: int, seed: int, count: int) -> None:
         self._world = world
@@ -62,7 +64,7 @@ class Writer:
         for entry, destinations in zip(entries, to, strict=True):
             self._world.client.transmit_log_entry_message(session, entry.encode(), destinations)
         self._linger(0.02)
-        # In one order, or the writers would deadlock.
+        # Sorted: locks in different orders would deadlock.
         rows = sorted(chance.sample(range(ROWS), len(entries)))
         for entry, destinations, row in zip(entries, to, rows, strict=True):
             raised = update(accounts).where(accounts.c.row == row).values(locked=accounts.c.locked + 1)
@@ -72,13 +74,13 @@ class Writer:
         self._linger(0.01)
 
     def _linger(self, longest: float) -> None:
-        """Be slow now and then."""
+        """Wait now and then, for at most *longest* seconds."""
         if self._chance.random() < 0.15:
             SYSTEM_CLOCK.wait(self._never, self._chance.random() * longest)
 
 
 class NaiveReader:
-    """The popular outbox reader: `id > last`. It is here to fail."""
+    """The popular outbox reader, `id > last`; the test shows that this reader loses entries on PostgreSQL."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -108,7 +110,7 @@ class NaiveReader:
 
 
 def misplaced(delivered: Iterable[str], place: dict[str, tuple[int, int]]) -> int:
-    """Count the entries that come after a later one of the same row."""
+    """Count the entries that arrive after a later entry of the same row."""
     newest: dict[int, int] = defaultdict(int)
     count = 0
     for entry in delivered:
@@ -119,15 +121,13 @@ def misplaced(delivered: Iterable[str], place: dict[str, tuple[int, int]]) -> in
 
 
 def interleaved(delivered: Iterable[str]) -> list[str]:
-    """Return the transactions that others come in the middle of."""
+    """Return the transactions whose entries are interrupted by another transaction's."""
     runs = [transaction for transaction, _ in groupby(delivered, key=lambda entry: entry.rpartition("/")[0])]
     return [transaction for transaction, count in Counter(runs).items() if count > 1]
 
 
 @pytest.mark.timeout(240)
-def test_writers_that_enqueue_before_they_lock_arrive_in_the_order_of_their_locks(
-    world: World, chance: random.Random
-) -> None:
+def test_entries_enqueued_before_the_lock_arrive_in_the_order_of_the_locks(world: World, chance: random.Random) -> None:
     engine = world.site("paris")
     on_postgresql = engine.dialect.name == "postgresql"
     metadata.create_all(engine)
@@ -154,7 +154,7 @@ def test_writers_that_enqueue_before_they_lock_arrive_in_the_order_of_their_lock
         eventually(lambda recorder=recorder, site=site: len(recorder.log("paris")) >= len(owed[site]))
         delivered = [payload.decode() for payload in recorder.log("paris")]
         assert len(delivered) == len(set(delivered)), f"{site} got entries twice"
-        assert set(delivered) == owed[site], f"{site} lost entries, or got others'"
+        assert set(delivered) == owed[site], f"{site} lost entries or got entries of other sites"
         assert misplaced(delivered, place) == 0
         assert interleaved(delivered) == []
 
@@ -165,5 +165,5 @@ def test_writers_that_enqueue_before_they_lock_arrive_in_the_order_of_their_lock
         assert lost > 0
         assert wrong > 0
     else:
-        # SQLite has one writer at a time, which its first statement makes it: there ids are in the order of commits.
+        # SQLite has one writer at a time, from its first statement on: ids are in the order of commits.
         assert (lost, wrong) == (0, 0)

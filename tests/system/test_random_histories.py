@@ -1,4 +1,4 @@
-"""Random histories: writes, snapshots, restarts, lost connections and trimming in any order end with the same state."""
+"""Random sequences of writes, snapshots, restarts, lost connections and trimming end with the same state."""
 
 import random
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from tests.system.faulty import UnreliableSink
 from tests.system.world import Recorder, World, in_log_sync
 from tests.waiting import eventually
 
-#: Items that each site is told of; some are everybody's.
+#: The items that each site receives; some go to both sites.
 ITEMS = {"tokyo": range(16), "lima": range(8, 24)}
 ACTIONS = 40
 
 
 class Owed(counters.Items):
-    """Provides to each site the items that are its own."""
+    """A snapshot provider that sends each site its own items."""
 
     def provide_full_state_data(self, context: Any) -> None:
         with context.snapshot.connect() as connection:
@@ -31,7 +31,7 @@ class Owed(counters.Items):
 
 
 class History:
-    """One source and two sinks to which things happen."""
+    """One source and two sinks, with the events of a history as methods."""
 
     def __init__(self, world: World, chance: random.Random) -> None:
         self.world = world
@@ -52,7 +52,7 @@ class History:
         peers = {name: f"local:{name}" for name in ITEMS}
         return self.world.server("paris", listen=[], peers=peers, **small, **quick, **kept)
 
-    # --- what may happen --------------------------------------------------------------------------------------
+    # --- the events -------------------------------------------------------------------------------------------
 
     def write(self) -> None:
         for _ in range(self.chance.randint(1, 12)):
@@ -92,7 +92,7 @@ class History:
         self.paris.drain(timeout=20)
 
     def happen(self) -> Iterator[str]:
-        """Let one thing after another happen; yield their names."""
+        """Run `ACTIONS` random events; yield the name of each before it runs."""
         things = [self.write] * 6 + [self.trim] * 3 + [self.let_it_settle, self.lose_connections]
         things += [self.order_snapshot, self.restart_source, self.restart_sink]
         for _ in range(ACTIONS):
@@ -102,7 +102,9 @@ class History:
 
 
 @pytest.mark.timeout(180)
-def test_whatever_happens_every_site_ends_with_what_it_is_owed(world: World, chance: random.Random) -> None:
+def test_after_any_random_history_every_site_has_its_items_at_the_newest_version(
+    world: World, chance: random.Random
+) -> None:
     history = History(world, chance)
     for name in history.happen():
         print(name, end=" ")

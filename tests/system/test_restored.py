@@ -2,13 +2,13 @@
 
 import pytest
 
-from queues import leases
+from queues.database import leases
 from queues.errors import StoreUnavailableError
 from tests.system.world import World
 from tests.waiting import eventually
 
 
-def test_it_works_again_although_its_sink_has_seen_later_owners_of_it(world: World) -> None:
+def test_a_restored_source_works_though_its_sink_has_seen_later_generations(world: World) -> None:
     tokyo = world.server("tokyo")
     heard = world.subscribe("tokyo")
     paris = world.server("paris", peers={"tokyo": tokyo.endpoints[0]}, initial_sync="log")
@@ -21,7 +21,7 @@ def test_it_works_again_although_its_sink_has_seen_later_owners_of_it(world: Wor
     eventually(lambda: heard.log("paris") == [b"before", b"after"])
 
 
-def test_it_works_again_although_its_database_was_out_when_it_heard_of_them(
+def test_a_restored_source_works_though_its_database_fails_when_it_raises_its_generation(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokyo = world.server("tokyo")
@@ -31,14 +31,14 @@ def test_it_works_again_although_its_database_was_out_when_it_heard_of_them(
     eventually(lambda: heard.log("paris") == [b"before"])
     paris.stop()
     world.execute("tokyo", "UPDATE lrq_receive_marks SET generation = 40")
-    really, tries = leases.leap, iter(["out"])
+    really, tries = leases.bump_generation, iter(["out"])
 
-    def leap(*arguments: object) -> bool:
+    def bump(*arguments: object) -> bool:
         if next(tries, None):
             raise StoreUnavailableError("the database cannot be used just now")
         return really(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(leases, "leap", leap)
+    monkeypatch.setattr(leases, "bump_generation", bump)
     world.server("paris", peers={"tokyo": tokyo.endpoints[0]}, initial_sync="log", slow_retry_seconds=0.1)
     world.transmit("paris", b"after", to=["tokyo"])
     eventually(lambda: heard.log("paris") == [b"before", b"after"])

@@ -1,4 +1,4 @@
-"""A source that has lost its newest entries, which a sink has applied: a standby was promoted, a copy put back."""
+"""A source loses entries that a sink has applied: a standby was promoted, or a copy was restored."""
 
 import sqlite3
 from contextlib import closing
@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 
 class Undoing(Recorder):
-    """Keeps ("back", the sequence as text) for each rollback, and knows what it would hold then."""
+    """Records ("back", the sequence as text) for each rollback, and undoes the entries after that sequence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Undoing(Recorder):
 
 
 class Past:
-    """What a source was at some time, and takes it back there."""
+    """A copy of the source's state; `restore` brings the source back to it."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self._world = world
@@ -48,7 +48,7 @@ class Past:
         return self._world.site("paris").dialect.name == "sqlite"
 
     def restore(self) -> None:
-        """Lose what came since, as a copy of the file does, or the promotion of a standby that had not got it."""
+        """Lose the changes since the copy: restore the file, or imitate the promotion of a late standby."""
         if self._is_file:
             self._world.site("paris").dispose()
             self._backup(self._copy, self._file)
@@ -67,7 +67,7 @@ class Past:
 
 
 def lose_what_is_applied(world: World, folder: Path, recorder: Recorder) -> None:
-    """Have two entries applied that the source then loses, and another one written in their place."""
+    """Let the sink apply two entries that the source then loses, and write another entry instead."""
     tokyo = world.server("tokyo")
     world.subscribe("tokyo", recorder)
     options = {"peers": {"tokyo": tokyo.endpoints[0]}, "initial_sync": "log", "slow_retry_seconds": 0.1}
@@ -86,7 +86,9 @@ def lose_what_is_applied(world: World, folder: Path, recorder: Recorder) -> None
     world.server("paris", **options)
 
 
-def test_a_listener_that_can_undo_is_asked_to_and_goes_on_without_a_snapshot(world: World, tmp_path: Path) -> None:
+def test_a_listener_with_on_rollback_undoes_the_lost_entries_and_needs_no_snapshot(
+    world: World, tmp_path: Path
+) -> None:
     listener = Undoing()
     lose_what_is_applied(world, tmp_path, listener)
     eventually(lambda: listener.log("paris")[-1:] == [b"instead"])
@@ -97,7 +99,7 @@ def test_a_listener_that_can_undo_is_asked_to_and_goes_on_without_a_snapshot(wor
     in_log_sync(world.servers[-1], "tokyo")
 
 
-def test_one_that_cannot_gets_a_snapshot(world: World, tmp_path: Path) -> None:
+def test_a_listener_without_on_rollback_gets_a_snapshot(world: World, tmp_path: Path) -> None:
     world.provide("paris", Messages(lambda _: [b"row"]))
     recorder = Recorder()
     lose_what_is_applied(world, tmp_path, recorder)
@@ -106,7 +108,7 @@ def test_one_that_cannot_gets_a_snapshot(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failures", [1, 3])
-def test_an_undoing_that_fails_is_repeated_before_anything_else(world: World, tmp_path: Path, failures: int) -> None:
+def test_a_failing_rollback_is_repeated_before_any_other_call(world: World, tmp_path: Path, failures: int) -> None:
     class Failing(Undoing):
         left = failures
 

@@ -1,4 +1,4 @@
-"""Databases and peers that are not what the settings say."""
+"""Databases, peers and certificates that do not match the settings."""
 
 import shutil
 from pathlib import Path
@@ -9,7 +9,7 @@ import trustme
 
 from lr_client import subscribe
 from queues.errors import ConfigurationError, SchemaMismatchError, WrongSiteError
-from sink.credentials import Credentials
+from sink.transport.credentials import Credentials
 from tests.certificates import issued
 from tests.system.world import Recorder, World, in_log_sync, sessions_of
 from tests.waiting import eventually
@@ -23,7 +23,7 @@ def test_a_server_refuses_the_database_of_another_site(world: World) -> None:
         world.server("paris", database_url=url)
 
 
-def test_everything_refuses_tables_that_are_newer_than_the_software(world: World) -> None:
+def test_server_and_subscriber_refuse_tables_newer_than_the_software(world: World) -> None:
     world.execute("paris", "UPDATE lrq_alembic_version SET version_num = '9999'")
     with pytest.raises(SchemaMismatchError, match="newer than this lrq"):
         world.server("paris")
@@ -31,7 +31,7 @@ def test_everything_refuses_tables_that_are_newer_than_the_software(world: World
         subscribe(world.site("paris"), Recorder())
 
 
-def test_a_peer_that_is_not_there_yet_is_shown_and_gets_everything_when_it_comes(world: World, tmp_path: Path) -> None:
+def test_an_unreachable_peer_is_shown_and_gets_its_entries_once_it_starts(world: World, tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path}/tokyo.sock"
     paris = world.server("paris", peers={"tokyo": endpoint}, initial_sync="log", **QUICK_RETRIES)
     world.transmit("paris", b"entry", to=["tokyo"])
@@ -43,7 +43,7 @@ def test_a_peer_that_is_not_there_yet_is_shown_and_gets_everything_when_it_comes
     eventually(lambda: recorder.log("paris") == [b"entry"])
 
 
-def test_sites_replicate_by_tls_and_say_what_keeps_them_apart(world: World, tmp_path: Path) -> None:
+def test_sites_replicate_by_tls_and_report_a_wrong_or_missing_certificate(world: World, tmp_path: Path) -> None:
     authority = trustme.CA()
     at_tokyo, at_paris = (issued(authority, folder(tmp_path, name)) for name in ("tokyo", "paris"))
     strangers = issued(trustme.CA(), folder(tmp_path, "strangers"))
@@ -60,7 +60,7 @@ def test_sites_replicate_by_tls_and_say_what_keeps_them_apart(world: World, tmp_
     eventually(lambda: recorder.log("paris") == [b"entry"])
 
 
-def test_a_site_whose_certificate_does_not_name_it_is_told_so(world: World, tmp_path: Path) -> None:
+def test_a_source_that_its_certificate_does_not_name_is_refused_with_a_reason(world: World, tmp_path: Path) -> None:
     authority = trustme.CA()
     at_tokyo, at_paris = (issued(authority, folder(tmp_path, name)) for name in ("tokyo", "paris"))
     tokyo = world.server("tokyo", listen=["tls://127.0.0.1:0"], tls_verify_site=True, **files(at_tokyo))
@@ -73,7 +73,7 @@ def test_a_site_whose_certificate_does_not_name_it_is_told_so(world: World, tmp_
     eventually(lambda: recorder.log("paris") == [b"entry"])
 
 
-def test_certificates_that_cannot_be_used_are_told_at_the_start(world: World, tmp_path: Path) -> None:
+def test_an_unreadable_certificate_fails_the_start(world: World, tmp_path: Path) -> None:
     credentials = issued(trustme.CA(), tmp_path)
     credentials.authority.unlink()
     with pytest.raises(ConfigurationError, match=r"authority\.pem cannot be read"):
@@ -97,7 +97,7 @@ def _is_refused_by_lima(session: dict[str, Any]) -> bool:
     return session.get("state") == "failed" and "'lima'" in session["reason"]
 
 
-def test_another_site_that_answers_is_told_nothing(world: World, tmp_path: Path) -> None:
+def test_a_wrong_site_at_the_endpoint_gets_no_entry(world: World, tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path}/tokyo.sock"
     lima = world.server("lima", listen=[endpoint])
     paris = world.server("paris", peers={"tokyo": endpoint}, initial_sync="log", **QUICK_RETRIES)

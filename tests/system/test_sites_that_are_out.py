@@ -1,4 +1,4 @@
-"""Sites that get nothing for a while: ticks are taken all the same, and the others get theirs."""
+"""A site that receives nothing for a while delays neither the ticks nor the other sites."""
 
 import threading
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from tests.system.faulty import PassingSink
 from tests.system.world import World
 from tests.waiting import eventually
 
-#: More than the live feed of these tests holds, three times.
+#: The payloads below are three times as large as this live feed.
 LARGE = {"feed_bytes": 1024 * 1024, "initial_sync": "log"}
 PAYLOADS = [bytes([number % 256]) * 10_000 for number in range(300)]
 
 
 class StandingSink(PassingSink):
-    """Reads no frame, and says nothing, while it stands still."""
+    """Reads no frame and sends no acknowledgement while `goes` is not set."""
 
     def __init__(self, sink: Sink) -> None:
         super().__init__(sink)
@@ -44,7 +44,7 @@ def transmit(world: World, *sites: str) -> None:
 
 
 def measure(world: World, server: LogReplicationServer, *sites: str) -> list[bytes]:
-    """Transmit until the feed knows how quick each of the sites is; return what was transmitted."""
+    """Transmit until the feed has measured the speed of each site; return the transmitted payloads."""
     sent: list[bytes] = []
 
     def are_known() -> bool:
@@ -63,7 +63,7 @@ def in_ticks(server: LogReplicationServer) -> bool:
     return log["seq"] > len(PAYLOADS) and not log["waiting"]
 
 
-def test_ticks_are_taken_while_the_only_site_is_gone(world: World) -> None:
+def test_ticks_are_taken_while_the_only_sink_is_stopped(world: World) -> None:
     tokyo = world.server("tokyo")
     paris = world.server("paris", peers={"tokyo": tokyo.endpoints[0]}, **LARGE)
     world.transmit("paris", b"first", to=["tokyo"])
@@ -75,7 +75,7 @@ def test_ticks_are_taken_while_the_only_site_is_gone(world: World) -> None:
 
 
 @pytest.mark.parametrize("over", ["tcp", "local"])
-def test_a_site_that_awaits_its_snapshot_holds_up_nobody(world: World, over: str) -> None:
+def test_a_site_that_awaits_its_snapshot_does_not_delay_the_others(world: World, over: str) -> None:
     sites = ["lima", "tokyo"]
     listen = ["tcp://127.0.0.1:0"] if over == "tcp" else []
     servers = {site: world.server(site, listen=listen) for site in sites}
@@ -83,7 +83,7 @@ def test_a_site_that_awaits_its_snapshot_holds_up_nobody(world: World, over: str
     paris = world.server("paris", peers=peers, **LARGE)
     lima = world.subscribe("lima")
     first = measure(world, paris, *sites)
-    # Nobody provides it.
+    # No provider serves the request.
     world.request_snapshots("paris", "tokyo")
     eventually(lambda: state(paris, "tokyo") == "snapshot sync")
     transmit(world, *sites)
@@ -91,7 +91,7 @@ def test_a_site_that_awaits_its_snapshot_holds_up_nobody(world: World, over: str
     eventually(lambda: lima.log("paris") == first + PAYLOADS)
 
 
-def test_a_site_that_stands_still_is_not_waited_for(world: World) -> None:
+def test_a_site_that_reads_no_frames_does_not_delay_the_others(world: World) -> None:
     tokyo = world.behind("tokyo", StandingSink)
     world.server("lima", listen=[])
     paris = world.server("paris", peers={"lima": "local:lima", "tokyo": "local:tokyo"}, **LARGE)

@@ -1,4 +1,4 @@
-"""Snapshots and the log side by side: what belongs to which, and who gets one."""
+"""Snapshot and log side by side: each change arrives in exactly one of them."""
 
 import threading
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ ITEMS = 40
 
 @contextmanager
 def writing_to(world: World, site: str, to: list[str]) -> Iterator[threading.Event]:
-    """Change items at *site* as fast as it goes, until the block ends; the event tells that some were."""
+    """Change items at *site* without pause until the block ends; the event is set after the first `ITEMS` changes."""
     sender = RoutingQueueSenderClient("policy")
     stop, some = threading.Event(), threading.Event()
 
@@ -29,7 +29,7 @@ def writing_to(world: World, site: str, to: list[str]) -> Iterator[threading.Eve
                 for _ in range(1 + number % 3):
                     counters.change(session, sender, number % ITEMS, to)
                     number += 1
-            # SQLite lets one who comes back at once pass those who wait.
+            # On SQLite a writer that returns at once would overtake the waiting ones.
             stop.wait(SYSTEM_CLOCK.monotonic() - began)
             if number > ITEMS:
                 some.set()
@@ -44,7 +44,7 @@ def writing_to(world: World, site: str, to: list[str]) -> Iterator[threading.Eve
 
 
 class Slow(counters.Items):
-    """Lets writers write in the middle of a snapshot."""
+    """Waits for `go_on` in the middle of a snapshot, so that a test can write there."""
 
     def __init__(self) -> None:
         self.half = threading.Event()
@@ -56,7 +56,7 @@ class Slow(counters.Items):
             assert self.go_on.wait(20)
 
 
-def test_writes_during_a_snapshot_follow_it_as_the_log_from_exactly_its_base(world: World) -> None:
+def test_writes_during_a_snapshot_follow_as_log_entries_from_exactly_its_base(world: World) -> None:
     counters.create(world.site("paris"), ITEMS)
     provider = Slow()
     world.provide("paris", provider)

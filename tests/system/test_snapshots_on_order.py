@@ -1,4 +1,4 @@
-"""Snapshots that the application orders while the log is being replicated."""
+"""Snapshots that the application requests while the log is replicated."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,14 @@ ONCE = ["start 1", "snapshot 1", "complete 1", "log 1"]
 
 @dataclass
 class Region:
-    """Three sites that have had a snapshot and one entry of the log."""
+    """Three sinks that have received a snapshot and one log entry."""
 
     world: World
     provider: Messages
     sinks: dict[str, Recorder]
 
     def settle(self) -> None:
-        """Send one more entry to everybody: what comes unasked would have come before it."""
+        """Send every sink one more entry and wait for it; an unrequested snapshot would arrive before that entry."""
         self.world.transmit("paris", b"last", to=SITES)
         for sink in self.sinks.values():
             eventually(lambda sink=sink: sink.log("paris")[-1:] == [b"last"])
@@ -43,7 +43,7 @@ def again(sink: Recorder) -> bool:
     return sink.kinds("paris") == [*ONCE, "start 1", "snapshot 1", "complete 1"]
 
 
-def test_one_for_one_site_touches_no_other(region: Region) -> None:
+def test_a_snapshot_for_one_site_touches_no_other_site(region: Region) -> None:
     region.world.request_snapshots("paris", "tokyo")
     eventually(lambda: again(region.sinks["tokyo"]))
     region.settle()
@@ -52,7 +52,7 @@ def test_one_for_one_site_touches_no_other(region: Region) -> None:
     assert region.provider.served == ["tokyo"]
 
 
-def test_one_for_every_site_reaches_each_once(region: Region) -> None:
+def test_a_snapshot_for_every_site_reaches_each_site_once(region: Region) -> None:
     region.world.request_snapshots("paris")
     eventually(lambda: all(map(again, region.sinks.values())))
     region.settle()
@@ -60,14 +60,14 @@ def test_one_for_every_site_reaches_each_once(region: Region) -> None:
     assert sorted(region.provider.served) == sorted(SITES)
 
 
-def test_all_that_are_asked_for_in_one_transaction_are_honoured(region: Region) -> None:
+def test_all_snapshots_requested_in_one_transaction_are_delivered(region: Region) -> None:
     region.world.request_snapshots("paris", *SITES)
     eventually(lambda: all(map(again, region.sinks.values())))
     region.settle()
     assert sorted(region.provider.served) == sorted(SITES)
 
 
-def test_one_that_is_asked_for_in_a_transaction_that_is_rolled_back_never_comes(region: Region) -> None:
+def test_a_snapshot_requested_in_a_rolled_back_transaction_is_never_built(region: Region) -> None:
     with region.world.site("paris").connect() as connection:
         transaction = connection.begin()
         region.world.client.request_snapshot_sync(connection, "tokyo")

@@ -1,10 +1,10 @@
-"""A sink site with a server that stands by, at an endpoint of its own."""
+"""A sink site with two servers, each at its own endpoint; one of them stands by."""
 
 from tests.system.world import World, sessions_of
 from tests.waiting import eventually
 
 
-def test_a_source_finds_the_server_that_works_for_the_site(world: World) -> None:
+def test_a_source_finds_the_owner_among_the_endpoints_of_a_site(world: World) -> None:
     first = world.server("tokyo")
     second = world.server("tokyo")
     assert (first.is_owner, second.is_owner) == (True, False)
@@ -18,7 +18,7 @@ def test_a_source_finds_the_server_that_works_for_the_site(world: World) -> None
     eventually(lambda: tokyo.log("paris") == [b"1", b"2"])
 
 
-def test_of_two_servers_in_this_process_the_one_that_works_is_found(world: World) -> None:
+def test_a_source_finds_the_owner_among_two_servers_of_this_process(world: World) -> None:
     first = world.server("tokyo", listen=[])
     second = world.server("tokyo", listen=[])
     tokyo = world.subscribe("tokyo")
@@ -31,7 +31,7 @@ def test_of_two_servers_in_this_process_the_one_that_works_is_found(world: World
     assert first.is_owner
 
 
-def test_a_local_peer_under_another_name_is_told(world: World) -> None:
+def test_a_local_peer_of_another_name_is_reported(world: World) -> None:
     world.server("osaka", listen=[])
     paris = world.server("paris", listen=[], peers={"tokyo": "local:osaka"}, initial_sync="log")
     world.transmit("paris", b"1", to=["tokyo"])

@@ -1,4 +1,4 @@
-"""When a subscriber comes makes no difference to what it is given."""
+"""A subscriber receives the same calls, whether it starts before, during or after the first sync."""
 
 import pytest
 
@@ -10,7 +10,7 @@ ROWS = 20
 
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])
-def test_before_during_or_after_the_first_sync_ends_the_same(world: World, when: str) -> None:
+def test_a_subscriber_that_starts_at_any_time_receives_the_same(world: World, when: str) -> None:
     world.provide("paris", Messages(lambda _: [f"row{number}".encode() for number in range(ROWS)]), block_rows=1)
     tokyo = world.behind("tokyo", lambda sink: HeldSink(sink, chunks=ROWS // 2))
     subscribed: list[Recorder] = [world.subscribe("tokyo")] if when == "before" else []

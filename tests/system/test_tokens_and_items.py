@@ -1,4 +1,4 @@
-"""Waiting for one's own writes, and payloads that replace an item."""
+"""Tokens that an application waits for, and payloads that replace an item."""
 
 import pytest
 from sqlalchemy.orm import Session
@@ -9,7 +9,7 @@ from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
 
-def test_a_token_tells_when_every_site_has_it_and_when_it_is_applied(world: World) -> None:
+def test_a_token_shows_that_every_site_has_the_entry_and_that_it_is_applied(world: World) -> None:
     world.link("paris", "tokyo", initial_sync="log")
     token = world.transmit("paris", b"entry", to=["tokyo", "lima"])
     paris, tokyo = world.site("paris"), world.site("tokyo")
@@ -20,17 +20,17 @@ def test_a_token_tells_when_every_site_has_it_and_when_it_is_applied(world: Worl
         wait_applied(tokyo, token, timeout=0.05)
     recorder = world.subscribe("tokyo")
     wait_applied(tokyo, PositionToken.parse(token), timeout=20)
-    # What is committed can be seen a moment before whoever committed it goes on.
+    # A commit is visible in the database a moment before the recorder notes it.
     eventually(lambda: recorder.log("paris") == [b"entry"])
 
 
-def test_sites_to_wait_for_are_not_one_text(world: World) -> None:
+def test_one_string_of_sites_to_wait_for_is_refused(world: World) -> None:
     token = world.transmit("paris", b"entry", to=["tokyo"])
     with pytest.raises(UsageError, match="not one string"):
         world.client.wait_replicated(world.site("paris"), token, "tokyo", timeout=20)
 
 
-def test_a_write_that_only_the_snapshot_brings_is_replicated_and_applied_too(world: World) -> None:
+def test_a_write_that_arrives_only_in_the_snapshot_counts_as_replicated_and_applied(world: World) -> None:
     world.provide("paris", Messages(lambda _: [b"state"]))
     token = world.transmit("paris", b"entry", to=["tokyo"])
     recorder = world.subscribe("tokyo")
@@ -40,7 +40,7 @@ def test_a_write_that_only_the_snapshot_brings_is_replicated_and_applied_too(wor
     eventually(lambda: recorder.kinds("paris") == ["start 1", "snapshot 1", "complete 1"])
 
 
-def test_of_one_item_only_the_last_of_a_transaction_is_sent(world: World) -> None:
+def test_only_the_last_message_of_an_item_in_a_transaction_is_sent(world: World) -> None:
     recorder = world.subscribe("tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log")
     messages = [LRMessageWithDestinations(f"cdg {number}".encode(), ["tokyo"], "cdg") for number in range(5)]
@@ -53,7 +53,7 @@ def test_of_one_item_only_the_last_of_a_transaction_is_sent(world: World) -> Non
     paris.drain(timeout=20)
 
 
-def test_of_one_item_the_last_arrives_whatever_ticks_it_falls_into(world: World) -> None:
+def test_messages_of_an_item_arrive_in_order_up_to_the_last(world: World) -> None:
     recorder = world.subscribe("tokyo")
     world.link("paris", "tokyo", initial_sync="log")
     for number in range(100):
@@ -63,13 +63,13 @@ def test_of_one_item_the_last_arrives_whatever_ticks_it_falls_into(world: World)
     assert [int(payload) for payload in recorder.log("paris")] == sorted(map(int, recorder.log("paris")))
 
 
-def test_a_site_that_has_lost_everything_has_nothing_replicated(world: World) -> None:
+def test_an_entry_counts_as_unreplicated_after_the_sink_has_lost_its_database(world: World) -> None:
     world.link("paris", "tokyo", initial_sync="log").stop()
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log")
     token = world.transmit("paris", b"entry", to=["tokyo"])
     world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=20)
     paris.stop()
-    # As if its database had been made anew.
+    # The sink without these rows is as good as new.
     for table in ("entries", "headers", "marks", "queues"):
         world.execute("tokyo", f"DELETE FROM lrq_receive_{table}")
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})

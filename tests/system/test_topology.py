@@ -1,17 +1,18 @@
-"""Peers that come and go: with a restart of the server, or by a topology that changes."""
+"""Peers that come and go: at a restart of the server, or while it runs."""
 
 from collections.abc import Sequence
 
 from discovery.topology import StaticTopology
-from lrq_cli.draining import Scope, drain
-from lrq_cli.health import remarks, troubles
+from lrq.cli.drain_wait import Scope, drain
+from lrq.cli.health import remarks, troubles
 from queues.names import SiteId
+from queues.states import SessionState
 from tests.system.world import World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
 
 class Changing:
-    """A topology of sites in this process."""
+    """A topology of sites in this process that a test can change."""
 
     def __init__(self, *sites: str) -> None:
         self.version = 0
@@ -37,7 +38,7 @@ def send(world: World, payload: bytes, to: Sequence[str] = ("tokyo", "lima")) ->
     world.transmit("paris", payload, to=to)
 
 
-def test_nobody_waits_for_a_site_that_was_taken_out_of_the_peers(world: World) -> None:
+def test_drain_and_health_ignore_a_site_removed_from_the_peers(world: World) -> None:
     paris = world.link("paris", "tokyo", "lima", initial_sync="log")
     send(world, b"both")
     paris.drain(timeout=20)
@@ -46,15 +47,16 @@ def test_nobody_waits_for_a_site_that_was_taken_out_of_the_peers(world: World) -
     send(world, b"one of them has it")
     paris.drain(timeout=20)
     assert drain(world.site("paris"), Scope(), 20).drained
-    eventually(lambda: sessions_of(paris)["lima"]["state"] == "left out")
+    eventually(lambda: sessions_of(paris)["lima"]["state"] == SessionState.INACTIVE)
     lima = sessions_of(paris)["lima"]
     assert (lima["lag"]["entries"], lima["stalled"]) == (0, False)
-    assert troubles(paris.status()) == remarks(paris.status()) == []
+    found = paris.site_status()
+    assert troubles(found) == remarks(found) == []
     refused = drain(world.site("paris"), Scope(destinations=frozenset({"lima"})), 0)
     assert refused.reasons() == ["there is no session to lima"]
 
 
-def test_nobody_waits_for_a_client_that_was_taken_out(world: World) -> None:
+def test_drain_ignores_a_removed_client(world: World) -> None:
     paris = world.link("paris", "tokyo", initial_sync="log")
     for client in ("policy", "tenant"):
         world.transmit("paris", b"1", to=["tokyo"], client=client)
@@ -64,10 +66,10 @@ def test_nobody_waits_for_a_client_that_was_taken_out(world: World) -> None:
     world.transmit("paris", b"2", to=["tokyo"])
     assert drain(world.site("paris"), Scope(), 20).drained
     told = {each["client"]: each["state"] for each in paris.status()["sessions"]}
-    assert told == {"policy": "log-entry sync", "tenant": "left out"}
+    assert told == {"policy": SessionState.LOG_ENTRY_SYNC, "tenant": SessionState.INACTIVE}
 
 
-def test_one_that_is_back_among_them_gets_what_it_missed(world: World) -> None:
+def test_a_site_back_among_the_peers_gets_the_entries_it_missed(world: World) -> None:
     paris = world.link("paris", "tokyo", "lima", initial_sync="log")
     recorder = world.subscribe("lima")
     send(world, b"before")
@@ -75,24 +77,24 @@ def test_one_that_is_back_among_them_gets_what_it_missed(world: World) -> None:
     paris.stop()
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
     send(world, b"meanwhile")
-    eventually(lambda: sessions_of(paris)["lima"]["state"] == "left out")
+    eventually(lambda: sessions_of(paris)["lima"]["state"] == SessionState.INACTIVE)
     paris.stop()
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo", "lima": "local:lima"})
     in_log_sync(paris, "lima")
     eventually(lambda: recorder.log("paris") == [b"before", b"meanwhile"])
 
 
-def test_a_topology_that_changes_is_followed(world: World) -> None:
+def test_a_running_server_follows_a_changing_topology(world: World) -> None:
     begin(world, "tokyo", "lima")
     topology = Changing("tokyo")
     paris = world.server("paris", listen=[], topology=topology, initial_sync="log")
     recorder = world.subscribe("lima")
     send(world, b"first")
     in_log_sync(paris, "tokyo")
-    # Nothing is committed from here on.
+    # The application commits nothing from here on.
     topology.change("lima")
     eventually(lambda: recorder.log("paris") == [b"first"])
-    eventually(lambda: sessions_of(paris)["tokyo"]["state"] == "left out")
+    eventually(lambda: sessions_of(paris)["tokyo"]["state"] == SessionState.INACTIVE)
     topology.change("lima", "tokyo")
     in_log_sync(paris, "lima", "tokyo")
     paris.drain(timeout=20)

@@ -1,4 +1,4 @@
-"""Transactions of the source, as a listener sees them."""
+"""A listener receives the source's transactions whole, and none that was rolled back."""
 
 import random
 
@@ -8,7 +8,7 @@ from tests.system.world import World, sessions_of
 from tests.waiting import eventually
 
 
-def test_what_is_rolled_back_replicates_nothing_and_a_transaction_arrives_whole(world: World) -> None:
+def test_a_rollback_replicates_nothing_and_a_transaction_arrives_whole(world: World) -> None:
     recorder = world.subscribe("tokyo")
     world.link("paris", "tokyo", initial_sync="log")
     send = world.client.transmit_log_entry_message
@@ -24,9 +24,9 @@ def test_what_is_rolled_back_replicates_nothing_and_a_transaction_arrives_whole(
     eventually(lambda: recorder.calls == [("paris", [b"one", b"two"])])
 
 
-def test_a_large_transaction_is_complete_as_soon_as_its_last_part_is_sent(world: World, chance: random.Random) -> None:
+def test_a_large_transaction_is_delivered_as_soon_as_its_last_part_arrives(world: World, chance: random.Random) -> None:
     recorder = world.subscribe("tokyo")
-    # No heartbeat comes to the rescue within the time that this test has.
+    # A heartbeat would complete the tick too; none comes within the timeout of this test.
     seldom = {"heartbeat_seconds": 60, "stall_seconds": 120}
     paris = world.link("paris", "tokyo", initial_sync="log", tick_rows=2, max_batch_bytes=300, **seldom)
     sent = [chance.randbytes(200) for _ in range(9)]
@@ -37,7 +37,7 @@ def test_a_large_transaction_is_complete_as_soon_as_its_last_part_is_sent(world:
     assert sessions_of(paris)["tokyo"]["state"] == "log-entry sync"
 
 
-def test_compressible_payloads_do_not_make_frames_that_the_sink_refuses(world: World) -> None:
+def test_frames_of_compressible_payloads_stay_below_the_limit_of_the_sink(world: World) -> None:
     recorder = world.subscribe("tokyo")
     limits = {"max_payload_bytes": 65536, "max_batch_bytes": 65536, "tick_bytes": 65536, "max_message_bytes": 262144}
     world.server("tokyo", listen=[], **limits)
@@ -49,7 +49,7 @@ def test_compressible_payloads_do_not_make_frames_that_the_sink_refuses(world: W
     assert sessions_of(paris)["tokyo"]["state"] == "log-entry sync"
 
 
-def test_a_transaction_is_never_split_however_small_the_ticks_frames_and_calls_are(world: World) -> None:
+def test_small_ticks_frames_and_calls_never_split_a_transaction(world: World) -> None:
     recorder = world.subscribe("tokyo", max_batch_entries=3)
     world.link("paris", "tokyo", initial_sync="log", tick_rows=2, max_batch_bytes=64, window_frames=2)
     sent = [[f"{number}/{part}".encode() for part in range(1 + 3 * (number % 4))] for number in range(40)]

@@ -1,8 +1,9 @@
-"""A site that was away while the log was trimmed: a full sync if it lost something, and only then."""
+"""A site that was away while the log was trimmed gets a full sync only if it missed an entry."""
 
 import pytest
 
-from queues.log import segments, tick_slots
+from queues.send_log import segments
+from queues.send_log import ticks as tick_rows
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -10,7 +11,7 @@ BEGUN = ["start 1", "snapshot 1", "complete 1", "log 1"]
 
 
 class Region:
-    """Paris sends to tokyo and lima; lima's server stops, the log goes on and is trimmed, lima comes back."""
+    """Paris sends to tokyo and lima; lima stops, the log is trimmed, lima comes back."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -37,7 +38,7 @@ class Region:
         eventually(lambda: sessions_of(self.paris)["lima"]["state"] == "backing off")
 
     def restart(self) -> None:
-        """Start the source again, with more patience: nothing of what follows is to be lost."""
+        """Restart the source with the default retention, so that no later entry is dropped."""
         self.paris.stop()
         self.paris = self.world.server(
             "paris", listen=[], peers={"tokyo": "local:tokyo", "lima": "local:lima"}, segment_bytes=1
@@ -45,7 +46,7 @@ class Region:
         in_log_sync(self.paris, "tokyo")
 
     def trim(self) -> None:
-        """Empty every segment but the newest, once tokyo has all of them."""
+        """Wait until tokyo has all entries, then empty every segment but the newest."""
         for number in range(3):
             self.send(f"rest {number}".encode(), "tokyo")
             eventually(lambda number=number: self.tokyo.log("paris")[-1:] == [f"rest {number}".encode()])
@@ -64,7 +65,7 @@ def region(world: World) -> Region:
     return Region(world)
 
 
-def test_what_it_missed_was_trimmed_so_it_gets_one_full_sync(region: Region) -> None:
+def test_a_site_whose_missed_entry_was_trimmed_gets_one_full_sync(region: Region) -> None:
     region.lose()
     region.send(b"missed", "lima")
     region.trim()
@@ -77,13 +78,13 @@ def test_what_it_missed_was_trimmed_so_it_gets_one_full_sync(region: Region) -> 
     assert region.tokyo.kinds("paris") == [*BEGUN[:3], "log 5"]
 
 
-def test_a_sink_that_was_put_back_behind_what_was_trimmed_gets_one_full_sync(region: Region) -> None:
+def test_a_sink_restored_to_before_the_trimmed_entries_gets_one_full_sync(region: Region) -> None:
     ((seq,),) = region.world.execute("lima", "SELECT seq FROM lrq_receive_marks")
     region.send(b"to be lost", "tokyo", "lima")
     eventually(lambda: region.lima.log("paris") == [b"before", b"to be lost"])
     region.paris.drain(timeout=20)
     region.lose()
-    # What an older copy of the database says.
+    # An older copy of the database has these values.
     region.world.execute("lima", "DELETE FROM lrq_receive_headers WHERE seq > :seq", seq=seq)
     region.world.execute("lima", "UPDATE lrq_receive_marks SET seq = :seq, boundary_seq = :seq", seq=seq)
     region.world.execute("lima", "UPDATE lrq_consumers SET seq = :seq", seq=seq)
@@ -92,7 +93,7 @@ def test_a_sink_that_was_put_back_behind_what_was_trimmed_gets_one_full_sync(reg
     assert region.lima.kinds("paris") == [*BEGUN[:3], "log 2", *BEGUN]
 
 
-def test_only_others_entries_were_trimmed_so_it_gets_none(region: Region) -> None:
+def test_a_site_gets_no_full_sync_if_only_entries_of_others_were_trimmed(region: Region) -> None:
     region.lose()
     region.trim()
     assert region.paris.status()["log"]["trimmed_seq"] > 1
@@ -103,11 +104,11 @@ def test_only_others_entries_were_trimmed_so_it_gets_none(region: Region) -> Non
     assert region.provider.served == []
 
 
-def test_it_has_what_was_trimmed_so_neither_a_restart_nor_many_ticks_in_between_ask_for_one(
+def test_a_restart_and_many_ticks_cause_no_full_sync_if_the_site_has_the_trimmed_entries(
     region: Region, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segments, "KEPT_TICKS", 0)
-    monkeypatch.setattr(tick_slots, "TICKS_A_SLOT", 1)
+    monkeypatch.setattr(tick_rows, "TICKS_A_PARTITION", 1)
     region.lose()
     region.trim()
     region.restart()

@@ -1,4 +1,4 @@
-"""Entries for a site that the topology does not know yet: kept until retention, there when it appears."""
+"""Entries for a site outside the topology are kept until retention, and sent once the site appears."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ KYOTO = [b"first", b"second", b"third"]
 
 
 def before_it_is_known(world: World) -> None:
-    """Write for kyoto and tokyo while only tokyo is known; then let the log be trimmed as far as it may."""
+    """Write for kyoto and tokyo while only tokyo is known; then trim the log as far as possible."""
     recorder = world.subscribe("tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", segment_bytes=1)
     for payload in KYOTO:
@@ -25,7 +25,7 @@ def before_it_is_known(world: World) -> None:
 
 
 def trim(world: World, paris: LogReplicationServer) -> None:
-    """Trim with some more entries behind, so that nothing is kept only because its segment is the newest."""
+    """Trim, with newer entries behind: the newest segment is never trimmed."""
     for number in (1, 2):
         paris._source.trim()
         world.transmit("paris", f"segment {number}".encode(), to=["tokyo"])
@@ -38,7 +38,7 @@ def appears(world: World, **options: Any) -> LogReplicationServer:
     return world.server("paris", listen=[], peers={"tokyo": "local:tokyo", "kyoto": "local:kyoto"}, **options)
 
 
-def test_it_gets_them_as_its_log(world: World) -> None:
+def test_a_new_site_gets_its_entries_from_the_log(world: World) -> None:
     before_it_is_known(world)
     kyoto = world.subscribe("kyoto")
     appears(world, initial_sync="log")
@@ -48,7 +48,7 @@ def test_it_gets_them_as_its_log(world: World) -> None:
     assert kyoto.kinds("paris") == ["log 4"]
 
 
-def test_it_gets_them_inside_its_snapshot(world: World) -> None:
+def test_a_new_site_gets_its_entries_inside_its_snapshot(world: World) -> None:
     before_it_is_known(world)
     world.provide("paris", Messages(lambda _: [b"all three"]))
     kyoto = world.subscribe("kyoto")
@@ -60,7 +60,7 @@ def test_it_gets_them_inside_its_snapshot(world: World) -> None:
 
 
 @pytest.mark.parametrize("initial_sync", ["log", "snapshot"])
-def test_beyond_retention_they_go_and_do_not_hold_up_the_others(world: World, initial_sync: str) -> None:
+def test_retention_drops_the_entries_of_a_new_site_without_delaying_the_others(world: World, initial_sync: str) -> None:
     before_it_is_known(world)
     world.provide("paris", Messages(lambda _: [b"state"]))
     paris = world.server(

@@ -1,4 +1,4 @@
-"""A world of sites: databases, servers, snapshot providers and subscribers that keep what they were given."""
+"""A world of sites: databases, servers, snapshot providers, and subscribers that record their calls."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -10,15 +10,18 @@ from typing import Any, TypeVar
 from sqlalchemy import Engine, event, text
 from sqlalchemy.orm import Session
 
+from discovery.ownership import OwnershipState
 from discovery.topology import Topology
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe
-from lr_client.snapshots import SnapshotTransmitter
-from lr_server import LogReplicationServer, Settings, local
+from lr_client.snapshot.requests import SnapshotTransmitter
+from lr_server import LogReplicationServer, Settings
 from queues.names import SiteId
+from queues.states import SessionState
+from sink import local
 from sink.port import Sink
 from tests.waiting import eventually
 
-#: Short times, so that tests wait for facts and not for timers.
+#: Short intervals, so that tests do not wait for timers.
 QUICK: dict[str, Any] = {
     "heartbeat_seconds": 0.1,
     "snapshot_poll_seconds": 0.05,
@@ -33,7 +36,7 @@ Decorated = TypeVar("Decorated", bound=Sink)
 
 
 class Recorder(RoutingQueueListener):
-    """Keeps what it is given, in order: ("start", b""), ("snapshot", payload), ("complete", b""), ("log", payload)."""
+    """Records its calls in order: ("start", b""), ("snapshot", payload), ("complete", b""), ("log", payload)."""
 
     def __init__(self, client_name: str = "policy") -> None:
         self.client_name = client_name
@@ -43,7 +46,7 @@ class Recorder(RoutingQueueListener):
         self.obey: Callable[[Session, str, Sequence[Any]], bool] = lambda _session, _source, _entries: True
 
     def _note(self, session: Session, source: str, kind: str, *payloads: bytes) -> None:
-        """Keep it once the transaction that it belongs to is committed: what is rolled back comes again."""
+        """Record the payloads after the commit only, since a call that is rolled back is repeated."""
 
         def keep(_: Session) -> None:
             self.heard.setdefault(source, []).extend((kind, payload) for payload in payloads)
@@ -78,7 +81,7 @@ class Recorder(RoutingQueueListener):
         return [payload for kind, payload in self.heard.get(source, []) if kind == "snapshot"]
 
     def kinds(self, source: str) -> list[str]:
-        """Name what was heard, runs of the same kind once with their length."""
+        """Return the recorded kinds; a run of the same kind is one item with its length, as `log 3`."""
         runs: list[list[Any]] = []
         for kind, _ in self.heard.get(source, []):
             if runs and runs[-1][0] == kind:
@@ -90,7 +93,7 @@ class Recorder(RoutingQueueListener):
 
 @dataclass
 class Messages:
-    """A snapshot provider that sends what it is told; `hold` lets a test stop it half way."""
+    """A snapshot provider of given payloads; after *hold_after* of them, it sets `held` and waits for `go_on`."""
 
     payloads: Callable[[Any], Sequence[bytes]]
     hold_after: int = -1
@@ -114,7 +117,7 @@ class Messages:
 
 
 class World:
-    """Makes sites and what runs at them."""
+    """Creates sites, their servers, providers and subscribers."""
 
     def __init__(self, new_site: Callable[[str], Engine], stack: ExitStack) -> None:
         self._new_site = new_site
@@ -135,20 +138,20 @@ class World:
         return Settings(**{"site_id": name, "database_url": url, **QUICK, **options})
 
     def server(self, name: str, *, topology: Topology | None = None, **options: Any) -> LogReplicationServer:
-        """Start the server of a site; it listens at a free port unless told otherwise."""
+        """Start the server of a site, by default at a free port."""
         options.setdefault("listen", ["tcp://127.0.0.1:0"])
         server = self._stack.enter_context(LogReplicationServer(self.settings(name, **options), topology=topology))
         self.servers.append(server)
         return server
 
     def link(self, source: str, *sinks: str, **options: Any) -> LogReplicationServer:
-        """Start the servers of *sinks* and of a *source* that replicates to them, all within this process."""
+        """Start the servers of *sinks* and of a *source* that replicates to them within this process."""
         for sink in sinks:
             self.server(sink, listen=[])
         return self.server(source, listen=[], peers={sink: f"local:{sink}" for sink in sinks}, **options)
 
     def behind(self, sink: str, decorate: Callable[[Sink], Decorated]) -> Decorated:
-        """Start the server of *sink*; who reaches it within this process finds it decorated."""
+        """Start the server of *sink*; its local sessions go through *decorate*."""
         server = self.server(sink, listen=[])
         decorated = decorate(server._writer)
         local.withdraw(SiteId(sink), server._writer)
@@ -157,13 +160,13 @@ class World:
         return decorated
 
     def execute(self, name: str, statement: str, **values: Any) -> Any:
-        """Run one statement at a site; return the rows that it gives."""
+        """Run one statement at a site; return its rows, or None if it has none."""
         with self.site(name).begin() as connection:
             result = connection.execute(text(statement), values)
             return result.all() if result.returns_rows else None
 
     def provide(self, name: str, provider: Any, client: str = "policy", *, block_rows: int | None = None) -> Any:
-        """Serve requests; a frame has at least *block_rows* rows, as far as there are so many."""
+        """Serve snapshot requests; a block has at most *block_rows* rows."""
         if block_rows is None:
             transmitter = RoutingQueueSenderClient(client).start_snapshot_transmitter(self.site(name), provider)
         else:
@@ -185,7 +188,7 @@ class World:
         return str(token)
 
     def request_snapshots(self, name: str, *destinations: str, client: str = "policy") -> None:
-        """Ask for snapshots in one transaction; without *destinations* for every site."""
+        """Request snapshots in one transaction; without *destinations*, one for every site."""
         sender = RoutingQueueSenderClient(client)
         with Session(self.site(name)) as session, session.begin():
             for destination in destinations:
@@ -194,9 +197,9 @@ class World:
                 sender.request_global_snapshot_sync(session)
 
     def report(self) -> str:
-        """Say how everything stands: what one wants to see of a test that failed."""
-        # One that was stopped has closed its connections, and asking it would open another.
-        running = [server for server in self.servers if not server._ownership.reason.endswith("stopped")]
+        """Describe the servers and recorders, for the output of a failed test."""
+        # A stopped server has closed its connections; its status would open another.
+        running = [server for server in self.servers if server._ownership.state is not OwnershipState.STOPPED]
         lines = [pformat(server.status(), width=160) for server in running]
         for name, recorders in self._recorders.items():
             for recorder in recorders:
@@ -206,7 +209,7 @@ class World:
 
 
 def sessions_of(server: LogReplicationServer) -> dict[str, dict[str, Any]]:
-    """Return how the sessions of a server stand, by destination (of one client)."""
+    """Return the status of each session by destination; for servers with one client."""
     return {session["destination"]: session for session in server.status()["sessions"]}
 
 
@@ -214,6 +217,7 @@ def in_log_sync(server: LogReplicationServer, *destinations: str) -> None:
     """Wait until the sessions with *destinations* replicate the log."""
     eventually(
         lambda: all(
-            sessions_of(server).get(destination, {}).get("state") == "log-entry sync" for destination in destinations
+            sessions_of(server).get(destination, {}).get("state") == SessionState.LOG_ENTRY_SYNC
+            for destination in destinations
         )
     )

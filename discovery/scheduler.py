@@ -1,0 +1,57 @@
+"""Periodic jobs in threads; the only module that knows APScheduler."""
+
+from collections.abc import Callable
+from datetime import UTC
+from typing import Final
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from queues.logs import errors_only
+
+#: The most jobs that run at one moment; others wait.
+MAX_THREADS: Final = 4
+
+OnError = Callable[[str, Exception], None]
+
+
+class Jobs:
+    """Functions called periodically in threads; calls of one function never overlap.
+
+    A call that outlasts its period delays the next one; missed calls are not made up for.
+    """
+
+    def __init__(self, *, max_threads: int = MAX_THREADS, thread_names: str = "lrq-job") -> None:
+        """Prefix the names of the threads with *thread_names*. No job runs before `start`."""
+        self._scheduler = BackgroundScheduler(
+            executors={"default": ThreadPoolExecutor(max_threads, {"thread_name_prefix": thread_names})},
+            job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
+            # APScheduler warns of each call skipped while the previous one runs; here that is intended.
+            logger=errors_only("lrq.scheduler"),
+            timezone=UTC,
+        )
+
+    def add_periodic(self, name: str, seconds: float, function: Callable[[], object], on_error: OnError) -> None:
+        """Call *function* every *seconds*, first after that time; the job replaces an earlier one of the same *name*.
+
+        An error goes to *on_error* with the name; later calls are still made.
+        """
+
+        def run() -> None:
+            try:
+                function()
+            except Exception as error:  # noqa: BLE001 - reported, and the next call may succeed
+                on_error(name, error)
+
+        trigger = IntervalTrigger(seconds=seconds, timezone=UTC)
+        self._scheduler.add_job(run, trigger, id=name, name=name, replace_existing=True)
+
+    def start(self) -> None:
+        """Start the jobs; jobs added later run too."""
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Start no further call and wait for running ones; without effect before `start`."""
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)

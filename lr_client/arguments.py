@@ -1,0 +1,54 @@
+"""Checks of the arguments of an application: sessions, payloads and keys (docs/design.md, "Bounds")."""
+
+from typing import Final
+
+from sqlalchemy import Connection
+from sqlalchemy.orm import Session
+
+from queues.errors import ConfigurationError, InvalidKeyError, PayloadTooLargeError, PayloadTypeError, UsageError
+
+#: Most bytes of a payload, unless the application sets another limit.
+MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
+#: Most bytes of a payload that the transport can carry in one frame.
+LARGEST_PAYLOAD_BYTES: Final = 128 * 1024 * 1024
+
+#: Longest item or partition key, in characters.
+MAX_KEY_LENGTH: Final = 512
+
+
+def connection_of(session: Session | Connection) -> Connection:
+    """Return the connection of *session*, in its transaction; raise `UsageError` for an asynchronous one."""
+    if hasattr(session, "run_sync"):
+        raise UsageError(
+            "the session is asynchronous: pass the method and its arguments to `await session.run_sync(...)`"
+        )
+    return session.connection() if isinstance(session, Session) else session
+
+
+def checked_limit(limit: int) -> int:
+    """Return *limit* in bytes; raise `ConfigurationError` unless it is between 1 and `LARGEST_PAYLOAD_BYTES`."""
+    if not 0 < limit <= LARGEST_PAYLOAD_BYTES:
+        raise ConfigurationError(f"max_payload_bytes must be between 1 and {LARGEST_PAYLOAD_BYTES}, not {limit}")
+    return limit
+
+
+def checked_payload(payload: object, limit: int) -> bytes:
+    """Return *payload* as bytes; raise `PayloadTypeError` for another type, `PayloadTooLargeError` above *limit*."""
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        raise PayloadTypeError(f"the payload must be bytes, not {type(payload).__name__}: encode it first")
+    if len(payload) > limit:
+        raise PayloadTooLargeError(len(payload), limit)
+    return bytes(payload)
+
+
+def checked_key(key: str | None, what: str) -> str | None:
+    """Return *key*; raise `InvalidKeyError` for a key that PostgreSQL or the wire cannot carry."""
+    if key is None:
+        return None
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or "\0" in key:
+        raise InvalidKeyError(f"{what} must be a string of 1 to {MAX_KEY_LENGTH} characters without NUL")
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidKeyError(f"{what} has a character that is no Unicode text: {error.reason}") from error
+    return key

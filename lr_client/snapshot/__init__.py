@@ -1,0 +1,1 @@
+"""Snapshots of an application: requests, the pinned cut, providers and the transmitter."""

@@ -1,0 +1,151 @@
+"""Run one attempt: call the provider in a thread of its own, and record the outcome."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from lr_client.snapshot.attempt import SnapshotAttempt
+from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
+from lr_client.snapshot.cut import open_cut
+from queues.database import leases
+from queues.database.leases import Lease
+from queues.database.transactions import writing
+from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError, first_line
+from queues.logs import logger
+from queues.send_snapshot import attempts as snapshot_attempts
+from queues.send_snapshot.block_packer import WriteLimits
+from queues.send_snapshot.states import Attempt
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSettings:
+    """The settings of all attempts of one transmitter.
+
+    `backoff(n)` returns the seconds to wait after failed attempt number n, from 1. `alone` is called when the provider
+    builds for one site at a time.
+    """
+
+    limits: WriteLimits
+    backoff: Callable[[int], float]
+    scratch: Path | None
+    alone: Callable[[], None] = lambda: None
+
+
+class Build:
+    """One attempt in progress."""
+
+    def __init__(
+        self, engine: Engine, attempt: Attempt, lease: Lease, provider: SnapshotProvider, settings: BuildSettings
+    ) -> None:
+        self.attempt = attempt
+        self._engine = engine
+        self._lease = lease
+        self._provider = provider
+        self._settings = settings
+        self._cancel = threading.Event()
+        self._guard = threading.Lock()
+        self._context: SnapshotContext | None = None
+        self._told = False
+        self._given_up = ""
+
+    def start(self, then: Callable[["Build"], None]) -> threading.Thread:
+        """Run the provider in a new thread, which calls *then* at the end; return the thread."""
+
+        def work() -> None:
+            try:
+                self._run()
+            finally:
+                then(self)
+
+        thread = threading.Thread(target=work, name=f"lrq-snapshot-{self.attempt.sync_id[:8]}", daemon=True)
+        thread.start()
+        return thread
+
+    def cancel(self) -> None:
+        """End the attempt: `transmit` raises from now on, and a new thread calls the provider's `cancel` once.
+
+        After `mark_completed()` the provider's `cancel` is not called.
+        """
+        self._cancel.set()
+        with self._guard:
+            context, told = self._context, self._told
+            self._told = self._told or context is not None
+        if context is not None and not told:
+            threading.Thread(
+                target=self._cancel_provider, args=(context,), name="lrq-snapshot-cancel", daemon=True
+            ).start()
+
+    def give_up(self, why: str) -> None:
+        """Cancel the attempt, and let the next transmitter begin at once instead of after the backoff."""
+        self._given_up = why
+        self.cancel()
+
+    def hand_back(self, error: str) -> None:
+        """Return the request to the queue for another attempt, unless the snapshot is published or replaced."""
+        retry_after = 0.0 if self._given_up else self._settings.backoff(self.attempt.number)
+        # Without the lease or the database nothing is written: the next owner of the lease begins a new attempt anyway.
+        with suppress(OwnershipLostError, StoreUnavailableError), writing(self._engine) as connection:
+            leases.check(connection, self._lease)
+            error = self._given_up or error
+            if snapshot_attempts.fail(connection, self.attempt, error, retry_after=retry_after):
+                log.warning("snapshot attempt failed", sync_id=self.attempt.sync_id, error=error)
+
+    def _cancel_provider(self, context: SnapshotContext) -> None:
+        if context.attempt.settled():
+            return
+        try:
+            self._provider.cancel(context)
+        except Exception:
+            # The error is the application's; the attempt is over in any case.
+            log.warning("a snapshot provider's cancel failed", sync_id=context.sync_id, exc_info=True)
+
+    def _run(self) -> None:
+        try:
+            error = self._provide()
+        except (Exception, SystemExit) as failure:  # noqa: BLE001 - an error of the application ends only this attempt
+            error = in_words(failure)
+        if error:
+            self.hand_back(error)
+
+    def _provide(self) -> str:
+        """Pin a cut and call the provider; return the reason of a failure, or "" if the snapshot was published."""
+        with open_cut(self._engine, folder=self._settings.scratch, check=self._check) as cut:
+            attempt = SnapshotAttempt(
+                self._engine,
+                self.attempt,
+                self._lease,
+                cut,
+                limits=self._settings.limits,
+                cancel=self._cancel,
+                alone=self._settings.alone,
+            )
+            context = SnapshotContext(attempt)
+            with writing(self._engine) as connection:
+                leases.check(connection, self._lease)
+                snapshot_attempts.pin(connection, self.attempt, cut.base)
+            with self._guard:
+                self._context = context
+            self._check()
+            log.info("snapshot is being built", sync_id=context.sync_id, destinations=list(attempt.destinations))
+            self._provider.provide_full_state_data(context)
+            with self._guard:
+                self._context = None
+            if attempt.completed:
+                log.info("snapshot published", sync_id=context.sync_id, destinations=list(attempt.destinations))
+        return "" if attempt.completed else "the provider returned without mark_completed()"
+
+    def _check(self) -> None:
+        if self._cancel.is_set():
+            raise snapshot_attempts.cancelled(self.attempt)
+
+
+def in_words(error: BaseException) -> str:
+    """Describe *error* in one line: the sentence of an lrq error, or the class and first line of another error."""
+    first = first_line(error)
+    return first if isinstance(error, LrqError) else f"{type(error).__name__}: {first}"

@@ -1,0 +1,245 @@
+"""The transmitter: finds the snapshot requests of one client and lets the client's provider serve them."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+
+from discovery.processes import owner_name, surely_gone
+from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit
+from lr_client.snapshot.build import Build, BuildSettings, in_words
+from lr_client.snapshot.context import SnapshotProvider
+from queues import send_snapshot
+from queues.backoff import Backoff
+from queues.clock import SYSTEM_CLOCK, Clock, jittered, now_us
+from queues.database import leases
+from queues.database.leases import Lease
+from queues.database.transactions import reading, writing, writing_briefly
+from queues.errors import ConfigurationError, LrqError, OwnershipLostError
+from queues.logs import logger
+from queues.names import client_name
+from queues.send_snapshot import attempts as snapshot_attempts
+from queues.send_snapshot import claims
+from queues.send_snapshot.block_packer import BLOCK_ROWS, WriteLimits
+from queues.send_snapshot.progress import progress_of
+from queues.send_snapshot.states import Attempt, transmitter_lease
+
+log = logger(__name__)
+
+#: Longest wait after a failed attempt, in seconds.
+LONGEST_BACKOFF = 300.0
+_QUICKEST_POLL = 0.02
+#: Renewals in one term of the lease.
+_SIGNS = 4
+#: Seconds that `close` waits beyond its timeout for a step under way.
+_GRACE = 5.0
+_CLOSED = "the transmitter was closed"
+
+
+def exponential(attempt: int) -> float:
+    """Return the seconds to wait after failed attempt number *attempt*: 1, then doubling up to 300; with jitter."""
+    return jittered(Backoff(1.0, LONGEST_BACKOFF).delay_seconds(attempt))
+
+
+class SnapshotTransmitter:
+    """Serves the snapshot requests of one client in threads of this process, until `close()`.
+
+    Of several transmitters of one client, in any processes, one works and the others stand by. Up to *parallel*
+    snapshots for different sites are built at a time, so a slow one does not delay others.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        client: str,
+        provider: SnapshotProvider,
+        *,
+        max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+        block_rows: int = BLOCK_ROWS,
+        parallel: int = 2,
+        share_window: float = 0.25,
+        poll_interval: float = 0.5,
+        lease_seconds: float = 10.0,
+        backoff: Callable[[int], float] = exponential,
+        scratch_folder: Path | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Start. Another transmitter takes over *lease_seconds* after this process died, or at once after `close()`.
+
+        Requests of several sites within *share_window* seconds share one build, whose rows are stored once.
+        A provider that reads `context.destination` gets one build per site instead.
+        Rows are stored, sent and acknowledged in blocks of at most *block_rows*.
+        Copies of SQLite databases go to *scratch_folder*, by default the system's folder for temporary files.
+        Raises `ConfigurationError` for a limit out of range, `InvalidNameError` for a malformed *client*.
+        """
+        self._engine = engine
+        self._client = client_name(client)
+        self._provider = provider
+        self._parallel = parallel
+        self._poll_interval = poll_interval
+        self._lease_seconds = lease_seconds
+        self._clock = clock
+        if block_rows < 1:
+            raise ConfigurationError(f"block_rows must be above 0, not {block_rows}")
+        limits = WriteLimits(payload_bytes=checked_limit(max_payload_bytes), block_rows=block_rows)
+        self._window = share_window
+        self._settings = BuildSettings(limits=limits, backoff=backoff, scratch=scratch_folder, alone=self._build_alone)
+        self._owner = owner_name()
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._guard = threading.Lock()
+        self._builds: dict[str, Build] = {}
+        self._threads: list[threading.Thread] = []
+        self._lease: Lease | None = None
+        self._next_sign = 0.0
+        self._problem = ""
+        self._close_by = 0.0
+        self._thread = threading.Thread(target=self._work, name=f"lrq-transmitter-{client}", daemon=True)
+        self._thread.start()
+
+    @property
+    def problem(self) -> str:
+        """The error that keeps the transmitter from looking for requests now; empty when there is none."""
+        return self._problem
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Cancel the builds, wait up to *timeout* seconds for the provider to return, and release the lease.
+
+        The next transmitter begins unfinished snapshots again. A second call is harmless.
+        """
+        self._close_by = self._clock.monotonic() + timeout
+        self._stop.set()
+        self._wake.set()
+        self._thread.join(timeout + _GRACE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _work(self) -> None:
+        pause = _QUICKEST_POLL
+        while not self._stop.is_set():
+            self._wake.clear()
+            try:
+                began = self._turn()
+                self._problem = ""
+                pause = _QUICKEST_POLL if began else min(2 * pause, self._poll_interval)
+            except OwnershipLostError as lost:
+                self._stand_down(str(lost))
+            except Exception as failure:  # noqa: BLE001 - the top of the loop: logged, then tried again
+                self._problem = in_words(failure)
+                log.warning("snapshot transmitter cannot work", client=self._client, error=self._problem)
+                pause = self._poll_interval
+            self._clock.wait(self._wake, pause)
+        self._finish()
+
+    def _turn(self) -> bool:
+        """Cancel builds without a request and begin the due ones; return whether a build has begun."""
+        lease = self._own()
+        if lease is None:
+            return False
+        running = self._running()
+        free = self._parallel - len(running)
+        with reading(self._engine) as connection:
+            unwanted = [build for build in running.values() if not _is_wanted(connection, build.attempt)]
+            due = free > 0 and claims.due(connection, self._client, running=running, window=self._window)
+        for build in unwanted:
+            build.cancel()
+        if not due:
+            return False
+        with writing(self._engine) as connection:
+            leases.check(connection, lease)
+            begun = claims.claim(
+                connection, self._client, self._owner, limit=free, running=running, together=self._window > 0
+            )
+        for attempt in begun:
+            self._start(Build(self._engine, attempt, lease, self._provider, self._settings))
+        return bool(begun)
+
+    def _own(self) -> Lease | None:
+        """Acquire or renew the client's lease and return it; return None while another transmitter holds it."""
+        now = self._clock.monotonic()
+        if now < self._next_sign:
+            return self._lease
+        if self._lease is not None:
+            leases.renew(self._engine, self._lease, self._lease_seconds)
+        else:
+            self._lease = self._take_over()
+        self._next_sign = now + self._lease_seconds / _SIGNS
+        if self._lease is not None:
+            with writing_briefly(self._engine) as connection:
+                send_snapshot.provider_seen(connection, self._client, self._owner)
+            self._log_progress()
+        return self._lease
+
+    def _log_progress(self) -> None:
+        for build in self._running().values():
+            with reading(self._engine) as connection:
+                found = send_snapshot.of_build(connection, build.attempt.build)
+            progress = found and progress_of(found, now_us())
+            if found and progress:
+                log.info(
+                    "snapshot is being built", sync_id=found.sync_id, destination=found.destination,
+                    rows=progress.rows, share=progress.share, rows_per_second=progress.rows_per_second,
+                    seconds_left=progress.seconds_left,
+                )  # fmt: skip
+
+    def _take_over(self) -> Lease | None:
+        name = transmitter_lease(self._client)
+        held = leases.holder(self._engine, name)
+        if held and not held.expired and surely_gone(held.lease.owner):  # a dead owner never comes back
+            leases.release(self._engine, held.lease)
+        return leases.acquire(self._engine, name, self._owner, self._lease_seconds)
+
+    def _stand_down(self, why: str) -> None:
+        log.warning("snapshot transmitter stands by", client=self._client, reason=why)
+        self._lease = None
+        for build in self._running().values():
+            build.cancel()
+
+    def _build_alone(self) -> None:
+        self._window = 0.0
+        self._wake.set()
+
+    def _start(self, build: Build) -> None:
+        with self._guard:
+            self._builds[build.attempt.build] = build
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            self._threads.append(build.start(self._ended))
+
+    def _ended(self, build: Build) -> None:
+        with self._guard:
+            del self._builds[build.attempt.build]
+        self._wake.set()
+
+    def _running(self) -> dict[str, Build]:
+        with self._guard:
+            return dict(self._builds)
+
+    def _finish(self) -> None:
+        for build in self._running().values():
+            build.give_up(_CLOSED)
+        for thread in self._threads:
+            thread.join(max(0.0, self._close_by - self._clock.monotonic()))
+        for build in self._running().values():
+            build.hand_back(_CLOSED)
+        if self._lease is None:
+            return
+        # Without a database the release fails; the lease then expires by itself.
+        with suppress(LrqError):
+            with writing_briefly(self._engine) as connection:
+                send_snapshot.provider_gone(connection, self._client, self._owner)
+            leases.release(self._engine, self._lease)
+
+
+def _is_wanted(connection: Connection, attempt: Attempt) -> bool:
+    """Return whether the provider may go on: its attempt is being built or was published."""
+    return snapshot_attempts.is_live(connection, attempt) or snapshot_attempts.is_published(connection, attempt)

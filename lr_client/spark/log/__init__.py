@@ -1,0 +1,1 @@
+"""The send log as a Spark source: `format("lrq_log")`."""

@@ -1,0 +1,84 @@
+"""Spark data source `lrq_log`: the send log of a site for analysis, read-only.
+
+    from lr_client.spark import register
+
+    register(spark)
+    spark.read.format("lrq_log").options(url=...).load().groupBy("client").count()
+    spark.readStream.format("lrq_log").options(url=...).load()
+
+Entries are visible from their tick until they are trimmed. A stream or a job whose next entries were trimmed ends with
+`TrimmedError`. Begin with a new checkpoint then.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, cast
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+from sqlalchemy import NullPool
+
+import queues
+from lr_client.spark.log.ranges import SCHEMA, LogOptions, ranges, read_range
+from lr_client.spark.options import database_url, number
+from queues.database import migrations
+from queues.database.transactions import reading
+from queues.errors import MissingDependencyError
+from queues.send_log.reads import newest_tick, trimmed_seq
+
+if TYPE_CHECKING:
+    import pyarrow  # type: ignore[import-untyped]
+
+    from lr_client.spark.log.stream import LogStream
+
+
+class LogFormat(DataSource):
+    """`format("lrq_log")`; options `url`, `partitions` (4) and, of streams, `maxEntriesPerBatch` (10000)."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "lrq_log"
+
+    def schema(self) -> StructType:
+        """Return the columns of `SCHEMA`."""
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> "LogReader":  # noqa: ARG002 - Spark's signature
+        """Return the reader of the entries kept now."""
+        return LogReader(self._chosen)
+
+    def streamReader(self, schema: StructType) -> "LogStream":  # noqa: ARG002, N802 - Spark's signature
+        """Return the reader of a stream; raise `MissingDependencyError` for a PySpark below 4.2."""
+        try:
+            from lr_client.spark.log.stream import LogStream
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"readStream of lrq_log needs PySpark 4.2 ({error}): run `pip install -U 'lrq[spark]'`"
+            ) from error
+        return LogStream(self._chosen)
+
+    @property
+    def _chosen(self) -> LogOptions:
+        options = cast("Mapping[str, str]", self.options)
+        url = database_url(options, "lrq_log")
+        return LogOptions(url, number(options, "partitions", 4), number(options, "maxEntriesPerBatch", 10_000))
+
+
+class LogReader(DataSourceReader):
+    """Reads the kept entries once."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Divide the kept entries into ranges of ticks, one for each task."""
+        engine = queues.create_engine(self._options.url, poolclass=NullPool)
+        with reading(engine, snapshot=True) as connection:
+            migrations.require(connection)
+            newest = newest_tick(connection)
+            upto = newest.end_seq if newest else 0
+            return ranges(connection, trimmed_seq(connection), upto, self._options.partitions)
+
+    def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
+        """Read one range, as `read_range`."""
+        return read_range(self._options.url, partition.value)

@@ -1,0 +1,1 @@
+"""Receive queues as a Spark source: `format("lrq_receive")`."""

@@ -1,0 +1,52 @@
+"""Hold the subscriber lease of a client for a Spark stream, so that ordinary subscribers stand by."""
+
+import threading
+from typing import Final
+
+from sqlalchemy import Engine
+
+from discovery.ownership import Ownership
+from lr_client.subscriber.subscription import lease_name
+from queues.clock import SYSTEM_CLOCK
+from queues.database.leases import Lease
+from queues.errors import WaitTimeoutError
+from queues.names import ClientName
+
+#: Seconds to wait for the lease beyond its own duration.
+_GRACE: Final = 5.0
+
+
+class LeaseClaim:
+    """Holds the lease until `close`.
+
+    Spark kills the process without `close`; other processes on the machine then notice that the owner is gone.
+    """
+
+    def __init__(self, engine: Engine, client: ClientName, ttl: float) -> None:
+        """Start to wait for the lease in a new thread; the lease lasts *ttl* seconds unless renewed."""
+        self._client = client
+        self._patience = ttl + _GRACE
+        self._owned = threading.Event()
+        self._ownership = Ownership(
+            engine,
+            lease_name(client),
+            on_acquired=lambda _lease: self._owned.set(),
+            on_lost=lambda _error: self._owned.clear(),
+            ttl=ttl,
+        )
+        self._ownership.start()
+
+    def lease(self) -> Lease:
+        """Wait for the lease and return it; raise `WaitTimeoutError` when another subscriber keeps renewing its own."""
+        SYSTEM_CLOCK.wait(self._owned, self._patience)
+        lease = self._ownership.lease
+        if lease is None:
+            raise WaitTimeoutError(
+                f"another subscriber of {self._client} is at work ({self._ownership.reason}): "
+                "stop it first, or read without deleting by deleteOnCommit=false"
+            )
+        return lease
+
+    def close(self) -> None:
+        """Release the lease, so that another subscriber can begin."""
+        self._ownership.stop()

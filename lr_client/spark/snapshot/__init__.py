@@ -1,0 +1,1 @@
+"""Snapshots that a Spark job builds."""

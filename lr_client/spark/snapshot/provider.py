@@ -1,0 +1,172 @@
+"""Snapshots built by Spark: a function returns a DataFrame, tasks write its rows, the driver publishes them together.
+
+    def build(spark: SparkSession, context: SparkSnapshotContext) -> DataFrame:
+        airports = context.read_table("airports", partitions=4)
+        return airports.select(encode("name", "city").alias("payload"), col("id").alias("item_key"))
+
+    transmitter = client.start_snapshot_transmitter(engine, SparkSnapshotProvider(local_session, build))
+
+PySpark is imported only when the first snapshot is built.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from sqlalchemy import URL, Engine, make_url
+
+from lr_client.snapshot.context import SnapshotContext
+from lr_client.spark.errors import in_one_sentence
+from lr_client.spark.formats import register
+from lr_client.spark.options import shared_url
+from lr_client.spark.session import ensure_pyspark, prepare
+from lr_client.spark.snapshot.context import SparkSnapshotContext
+from lr_client.spark.snapshot.job_watch import JobWatch
+from lr_client.spark.snapshot.staging import TableCopies
+from queues.clock import SYSTEM_CLOCK
+from queues.errors import SnapshotFailedError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Seconds between two attempts to cancel jobs, because a job may not have begun at the first one.
+_AGAIN = 0.5
+
+
+Build = Callable[["SparkSession", SparkSnapshotContext], "DataFrame"]
+
+
+class _Job:
+    """One snapshot that Spark is building."""
+
+    def __init__(self, spark: "SparkSession", group: str) -> None:
+        self.spark = spark
+        self.group = group
+        self.ended = threading.Event()
+
+
+class SparkSnapshotProvider:
+    """A `SnapshotProvider` whose rows Spark builds.
+
+    `build(spark, context)` returns a DataFrame with a column `payload` (binary, never NULL), and optionally `item_key`
+    (string). Other columns are ignored. `build` is called once per attempt and may run jobs.
+    """
+
+    def __init__(
+        self,
+        spark: "SparkSession | Callable[[], SparkSession]",
+        build: Build,
+        *,
+        url: str | URL | None = None,
+        staging: str | None = None,
+    ) -> None:
+        """Build with *spark*: a session, or a function that returns one and is called for each snapshot.
+
+        Spark's tasks write into the database at *url*, by default the URL of the transmitter's engine. Give *url* when
+        tasks run on other machines, or when the engine was made with a `creator`.
+
+        For jobs of hours, give *staging*, a folder or URI that all tasks can reach. Tables read with
+        `context.read_table` are copied there first, so the database holds the cut only until `build` returns.
+        """
+        self._spark = spark
+        self._build = build
+        self._url = None if url is None else make_url(url)
+        self._staging = staging
+        self._guard = threading.Lock()
+        self._jobs: dict[str, _Job] = {}
+
+    def provide_full_state_data(self, context: SnapshotContext) -> None:
+        """See `SnapshotProvider`.
+
+        Raises `MissingDependencyError`, whose text says how to install Spark, and `SnapshotFailedError`.
+        """
+        spark = self._session()
+        build = context.attempt.build
+        job = _Job(spark, f"lrq {build}")
+        with self._guard:
+            self._jobs[build] = job
+        try:
+            self._run(job, context)
+        except SnapshotFailedError:
+            context.attempt.check()  # a cancelled job also fails: report the cancellation instead
+            raise
+        finally:
+            job.ended.set()
+            with self._guard:
+                del self._jobs[build]
+
+    def cancel(self, context: SnapshotContext) -> None:
+        """See `SnapshotProvider`. Cancels all jobs of this snapshot, including jobs that begin later."""
+        with self._guard:
+            job = self._jobs.get(context.attempt.build)
+        while job is not None and not job.ended.is_set():
+            job.spark.sparkContext.cancelJobGroup(job.group)
+            SYSTEM_CLOCK.wait(job.ended, _AGAIN)
+
+    def _session(self) -> "SparkSession":
+        if not callable(self._spark):
+            ensure_pyspark()
+            return self._spark
+        prepare()
+        return self._spark()
+
+    def _run(self, job: _Job, context: SnapshotContext) -> None:
+        context.attempt.check()
+        limits = context.attempt.limits
+        url = _shared(context.snapshot.engine, self._url)
+        _make_ready(job, context)
+        staging = None if self._staging is None else TableCopies(job.spark, self._staging, context.attempt.build)
+        with ExitStack() as ending:
+            if staging is not None:
+                ending.callback(staging.remove)
+            with in_one_sentence(only_of_spark=True):  # errors of the function itself pass unchanged
+                frame = self._build(job.spark, SparkSnapshotContext(job.spark, context, url, staging))
+            rows = _checked(frame)
+            context.attempt.check()
+            if staging is not None:
+                context.snapshot.close()
+            ending.enter_context(in_one_sentence())
+            ending.enter_context(JobWatch(job.spark, job.group, context.attempt))
+            (
+                rows.write.format("lrq_snapshot")
+                .options(url=url, sync_id=context.sync_id)
+                .options(build=context.attempt.build, generation=str(context.attempt.lease.generation))
+                .options(max_payload_bytes=str(limits.payload_bytes), block_rows=str(limits.block_rows))
+                .mode("append")
+                .save()
+            )
+        context.attempt.adopt()
+
+
+def _make_ready(job: _Job, context: SnapshotContext) -> None:
+    spark = job.spark
+    core = getattr(spark, "sparkContext", None)
+    if core is None:
+        raise SnapshotFailedError(
+            "Spark Connect cannot build snapshots yet: give SparkSnapshotProvider a classic session"
+        )
+    core.setJobGroup(
+        job.group, f"lrq snapshot for {', '.join(context.attempt.destinations[:5])}", interruptOnCancel=True
+    )
+    register(spark)
+
+
+def _checked(frame: object) -> "DataFrame":
+    """Return *frame* with only `payload` and `item_key`; raise `SnapshotFailedError` unless it has valid columns."""
+    from pyspark.sql import DataFrame
+
+    from lr_client.spark.snapshot.format import check_schema
+
+    if not isinstance(frame, DataFrame):
+        raise SnapshotFailedError(f"build must return a DataFrame, not {type(frame).__name__}")
+    check_schema(frame.schema)
+    return frame.select(*(name for name in ("payload", "item_key") if name in frame.columns))
+
+
+def _shared(engine: Engine, given: URL | None) -> str:
+    """Return the URL of the database for other processes; raise `SnapshotFailedError` if there is none."""
+    try:
+        return shared_url(engine.url if given is None else given)
+    except UsageError as error:
+        raise SnapshotFailedError(str(error)) from error

@@ -1,0 +1,1 @@
+"""Subscriptions: poll the registry and deliver receive queues to a listener."""

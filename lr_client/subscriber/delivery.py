@@ -1,0 +1,169 @@
+"""One step of a subscriber as one transaction over the marks, the lease, the listener and the queue."""
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.orm import Session
+
+from discovery.registry import ReceiveQueue
+from lr_client.subscriber import listener_session
+from lr_client.subscriber.listener import RoutingQueueListener, undoes
+from lr_client.subscriber.listener_session import ListenerSession
+from lr_client.subscriber.steps import DeliveryStep, Kind
+from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, ended, guarded
+from queues.clock import now_us
+from queues.codec import received_entry
+from queues.database.dialect import Statement
+from queues.database.leases import Lease
+from queues.database.transactions import mapped_errors, reading, writing
+from queues.errors import ListenerError, SnapshotFailedError
+from queues.positions import Position
+from queues.receive import consumer_marks, delivery_claim, failures, parked, snapshot_blocks
+from queues.receive.batches import ReceivedRow
+from queues.wire.entry_pb2 import RoutingTableEntryMsg
+
+
+class Superseded(Exception):  # noqa: N818 - no error, only a reason to read again
+    """The queue has changed since the step was read: read the step again."""
+
+
+class Delivery:
+    """Carries out the steps of one queue under one lease."""
+
+    def __init__(self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease) -> None:
+        """Deliver *queue* to *listener* until another subscriber takes over *lease*."""
+        self._engine = engine
+        self._listener = listener
+        self._queue = queue
+        self._lease = lease
+
+    def carry_out(self, step: DeliveryStep, *, recovers: bool = False) -> None:
+        """Carry out all of *step* or nothing; with *recovers*, also clear the queue's recorded failure.
+
+        Raises `Superseded` when the queue has changed, `OwnershipLostError` when another subscriber has taken over.
+        Raises `StoreUnavailableError` when the database cannot be used. Errors of the listener pass through, and
+        `ListenerError` means that the listener returned False or broke its contract.
+        """
+        claimed_us = now_us()
+        try:
+            with mapped_errors(), listener_session.transaction(self._engine) as session:
+                connection = session.connection()
+                self._claim(connection, step, claimed_us, [(SAVEPOINT, {})])
+                self._call_guarded(session, step)
+                self._complete(connection, step)
+                if recovers:
+                    failures.clear(connection, self._queue.queue_id)
+        except EndedError as error:
+            raise ended(error, committed=self._was_committed(claimed_us)) from error.__cause__
+
+    def park(self, step: DeliveryStep, error: str, tries: int) -> None:
+        """Set the one source transaction of *step* aside as parked; raises like `carry_out`."""
+        kind = parked.SNAPSHOT if step.of_snapshot else parked.LOG
+        with writing(self._engine) as connection:
+            self._claim(connection, step, now_us())
+            parked.park(connection, self._queue.queue_id, kind, step.history, step.rows, error, tries)
+            self._complete(connection, step)
+            failures.clear(connection, self._queue.queue_id)
+
+    def _claim(
+        self, connection: Connection, step: DeliveryStep, claimed_us: int, then: Sequence[Statement] = ()
+    ) -> None:
+        claimed = delivery_claim.claim(
+            connection,
+            self._queue.queue_id,
+            self._lease,
+            step.seen,
+            step.to,
+            version=step.version,
+            claimed_us=claimed_us,
+            back_seq=step.back_seq,
+            received=step.kind is Kind.LOG_ENTRIES,
+            then=then,
+        )
+        if claimed and step.retry is not None:
+            claimed = parked.keep(connection, step.retry)
+        if not claimed:
+            raise Superseded
+        if step.incomplete:
+            self._explain_missing_rows(connection, step)
+
+    def _was_committed(self, claimed_us: int) -> bool:
+        with reading(self._engine) as connection:
+            return delivery_claim.was_committed(connection, self._queue.queue_id, claimed_us)
+
+    def _explain_missing_rows(self, connection: Connection, step: DeliveryStep) -> NoReturn:
+        stands = consumer_marks.standing(connection, self._queue.queue_id)
+        if stands is None or stands.received.sync_id != step.seen.sync_id:
+            raise Superseded
+        raise SnapshotFailedError(
+            f"rows after {step.seen.row_no} of snapshot {step.seen.sync_id} are not in {self._queue.name} any more: "
+            "request a new snapshot"
+        )
+
+    def _call_guarded(self, session: ListenerSession, step: DeliveryStep) -> None:
+        with guarded(session.connection(), session):
+            try:
+                self._call(session, step)
+            except SystemExit as exit_:
+                raise ListenerError("the listener called sys.exit(): stop the subscription with close()") from exit_
+
+    def _call(self, session: Session, step: DeliveryStep) -> None:
+        listener, source = self._listener, self._queue.source
+        if step.kind is Kind.ROLLBACK:
+            self._undo(session, step)
+        elif step.kind is Kind.SNAPSHOT_START:
+            listener.on_snapshot_sync_start(session, source)
+        elif step.kind is Kind.SNAPSHOT_COMPLETE:
+            listener.on_snapshot_sync_complete(session, source)
+        elif step.rows:
+            name = "process_updates_in_snapshot_sync" if step.of_snapshot else "process_updates_in_log_entry_sync"
+            answer = getattr(listener, name)(session, source, [self._entry(row, step) for row in step.rows])
+            if not listener_session.checked_answer(answer, name):
+                raise ListenerError(f"{name} returned False: the changes are undone, the entries come again")
+
+    def _undo(self, session: Session, step: DeliveryStep) -> None:
+        if not undoes(self._listener):
+            raise ListenerError(
+                f"{self._queue.source} has lost the entries after {step.to.seq}, and the listener has no on_rollback "
+                f"to undo them: request a snapshot from {self._queue.source}"
+            )
+        self._listener.on_rollback(session, self._queue.source, Position(step.to.branch, step.to.seq))
+
+    def _entry(self, row: ReceivedRow, step: DeliveryStep) -> RoutingTableEntryMsg:
+        return received_entry(
+            source=self._queue.source,
+            client=self._queue.client,
+            sequence=row.seq,
+            payload=row.payload,
+            item_key=row.item_key,
+            transaction=0 if step.of_snapshot else row.transaction_seq,
+            commit_time_us=row.committed_us,
+            branch="" if step.of_snapshot else step.history,
+            sync_id=step.history if step.of_snapshot else "",
+        )
+
+    def _complete(self, connection: Connection, step: DeliveryStep) -> None:
+        """Move the marks and remove the applied rows; only after the listener, whose COMMIT could make both durable."""
+        queue_id = self._queue.queue_id
+        if step.retry is not None:
+            done = parked.take(connection, step.retry)
+        else:
+            applied, back = len(step.rows), step.back_seq
+            done = consumer_marks.move(
+                connection, queue_id, self._lease, step.seen, step.to, applied=applied, back_seq=back
+            )
+        if not done:
+            raise Superseded
+        if step.kind is Kind.ROLLBACK:
+            parked.forget_after(connection, queue_id, step.to.seq)
+        self._remove(connection, step)
+
+    def _remove(self, connection: Connection, step: DeliveryStep) -> None:
+        queue_id, seen, removed = self._queue.queue_id, step.seen, 0
+        if step.kind is Kind.SNAPSHOT_ROWS:
+            removed = snapshot_blocks.remove(connection, queue_id, seen.sync_id, after=seen.row_no, upto=step.to.row_no)
+        elif step.kind is Kind.LOG_ENTRIES and step.rows:
+            removed = consumer_marks.remove_entries(connection, queue_id, seen, step.to.branch, step.to.seq)
+        if step.retry is None and removed != len(step.rows):
+            raise Superseded

@@ -1,0 +1,158 @@
+"""Follow one receive queue step by step: wait while it is empty, retry a step that fails."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sqlalchemy import Engine
+
+from discovery.registry import ReceiveQueue
+from lr_client.subscriber.delivery import Delivery, Superseded
+from lr_client.subscriber.listener import RoutingQueueListener, undoes
+from lr_client.subscriber.steps import DeliveryStep, Kind, next_step
+from queues.backoff import Backoff
+from queues.clock import Clock, jittered
+from queues.database.leases import Lease
+from queues.database.transactions import reading
+from queues.errors import OwnershipLostError, StoreUnavailableError
+from queues.receive import consumer_marks, failures, parked
+from queues.receive.batches import BatchLimits
+from queues.receive.failures import Failure
+
+#: First wait before an idle queue is polled again, in seconds; the wait doubles up to `Options.idle`.
+_QUICK: Final = 0.005
+
+OnFailure = Literal["block", "park"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a subscription; times in seconds."""
+
+    limits: BatchLimits
+    on_failure: OnFailure
+    max_tries: int
+    backoff: float
+    max_backoff: float
+    idle: float
+
+    def delay(self, tries: int) -> float:
+        """Return the seconds to wait after *tries* failures in a row."""
+        first = min(self.backoff, self.max_backoff)
+        return jittered(Backoff(first, self.max_backoff).delay_seconds(tries))
+
+
+class Follower:
+    """Follows one queue under one lease, until `stopping` is set or the lease is lost."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        listener: RoutingQueueListener,
+        queue: ReceiveQueue,
+        lease: Lease,
+        options: Options,
+        *,
+        stopping: threading.Event,
+        report: Callable[[str, Exception], None],
+        clock: Clock,
+    ) -> None:
+        """Prepare; *report* is called with (source, error) for every error."""
+        self._engine = engine
+        self._queue = queue
+        self._options = options
+        self._delivery = Delivery(engine, listener, queue, lease)
+        self._undoes = undoes(listener)
+        self._stopping = stopping
+        self._report = report
+        self._clock = clock
+        self._idle = _QUICK
+        self._enrolled = False
+        self._failure: Failure | None = None
+        # The kind and the end of a refused batch, whose source transactions are then delivered one by one.
+        self._singly: tuple[Kind, int] | None = None
+
+    def run(self) -> None:
+        """Follow the queue; raise `OwnershipLostError` when another subscriber has taken over."""
+        troubles = 0
+        while not self._stopping.is_set():
+            try:
+                pause = self._turn()
+                troubles = 0
+            except OwnershipLostError:
+                raise
+            except Superseded:
+                pause = self._longer()
+            except Exception as error:  # noqa: BLE001 - reported; the queue is unchanged and is tried again
+                troubles += 1
+                pause = self._options.delay(troubles)
+                self._report(self._queue.source, error)
+            if pause:
+                self._clock.wait(self._stopping, pause)
+
+    def _turn(self) -> float:
+        """Make one step; return the seconds to wait before the next step."""
+        if not self._enrolled:
+            self._enroll()
+        with reading(self._engine, snapshot=True) as connection:
+            step = next_step(connection, self._queue.queue_id, self._options.limits, one=self._one_by_one())
+        if step is None:
+            return self._longer()
+        try:
+            self._delivery.carry_out(step, recovers=self._failure is not None and step.kind is not Kind.RETRY)
+        except (Superseded, OwnershipLostError, StoreUnavailableError):
+            raise
+        except Exception as error:  # noqa: BLE001 - recorded and reported
+            return self._refused(step, error)
+        return self._done(step)
+
+    def _enroll(self) -> None:
+        consumer_marks.enroll(self._engine, self._queue.queue_id, undoes=self._undoes)
+        with reading(self._engine) as connection:
+            self._failure = failures.last(connection, self._queue.queue_id)
+        self._enrolled = True
+
+    def _longer(self) -> float:
+        pause = self._idle
+        self._idle = min(2 * pause, self._options.idle)
+        return pause
+
+    def _one_by_one(self) -> bool:
+        return self._failure is not None or self._singly is not None
+
+    def _done(self, step: DeliveryStep) -> float:
+        if step.kind is Kind.RETRY:
+            return 0
+        self._failure = None
+        if self._singly and (step.kind is not self._singly[0] or step.end >= self._singly[1]):
+            self._singly = None
+        if step.kind is Kind.LOG_ENTRIES and not step.rows:
+            return self._longer()
+        self._idle = _QUICK
+        return 0
+
+    def _refused(self, step: DeliveryStep, error: Exception) -> float:
+        """Record the failure, and divide, park or retry the step; return the seconds to wait."""
+        words = failures.describe(error)
+        if step.retry is not None:
+            parked.refuse(self._engine, step.retry, words)
+            self._report(self._queue.source, error)
+            return 0
+        if step.divisible:
+            # One-by-one delivery finds the transaction that fails.
+            self._singly = (step.kind, step.end)
+            self._report(self._queue.source, error)
+            return 0
+        tries = self._failure.tries + 1 if self._failure and self._failure.seq == step.first else 1
+        self._failure = Failure(step.first, tries, words)
+        self._report(self._queue.source, error)
+        if self._parks(step, tries):
+            self._delivery.park(step, words, tries)
+            return self._done(step)
+        failures.record(self._engine, self._queue.queue_id, self._failure)
+        return self._options.delay(tries)
+
+    def _parks(self, step: DeliveryStep, tries: int) -> bool:
+        parkable = bool(step.rows) and not step.incomplete
+        return self._options.on_failure == "park" and parkable and tries >= self._options.max_tries

@@ -1,0 +1,86 @@
+"""The threads of an active subscription: one polls the registry, one follows each receive queue."""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from sqlalchemy import Engine
+
+from discovery.polling import RegistryPoller
+from discovery.registry import ReceiveQueue
+from lr_client.subscriber.error_reports import ErrorReports
+from lr_client.subscriber.follower import Follower, Options
+from lr_client.subscriber.listener import RoutingQueueListener
+from queues.clock import Clock
+from queues.database.leases import Lease
+from queues.errors import OwnershipLostError
+from queues.names import ClientName
+
+
+class QueueThreads:
+    """Follows each receive queue of a client in a thread of its own, so no source delays another."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        listener: RoutingQueueListener,
+        client: ClientName,
+        lease: Lease,
+        options: Options,
+        *,
+        poll_interval: float,
+        reports: ErrorReports,
+        on_lost: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        """Work under *lease*; call *on_lost*, in any thread, when another subscriber has taken over."""
+        self._engine = engine
+        self._listener = listener
+        self._lease = lease
+        self._options = options
+        self._reports = reports
+        self._on_lost = on_lost
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._poller = RegistryPoller(
+            engine,
+            client,
+            interval=poll_interval,
+            on_found=self.start_follower,
+            on_error=partial(reports.report, ""),
+        )
+
+    def start(self) -> None:
+        """Start to poll the registry, and follow the queues that it lists."""
+        self._poller.start()
+
+    def stop(self) -> None:
+        """Stop all threads and wait for their end; running calls of the listener finish first."""
+        self._stopping.set()
+        self._poller.stop()
+        for thread in self._threads:
+            thread.join()
+
+    def start_follower(self, queue: ReceiveQueue) -> None:
+        """Follow *queue* in a new thread, until `stop` is called or the lease is lost."""
+        thread = threading.Thread(target=self._follow, args=(queue,), name=f"lrq-{queue.name}", daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _follow(self, queue: ReceiveQueue) -> None:
+        follower = Follower(
+            self._engine,
+            self._listener,
+            queue,
+            self._lease,
+            self._options,
+            stopping=self._stopping,
+            report=self._reports.report,
+            clock=self._clock,
+        )
+        with self._reports.listening():
+            try:
+                follower.run()
+            except OwnershipLostError:
+                self._on_lost()

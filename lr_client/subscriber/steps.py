@@ -1,0 +1,135 @@
+"""Choose the next step of a subscriber in a queue, and the marks after that step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from sqlalchemy import Connection
+
+from queues.receive import batches, parked
+from queues.receive.batches import BatchLimits, ReceivedRow
+from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, QueueState, standing
+from queues.receive.parked import Retry
+
+
+class Kind(Enum):
+    """The kinds of steps; each is one transaction."""
+
+    ROLLBACK = auto()
+    RETRY = auto()
+    SNAPSHOT_START = auto()
+    SNAPSHOT_ROWS = auto()
+    SNAPSHOT_COMPLETE = auto()
+    LOG_ENTRIES = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryStep:
+    """One transaction of a subscriber: `rows` are delivered and removed, and the marks move from `seen` to `to`.
+
+    `back_seq` is the sequence to which a pending rollback goes back, or `NOWHERE`. It is read with the step, as is
+    `version`, the version of the subscriber's marks.
+    """
+
+    kind: Kind
+    seen: Consumed
+    to: Consumed
+    rows: Sequence[ReceivedRow] = ()
+    retry: Retry | None = None
+    back_seq: int = NOWHERE
+    version: int = 0
+
+    @property
+    def first(self) -> int:
+        """The sequence of the first row (in a snapshot: its row number); 0 for a step without rows."""
+        return self.rows[0].seq if self.rows else 0
+
+    @property
+    def end(self) -> int:
+        """The sequence (in a snapshot: the row number) up to which this step empties the queue."""
+        return self.to.row_no if self.kind is Kind.SNAPSHOT_ROWS else self.to.seq
+
+    @property
+    def of_snapshot(self) -> bool:
+        """Whether the rows belong to a snapshot."""
+        if self.retry is not None:
+            return self.retry.identity.kind == parked.SNAPSHOT
+        return self.kind is Kind.SNAPSHOT_ROWS
+
+    @property
+    def history(self) -> str:
+        """The history in which the rows are numbered: the sync_id of a snapshot, or the branch of the log."""
+        if self.retry is not None:
+            return self.retry.identity.branch
+        return self.seen.sync_id if self.of_snapshot else self.to.branch
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether rows of the snapshot are missing; a snapshot's rows are numbered without gaps."""
+        return self.kind is Kind.SNAPSHOT_ROWS and len(self.rows) != self.to.row_no - self.seen.row_no
+
+    @property
+    def divisible(self) -> bool:
+        """Whether the step brings more than one source transaction."""
+        return bool(self.rows) and self.rows[0].transaction_seq != self.rows[-1].transaction_seq
+
+
+def next_kind(stands: QueueState) -> Kind | None:
+    """Return the kind of the next step; None when nothing is left. Pure.
+
+    Entries that the source has lost are undone first, unless a newer snapshot replaces them. Requested retries
+    come next, then a newer complete snapshot, then the rows of the current snapshot, then the log.
+    """
+    consumed, received, retry_id, back_seq, _ = stands
+    if back_seq != NOWHERE and received.sync_id == consumed.sync_id:
+        return Kind.ROLLBACK
+    if retry_id is not None:
+        return Kind.RETRY
+    if received.sync_id != consumed.sync_id:
+        return Kind.SNAPSHOT_START
+    if consumed.phase == IN_SNAPSHOT:
+        return Kind.SNAPSHOT_ROWS if consumed.row_no < received.sync_rows else Kind.SNAPSHOT_COMPLETE
+    if consumed.seq < received.boundary_seq:
+        return Kind.LOG_ENTRIES
+    return None
+
+
+def next_step(connection: Connection, queue_id: int, limits: BatchLimits, *, one: bool) -> DeliveryStep | None:
+    """Read the next step in a read-only transaction; return None when nothing is left.
+
+    With *one*, the step brings at most one source transaction.
+    """
+    stands = standing(connection, queue_id)
+    if stands is None:
+        return None
+    step = _step(connection, queue_id, limits, stands, one=one)
+    return step and replace(step, version=stands.version)
+
+
+def _step(
+    connection: Connection, queue_id: int, limits: BatchLimits, stands: QueueState, *, one: bool
+) -> DeliveryStep | None:
+    seen, received, retry_id, back_seq, _ = stands
+    match next_kind(stands):
+        case Kind.ROLLBACK:
+            return DeliveryStep(
+                Kind.ROLLBACK, seen, seen._replace(branch=received.branch, seq=back_seq), back_seq=back_seq
+            )
+        case Kind.RETRY:
+            retry = parked.requested(connection, retry_id or 0)
+            return DeliveryStep(Kind.RETRY, seen, seen, retry.rows, retry, back_seq)
+        case Kind.SNAPSHOT_START:
+            return DeliveryStep(Kind.SNAPSHOT_START, seen, Consumed(IN_SNAPSHOT, received.sync_id, 0, "", 0))
+        case Kind.SNAPSHOT_ROWS:
+            found = batches.next_snapshot_rows(connection, queue_id, seen, received.sync_rows, limits, one=one)
+            return DeliveryStep(Kind.SNAPSHOT_ROWS, seen, seen._replace(row_no=found.end), found.rows)
+        case Kind.SNAPSHOT_COMPLETE:
+            to = Consumed(IN_LOG, seen.sync_id, seen.row_no, received.branch, received.base_seq)
+            return DeliveryStep(Kind.SNAPSHOT_COMPLETE, seen, to)
+        case Kind.LOG_ENTRIES:
+            found = batches.next_entries(connection, queue_id, seen.seq, received.boundary_seq, limits, one=one)
+            return DeliveryStep(
+                Kind.LOG_ENTRIES, seen, seen._replace(branch=received.branch, seq=found.end), found.rows
+            )
+        case None:
+            return None

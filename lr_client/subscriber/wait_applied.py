@@ -1,0 +1,48 @@
+"""Wait, at a sink, until the subscriber has applied a transaction of the source: read-your-own-writes."""
+
+from typing import Final
+
+from sqlalchemy import Connection, Engine
+
+from queues.clock import SYSTEM_CLOCK, Clock, poll
+from queues.database.transactions import reading
+from queues.errors import WaitTimeoutError
+from queues.names import ClientName, SiteId
+from queues.positions import PositionToken, Visibility
+from queues.receive.consumer_marks import IN_LOG
+from queues.receive.headers import mark_within
+from queues.receive.queue_marks import applied_marks
+
+_PAUSE: Final = 0.01
+
+
+def wait_applied(engine: Engine, token: PositionToken | str, timeout: float, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Wait until this site's subscriber has applied everything up to *token*; at most *timeout* seconds.
+
+    *token* is the return value of `transmit_log_entry_message` at the source, or its text. Raises `WaitTimeoutError`
+    when the time is over, `InvalidPositionError` for a text that is not a token.
+
+    Example:
+        >>> wait_applied(engine, token, timeout=5.0)
+    """
+    wanted = PositionToken.parse(token) if isinstance(token, str) else token
+
+    def look() -> bool:
+        with reading(engine, snapshot=True) as connection:
+            return _applied(connection, wanted)
+
+    if not poll(look, bool, timeout=timeout, pause=_PAUSE, clock=clock):
+        raise WaitTimeoutError(
+            f"after {timeout} s this site has not applied {wanted} yet: is a subscriber of "
+            f"{wanted.client!r} running, and does {wanted.site!r} replicate to here?"
+        )
+
+
+def _applied(connection: Connection, token: PositionToken) -> bool:
+    consumed = applied_marks(connection, ClientName(token.client), SiteId(token.site))
+    if consumed is None:
+        return False
+    in_sync = consumed.phase == IN_LOG and consumed.sync_id == consumed.newest_sync_id
+    cut = consumed.cut if in_sync and consumed.cut_branch == token.branch else ""
+    header_mark = mark_within(connection, consumed.queue_id, token.branch, consumed.applied_seq)
+    return any(Visibility.parse(mark).surely_covers(token.transaction) for mark in (cut, header_mark) if mark)

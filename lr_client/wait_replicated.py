@@ -1,0 +1,46 @@
+"""Wait, at the source, until destinations have stored a transaction durably."""
+
+from collections.abc import Sequence
+from operator import not_
+
+from sqlalchemy import Connection, Engine
+
+from queues.clock import poll
+from queues.database.transactions import reading
+from queues.errors import WaitTimeoutError
+from queues.names import ClientName, SiteId
+from queues.positions import PositionToken, Visibility
+from queues.send_log.history import branches_from, end_covering
+from queues.send_log.sessions import sessions_of
+
+_PAUSE = 0.02
+
+
+def wait_replicated(
+    engine: Engine, client: ClientName, token: PositionToken | str, destinations: Sequence[SiteId], timeout: float
+) -> None:
+    """See `RoutingQueueSenderClient.wait_replicated`."""
+    wanted = PositionToken.parse(token) if isinstance(token, str) else token
+
+    def look() -> list[SiteId]:
+        with reading(engine, snapshot=True) as connection:
+            return _missing(connection, client, wanted, destinations)
+
+    if missing := poll(look, not_, timeout=timeout, pause=_PAUSE):
+        raise WaitTimeoutError(f"after {timeout} s these sites do not have {wanted} yet: {', '.join(missing)}")
+
+
+def _missing(
+    connection: Connection, client: ClientName, token: PositionToken, destinations: Sequence[SiteId]
+) -> list[SiteId]:
+    end = end_covering(connection, token)
+    later = branches_from(connection, token.branch)
+    have = set()
+    for row in sessions_of(connection, client, destinations):
+        # A cut names transactions by number, and a promoted database may use the same numbers again.
+        is_ours = row.branch == token.branch
+        in_snapshot = is_ours and bool(row.cut) and Visibility.parse(row.cut).surely_covers(token.transaction)
+        in_log = end is not None and row.branch in later and row.acked_seq >= end
+        if in_log or in_snapshot:
+            have.add(row.destination)
+    return [name for name in destinations if name not in have]

@@ -1,0 +1,1 @@
+"""The live feed: each tick is read once and routed to all sessions."""

@@ -1,0 +1,224 @@
+"""The live feed: the newest ticks, held once for all sessions (docs/design.md, "The live feed").
+
+A session that keeps up reads from the feed and never from the database. A slower session leaves the feed and reads the
+database until it has caught up. Such a session delays no other session, and no queue grows for it.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lr_server.feed.router import after_cut, entry_rows, owed_rows, owed_sets
+from lr_server.feed.throttle import FlowControl, Outbox, leaving
+from queues.blocks import encode_entries
+from queues.clock import Clock
+from queues.positions import Tick, Visibility
+from queues.send_log.port import SessionKey, TickRows
+from queues.wire.replication_pb2 import Block
+
+#: Memory of a group beyond its payloads, in bytes.
+_OVERHEAD = 512
+#: A reader's speed is measured over `_WINDOW` seconds; a full feed looks again after `_LOOK` seconds.
+_WINDOW = 1.0
+_LOOK = 0.2
+
+
+class RoutedTick:
+    """A tick's rows; each selection of them is routed and encoded at most once.
+
+    `size` is the approximate memory of rows and encoded blocks, in bytes. *grow* gets this object and the bytes of each
+    new block.
+    """
+
+    def __init__(self, group: TickRows, grow: Callable[["RoutedTick", int], None]) -> None:
+        self.tick: Tick = group.tick
+        self._group = group
+        self._grow = grow
+        self._blocks: dict[tuple[str, frozenset[int]], Block | None] = {}
+        self._guard = threading.Lock()
+        payload = sum(len(row.payload) for row in group.rows or ())
+        self.size = payload + _OVERHEAD + 200 * len(group.rows or ())
+        self.is_dropped = False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the rows are in memory; a tick above the limits is read from the database in parts."""
+        return self._group.rows is not None
+
+    def block(self, owed: SessionKey) -> Block | None:
+        """Return the session's rows, encoded; None when there are none."""
+        numbers = owed_sets(self._group.sets, owed.destination)
+        if not numbers:
+            return None
+        key = (owed.client, numbers)
+        with self._guard:
+            if key not in self._blocks:
+                rows = entry_rows(owed_rows(self._group.rows or (), owed, numbers))
+                block = self._blocks[key] = encode_entries(rows) if rows else None
+                self._grow(self, len(block.body) if block is not None else 0)
+            return self._blocks[key]
+
+    def block_after(self, owed: SessionKey, cut: Visibility) -> Block | None:
+        """Like `block`, without the rows that a snapshot with this *cut* contains."""
+        numbers = owed_sets(self._group.sets, owed.destination)
+        rows = entry_rows(after_cut(owed_rows(self._group.rows or (), owed, numbers), cut))
+        return encode_entries(rows) if rows else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The ticks that follow the position, oldest first."""
+
+    groups: tuple[RoutedTick, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The position is older than every tick in the feed: read from the database."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A session on the feed: its last sequence number, and its speed in bytes per second."""
+
+    seq: int
+    drained: int = 0
+    window_began: float = 0.0
+    per_second: float = 0.0
+
+
+class LiveFeed:
+    """The newest ticks with their rows, up to a number of bytes. Safe for any number of threads."""
+
+    def __init__(self, limit_bytes: int, policy: FlowControl, clock: Clock) -> None:
+        self._limit = limit_bytes
+        self._policy: FlowControl = policy
+        self._clock = clock
+        self._groups: deque[RoutedTick] = deque()
+        self._readers: dict[SessionKey, _Reader] = {}
+        self._size = 0
+        self._newest: Tick | None = None
+        self._open = True
+        self._changed = threading.Condition()
+
+    @property
+    def newest(self) -> Tick | None:
+        """The newest tick of the source, whether its rows are in memory or not."""
+        return self._newest
+
+    def begin(self, newest: Tick | None) -> None:
+        """Drop all ticks and begin after *newest*."""
+        with self._changed:
+            while self._groups:
+                self._drop_oldest()
+            self._newest = newest
+            self._changed.notify_all()
+
+    def publish(self, group: TickRows) -> None:
+        """Add the rows of a new tick; drop the oldest ticks beyond the limit.
+
+        Waits for the sessions that still need the oldest tick, unless the flow control lets them leave.
+        """
+        live = RoutedTick(group, self._grow)
+        with self._changed:
+            self._groups.append(live)
+            self._size += live.size
+            self._newest = group.tick
+            self._changed.notify_all()
+            while self._open and self._size > self._limit and len(self._groups) > 1:
+                if self._must_wait():
+                    self._changed.wait(_LOOK)
+                else:
+                    self._drop_oldest()
+
+    def after(
+        self, owed: SessionKey, seq: int, timeout: float, wanted: Callable[[], bool] = lambda: True
+    ) -> Ready | Behind:
+        """Return the ticks after *seq*; wait up to *timeout* seconds for one, as long as *wanted* returns True.
+
+        Afterwards the feed waits for this session until `leave`. Call `leave` after each change of the result of
+        *wanted*. A session that is not wanted gets no ticks, and the feed does not wait for it.
+        """
+        with self._changed:
+            found = self._after(owed, seq, wanted)
+            # The lock is held, so that no `leave` can come between `wanted` and the wait.
+            if isinstance(found, Ready) and not found.groups and wanted():
+                self._changed.wait(timeout)
+                found = self._after(owed, seq, wanted)
+            return found
+
+    def leave(self, owed: SessionKey) -> None:
+        """Wait for this session no longer; if the session waits in `after`, wake it up."""
+        with self._changed:
+            self._readers.pop(owed, None)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wait for no session any more."""
+        with self._changed:
+            self._open = False
+            self._changed.notify_all()
+
+    def _drop_oldest(self) -> None:
+        oldest = self._groups.popleft()
+        self._size -= oldest.size
+        oldest.is_dropped = True
+
+    def _grow(self, group: RoutedTick, added: int) -> None:
+        with self._changed:
+            if not group.is_dropped:
+                group.size += added
+                self._size += added
+
+    def _after(self, owed: SessionKey, seq: int, wanted: Callable[[], bool]) -> Ready | Behind:
+        # A session that has left must not join again: the feed would wait, and no thread reads for that session.
+        if not wanted():
+            return Ready(())
+        newest = self._newest
+        if newest is not None and seq < newest.end_seq:
+            if not self._groups or self._groups[0].tick.start_seq > seq:
+                self._readers.pop(owed, None)
+                return Behind()
+            self._note(owed, seq)
+            return Ready(_tail(self._groups, seq))
+        self._note(owed, seq)
+        return Ready(())
+
+    def _note(self, owed: SessionKey, seq: int) -> None:
+        now = self._clock.monotonic()
+        reader = self._readers.setdefault(owed, _Reader(seq, window_began=now))
+        if seq > reader.seq:
+            reader.drained += sum(group.size for group in _tail(self._groups, reader.seq) if group.tick.end_seq <= seq)
+        if seq > reader.seq and self._size > self._limit:
+            self._changed.notify_all()
+        reader.seq = seq
+        if now - reader.window_began >= _WINDOW:
+            reader.per_second = reader.drained / (now - reader.window_began)
+            reader.drained, reader.window_began = 0, now
+
+    def _must_wait(self) -> bool:
+        oldest = self._groups[0].tick
+        needing = {owed for owed, reader in self._readers.items() if reader.seq < oldest.end_seq}
+        if not needing:
+            return False
+        now = self._clock.monotonic()
+        outboxes = {owed: self._outbox(reader, now) for owed, reader in self._readers.items()}
+        left: frozenset[SessionKey] = leaving(self._policy, outboxes)
+        return bool(needing - left)
+
+    def _outbox(self, reader: _Reader, now: float) -> Outbox:
+        unread = sum(group.size for group in self._groups if group.tick.end_seq > reader.seq)
+        passed = now - reader.window_began
+        # A reader that has stopped updates no speed itself, so its stale speed would look healthy.
+        speed = reader.per_second if passed < 2 * _WINDOW else reader.drained / passed
+        return Outbox(fill=unread / self._limit, drained_per_second=speed)
+
+
+def _tail(groups: "deque[RoutedTick]", seq: int) -> tuple[RoutedTick, ...]:
+    tail: list[RoutedTick] = []
+    for group in reversed(groups):
+        if group.tick.end_seq <= seq:
+            break
+        tail.append(group)
+    return tuple(reversed(tail))

@@ -1,0 +1,59 @@
+"""Read the two histories of a negotiation: the source's from its database, the sink's from its answer."""
+
+from sqlalchemy import Connection, Engine
+
+from lr_server.protocol.histories import Branch, OfferedSnapshot, SinkHistory, SourceHistory, StagedSnapshot, TickKey
+from queues import send_snapshot
+from queues.database.transactions import reading
+from queues.positions import Position
+from queues.send_log.history import branch_starts, known_ticks
+from queues.send_log.port import SessionKey
+from queues.send_log.reads import keep_ticks, newest_tick, trimmed_seq
+from queues.send_log.sessions import find_session
+from queues.wire.replication_pb2 import NegotiateResponse
+
+
+def source_history(engine: Engine, owed: SessionKey, sink: SinkHistory) -> SourceHistory:
+    """Read the source's history of a session in one transaction."""
+    with reading(engine, snapshot=True) as connection:
+        keep_ticks(connection)
+        newest = newest_tick(connection)
+        trimmed = trimmed_seq(connection)
+        history = tuple(Branch(*start) for start in branch_starts(connection))
+        return SourceHistory(
+            branches=history,
+            newest_seq=newest.end_seq if newest else history[-1].start_seq,
+            trimmed_seq=trimmed,
+            lost_seq=min(_lost_seq(connection, owed, trimmed), trimmed),
+            known=frozenset(TickKey(*key) for key in known_ticks(connection, sink.headers)),
+            snapshot=_offered(connection, owed),
+        )
+
+
+def _lost_seq(connection: Connection, owed: SessionKey, trimmed: int) -> int:
+    found = find_session(connection, owed)
+    # The log keeps no acknowledged entry for the session: a restored sink may need such an entry again.
+    return trimmed if found is None else max(found.lost_seq, found.acked_seq)
+
+
+def _offered(connection: Connection, owed: SessionKey) -> OfferedSnapshot | None:
+    newest = send_snapshot.newest(connection, owed.client, owed.destination)
+    if newest is None or newest.finished:
+        return None
+    ready = newest.state is send_snapshot.SnapshotState.READY
+    return OfferedSnapshot(newest.sync_id, ready, newest.base, newest.rows)
+
+
+def sink_history(answer: NegotiateResponse) -> SinkHistory:
+    """Convert the sink's answer; raise `ProtocolError` if the answer contradicts itself."""
+    received = answer.received
+    staging = answer.staging
+    return SinkHistory(
+        received=Position(received.branch, received.seq, received.cut),
+        boundary_seq=answer.boundary.seq,
+        applied_seq=answer.applied_seq,
+        headers=tuple(TickKey(header.branch, header.end_seq, header.uid) for header in answer.headers),
+        staged=StagedSnapshot(staging.sync_id, staging.rows) if staging.sync_id else None,
+        sync_id=answer.sync_id,
+        undoes=answer.undoes,
+    )

@@ -1,0 +1,156 @@
+"""The next ticks for one session: from the live feed, or from the database while the session is behind."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from lr_server.feed.feed import Behind, LiveFeed, RoutedTick
+from lr_server.feed.router import after_cut, entry_rows
+from queues.blocks import EntryRow, encode_entries
+from queues.positions import Position, Tick, Visibility
+from queues.send_log.port import Log, LogRow, SessionKey, TickLimits
+from queues.wire.replication_pb2 import Batch, Block, TickGroup, TickHeader
+from queues.wire.replication_pb2 import Position as WirePosition
+
+
+@dataclass(frozen=True, slots=True)
+class TickPart:
+    """A tick, or a part of a large one, with the rows of one session; `end` is the sink's position afterwards."""
+
+    group: TickGroup
+    end: Position
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether a later part can replace this one: it has no rows, and completes no tick that was begun."""
+        return not self.group.HasField("block") and not self.group.first_index
+
+    @property
+    def size(self) -> int:
+        """The approximate bytes in memory; a compressed block has fewer bytes on the wire."""
+        return self.group.block.plain_size + 128
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The ticks after a position; `is_live` if they come from the live feed."""
+
+    pieces: Iterable[TickPart]
+    is_live: bool
+
+
+class Outgoing:
+    """Read the log for one session. The same position gives the same rows with the same numbers, live or not."""
+
+    def __init__(self, owed: SessionKey, source: Log, feed: LiveFeed, limits: TickLimits, *, part_bytes: int) -> None:
+        """Read up to *limits* at a time; a larger tick comes in parts of *part_bytes*, at least one row each."""
+        self._owed = owed
+        self._log = source
+        self._feed = feed
+        self._limits = limits
+        self._part = TickLimits(limits.rows, part_bytes)
+
+    def after(
+        self, position: Position, read_after: int, timeout: float, wanted: Callable[[], bool] = lambda: True
+    ) -> Found:
+        """Return the ticks after *position*; empty and live if none comes within *timeout* seconds.
+
+        Reading begins after *read_after*: no entry between both is for this session. Waits as long as *wanted* returns
+        True; call `leave` after each change of its result. Raises `TrimmedError`.
+        """
+        seq = max(position.seq, read_after)
+        found = self._feed.after(self._owed, seq, timeout, wanted)
+        if isinstance(found, Behind) or any(not group.is_held for group in found.groups):
+            return Found(self._from_database(position, seq), is_live=False)
+        return Found([self._live(group, position) for group in found.groups], is_live=True)
+
+    def leave(self) -> None:
+        """Leave the live feed, which no longer waits for this session; a waiting `after` returns."""
+        self._feed.leave(self._owed)
+
+    def _live(self, group: RoutedTick, position: Position) -> TickPart:
+        tick = group.tick
+        cut = _cut(position)
+        block = group.block(self._owed) if cut is None else group.block_after(self._owed, cut)
+        return _piece(tick, block, position)
+
+    def _from_database(self, position: Position, seq: int) -> Iterator[TickPart]:
+        ticks = self._log.ticks_after(seq, self._limits)
+        if ticks and ticks[0].is_large:
+            yield from self._in_parts(ticks[0], position)
+            return
+        for tick, rows in zip(ticks, self._log.read(self._owed, ticks) if ticks else (), strict=True):
+            yield _piece(tick, _encoded(rows, _cut(position)), position)
+
+    def _in_parts(self, tick: Tick, position: Position) -> Iterator[TickPart]:
+        """Yield a large tick in parts. Replaced entries are sent too, so that each part is numbered by itself."""
+        skip = max(position.seq - tick.start_seq, 0)
+        cut = _cut(position)
+        sent = skip
+        for rows in self._log.stream(self._owed, tick, skip, self._part):
+            kept = after_cut(rows, cut) if cut is not None else rows
+            if kept:
+                entries = [EntryRow(row.payload, 0, row.committed_us, row.item_key) for row in kept]
+                yield _part(tick, encode_entries(entries), sent, position)
+                sent += len(kept)
+        header = tick_header(tick)
+        group = TickGroup(header=header, first_index=sent, complete=True)
+        yield TickPart(group, Position(tick.branch, tick.end_seq, _cut_after(position, tick)))
+
+
+def _cut(position: Position) -> Visibility | None:
+    return Visibility.parse(position.cut) if position.cut else None
+
+
+def _encoded(rows: list[LogRow], cut: Visibility | None) -> Block | None:
+    kept = rows if cut is None else after_cut(rows, cut)
+    return encode_entries(entry_rows(kept)) if kept else None
+
+
+def tick_header(tick: Tick) -> TickHeader:
+    """Return the fields of a tick that are sent."""
+    return TickHeader(
+        branch=tick.branch, start_seq=tick.start_seq, end_seq=tick.end_seq, uid=tick.uid, mark=tick.mark,
+        created_us=tick.created_us,
+    )  # fmt: skip
+
+
+def _piece(tick: Tick, block: Block | None, position: Position) -> TickPart:
+    group = TickGroup(header=tick_header(tick), block=block, complete=True)
+    return TickPart(group, Position(tick.branch, tick.end_seq, _cut_after(position, tick)))
+
+
+def _part(tick: Tick, block: Block, first_index: int, position: Position) -> TickPart:
+    group = TickGroup(header=tick_header(tick), block=block, first_index=first_index, complete=False)
+    end = tick.start_seq + first_index + block.rows
+    return TickPart(group, Position(tick.branch, end, position.cut))
+
+
+def _cut_after(position: Position, tick: Tick) -> str:
+    """Return the cut that still counts after the tick: "" once the tick covers all rows of the cut."""
+    return (
+        "" if not position.cut or passed(Visibility.parse(position.cut), Visibility.parse(tick.mark)) else position.cut
+    )
+
+
+def passed(cut: Visibility, mark: Visibility) -> bool:
+    """Return whether the tick's visibility *mark* covers every row that the cut covers."""
+    if cut.window is None or mark.window is None:
+        return mark.high >= cut.high
+    if mark.upto is not None:
+        return False
+    return mark.window.xmin >= cut.window.xmax or (
+        mark.window.xmax >= cut.window.xmax and all(not cut.window.sees(xid) for xid in mark.window.running)
+    )
+
+
+def batch(start: Position, pieces: list[TickPart], newest: Tick | None) -> Batch:
+    """Put *pieces*, which follow *start*, into one batch, without the quiet ones before the last."""
+    last = pieces[-1]
+    groups = [piece.group for piece in pieces if not piece.is_quiet or piece is last]
+    return Batch(
+        start=WirePosition(branch=start.branch, seq=start.seq, cut=start.cut),
+        groups=groups,
+        cut_passed=bool(start.cut) and not last.end.cut,
+        source_seq=newest.end_seq if newest else last.end.seq,
+        source_us=newest.created_us if newest else 0,
+    )

@@ -1,0 +1,72 @@
+"""A snapshot as frames: the begin, the blocks that the sink has not staged yet, and the end marker."""
+
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+from sqlalchemy import Engine
+
+from lr_server.session.outgoing import tick_header
+from queues import send_snapshot
+from queues.database.transactions import reading
+from queues.errors import SnapshotCancelledError
+from queues.send_log.history import tick_ending_at
+from queues.send_snapshot import SnapshotSync, StoredBlock
+from queues.wire.replication_pb2 import Frame, SnapshotBegin, SnapshotChunk, SnapshotEnd
+from queues.wire.replication_pb2 import Position as WirePosition
+
+
+def frames(
+    engine: Engine, snapshot: SnapshotSync, after_row: int, *, chunk_bytes: int
+) -> Iterator[tuple[Frame, int, int]]:
+    """Yield each frame, its last row number and its size in bytes; the frame has no `session` yet.
+
+    Blocks are sent as they are stored, so the first block may begin before *after_row*. Raises
+    `SnapshotCancelledError` when rows are missing, because the snapshot was given up meanwhile.
+    """
+    sync_id = snapshot.sync_id
+    yield Frame(snapshot_begin=SnapshotBegin(sync_id=sync_id)), after_row, 64
+    row = after_row
+    with closing(_ahead(_reads(engine, snapshot, after_row, chunk_bytes))) as reads:
+        for blocks in reads:
+            row = blocks[-1].last_row
+            chunk = SnapshotChunk(
+                sync_id=sync_id, first_row=blocks[0].first_row, blocks=[found.block for found in blocks]
+            )
+            yield Frame(snapshot_chunk=chunk), row, sum(len(found.block.body) for found in blocks) + 64
+    yield Frame(snapshot_end=_end(engine, snapshot)), row, 128
+
+
+def _reads(engine: Engine, snapshot: SnapshotSync, after_row: int, limit_bytes: int) -> Iterator[list[StoredBlock]]:
+    sync_id, row = snapshot.sync_id, after_row
+    while row < snapshot.rows:
+        with reading(engine) as connection:
+            blocks = send_snapshot.read_blocks(connection, sync_id, after_row=row, limit_bytes=limit_bytes)
+        if not blocks:
+            raise SnapshotCancelledError(f"snapshot {sync_id} was given up, so the rows after {row} are gone")
+        row = blocks[-1].last_row
+        yield blocks
+
+
+def _ahead(reads: Iterator[list[StoredBlock]]) -> Generator[list[StoredBlock], None, None]:
+    """Yield each read while a thread does the next one; the thread ends with this iterator."""
+    with ThreadPoolExecutor(1, thread_name_prefix="lrq-snapshot-read") as thread:
+        following = thread.submit(next, reads, None)
+        while (blocks := following.result()) is not None:
+            following = thread.submit(next, reads, None)
+            yield blocks
+
+
+def _end(engine: Engine, snapshot: SnapshotSync) -> SnapshotEnd:
+    base = snapshot.base
+    with reading(engine) as connection:
+        tick = tick_ending_at(connection, base.branch, base.seq)
+    header = None if tick is None else tick_header(tick)
+    return SnapshotEnd(
+        sync_id=snapshot.sync_id,
+        base=WirePosition(branch=base.branch, seq=base.seq, cut=base.cut),
+        rows=snapshot.rows,
+        bytes=snapshot.bytes,
+        checksum=snapshot.checksum,
+        header=header,
+    )

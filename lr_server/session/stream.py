@@ -1,0 +1,282 @@
+"""One connection of a session: it sends frames as the window allows, and receives acknowledgements.
+
+The transport pulls the frames (gRPC in a thread of its own). The stream's own thread reads the acknowledgements.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lr_server.protocol.events import (
+    BatchAcked,
+    CaughtUp,
+    ChunkAcked,
+    FellBehind,
+    PeerLost,
+    RefusalKind,
+    Refused,
+    SessionEvent,
+    SnapshotApplied,
+    SnapshotCancelled,
+    SnapshotSent,
+    Trimmed,
+)
+from lr_server.session.failures import source_failed
+from lr_server.session.inflight import Inflight
+from lr_server.session.outgoing import Outgoing, TickPart, batch
+from queues.clock import Clock
+from queues.errors import LrqError, SnapshotCancelledError, TrimmedError
+from queues.positions import Position, Tick
+from queues.send_snapshot import SnapshotSync
+from queues.wire.replication_pb2 import Ack, Frame, SessionId
+from sink.port import Sink
+
+#: The longest sleep of a sender without work, in seconds.
+_LOOK = 0.5
+#: The longest wait for new ticks after all known ticks are sent, in seconds.
+_IDLE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogWork:
+    """Send the log after `position`; the session has no entries between `position` and `read_after`."""
+
+    position: Position
+    read_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWork:
+    """Send this snapshot; the sink has the first `after_row` rows."""
+
+    snapshot: SnapshotSync
+    after_row: int
+
+
+Work = LogWork | SnapshotWork
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSources:
+    """The sources of a stream's frames: the log, the snapshots, and the newest tick."""
+
+    outgoing: Outgoing
+    snapshot_frames: Callable[[SnapshotSync, int], Iterator[tuple[Frame, int, int]]]
+    newest: Callable[[], Tick | None]
+
+
+class FrameStream:
+    """Send the log or a snapshot to one sink, and report events, until the stream is closed or broken."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        session: SessionId,
+        paths: FrameSources,
+        *,
+        inflight: Inflight,
+        batch_bytes: int,
+        heartbeat: float,
+        clock: Clock,
+        report: Callable[[SessionEvent], None],
+    ) -> None:
+        self._sink = sink
+        self._session = session
+        self._paths = paths
+        self._inflight = inflight
+        self._batch_bytes = batch_bytes
+        self._heartbeat = heartbeat
+        self._clock = clock
+        self._report = report
+        self._work: Work | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        self._heard = clock.monotonic()
+        self._thread = threading.Thread(
+            target=self._run, name=f"lrq-stream-{session.client}-{session.sink}", daemon=True
+        )
+
+    def start(self) -> None:
+        """Start the thread that opens the connection."""
+        self._thread.start()
+
+    def assign(self, work: Work | None) -> None:
+        """Replace the current work by *work*; None sends nothing."""
+        with self._changed, self._inflight.begun_anew():
+            self._work = work
+            self._changed.notify_all()
+        self._paths.outgoing.leave()
+
+    def close(self) -> None:
+        """Stop sending and forget all frames in flight. Does not wait."""
+        with self._changed:
+            self._closed = True
+            self._work = None
+            self._changed.notify_all()
+        self._inflight.wake()
+        self._paths.outgoing.leave()
+
+    @property
+    def silent_seconds(self) -> float:
+        """The seconds without an answer of the sink; 0 while nothing is in flight."""
+        return self._clock.monotonic() - max(self._heard, self._inflight.since) if self._inflight.busy else 0.0
+
+    def break_off(self, why: str) -> None:
+        """Report the connection as lost."""
+        self._lost(why)
+
+    def join(self) -> None:
+        """Wait until the thread has ended; call `close` first, and close the sink."""
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    # --- acknowledgements -------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            with _closing(self._sink.replicate(self._frames())) as acks:
+                for ack in acks:
+                    self._note(ack)
+                    if self._closed:
+                        return
+            self._lost("the sink has ended the stream")
+        except LrqError as error:
+            # After a failure of this site the stream is closed already; see `_frames`.
+            self._lost(str(error))
+        except Exception as error:  # noqa: BLE001 - the top of the loop: the session shows the error and tries again
+            self._report_while_open(source_failed(error))
+        finally:
+            # The transport may still wait for the next frame, and must not join the feed again.
+            self.close()
+
+    def _lost(self, error: str) -> None:
+        self._report_while_open(PeerLost(error))
+
+    def _report_while_open(self, event: SessionEvent) -> None:
+        if not self._closed:
+            self._report(event)
+
+    def _note(self, ack: Ack) -> None:
+        self._heard = self._clock.monotonic()
+        if ack.HasField("refusal"):
+            self._closed = True
+            self._report(Refused(RefusalKind(ack.refusal.kind), ack.refusal.reason))
+            return
+        match self._work:
+            case LogWork():
+                position = Position(ack.received.branch, ack.received.seq, ack.received.cut)
+                self._inflight.ack(position.seq)
+                self._report(BatchAcked(position))
+            case SnapshotWork(snapshot=snapshot):
+                self._note_snapshot(ack, snapshot)
+            case None:
+                pass
+
+    def _note_snapshot(self, ack: Ack, snapshot: SnapshotSync) -> None:
+        if ack.sync_id == snapshot.sync_id:
+            self._report(SnapshotApplied(snapshot.sync_id, snapshot.base))
+        elif ack.staging.sync_id == snapshot.sync_id:
+            self._inflight.ack(ack.staging.rows)
+            self._report(ChunkAcked(snapshot.sync_id, ack.staging.rows))
+
+    # --- frames -----------------------------------------------------------------------------------------------
+
+    def _frames(self) -> Iterator[Frame]:
+        """Yield the frames of all work; an error here is a failure of this site, and ends the stream."""
+        try:
+            while (work := self._next_work()) is not None:
+                match work:
+                    case LogWork():
+                        yield from self._log(work)
+                    case SnapshotWork():
+                        yield from self._snapshot(work)
+        except Exception as error:  # noqa: BLE001 - the transport would report the error as the sink's
+            self._report_while_open(source_failed(error))
+            self.close()
+
+    def _next_work(self, done: Work | None = None) -> Work | None:
+        """Wait for work other than *done*; None when the stream is closed."""
+        with self._changed:
+            while not self._closed and (self._work is None or self._work is done):
+                self._changed.wait(_LOOK)
+            return None if self._closed else self._work
+
+    def _wants(self, work: Work) -> Callable[[], bool]:
+        return lambda: not self._closed and self._work is work
+
+    def _snapshot(self, work: SnapshotWork) -> Iterator[Frame]:
+        wanted = self._wants(work)
+        try:
+            for frame, row, size in self._paths.snapshot_frames(work.snapshot, work.after_row):
+                if not self._inflight.admit(row, size, wanted):
+                    return
+                frame.session.CopyFrom(self._session)
+                if frame.HasField("snapshot_end"):
+                    self._report_while_open(SnapshotSent(work.snapshot.sync_id))
+                yield frame
+        except SnapshotCancelledError:
+            # The next work may be assigned already, so the stream goes on.
+            self._report_while_open(SnapshotCancelled(work.snapshot.sync_id))
+        self._next_work(done=work)
+
+    def _log(self, work: LogWork) -> Iterator[Frame]:
+        wanted = self._wants(work)
+        try:
+            for start, pieces in self._batches(work, wanted):
+                size = sum(piece.size for piece in pieces)
+                if not self._inflight.admit(pieces[-1].end.seq, size, wanted):
+                    return
+                yield Frame(session=self._session, batch=batch(start, pieces, self._paths.newest()))
+        except TrimmedError as error:
+            self._report_while_open(Trimmed(error.requested, error.oldest))
+            self._next_work(done=work)
+
+    def _batches(self, work: LogWork, wanted: Callable[[], bool]) -> Iterator[tuple[Position, list[TickPart]]]:
+        """Yield the ticks of each batch, with the position before the batch.
+
+        Ticks without rows for this session are sent once a heartbeat, or with the next rows.
+        """
+        sent = cursor = work.position
+        read_after = work.read_after
+        is_live: bool | None = None
+        waiting: list[TickPart] = []
+        size = 0
+        told = self._clock.monotonic()
+        while wanted():
+            self._inflight.gather(self._batch_bytes, wanted)
+            found = self._paths.outgoing.after(cursor, read_after, self._heartbeat if waiting else _IDLE, wanted)
+            if not wanted():
+                return
+            if found.is_live is not is_live:
+                is_live = self._change_mode(found.is_live, is_live)
+            for piece in found.pieces:
+                if waiting and waiting[-1].is_quiet:
+                    size -= waiting.pop().size
+                # A batch exceeds the limit only if its single part does.
+                if waiting and size + piece.size > self._batch_bytes:
+                    yield sent, waiting
+                    sent, waiting, size, told = waiting[-1].end, [], 0, self._clock.monotonic()
+                waiting.append(piece)
+                size += piece.size
+                cursor = piece.end
+            if waiting and (not waiting[0].is_quiet or self._clock.monotonic() - told >= self._heartbeat):
+                yield sent, waiting
+                sent, waiting, size, told = cursor, [], 0, self._clock.monotonic()
+
+    def _change_mode(self, is_live: bool, was_live: bool | None) -> bool:
+        if is_live:
+            self._report_while_open(CaughtUp())
+        elif was_live:
+            self._report_while_open(FellBehind())
+        return is_live
+
+
+@contextmanager
+def _closing(acks: Iterator[Ack]) -> Iterator[Iterator[Ack]]:
+    try:
+        yield acks
+    finally:
+        close = getattr(acks, "close", None)
+        if close is not None:
+            close()

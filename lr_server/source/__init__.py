@@ -1,0 +1,1 @@
+"""The source role of a server: takes ticks, trims the log, begins and ends sessions."""

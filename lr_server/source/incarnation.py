@@ -1,0 +1,39 @@
+"""Notice another incarnation of the database: restored, promoted or copied.
+
+A promotion keeps transaction ids and rows. So the log continues on a new branch, and negotiation finds the end of each
+sink's common history. A dump and restore begins new transaction ids, so the visibility of older ticks is void. Then
+the log begins again after all restored entries, and every session is rebuilt.
+
+See docs/design.md, "Incarnations".
+"""
+
+from sqlalchemy import Engine
+
+from queues.database import dialects, leases
+from queues.database.leases import Lease
+from queues.database.transactions import writing
+from queues.send_log.branches import begin_branch, newest_branch, void_restored
+from queues.send_log.reads import newest_tick
+
+
+def adopt(engine: Engine, lease: Lease) -> str:
+    """Begin a new branch if the database has a new incarnation; return the current branch."""
+    # One database snapshot for all statements: they touch only rows that were restored or committed before it.
+    with writing(engine, snapshot=True) as connection:
+        leases.check(connection, lease)
+        last = newest_branch(connection)
+        now = dialects.of(connection).incarnation(connection)
+        if now == last.incarnation:
+            return last.branch
+        newest = newest_tick(connection)
+        end = newest.end_seq if newest else last.start_seq
+        branch = begin_branch(connection, last.number + 1, end, now)
+        if _cluster(now) != _cluster(last.incarnation):
+            void_restored(connection, lease, branch, newest, end)
+        return branch
+
+
+def _cluster(identity: str) -> tuple[str, str]:
+    """Return the parts that a promotion keeps: system identifier and database, without the timeline."""
+    system, _, rest = identity.partition("/")
+    return system, rest.rpartition("/")[2]

@@ -1,0 +1,171 @@
+"""The sequencer takes ticks: it is the one reader of all committed entries.
+
+See docs/design.md, "The tick".
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sqlalchemy import Engine
+
+from lr_server.feed.feed import LiveFeed
+from lr_server.source.pacing import RECENT, SOON, Taken, pause_after
+from queues.clock import Clock
+from queues.database.leases import Lease
+from queues.errors import LrqError, OwnershipLostError
+from queues.logs import logger
+from queues.names import SiteId
+from queues.positions import Tick
+from queues.send_log.opening import LogWatch, watch_log
+from queues.send_log.port import Log, TickRows
+from queues.send_log.wakeup import Wakeup
+
+#: After a wakeup or a tick the sequencer looks often for this time, in seconds.
+_HOT = 0.05
+_RETRY = 0.5
+#: The longest wait between two looks while applications notify the server, in seconds.
+_LONGEST_REST = 1.0
+
+log = logger("lrq.sequencer")
+
+
+class Sequencer:
+    """A thread that closes committed entries in ticks and publishes the ticks to the feed.
+
+    When another server takes the lease, the thread calls *on_lost* and ends.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: Log,
+        feed: LiveFeed,
+        lease: Lease,
+        *,
+        wakeup: Wakeup,
+        clock: Clock,
+        idle_seconds: float,
+        interval_seconds: float,
+        on_lost: Callable[[OwnershipLostError], None],
+    ) -> None:
+        self._engine = engine
+        self._log = source
+        self._feed = feed
+        self._lease = lease
+        self._wakeup = wakeup
+        self._clock = clock
+        self._idle = idle_seconds
+        self._interval = interval_seconds
+        self._on_lost = on_lost
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lrq-sequencer", daemon=True)
+        #: The reason why no tick can be taken now; empty while all is well.
+        self.trouble = ""
+        #: The number of looks for committed entries.
+        self.looks = 0
+
+    def start(self) -> None:
+        """Start the thread, which begins after the newest tick."""
+        self._thread.start()
+
+    def look(self) -> None:
+        """Make the thread look for committed entries at once."""
+        self._wakeup.notify()
+
+    def stop(self) -> None:
+        """Finish the current tick, and wait until the thread has ended."""
+        self._stopping.set()
+        self._wakeup.notify()
+        self._thread.join()
+        self._wakeup.close()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._follow()
+            except OwnershipLostError as lost:
+                self._on_lost(lost)
+                return
+            except LrqError as error:
+                self._note_trouble(str(error))
+            except Exception as error:  # noqa: BLE001 - the top of the loop: the status shows the error, and the thread tries again
+                self._note_trouble(f"{type(error).__name__}: {error}")
+            self._clock.wait(self._stopping, _RETRY)
+
+    def _note_trouble(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            log.warning("no tick can be taken", reason=trouble)
+        self.trouble = trouble
+
+    def _follow(self) -> None:
+        last = self._log.bounds().newest
+        self._feed.begin(last)
+        commits = watch_log(self._engine)
+        try:
+            self._poll(last, commits)
+        finally:
+            commits.close()
+            self._log.close()
+
+    def _poll(self, last: Tick | None, commits: LogWatch) -> None:
+        hot_until = self._clock.monotonic() + _HOT
+        wait = SOON
+        recent: deque[Taken] = deque(maxlen=RECENT)
+        is_busy = False
+        while not self._stopping.is_set():
+            began = self._clock.monotonic()
+            # After a tick more entries are likely, and `changed` would cost a message each time.
+            found = self._drain(last) if is_busy or commits.changed() else _NOTHING
+            is_busy = found.last is not None
+            self.trouble = ""
+            self.looks += 1
+            now = self._clock.monotonic()
+            if is_busy:
+                commits.end_notify()
+                # Under load a pause lets each tick hold many transactions; the first tick after a rest comes at once.
+                hot_until = now + _HOT
+                last = found.last
+                recent.append(Taken(now, now - began, found.rows, len(found.sites)))
+                self._clock.wait(self._stopping, pause_after(recent, self._interval))
+                continue
+            if now < hot_until:
+                wait = SOON
+            elif commits.is_notified:
+                wait = _LONGEST_REST
+            elif commits.wait_for_notify():
+                continue
+            else:
+                wait = min(self._idle, wait * 2)
+            if self._wakeup.wait(wait, *commits.notifiers):
+                # Notifications continue until the next tick ends them: commits until then notify too, at little cost.
+                hot_until = self._clock.monotonic() + _HOT
+                wait = SOON
+
+    def _drain(self, last: Tick | None) -> "_Drained":
+        """Take and publish ticks until one is not full."""
+        found = _NOTHING
+        while not self._stopping.is_set():
+            group = self._log.take_tick(self._lease, found.last or last)
+            if group is None:
+                break
+            self._feed.publish(group)
+            found = found.and_then(group)
+            if not group.more:
+                break
+        return found
+
+
+class _Drained(NamedTuple):
+    """Ticks taken in a row: the newest tick, the number of rows, and their destinations."""
+
+    last: Tick | None
+    rows: int
+    sites: frozenset[SiteId]
+
+    def and_then(self, group: TickRows) -> "_Drained":
+        return _Drained(group.tick, self.rows + group.tick.rows, self.sites.union(*group.sets.values()))
+
+
+_NOTHING = _Drained(None, 0, frozenset())

@@ -1,0 +1,163 @@
+"""The source role of a server that owns its site: log, feed, sequencer, sessions, periodic work."""
+
+from collections.abc import Callable
+
+from sqlalchemy import Engine
+
+from discovery.scheduler import Jobs
+from discovery.topology import Topology, split_endpoints
+from lr_server.feed.feed import LiveFeed
+from lr_server.session import snapshot_frames
+from lr_server.session.outgoing import Outgoing
+from lr_server.session.runner import SessionContext, SessionLimits
+from lr_server.session.stream import FrameSources
+from lr_server.settings import Settings
+from lr_server.source.sequencer import Sequencer
+from lr_server.source.supervisor import Supervisor
+from queues import send_snapshot
+from queues.backoff import Backoff
+from queues.clock import Clock, chosen, now_us
+from queues.database import leases
+from queues.database.leases import Lease
+from queues.database.migrations import require
+from queues.database.transactions import writing
+from queues.errors import OwnershipLostError
+from queues.logs import logger
+from queues.names import SiteId
+from queues.receive.parked import forget_parked
+from queues.send_log.opening import open_log
+from queues.send_log.port import Retention, TickLimits
+from queues.send_log.wakeup import Wakeup
+from sink.local import find
+from sink.port import Sink
+from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
+from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
+
+log = logger("lrq.source")
+
+
+class Source:
+    """All threads that read this site's log and send it, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        topology: Topology,
+        lease: Lease,
+        *,
+        clock: Clock,
+        on_lost: Callable[[OwnershipLostError], None],
+    ) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._topology = topology
+        self._lease = lease
+        self._on_lost = on_lost
+        self._limits = TickLimits(settings.tick_rows, settings.tick_bytes)
+        self.log = open_log(engine, self._limits)
+        self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
+        self.sequencer = Sequencer(
+            engine, self.log, self.feed, lease,
+            wakeup=Wakeup(require(engine).branch), clock=clock, idle_seconds=settings.idle_poll_seconds,
+            interval_seconds=settings.tick_interval_seconds, on_lost=on_lost,
+        )  # fmt: skip
+        self.supervisor = Supervisor(
+            engine, topology, self._session_context(clock), clients=settings.client_names,
+            look_seconds=settings.snapshot_poll_seconds, clock=clock,
+        )  # fmt: skip
+        self._jobs = Jobs()
+        #: The last error of each failing periodic job, by the job's name; empty while all is well.
+        self.troubles: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Start the sequencer, the sessions and the periodic trim."""
+        self.sequencer.start()
+        self.supervisor.start()
+        self._jobs.add_periodic("trim", self._settings.trim_seconds, self.trim, self._failed)
+        self._jobs.start()
+
+    def stop(self, lost: str | None = None) -> None:
+        """End all threads and wait for them; *lost* is the reason if another server owns the site now."""
+        self.feed.close()
+        self._jobs.stop()
+        self.supervisor.stop(lost)
+        self.sequencer.stop()
+
+    def trim(self) -> None:
+        """Rotate and empty the log's segments; remove the rows of ended snapshots and old parked entries."""
+        settings = self._settings
+        self.log.rotate(self._lease, settings.segment_bytes, settings.segment_seconds)
+        trimmed = self.log.trim(self._lease, Retention(settings.retention_seconds, settings.retention_bytes))
+        for owed in trimmed.laggards:
+            log.warning("entries were trimmed that a site had not acknowledged", **owed._asdict())
+        if trimmed.found_unordered:
+            log.warning(
+                "entries have no place in the order of commits: no site gets them", count=trimmed.found_unordered
+            )
+        if trimmed.dropped_unordered:
+            log.warning("entries were trimmed that no site ever got", count=trimmed.dropped_unordered)
+        while True:
+            with writing(self._engine) as connection:
+                if not send_snapshot.collect_garbage(connection):
+                    break
+        with writing(self._engine) as connection:
+            forget_parked(connection, now_us() - int(settings.parked_retention_seconds * 1_000_000))
+        self.troubles.pop("trim", None)
+
+    def _fenced(self, reason: str) -> None:
+        """Stand down; if this server still holds the lease, release the lease with a much higher generation.
+
+        A sink has seen later generations than a restored database holds. The next owner's generation must be higher.
+        """
+        if leases.bump_generation(self._engine, self._lease):
+            log.warning("a sink knows later owners of this site than its database", reason=reason)
+        self._on_lost(OwnershipLostError(self._lease.name, self._lease.generation, self._lease.generation * 2))
+
+    def _failed(self, name: str, error: Exception) -> None:
+        log.warning("periodic work failed", job=name, reason=str(error))
+        self.troubles[name] = str(error)
+
+    def _session_context(self, clock: Clock) -> SessionContext:
+        settings = self._settings
+        limits = SessionLimits(
+            window_frames=settings.window_frames,
+            window_bytes=settings.window_bytes,
+            batch_bytes=settings.max_batch_bytes,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            stall_seconds=settings.stall_seconds,
+            slow_retry_seconds=settings.slow_retry_seconds,
+            backoff=Backoff(settings.retry_first_seconds, settings.retry_cap_seconds),
+            initial_sync=settings.initial_sync,
+        )
+        return SessionContext(
+            engine=self._engine,
+            site=settings.site,
+            lease=self._lease,
+            clock=clock,
+            limits=limits,
+            connect=self._connect,
+            on_fenced=self._fenced,
+            outgoing=lambda owed: Outgoing(
+                owed, self.log, self.feed, self._limits, part_bytes=settings.max_batch_bytes
+            ),
+            paths=self._paths,
+        )
+
+    def _paths(self, outgoing: Outgoing) -> FrameSources:
+        return FrameSources(
+            outgoing=outgoing,
+            snapshot_frames=lambda snapshot, after_row: snapshot_frames.frames(
+                self._engine, snapshot, after_row, chunk_bytes=self._settings.max_batch_bytes
+            ),
+            newest=lambda: self.feed.newest,
+        )
+
+    def _connect(self, site: SiteId) -> Sink:
+        # The owner among several servers of a site is unknown here: a standby refuses, and the session tries again.
+        endpoint = parse_endpoint(chosen(split_endpoints(self._topology.endpoint(site))))
+        return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
+
+    def _dial(self, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
+        timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)
+        return RemoteSink(endpoint, credentials=self._settings.credentials, negotiation_timeout=timeout)

@@ -1,0 +1,320 @@
+"""The status of a site as values: a reader of the database makes them, and `as_json` gives their JSON.
+
+Times end in `_us` (microseconds since 1970, UTC) or `_seconds`; the JSON has ISO 8601 in place of the former. A `seq`
+is a sequence number of the source's log.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from queues.clock import iso
+from queues.names import ClientName, SiteId
+from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
+from queues.send_log.unordered import Unordered
+from queues.states import SessionState, SnapshotState
+
+#: The lease that makes a server the owner of its site.
+SERVER_LEASE: Final = "server"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerStatus:
+    """The last process that took a lease; `alive` while the lease has not expired."""
+
+    lease: str
+    owner: str
+    generation: int
+    alive: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `owners`."""
+        return {"lease": self.lease, "owner": self.owner, "generation": self.generation, "alive": self.alive}
+
+
+@dataclass(frozen=True, slots=True)
+class OrderingStatus:
+    """The entries that no site gets, because they have no place in the order of commits (PostgreSQL only).
+
+    `unordered` holds the counts of the last run of trim; on the tables in `untriggered` the ordering trigger is off.
+    """
+
+    unordered: tuple[Unordered, ...] = ()
+    untriggered: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the last two items of `log`, which `lrq trim --json` has too."""
+        return {"unordered": [asdict(each) for each in self.unordered], "untriggered": list(self.untriggered)}
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatus:
+    """The log-entry queue: `seq` ends its newest tick, and entries up to `trimmed_seq` are gone.
+
+    `waiting` counts committed entries in no tick yet, up to `queues.counts.COUNTED`. `last_tick_us` is None without a
+    tick.
+    """
+
+    branch: str
+    seq: int
+    trimmed_seq: int
+    last_tick_us: int | None
+    waiting: int
+    ordering: OrderingStatus = OrderingStatus()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the value of `log`."""
+        return {
+            "branch": self.branch,
+            "seq": self.seq,
+            "trimmed_seq": self.trimmed_seq,
+            "last_tick_at": None if self.last_tick_us is None else iso(self.last_tick_us),
+            "waiting": self.waiting,
+            **self.ordering.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """The log after the last acknowledged tick: an upper bound, because it counts entries of other sites too.
+
+    `bytes` are bytes of payload; `seconds` is the age of the oldest tick.
+    """
+
+    entries: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the value of `lag`."""
+        return {"entries": self.entries, "bytes": self.bytes, "seconds": self.seconds}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """A session: the sink has the log up to `acked_seq` durably; a `stalled` session is behind and does not move."""
+
+    client: ClientName
+    destination: SiteId
+    state: SessionState
+    reason: str
+    branch: str
+    acked_seq: int
+    lag: Lag
+    stalled: bool
+    updated_us: int
+
+    @property
+    def state_text(self) -> str:
+        """The state with its reason, for people."""
+        return f"{self.state}, {self.reason}" if self.reason else self.state.value
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `sessions`."""
+        return {
+            "client": self.client,
+            "destination": self.destination,
+            "state": self.state.value,
+            "reason": self.reason,
+            "branch": self.branch,
+            "acked_seq": self.acked_seq,
+            "lag": self.lag.as_json(),
+            "stalled": self.stalled,
+            "updated_at": iso(self.updated_us),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStatus:
+    """A request for a snapshot: `share` is between 0 and 1; None, here and below, for an unknown number.
+
+    `cut_seconds` is the age of the cut that the database holds for the build. `bytes` are bytes of payload.
+    """
+
+    sync_id: str
+    client: ClientName
+    destination: SiteId
+    state: SnapshotState
+    reason: str
+    attempt: int
+    rows: int
+    bytes: int
+    progress: str
+    expected_rows: int
+    sent_rows: int
+    share: float | None
+    rows_per_second: float | None
+    seconds_left: float | None
+    cut_seconds: float | None
+    error: str
+    requested_us: int
+    updated_us: int
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the snapshot has failed, or its last attempt has."""
+        return self.state is SnapshotState.FAILED or (self.state is SnapshotState.REQUESTED and bool(self.error))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `snapshots`."""
+        return {
+            "sync_id": self.sync_id,
+            "client": self.client,
+            "destination": self.destination,
+            "state": self.state.value,
+            "reason": self.reason,
+            "attempt": self.attempt,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "progress": self.progress,
+            "expected_rows": self.expected_rows,
+            "sent_rows": self.sent_rows,
+            "share": self.share,
+            "rows_per_second": self.rows_per_second,
+            "seconds_left": self.seconds_left,
+            "cut_seconds": self.cut_seconds,
+            "error": self.error,
+            "requested_at": iso(self.requested_us),
+            "updated_at": iso(self.updated_us),
+        }
+
+
+class ReceivePhase(StrEnum):
+    """The part of a receive queue that its subscriber applies."""
+
+    LOG = IN_LOG
+    SNAPSHOT = IN_SNAPSHOT
+    NOT_SUBSCRIBED = "not subscribed"
+
+
+@dataclass(frozen=True, slots=True)
+class StagingStatus:
+    """A snapshot of which the first `rows` rows have arrived."""
+
+    sync_id: str
+    rows: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the value of `staging`."""
+        return {"sync_id": self.sync_id, "rows": self.rows}
+
+
+@dataclass(frozen=True, slots=True)
+class FailureStatus:
+    """A listener that has failed `tries` times in a row."""
+
+    tries: int
+    error: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the value of `failure`."""
+        return {"tries": self.tries, "error": self.error}
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveQueueStatus:
+    """A receive queue: received up to `received_seq` and applied up to `applied_seq`, of the source's `source_seq`.
+
+    `outstanding` entries are stored and not applied, counted up to `queues.counts.COUNTED`; there are `more` beyond.
+    `oldest_seconds` is the age of the oldest of them. The totals count entries since the queue began.
+    """
+
+    name: str
+    client: ClientName
+    source: SiteId
+    received_seq: int
+    source_seq: int
+    applied_seq: int
+    phase: ReceivePhase
+    outstanding: int
+    more: bool
+    oldest_seconds: float
+    received_total: int
+    duplicates_total: int
+    applied_total: int
+    parked: int
+    staging: StagingStatus | None
+    sync_id: str
+    failure: FailureStatus | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `receive_queues`."""
+        return {
+            "name": self.name,
+            "client": self.client,
+            "source": self.source,
+            "received_seq": self.received_seq,
+            "source_seq": self.source_seq,
+            "applied_seq": self.applied_seq,
+            "phase": self.phase.value,
+            "outstanding": self.outstanding,
+            "more": self.more,
+            "oldest_seconds": self.oldest_seconds,
+            "received_total": self.received_total,
+            "duplicates_total": self.duplicates_total,
+            "applied_total": self.applied_total,
+            "parked": self.parked,
+            "staging": self.staging and self.staging.as_json(),
+            "sync_id": self.sync_id,
+            "failure": self.failure and self.failure.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The server that answers: `owner` while it works for its site, otherwise `reason` says why not.
+
+    `endpoints` and `metrics` are the addresses where it listens; `troubles` has a sentence for each failing part.
+    """
+
+    owner: bool
+    reason: str
+    endpoints: tuple[str, ...] = ()
+    metrics: str = ""
+    troubles: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the value of `server`."""
+        return {
+            "owner": self.owner,
+            "reason": self.reason,
+            "endpoints": list(self.endpoints),
+            "metrics": self.metrics,
+            "troubles": dict(self.troubles),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SiteStatus:
+    """A site at the time `at_us`; `snapshots` are the newest requests, newest first.
+
+    `server` is None in a status that no server gives.
+    """
+
+    site: str
+    at_us: int
+    owners: tuple[OwnerStatus, ...]
+    log: LogStatus
+    sessions: tuple[SessionStatus, ...] = ()
+    snapshots: tuple[SnapshotStatus, ...] = ()
+    receive_queues: tuple[ReceiveQueueStatus, ...] = ()
+    server: ServerStatus | None = None
+
+    @property
+    def server_owner(self) -> OwnerStatus | None:
+        """The last server that worked for the site."""
+        return next((each for each in self.owners if each.lease == SERVER_LEASE), None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON of `lrq status --json`; with `server` also that part."""
+        found: dict[str, Any] = {
+            "site": self.site,
+            "at": iso(self.at_us),
+            "owners": [each.as_json() for each in self.owners],
+            "log": self.log.as_json(),
+            "sessions": [each.as_json() for each in self.sessions],
+            "snapshots": [each.as_json() for each in self.snapshots],
+            "receive_queues": [each.as_json() for each in self.receive_queues],
+        }
+        return found if self.server is None else found | {"server": self.server.as_json()}

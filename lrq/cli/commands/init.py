@@ -1,0 +1,128 @@
+"""`lrq init`."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lrq.cli.exit_codes import NoError
+from lrq.cli.options import Config, Database, Json, Site
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from lrq.cli.place import SitePlace
+
+
+class DialectName(StrEnum):
+    """The databases that lrq has tables for."""
+
+    SQLITE = "sqlite"
+    POSTGRESQL = "postgresql"
+
+
+def init(
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    sql: Annotated[bool, typer.Option("--sql", metavar="", help="Only print the DDL for an empty database.")] = False,
+    dialect: Annotated[
+        DialectName | None, typer.Option("--dialect", help="The database for --sql; by default the configured one.")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", metavar="", help="Change nothing; exit with 0 if the schema fits, with 3 if not."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Create a site's tables, or migrate them.
+
+    The command may be repeated, and several processes may run it at once. The server never changes the schema.
+    """
+    from lrq.cli.place import engine_of, locate
+
+    if sql and check:
+        raise typer.BadParameter("--sql and --check exclude each other")
+    if dialect and not sql:
+        raise typer.BadParameter("--dialect goes with --sql")
+    if sql:
+        from queues.database.migrations import ddl
+
+        chosen = dialect.value if dialect else locate(config, database, site).url.get_backend_name()
+        typer.echo(ddl(chosen), nl=False)
+        return
+    place = locate(config, database, site)
+    if check:
+        _check(place, as_json=as_json)
+        return
+    with engine_of(place, must_exist=False) as engine:
+        _initialize(engine, place, as_json=as_json)
+
+
+def _check(place: "SitePlace", *, as_json: bool) -> None:
+    from lrq.cli.output import emit
+    from lrq.cli.place import engine_of
+    from queues.database import schema
+    from queues.errors import MissingDependencyError, SetupError
+
+    facts: dict[str, Any] = {"database": place.shown, "schema": None, "needs": schema.SCHEMA}
+    try:
+        with engine_of(place) as engine:
+            facts["schema"] = _version(engine)
+            site = schema.check(engine, site_id=place.site).site_id
+    except MissingDependencyError:
+        raise
+    except SetupError as error:
+        if as_json:
+            emit(facts | {"fits": False, "site": None, "reason": str(error)})
+        raise NoError(str(error)) from error
+    if as_json:
+        emit(facts | {"fits": True, "site": site, "reason": ""})
+    else:
+        typer.echo(f"{place.shown} fits: it belongs to site {site} and has schema {schema.SCHEMA}")
+
+
+def _initialize(engine: "Engine", place: "SitePlace", *, as_json: bool) -> None:
+    import queues
+    from lrq.cli.output import emit
+    from queues.database.schema import SCHEMA
+
+    before = _version(engine)
+    site = queues.initialize(engine, site_id=place.site or _known_site(engine)).site_id
+    action = "created" if before is None else "unchanged" if before == SCHEMA else "migrated"
+    if as_json:
+        emit({"site": site, "database": place.shown, "schema": SCHEMA, "before": before, "action": action})
+        return
+    words = {
+        "created": f"created the tables (schema {SCHEMA})",
+        "migrated": f"migrated the tables from schema {before} to {SCHEMA}",
+        "unchanged": f"the tables are there already (schema {SCHEMA})",
+    }
+    typer.echo(f"{place.shown}: {words[action]}, site {site}")
+
+
+def _version(engine: "Engine") -> str | None:
+    from queues.database import schema
+    from queues.database.transactions import reading
+    from queues.errors import NotInitializedError
+
+    try:
+        with reading(engine) as connection:
+            return schema.version(connection)
+    except NotInitializedError:
+        return None
+
+
+def _known_site(engine: "Engine") -> str:
+    """Return the site id in the database, so that a migration needs no --site."""
+    from queues.database import schema
+    from queues.database.transactions import reading
+    from queues.errors import ConfigurationError, NotInitializedError
+
+    try:
+        with reading(engine) as connection:
+            return schema.site(connection, None).site_id
+    except NotInitializedError:
+        raise ConfigurationError(
+            "no site is named: give --site, set LRQ_SITE_ID, or write site_id in lrq.toml"
+        ) from None

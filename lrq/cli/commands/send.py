@@ -1,0 +1,86 @@
+"""`lrq send`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lrq.cli.options import Config, Database, Json, Site
+
+
+def send(
+    to: Annotated[list[str], typer.Option("--to", "-t", metavar="SITE", help="A destination; may be repeated.")],
+    client: Annotated[str, typer.Option("--client", metavar="NAME", help="The application stream, such as policy.")],
+    payload: Annotated[
+        str | None,
+        typer.Argument(
+            help="The payload as text; @FILE for the content of a file; - for the standard input (default)."
+        ),
+    ] = None,
+    item_key: Annotated[
+        str | None, typer.Option("--item-key", metavar="KEY", help="The item that the payload replaces.")
+    ] = None,
+    partition_key: Annotated[
+        str | None, typer.Option("--partition-key", metavar="KEY", help="Stored with the entry.")
+    ] = None,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait", metavar="SECONDS", min=0, help="How long to wait until every destination has the entry durably."
+        ),
+    ] = None,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Transmit one payload, in a transaction of its own, and print its token.
+
+    Exit code 3 means that the entry is committed, but did not reach every destination in time.
+    """
+    from lr_client import RoutingQueueSenderClient
+    from lrq.cli.output import emit
+    from lrq.cli.place import opened
+    from queues.clock import SYSTEM_CLOCK
+    from queues.database.transactions import writing
+    from queues.errors import WaitTimeoutError
+
+    sender = RoutingQueueSenderClient(client)
+    content = _content(payload)
+    with opened(config, database, site) as here:
+        with writing(here.engine) as connection:
+            token = sender.transmit_log_entry_message(
+                connection, content, to, item_key=item_key, partition_key=partition_key
+            )
+        facts = {
+            "token": str(token), "site": here.site, "client": client, "destinations": sorted(set(to)),
+            "bytes": len(content), "replicated": None, "seconds": None,
+        }  # fmt: skip
+        if not as_json:
+            typer.echo(str(token))
+        if wait is None:
+            if as_json:
+                emit(facts)
+            return
+        began = SYSTEM_CLOCK.monotonic()
+        replicated = False
+        try:
+            sender.wait_replicated(here.engine, token, to, wait)
+            replicated = True
+        except WaitTimeoutError as error:
+            raise WaitTimeoutError(f"the entry is committed, but {error}") from error
+        finally:
+            if as_json:
+                seconds = round(SYSTEM_CLOCK.monotonic() - began, 3)
+                emit(facts | {"replicated": replicated, "seconds": seconds})
+
+
+def _content(payload: str | None) -> bytes:
+    if payload is None or payload == "-":
+        if payload is None and sys.stdin.isatty():
+            raise typer.BadParameter("there is no payload: write it, or @FILE, or - for the standard input")
+        return sys.stdin.buffer.read()
+    if payload.startswith("@"):
+        return Path(payload[1:]).read_bytes()
+    return payload.encode("utf-8", "surrogateescape")

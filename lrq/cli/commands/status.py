@@ -1,0 +1,25 @@
+"""`lrq status`."""
+
+from lrq.cli.exit_codes import Exit
+from lrq.cli.options import Config, Database, Json, Site
+
+
+def status(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> int:
+    """Show the status of a site: its server, log, sessions, snapshots and receive queues.
+
+    The column *behind* counts entries that the other site has not acknowledged as durable. Exit code 3 means that a
+    part is stalled or failed; the last lines name it.
+    """
+    from lr_server.status import read_status
+    from lrq.cli.health import troubles
+    from lrq.cli.output import console, emit
+    from lrq.cli.place import opened
+    from lrq.cli.status_view import status_view
+
+    with opened(config, database, site) as here:
+        found = read_status(here.engine)
+        if as_json:
+            emit(found.as_json())
+        else:
+            console().print(status_view(found, where=here.place.shown))
+    return Exit.NO if troubles(found) else Exit.WELL

@@ -1,0 +1,77 @@
+"""`lrq trim`."""
+
+from typing import Annotated
+
+import typer
+
+from lrq.cli.exit_codes import Exit
+from lrq.cli.options import Config, Database, Json, Site
+
+
+def trim(
+    retention_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--retention-seconds", metavar="N", min=0, help="Keep entries N seconds for sites that lack them."
+        ),
+    ] = None,
+    retention_bytes: Annotated[
+        int | None,
+        typer.Option("--retention-bytes", metavar="N", min=0, help="Keep N bytes of payload for sites that lack it."),
+    ] = None,
+    rotate: Annotated[
+        bool,
+        typer.Option("--rotate", metavar="", help="Begin a new segment first, so that the current one can be trimmed."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", metavar="", help="Trim nothing; show the segments.")] = False,
+    send_unordered: Annotated[
+        bool,
+        typer.Option(
+            "--send-unordered",
+            metavar="",
+            help="Send all entries without a place in the order of commits now.",
+        ),
+    ] = False,
+    drop_unordered: Annotated[
+        bool, typer.Option("--drop-unordered", metavar="", help="Delete such entries, with all records of them.")
+    ] = False,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> int:
+    """Trim entries that every site has, or that are beyond retention.
+
+    A working server trims by itself, with the retention of its settings; this command then only shows the segments.
+    Whole segments are trimmed; a site that lacks entries of a trimmed segment gets a full snapshot.
+
+    Entries written while the ordering trigger was off have no place in the order of commits. No site gets such
+    entries, and the exit code is 3, until they are sent or dropped. Both options work beside a server.
+    """
+    from lr_server import Settings
+    from lrq.cli.health import unordered
+    from lrq.cli.manual_trim import counted, decide_unordered, owner_of, recorded_ordering, run, trim_facts, trim_view
+    from lrq.cli.output import console, emit
+    from lrq.cli.place import opened
+    from queues.send_log.port import Retention
+    from queues.send_log.trim_plan import plan
+
+    if send_unordered + drop_unordered + dry_run > 1:
+        raise typer.BadParameter("--send-unordered, --drop-unordered and --dry-run exclude each other")
+    with opened(config, database, site) as here:
+        url = here.place.url.render_as_string(hide_password=False)
+        settings = Settings.load(config, database_url=url, site_id=here.site)
+        retention = Retention(
+            settings.retention_seconds if retention_seconds is None else retention_seconds,
+            settings.retention_bytes if retention_bytes is None else retention_bytes,
+        )
+        owner = owner_of(here.engine)
+        decided = decide_unordered(here.engine, send=send_unordered, drop=drop_unordered)
+        done = None if owner or dry_run else run(here.engine, settings, retention, rotate=rotate)
+        segments = plan(here.engine, retention)
+        ordering = recorded_ordering(here.engine)
+    if as_json:
+        emit(trim_facts(here.site, owner, done, segments) | ordering.as_json() | decided)
+    else:
+        console().print(trim_view(here.site, owner, done, segments, [*counted(decided), *unordered(ordering)]))
+    return Exit.NO if any(unordered(ordering)) else Exit.WELL

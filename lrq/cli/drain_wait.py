@@ -1,0 +1,147 @@
+"""Wait, outside the server, until every session has acknowledged all entries committed now."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine
+
+from lrq.cli.words import plural
+from queues.browse.send_log import browsing
+from queues.clock import SYSTEM_CLOCK, Clock, poll
+from queues.database import leases
+from queues.database.transactions import reading
+from queues.positions import Visibility
+from queues.send_log.reads import newest_tick
+from queues.send_log.sessions import every_session
+from queues.states import SessionState
+
+_PAUSE: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The sessions to wait for; an empty set of destinations means all of them."""
+
+    client: str | None = None
+    destinations: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Laggard:
+    """A session that has not acknowledged all entries, or is not in log-entry sync."""
+
+    client: str
+    destination: str
+    state: SessionState
+    reason: str
+    acked_seq: int
+
+    @property
+    def in_log(self) -> bool:
+        """Whether the session is in log-entry sync."""
+        return self.state is SessionState.LOG_ENTRY_SYNC
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON of `lrq drain --json`."""
+        return {
+            "client": self.client,
+            "destination": self.destination,
+            "state": self.state.value,
+            "reason": self.reason,
+            "acked_seq": self.acked_seq,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a wait; `seq` is the sequence to acknowledge, None if a committed entry is in no tick yet."""
+
+    seq: int | None
+    sessions: int
+    laggards: tuple[Laggard, ...]
+    missing: tuple[str, ...]
+    seconds: float
+    server: bool
+
+    @property
+    def drained(self) -> bool:
+        """Whether no session in the scope is missing, and all have acknowledged all entries."""
+        return self.seq is not None and not self.laggards and not self.missing
+
+    def reasons(self) -> list[str]:
+        """Return one clause for each reason why entries are still outstanding."""
+        found = []
+        if not self.server:
+            found.append("no server works for this site, run `lrq serve`")
+        if self.seq is None:
+            found.append("some committed entries are in no tick yet")
+        found += [f"there is no session to {name}" for name in self.missing]
+        for lag in self.laggards:
+            state = f"{lag.state}, {lag.reason}" if lag.reason else lag.state.value
+            of = "" if self.seq is None else f" of {self.seq}"
+            found.append(f"{lag.client} to {lag.destination} has {lag.acked_seq}{of} ({state})")
+        return found
+
+    def words(self) -> str:
+        """Return the line that reports success."""
+        if not self.sessions:
+            return "drained: there is nothing to replicate"
+        return f"drained: {plural(self.sessions, 'session')} up to {self.seq} after {self.seconds:.1f} s"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON of `lrq drain --json`; `seconds` is the time that passed."""
+        return {
+            "drained": self.drained,
+            "seq": self.seq,
+            "sessions": self.sessions,
+            "laggards": [lag.as_json() for lag in self.laggards],
+            "missing": list(self.missing),
+            "server": self.server,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def drain(engine: Engine, scope: Scope, timeout: float, *, clock: Clock = SYSTEM_CLOCK) -> Outcome:
+    """Wait until the sessions in *scope* have acknowledged all entries committed now, for at most *timeout* seconds."""
+    began = clock.monotonic()
+    with reading(engine, snapshot=True) as connection:
+        committed = browsing(connection).committed(connection)
+    seq: int | None = None
+
+    def look() -> Outcome:
+        nonlocal seq
+        with reading(engine, snapshot=True) as connection:
+            if seq is None:
+                seq = _closed_at(connection, committed)
+            standing = _standing(connection, scope)
+        held = leases.holder(engine, "server")
+        passed = clock.monotonic() - began
+        return _outcome(standing, scope, seq, passed, server=held is not None and not held.expired)
+
+    return poll(look, lambda outcome: outcome.drained, timeout=timeout, pause=_PAUSE, clock=clock)
+
+
+def _closed_at(connection: Connection, committed: Visibility) -> int | None:
+    """Return the end of the newest tick if the ticks cover all of *committed*; None if an entry is in no tick yet."""
+    newest = newest_tick(connection)
+    after = Visibility.parse(newest.mark) if newest else None
+    if browsing(connection).uncovered(connection, after, committed, 1):
+        return None
+    return newest.end_seq if newest else 0
+
+
+def _standing(connection: Connection, scope: Scope) -> list[Laggard]:
+    return [
+        Laggard(row.client, row.destination, row.state, row.reason, row.acked_seq)
+        for row in every_session(connection)
+        if row.state is not SessionState.INACTIVE
+        and scope.client in (None, row.client)
+        and (not scope.destinations or row.destination in scope.destinations)
+    ]
+
+
+def _outcome(standing: list[Laggard], scope: Scope, seq: int | None, passed: float, *, server: bool) -> Outcome:
+    wanted = scope.destinations or (frozenset({"any site"}) if seq != 0 and not standing else frozenset())
+    missing = wanted - {each.destination for each in standing}
+    behind = tuple(each for each in standing if seq is None or each.acked_seq < seq or not each.in_log)
+    return Outcome(seq, len(standing), behind, tuple(sorted(missing)), passed, server)

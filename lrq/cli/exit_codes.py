@@ -1,0 +1,105 @@
+"""Turn the error of a command into one line on stderr and an exit code."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Protocol, runtime_checkable
+
+import typer
+
+from lrq.cli.words import one_line
+
+
+class Exit(IntEnum):
+    """Exit codes of every command."""
+
+    WELL = 0
+    #: The command could not be carried out.
+    FAILED = 1
+    #: The command line is wrong.
+    USAGE = 2
+    #: The answer is no: something is stalled or failed, does not fit, or did not happen in time.
+    NO = 3
+    #: Ctrl-C.
+    INTERRUPTED = 130
+
+
+class NoError(Exception):
+    """The command ran and its answer is no; the message gives the reason."""
+
+
+@runtime_checkable
+class _BadCommandLine(Protocol):
+    """An error in the command line; Typer has no public base class, but all its usage errors have this method."""
+
+    def format_message(self) -> str:
+        """Return the sentence for the user."""
+        ...
+
+
+def exit_code(command: Callable[[], object], *, debug: bool) -> int:
+    """Run *command* and return its exit code; print an error as one line on stderr, with *debug* also a traceback."""
+    try:
+        result = command()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader closed the pipe; without the redirection, Python's last flush would fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.WELL
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last handler: every error becomes an exit code
+        if debug:
+            traceback.print_exception(error)
+        code, words = judged(error)
+        if words:
+            typer.echo(f"lrq: {words}", err=True)
+        return code
+    return result if isinstance(result, int) else Exit.WELL
+
+
+def judged(error: Exception) -> tuple[int, str]:
+    """Return the exit code for *error* and the line for stderr."""
+    if isinstance(error, _BadCommandLine):
+        return Exit.USAGE, _bad_command_line(error)
+    if isinstance(error, typer.Abort):
+        return Exit.FAILED, "aborted"
+    if isinstance(error, NoError):
+        return Exit.NO, one_line(str(error))
+    return _judged_late(error)
+
+
+def _bad_command_line(error: _BadCommandLine) -> str:
+    context = getattr(error, "ctx", None)
+    words = one_line(error.format_message())
+    words = words[:1].lower() + words[1:]
+    if context is None:
+        return words
+    return f"{words}{'' if words.endswith(('.', '?')) else '.'} See `{context.command_path} --help`"
+
+
+def _judged_late(error: Exception) -> tuple[int, str]:
+    # Imported here: `lrq --help` needs neither SQLAlchemy nor `queues`.
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+    from queues.database.transactions import map_error
+    from queues.errors import LrqError, UsageError, WaitTimeoutError
+
+    if isinstance(error, DBAPIError):
+        # SQLAlchemy's message repeats the parameters of the statement, which may be payloads.
+        mapped = map_error(error)
+        return Exit.FAILED, one_line(str(mapped)) if mapped else f"the database refused: {one_line(str(error.orig))}"
+    if isinstance(error, WaitTimeoutError):
+        return Exit.NO, one_line(str(error))
+    if isinstance(error, UsageError):
+        return Exit.USAGE, one_line(str(error))
+    if isinstance(error, LrqError):
+        return Exit.FAILED, one_line(str(error))
+    if isinstance(error, SQLAlchemyError):
+        return Exit.FAILED, f"the database cannot be used: {one_line(str(error))}"
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return Exit.FAILED, f"{place}{error.strerror}"
+    return Exit.FAILED, f"unexpected {type(error).__name__}: {one_line(str(error))} (--debug shows where)"

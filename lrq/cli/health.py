@@ -1,0 +1,101 @@
+"""Describe the troubles of a site in sentences. Pure."""
+
+from collections.abc import Iterator
+
+from lr_server.status_types import OrderingStatus, SessionStatus, SiteStatus
+from lrq.cli.words import duration, plural
+from queues.states import SessionState, SnapshotState
+
+#: States without a remark: healthy, inactive, or already reported as a trouble.
+_UNREMARKABLE = (SessionState.LOG_ENTRY_SYNC, SessionState.INACTIVE, SessionState.FAILED)
+
+
+def troubles(status: SiteStatus) -> list[str]:
+    """Return one sentence for each trouble; an empty list means that all is well."""
+    return [
+        *_server(status),
+        *unordered(status.log.ordering),
+        *_sessions(status),
+        *_snapshots(status),
+        *_queues(status),
+    ]
+
+
+def remarks(status: SiteStatus) -> list[str]:
+    """Return one sentence for each session that is not yet in log-entry sync and not stalled."""
+    return [
+        f"{_name(session)}: {session.state_text}"
+        for session in status.sessions
+        if session.state not in _UNREMARKABLE and not session.stalled
+    ]
+
+
+def server_is_alive(status: SiteStatus) -> bool:
+    """Return whether a server works for the site."""
+    owner = status.server_owner
+    return owner is not None and owner.alive
+
+
+def _server(status: SiteStatus) -> Iterator[str]:
+    owed = any(session.lag.entries for session in status.sessions)
+    if (owed or status.log.waiting) and not server_is_alive(status):
+        yield "no server works for this site, though it owes entries: run `lrq serve`"
+
+
+def unordered(ordering: OrderingStatus) -> Iterator[str]:
+    """Yield one sentence for each client with unordered entries, and one for disabled triggers."""
+    if ordering.untriggered:
+        tables = ", ".join(ordering.untriggered)
+        yield (
+            f"the trigger lrq_sequence_commit does not always fire on {tables}, so entries may not be sent: "
+            "enable it as docs/operating.md says"
+        )
+    for each in ordering.unordered:
+        if each.waiting:
+            yield (
+                f"{plural(each.waiting, 'entry', 'entries')} of {each.client} without a place in the order of "
+                "commits: no site gets them; run `lrq trim --send-unordered` or `lrq trim --drop-unordered`"
+            )
+        if each.dropped:
+            yield (
+                f"{plural(each.dropped, 'entry', 'entries')} of {each.client} were trimmed and never sent: "
+                "request snapshots, then run `lrq trim --drop-unordered`"
+            )
+
+
+def _sessions(status: SiteStatus) -> Iterator[str]:
+    for session in status.sessions:
+        name, lag = _name(session), session.lag
+        if session.state is SessionState.FAILED:
+            yield f"{name} has failed: {session.reason}"
+        elif session.stalled:
+            waiting = f"{plural(lag.entries, 'entry', 'entries')}, the oldest for {duration(lag.seconds)}"
+            yield f"{name} is stalled with {waiting} ({session.state_text})"
+
+
+def _name(session: SessionStatus) -> str:
+    return f"{session.client} to {session.destination}"
+
+
+def _snapshots(status: SiteStatus) -> Iterator[str]:
+    seen: set[tuple[str, str]] = set()
+    for snapshot in status.snapshots:  # newest first: only the newest one of a session counts
+        session = (snapshot.client, snapshot.destination)
+        if session in seen:
+            continue
+        seen.add(session)
+        name = f"the snapshot of {snapshot.client} for {snapshot.destination}"
+        if snapshot.state is SnapshotState.FAILED:
+            yield f"{name} has failed: {snapshot.error}"
+        elif snapshot.is_failing:
+            yield f"{name} has failed {plural(snapshot.attempt, 'time')} and is tried again: {snapshot.error}"
+
+
+def _queues(status: SiteStatus) -> Iterator[str]:
+    for queue in status.receive_queues:
+        if queue.failure:
+            tries = plural(queue.failure.tries, "time")
+            yield f"{queue.name} is blocked, refused {tries}: {queue.failure.error}"
+        if queue.parked:
+            parked = plural(queue.parked, "parked entry", "parked entries")
+            yield f"{queue.name} has {parked}: see `lrq park list`"

@@ -1,0 +1,134 @@
+"""Trim a site's log by hand, and show its segments."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+from sqlalchemy import Engine
+
+from discovery.processes import owner_name, surely_gone
+from lr_server import Settings
+from lr_server.status import read_ordering
+from lr_server.status_types import SERVER_LEASE, OrderingStatus
+from lrq.cli.output import add, table
+from lrq.cli.status_tables import owner_words
+from lrq.cli.words import duration, number, plural
+from queues import send_snapshot
+from queues.clock import iso, now_us
+from queues.database import leases
+from queues.database.transactions import reading, writing
+from queues.errors import StoreUnavailableError
+from queues.send_log import unordered
+from queues.send_log.opening import open_log
+from queues.send_log.port import Retention, SessionKey, TrimResult
+from queues.send_log.trim_plan import Fate, SegmentPlan
+
+#: Duration of the lease on the site, in seconds.
+_TTL: Final = 60.0
+_STYLES: Final = {Fate.FREE: "green", Fate.LOST: "bold red", Fate.UNORDERED: "bold red", Fate.CURRENT: "dim"}
+
+
+def owner_of(engine: Engine) -> str:
+    """Return the owner of the site's lease; an empty string if no server works."""
+    held = leases.holder(engine, SERVER_LEASE)
+    if held is None or held.expired or surely_gone(held.lease.owner):
+        return ""
+    return held.lease.owner
+
+
+def run(engine: Engine, settings: Settings, retention: Retention, *, rotate: bool) -> TrimResult:
+    """Take the site's lease and trim as its server does; raises `StoreUnavailableError` if a server is faster."""
+    lease = leases.acquire(engine, SERVER_LEASE, owner_name(), _TTL)
+    if lease is None:
+        raise StoreUnavailableError("a server has just taken the site: the server trims by itself")
+    try:
+        log = open_log(engine)
+        log.rotate(lease, settings.segment_bytes, 0.0 if rotate else settings.segment_seconds)
+        trimmed = log.trim(lease, retention)
+        while True:
+            with writing(engine) as connection:
+                if not send_snapshot.collect_garbage(connection):
+                    return trimmed
+    finally:
+        leases.release(engine, lease)
+
+
+def decide_unordered(engine: Engine, *, send: bool, drop: bool) -> dict[str, int]:
+    """Send or delete the unordered entries; return the numbers of entries sent and deleted."""
+    return {"sent": unordered.send(engine) if send else 0, "deleted": unordered.drop(engine) if drop else 0}
+
+
+def counted(decided: dict[str, int]) -> list[str]:
+    """Return one sentence for each number of unordered entries that is not zero."""
+    return [
+        f"{plural(number, 'unordered entry', 'unordered entries')} {what}" for what, number in decided.items() if number
+    ]
+
+
+def recorded_ordering(engine: Engine) -> OrderingStatus:
+    """Return the unordered entries and disabled triggers, as `read_status` does."""
+    with reading(engine) as connection:
+        return read_ordering(connection)
+
+
+def trim_facts(site: str, owner: str, done: TrimResult | None, segments: Sequence[SegmentPlan]) -> dict[str, Any]:
+    """Return the JSON of `lrq trim --json`: the result of the trim and the remaining segments."""
+    return {
+        "site": site,
+        "owner": owner or None,
+        "trimmed": None if done is None else {
+            "seq": done.seq, "segments": done.emptied_segments, "laggards": [owed._asdict() for owed in done.laggards],
+        },
+        "segments": [
+            {
+                "slot": each.partition, "fate": each.fate.value,
+                "entries": each.rows.entries, "more": each.rows.is_least,
+                "oldest_at": iso(each.oldest_us), "lacking": [owed._asdict() for owed in each.lacking],
+                "unordered": each.has_unordered,
+            }
+            for each in segments
+        ],
+    }  # fmt: skip
+
+
+def trim_view(
+    site: str, owner: str, done: TrimResult | None, segments: Sequence[SegmentPlan], words: Sequence[str]
+) -> RenderableType:
+    """Show *words* about unordered entries, the result of the trim, and the remaining segments."""
+    parts: list[RenderableType] = [Text(each, style="bold red") for each in words]
+    if done is not None:
+        parts.append(
+            Text(f"{site}: {plural(done.emptied_segments, 'segment')} emptied, trimmed up to {number(done.seq)}")
+        )
+        if done.laggards:
+            parts.append(Text(f"a full snapshot is needed now by {_names(done.laggards)}", style="bold red"))
+        if done.dropped_unordered:
+            gone = plural(done.dropped_unordered, "entry", "entries")
+            parts.append(Text(f"{gone} that had no place in the order of commits went unsent", style="bold red"))
+    elif owner:
+        parts.append(Text(f"{owner_words(owner)} works for {site} and trims by itself; the log now"))
+    if not segments:
+        return Group(*parts, Text("the log is empty"))
+    made = table("Segments", ("partition", "right"), ("entries", "right"), ("oldest", "right"), "fate", ("", "fold"))
+    for each in segments:
+        style = _STYLES.get(each.fate, "yellow")
+        rows = number(each.rows.entries, is_least=each.rows.is_least)
+        age = duration(max(now_us() - each.oldest_us, 0) / 1_000_000)
+        add(made, [str(each.partition), rows, age, Text(each.fate.value, style=style), _why(each)])
+    return Group(*parts, made)
+
+
+def _why(each: SegmentPlan) -> str:
+    if each.fate is Fate.LOST:
+        parts = [f"a full snapshot will be needed by {_names(each.lacking)}"] * bool(each.lacking)
+        return "; ".join([*parts, *["unordered entries will go unsent"] * each.has_unordered])
+    if each.fate is Fate.UNORDERED:
+        return "until retention, `lrq trim --send-unordered` or `--drop-unordered`"
+    if each.fate is Fate.KEPT:
+        return f"for {_names(each.lacking)}" if each.lacking else "for destinations that have no session yet"
+    return ""
+
+
+def _names(owed: Sequence[SessionKey]) -> str:
+    return ", ".join(f"{one.destination} ({one.client})" for one in owed)

@@ -1,0 +1,30 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_WHERE = "Where the site is"
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="The site's lrq.toml.", rich_help_panel=_WHERE),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        "-d",
+        metavar="URL",
+        help="The site's database, such as sqlite:///paris.db.",
+        rich_help_panel=_WHERE,
+    ),
+]
+Site = Annotated[
+    str | None,
+    typer.Option(
+        "--site", "-s", metavar="ID", help="The site's id; it must be the id in the database.", rich_help_panel=_WHERE
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")]

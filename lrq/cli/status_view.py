@@ -1,0 +1,85 @@
+"""A site's status as tables."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from lr_server.status_types import SERVER_LEASE, SiteStatus
+from lrq.cli.health import remarks, server_is_alive, troubles
+from lrq.cli.rates import Rates
+from lrq.cli.status_tables import age, owner_words, receive_queues_table, sessions_table, snapshots_table
+from lrq.cli.words import number, one_line, plural, rate, sparkline
+from queues.clock import iso
+
+
+def status_view(
+    status: SiteStatus, *, where: str = "", rates: Rates | None = None, history: Sequence[float] = ()
+) -> RenderableType:
+    """Show a status; with *rates*, also entries per second and *history*, the log's past rates."""
+    return Group(*_parts(status, where, rates, history))
+
+
+def _parts(status: SiteStatus, where: str, rates: Rates | None, history: Sequence[float]) -> Iterator[RenderableType]:
+    yield _head(status, where, rates, history)
+    if status.sessions:
+        yield Text()
+        yield sessions_table(status, rates)
+    if status.snapshots:
+        yield Text()
+        yield snapshots_table(status)
+    if status.receive_queues:
+        yield Text()
+        yield receive_queues_table(status, rates)
+    yield Text()
+    yield verdict(status)
+
+
+def verdict(status: SiteStatus) -> RenderableType:
+    """Show whether all is well, then the troubles and the remarks."""
+    found, remarkable = troubles(status), remarks(status)
+    title = (
+        Text(f"✗ {plural(len(found), 'trouble')}", style="bold red")
+        if found
+        else Text("✓ all is well", style="bold green")
+    )
+    lines = Table.grid(padding=(0, 1))
+    for words, style in [*((words, "red") for words in found), *((words, "yellow") for words in remarkable)]:
+        lines.add_row(Text("  •", style=style), Text(one_line(words), style=style, overflow="fold"))
+    return Group(title, lines) if found or remarkable else title
+
+
+def _head(status: SiteStatus, where: str, rates: Rates | None, history: Sequence[float]) -> Table:
+    head = Table.grid(padding=(0, 2))
+    head.add_column(style="dim", no_wrap=True)
+    head.add_column()
+    moment = iso(status.at_us).replace("T", " ").partition(".")[0]
+    head.add_row("site", Text.assemble((status.site, "bold"), f"  {where}" if where else "", f"  {moment} UTC"))
+    head.add_row("server", _server(status))
+    for owner in status.owners:
+        if owner.lease != SERVER_LEASE and owner.alive:
+            kind, _, name = owner.lease.partition("/")
+            head.add_row(kind, Text(f"{name}: {owner_words(owner.owner)}"))
+    log = status.log
+    parts = [f"seq {number(log.seq)}"]
+    if log.last_tick_us is not None:
+        parts.append(f"last tick {age(log.last_tick_us, status.at_us)} ago")
+    if log.trimmed_seq:
+        parts.append(f"trimmed up to {number(log.trimmed_seq)}")
+    if log.waiting:
+        parts.append(f"{number(log.waiting)} in no tick yet")
+    head.add_row("log", Text(" · ".join(parts)))
+    if rates is not None:
+        head.add_row("entries", Text.assemble(f"{rate(rates.of('log')):>10}  ", (sparkline(list(history)), "green")))
+    return head
+
+
+def _server(status: SiteStatus) -> Text:
+    owner = status.server_owner
+    if owner is None:
+        return Text.assemble(("○ ", "yellow"), "none has worked for this site yet")
+    words = f"{owner_words(owner.owner)}, generation {owner.generation}"
+    if server_is_alive(status):
+        return Text.assemble(("● ", "green"), words)
+    return Text.assemble(("○ ", "red"), "none works for this site now; the last one was ", words)

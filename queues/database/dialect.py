@@ -1,0 +1,249 @@
+"""The `Dialect` port: the operations that differ between databases; see `queues.database.dialects` for the choice.
+
+The four parts: `Statements` and `Transactions` of everyday work, the `Setup` of engines and tables, and `Cuts`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Delete,
+    Engine,
+    Insert,
+    MetaData,
+    Select,
+    Table,
+    TableClause,
+    TextClause,
+    Update,
+)
+
+from queues.positions import Visibility
+
+#: A statement that is a constant of its module, so that it is compiled only once.
+Executed = Select[Any] | CompoundSelect[Any] | Insert | Update | Delete | TextClause
+#: A statement with the values of its columns and bind parameters: numbers, texts and bytes.
+Statement = tuple[Executed, Mapping[str, object]]
+
+#: Execution option of a transaction for reading: engines of `queues.create_engine` then take no write lock.
+READING: Final = "lrq_reading"
+
+
+class Statements(Protocol):
+    """Statements, each carried out in the fastest way of the driver.
+
+    *last*: no statement follows in the transaction, so the method may commit the transaction at once. The caller
+    commits in any case.
+    """
+
+    def bulk_insert(
+        self, connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]
+    ) -> None:
+        """Insert *rows*, each with its values in the order of *columns*."""
+        ...
+
+    def bulk_insert_columns(
+        self,
+        connection: Connection,
+        table: Table,
+        columns: Mapping[str, Sequence[object]],
+        then: Sequence[Statement] = (),
+        *,
+        first: Sequence[Statement] = (),
+        last: bool = False,
+    ) -> list[Sequence[tuple[Any, ...]]]:
+        """Insert at least one row, given as the values of each column.
+
+        Carry out *first* before the insertion and *then* after it, as `run_all` does. Return the rows of *first*.
+        """
+        ...
+
+    def is_at_once(self, rows: int, size: int) -> bool:
+        """Tell whether one message carries all: *rows* new rows of *size* bytes, their statements, the commit."""
+        ...
+
+    def bulk_select(
+        self,
+        connection: Connection,
+        wanted: Select[Any] | CompoundSelect[Any],
+        values: Mapping[str, object] | None = None,
+    ) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of *wanted*; their values are numbers, texts and bytes.
+
+        *values* are the values of the bind parameters; give them if *wanted* is a constant of its module.
+        """
+        ...
+
+    def run(self, connection: Connection, change: Insert | Update, values: Mapping[str, object]) -> int:
+        """Carry out *change* with *values*; return the number of changed rows."""
+        ...
+
+    def run_all(
+        self, connection: Connection, statements: Sequence[Statement], *, last: bool = False
+    ) -> list[Sequence[tuple[Any, ...]]]:
+        """Carry out *statements* one after the other, in as few messages as possible; return the rows of each."""
+        ...
+
+    def now_us(self, connection: Connection) -> int:
+        """Return the database's time in microseconds since 1970: one clock for all processes of the database."""
+        ...
+
+
+class Transactions(Protocol):
+    """Operations at the beginning, in the middle and at the end of a transaction."""
+
+    @property
+    def one_writer(self) -> bool:
+        """Whether only one transaction can write at a time, while the others poll for its end."""
+        ...
+
+    @property
+    def one_state(self) -> Mapping[str, object]:
+        """Execution options for a transaction whose statements all see the same state of the database."""
+        ...
+
+    @property
+    def durable_commit(self) -> Sequence[Statement]:
+        """Statements that make the commit of their transaction wait for the disk; none if every commit waits."""
+        ...
+
+    def begin_write(self, connection: Connection, *, briefly: bool = False) -> None:
+        """Prepare a new transaction for writing, so that it never waits between reading and writing.
+
+        *briefly*: the database ends the transaction if the process stops; ignored by a database without such a limit.
+        """
+        ...
+
+    def hasten_commit(self, connection: Connection) -> bool:
+        """Let the transaction commit without waiting for the disk; return False if the database cannot."""
+        ...
+
+    def keep(self, connection: Connection, *tables: str) -> None:
+        """Prevent truncating, rewriting or altering of *tables* (`name` or `schema.name`) until the transaction ends.
+
+        A transaction with one state calls `keep` first: a state from before a truncation sees the table empty.
+        """
+        ...
+
+    def commits_alone(self, connection: Connection) -> bool:
+        """Tell whether *connection*, inside a transaction of SQLAlchemy, commits every statement separately."""
+        ...
+
+    def presence(self, *, durably: bool) -> Sequence[ColumnElement[Any]]:
+        """Return columns whose selection marks a transaction with its lease (parameters `name` and `held`).
+
+        A successor finds the transaction by this mark: see `end_older`. *durably*: selecting them also makes the commit
+        durable, like `durable_commit`.
+        """
+        ...
+
+    def end_older(self, engine: Engine, name: str, generation: int, idle: float) -> None:
+        """End transactions marked with another generation of the lease *name* and idle for *idle* seconds."""
+        ...
+
+    def end_idle(self, engine: Engine, seconds: float) -> None:
+        """Make the database end transactions of *engine*, and their connections, after *seconds* without a statement.
+
+        A process that stops inside a transaction then cannot hold a lock against its successor.
+        """
+        ...
+
+
+class Setup(Protocol):
+    """Engines and tables."""
+
+    @property
+    def own_tables(self) -> MetaData:
+        """The tables that only this database has."""
+        ...
+
+    @property
+    def preamble(self) -> str:
+        """SQL to run before a DBA creates the tables; may be empty."""
+        ...
+
+    def prepare(self, engine: Engine) -> None:
+        """Give each new connection of *engine* the settings of lrq's own processes."""
+        ...
+
+    def connect_within(self, url: URL, seconds: int) -> Mapping[str, object]:
+        """Return driver arguments that limit the time to connect; none if *url* has its own limit."""
+        ...
+
+    def exclusive(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """Open a transaction; exclusive transactions on the same database never overlap, in all processes.
+
+        Raises `ConfigurationError` for a version of the database that is too old.
+        """
+        ...
+
+    def lacks(self, connection: Connection) -> list[str]:
+        """Name the missing parts of the schema that are neither tables nor columns."""
+        ...
+
+    def untriggered(self, connection: Connection) -> list[str]:
+        """Name the segments of the send log on which the ordering trigger does not always fire."""
+        ...
+
+    def incarnation(self, connection: Connection) -> str:
+        """Return a text that changes when the database is restored, promoted or copied: see `lrq_branches`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedState:
+    """A state of the database, which `Cuts.read_at` opens by `name`; `visibility` covers its commits.
+
+    `holder` is the connection that keeps the state available; None if the state needs no connection.
+    """
+
+    name: str
+    visibility: Visibility
+    holder: Connection | None = None
+
+
+class Cuts(Protocol):
+    """Reading the application's tables at one state, in ranges of rows."""
+
+    def pin_cut(
+        self, engine: Engine, *, folder: Path | None, check: Callable[[], None]
+    ) -> AbstractContextManager[PinnedState]:
+        """Keep the present state of the database readable until the block ends; writers continue.
+
+        SQLite copies the database into *folder* (None: the system's temporary folder). During the copy, *check* is
+        called now and then, and may raise to cancel. Raises `StoreUnavailableError` if the copy fails.
+        """
+        ...
+
+    def read_at(self, engine: Engine, name: str) -> AbstractContextManager[Connection]:
+        """Open a read-only connection, in a transaction, at a pinned state, from any process of the machine.
+
+        Raises `LookupError`, or an error of the driver, if no such state is pinned.
+        """
+        ...
+
+    def estimate_rows(self, connection: Connection, table: TableClause) -> int:
+        """Return the approximate number of rows of *table*, without reading them; 0 if unknown."""
+        ...
+
+    def extent(self, connection: Connection, table: Table) -> tuple[int, int] | None:
+        """Return the place of the first row in *table* and the place after the last row; None without places.
+
+        A place is a block on PostgreSQL and a rowid on SQLite.
+        """
+        ...
+
+    def between(self, low: int | None, high: int | None) -> list[TextClause]:
+        """Return conditions for rows whose place is from *low* to before *high*; None is an open end."""
+        ...
+
+
+class Dialect(Statements, Transactions, Setup, Cuts, Protocol):
+    """Everything that differs between the databases, except the stores of the queues."""

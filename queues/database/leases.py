@@ -1,0 +1,159 @@
+"""Leases: timed ownership of a name, with a generation that every transaction of the owner checks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Engine, Update, bindparam, exc, insert, select, update
+
+from queues.database import dialects
+from queues.database.dialect import Dialect, Executed, Statement
+from queues.database.tables import leases
+from queues.database.transactions import mapped_errors, reading, writing_briefly
+from queues.errors import OwnershipLostError, StoreUnavailableError
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One acquisition of `name`; every later acquisition has a higher `generation`."""
+
+    name: str
+    owner: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """The newest acquisition of a lease, and whether it has expired; a released lease counts as expired."""
+
+    lease: Lease
+    expired: bool
+
+
+def acquire(engine: Engine, name: str, owner: str, ttl: float) -> Lease | None:
+    """Acquire *name* for *ttl* seconds; return None while another owner holds the lease.
+
+    Every acquisition raises the generation, one's own again included. On PostgreSQL, acquiring and renewing also end
+    transactions of older generations that have stood still for half of *ttl*. So a stopped process or a dead machine
+    cannot hold up its successor.
+    """
+    try:
+        with writing_briefly(engine) as connection:
+            generation = _take(connection, name, owner, int(ttl * 1_000_000))
+    except exc.IntegrityError:  # another process inserted the first row at the same moment
+        return None
+    if generation is None:
+        return None
+    lease = Lease(name, owner, generation)
+    _end_older(engine, lease, ttl)
+    return lease
+
+
+def _take(connection: Connection, name: str, owner: str, ttl_us: int) -> int | None:
+    now = dialects.of(connection).now_us(connection)
+    taken = connection.execute(
+        update(leases)
+        .where(leases.c.name == name, (leases.c.owner == owner) | (leases.c.expires_us <= now))
+        .values(owner=owner, generation=leases.c.generation + 1, expires_us=now + ttl_us)
+    )
+    generation = connection.execute(_GENERATION, {"name": name}).scalar()
+    if generation is None:
+        connection.execute(insert(leases).values(name=name, owner=owner, generation=1, expires_us=now + ttl_us))
+        return 1
+    return int(generation) if taken.rowcount else None
+
+
+def renew(engine: Engine, lease: Lease, ttl: float) -> None:
+    """Extend *lease* to *ttl* seconds from now; raise `OwnershipLostError` if a later acquisition exists."""
+    with writing_briefly(engine) as connection:
+        now = dialects.of(connection).now_us(connection)
+        renewed = connection.execute(_held(lease).values(expires_us=now + int(ttl * 1_000_000)))
+        if not renewed.rowcount:
+            current = connection.execute(_GENERATION, {"name": lease.name}).scalar()
+            raise OwnershipLostError(lease.name, lease.generation, int(current or 0))
+    _end_older(engine, lease, ttl)
+
+
+def bump_generation(engine: Engine, lease: Lease) -> bool:
+    """Release *lease* and double its generation, if the lease is still held; return whether it was.
+
+    After a restore from a backup, other sites may have seen higher generations than the restored table holds.
+    """
+    with writing_briefly(engine) as connection:
+        leaped = connection.execute(_held(lease).values(generation=leases.c.generation * 2, expires_us=0))
+        return leaped.rowcount > 0
+
+
+def release(engine: Engine, lease: Lease) -> None:
+    """Make *lease* available at once; do nothing if a later acquisition exists."""
+    with writing_briefly(engine) as connection:
+        connection.execute(_held(lease).values(expires_us=0))
+
+
+def holder(engine: Engine, name: str) -> LeaseHolder | None:
+    """Return the newest acquisition of *name*, and whether it has expired; None if there was none."""
+    with reading(engine) as connection:
+        row = connection.execute(select(leases).where(leases.c.name == name)).first()
+        now = dialects.of(connection).now_us(connection)
+    return None if row is None else LeaseHolder(Lease(name, row.owner, row.generation), row.expires_us <= now)
+
+
+class LeaseRow(NamedTuple):
+    """A row of the leases' table; `expires_us` is in microseconds since 1970."""
+
+    name: str
+    owner: str
+    generation: int
+    expires_us: int
+
+
+def every_lease(connection: Connection) -> list[LeaseRow]:
+    """Return all leases in the order of their names, with released and expired leases."""
+    ordered = select(*(leases.c[name] for name in LeaseRow._fields)).order_by(leases.c.name)
+    return [LeaseRow(*row) for row in connection.execute(ordered)]
+
+
+def check(connection: Connection, lease: Lease, *, durably: bool = False) -> None:
+    """Raise `OwnershipLostError` in the caller's transaction if an acquisition came after *lease*.
+
+    Raise `StoreUnavailableError` if the transaction's snapshot is older than the last rewriting of the leases' table. A
+    new transaction succeeds.
+
+    Only a later acquisition counts, not the clock. On SQLite the caller holds the write lock, so no acquisition can
+    precede its commit. On PostgreSQL an acquisition may fall between this check and the commit. Then both owners must
+    write the same row (tick number, receive marks, consumer marks). Write that row by compare-and-set, so that only one
+    transaction succeeds. A row lock here would let a stopped process block its successor.
+
+    *durably*: the transaction's commit waits for the disk, in spite of the database's default.
+    """
+    judge(lease, dialects.of(connection).run_all(connection, [checking(connection, lease, durably=durably)])[0])
+
+
+def checking(connection: Connection, lease: Lease, *, durably: bool = False) -> Statement:
+    """Return the statement of `check`, for sending with other statements; pass its rows to `judge`."""
+    return _CHECKING[dialects.of(connection), durably], {"name": lease.name, "held": lease.generation}
+
+
+def judge(lease: Lease, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Raise the error of `check` that *rows*, the answer to `checking`, call for; otherwise do nothing."""
+    if not rows:
+        raise StoreUnavailableError(f"the transaction began before the lease of {lease.name} was stored: try again")
+    if rows[0][0] != lease.generation:
+        raise OwnershipLostError(lease.name, lease.generation, int(rows[0][0]))
+
+
+def _held(lease: Lease) -> Update:
+    return update(leases).where(leases.c.name == lease.name, leases.c.generation == lease.generation)
+
+
+def _end_older(engine: Engine, lease: Lease, ttl: float) -> None:
+    with mapped_errors():
+        dialects.of(engine).end_older(engine, lease.name, lease.generation, ttl / 2)
+
+
+_GENERATION = select(leases.c.generation).where(leases.c.name == bindparam("name"))
+_CHECKING: Final[Mapping[tuple[Dialect, bool], Executed]] = {
+    (dialect, durably): _GENERATION.add_columns(*dialect.presence(durably=durably))
+    for dialect in dialects.DIALECTS.values()
+    for durably in (False, True)
+}

@@ -1,0 +1,1 @@
+"""PostgreSQL through psycopg: the dialect, pipelines, binary COPY, truncation of partitions."""

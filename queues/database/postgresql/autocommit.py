@@ -1,0 +1,67 @@
+"""A permanent connection in autocommit, for statements that run many times a second."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from sqlalchemy import Connection, Engine
+
+from queues.clock import SYSTEM_CLOCK
+from queues.database.postgresql.pipeline import Answer, Request, ask_alone
+from queues.database.transactions import mapped_errors
+
+#: A function that carries out one statement.
+Ask = Callable[[Request], Answer]
+#: Seconds without use after which a connection is replaced: the network may have dropped it silently.
+_IDLE: Final = 30.0
+
+
+def held_connection(engine: Engine) -> Connection:
+    """Open a connection in autocommit outside the pool: the pool's connections are for short use."""
+    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    connection.detach()
+    return connection
+
+
+class Direct:
+    """A connection that opens at its first use, and closes after an error or a long rest. Not for several threads."""
+
+    def __init__(self, engine: Engine, settings: str) -> None:
+        """Run the statement *settings* first on each new connection."""
+        self._engine = engine
+        self._settings = settings
+        self._connection: Connection | None = None
+        self._used = 0.0
+
+    @contextmanager
+    def asking(self) -> Iterator[Ask]:
+        """Yield a function that carries out statements, all on one connection; after an error it carries out none.
+
+        Raises the errors of `queues.database.transactions.mapped_errors`.
+        """
+        if SYSTEM_CLOCK.monotonic() - self._used > _IDLE:
+            self.close()
+        try:
+            with mapped_errors():
+                connection = self._connection = self._connection or self._opened()
+                yield lambda request: ask_alone(connection, request)
+        except BaseException:
+            self.close()
+            raise
+        self._used = SYSTEM_CLOCK.monotonic()
+
+    def close(self) -> None:
+        """Close the connection; the next use opens another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):
+                connection.close()
+
+    def _opened(self) -> Connection:
+        connection = held_connection(self._engine)
+        try:
+            connection.exec_driver_sql(self._settings)
+        except BaseException:
+            connection.close()
+            raise
+        return connection

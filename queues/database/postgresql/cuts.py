@@ -1,0 +1,73 @@
+"""Read the application's tables at one state of PostgreSQL: an exported snapshot, in ranges of blocks."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, Engine, Table, TableClause, TextClause, text
+
+from queues.database.dialect import PinnedState
+from queues.positions import PgSnapshot, Visibility
+
+_READ_AT_ONE_STATE: Final[Mapping[str, object]] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+_EXPORT: Final = text("SELECT pg_export_snapshot(), pg_current_snapshot()::text")
+
+
+class PostgresqlCuts:
+    """See `queues.database.dialect.Cuts`."""
+
+    @contextmanager
+    def pin_cut(
+        self,
+        engine: Engine,
+        *,
+        folder: Path | None,  # noqa: ARG002 - nothing is copied
+        check: Callable[[], None],  # noqa: ARG002
+    ) -> Iterator[PinnedState]:
+        """Export the snapshot of a transaction, which stays open until the block ends."""
+        with engine.connect().execution_options(**_READ_AT_ONE_STATE) as connection:
+            connection.detach()  # so that the pool can open another connection
+            with connection.begin():
+                connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+                if (connection.dialect.server_version_info or ()) >= (17,):
+                    connection.exec_driver_sql("SET LOCAL transaction_timeout = 0")
+                name, window = connection.execute(_EXPORT).one()
+                yield PinnedState(name, Visibility(window=PgSnapshot.parse(window)), connection)
+
+    @contextmanager
+    def read_at(self, engine: Engine, name: str) -> Iterator[Connection]:
+        """Import the exported snapshot."""
+        if not re.fullmatch(r"[0-9A-Fa-f-]+", name):
+            raise LookupError(name)
+        with engine.connect().execution_options(**_READ_AT_ONE_STATE) as connection, connection.begin():
+            connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{name}'")
+            yield connection
+
+    def estimate_rows(self, connection: Connection, table: TableClause) -> int:
+        """Multiply the rows per block at the last ANALYZE by the present number of blocks."""
+        quoted = connection.dialect.identifier_preparer.format_table(table)
+        return int(connection.execute(_ROWS, {"name": quoted}).scalar() or 0)
+
+    def extent(self, connection: Connection, table: Table) -> tuple[int, int] | None:
+        """Return the range of blocks; None for a view or a partitioned table."""
+        name = connection.dialect.identifier_preparer.format_table(table)
+        found = connection.execute(_BLOCKS, {"name": name}).one()
+        return (0, found.blocks) if found.relkind in ("r", "m") else None
+
+    def between(self, low: int | None, high: int | None) -> list[TextClause]:
+        """Compare `ctid` with blocks."""
+        bounds = (("ctid >= CAST(:low AS tid)", "low", low), ("ctid < CAST(:high AS tid)", "high", high))
+        return [text(sql).bindparams(**{name: f"({block},0)"}) for sql, name, block in bounds if block is not None]
+
+
+_ROWS: Final = text(
+    "SELECT CASE WHEN c.reltuples >= 0 AND c.relpages > 0 "
+    "THEN c.reltuples / c.relpages * pg_relation_size(c.oid) / current_setting('block_size')::int ELSE 0 END "
+    "FROM pg_class c WHERE c.oid = to_regclass(:name)"
+)
+_BLOCKS: Final = text(
+    "SELECT relkind, pg_relation_size(oid) / current_setting('block_size')::int AS blocks "
+    "FROM pg_class WHERE oid = to_regclass(:name)"
+)

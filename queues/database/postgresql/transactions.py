@@ -1,0 +1,82 @@
+"""The beginning, the guards and the end of a transaction on PostgreSQL."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, Integer, bindparam, cast, event, func, text, true
+from sqlalchemy import select as _select
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from queues.database.dialect import Statement
+
+#: Seconds without a statement after which PostgreSQL ends a brief transaction.
+_IDLE_SECONDS: Final = 2
+_END_WHEN_IDLE: Final = text(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'")
+
+
+class PostgresqlTransactions:
+    """See `queues.database.dialect.Transactions`."""
+
+    one_writer: Final = False
+    one_state: Final[Mapping[str, object]] = {"isolation_level": "REPEATABLE READ"}
+    durable_commit: Final[Sequence[Statement]] = ((_select(func.set_config("synchronous_commit", "on", true())), {}),)
+
+    def begin_write(self, connection: Connection, *, briefly: bool = False) -> None:
+        """Take no lock, because writers wait only for rows; limit the idle time of a brief transaction."""
+        if briefly:
+            connection.execute(_END_WHEN_IDLE)
+
+    def hasten_commit(self, connection: Connection) -> bool:
+        """Commit asynchronously: a crash of the database may lose the newest of these transactions."""
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+        return True
+
+    def keep(self, connection: Connection, *tables: str) -> None:
+        """Take a shared lock on *tables*, without taking a snapshot."""
+        quote = connection.dialect.identifier_preparer.quote
+        names = (".".join(quote(part) for part in table.split(".")) for table in tables)
+        connection.exec_driver_sql(f"LOCK TABLE {', '.join(names)} IN ACCESS SHARE MODE")
+
+    def commits_alone(self, connection: Connection) -> bool:
+        """Return the driver's `autocommit`."""
+        driver: Any = connection.connection.dbapi_connection
+        return bool(driver.autocommit)
+
+    def presence(self, *, durably: bool) -> Sequence[ColumnElement[Any]]:
+        """Mark the transaction with a shared advisory lock."""
+        return (_PRESENCE, _DURABLY) if durably else (_PRESENCE,)
+
+    def end_older(self, engine: Engine, name: str, generation: int, idle: float) -> None:
+        """Terminate idle backends that hold the advisory lock of another generation."""
+        with engine.connect() as connection, connection.begin():
+            connection.execute(_END_OLDER, {"name": name, "held": generation, "idle": idle})
+
+    def end_idle(self, engine: Engine, seconds: float) -> None:
+        """Set `idle_in_transaction_session_timeout` on each new connection."""
+        limit = f"SET idle_in_transaction_session_timeout = {max(int(seconds * 1000), 1)}"
+
+        @event.listens_for(engine, "connect")
+        def _set_limit(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+            cursor = connection.cursor()
+            cursor.execute(limit)
+            cursor.close()
+            connection.commit()
+
+
+# A shared advisory lock on (name, generation). No transaction ever waits for it, because none takes it exclusively. The
+# lock only tells a successor the backends to end.
+_PRESENCE: Final[ColumnElement[Any]] = func.pg_advisory_xact_lock_shared(
+    func.hashtext(text("'lrq lease ' || :name")), cast(bindparam("held", type_=BigInteger), Integer)
+)
+_DURABLY: Final[Any] = text("set_config('synchronous_commit', 'on', true)")
+# A busy backend may already serve another transaction from a pool, so only idle backends are terminated.
+_END_OLDER: Final = text(
+    "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+    " WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND l.classid = hashtext('lrq lease ' || :name)::bit(32)::bigint::oid AND l.objid <> CAST(:held AS oid)"
+    " AND a.usename = current_user AND l.pid <> pg_backend_pid()"
+    # Idle between two statements, or in the middle of a COPY.
+    " AND (a.state LIKE 'idle in transaction%' OR a.wait_event_type = 'Client')"
+    " AND a.state_change < clock_timestamp() - make_interval(secs => :idle)"
+)

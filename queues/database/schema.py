@@ -1,0 +1,103 @@
+"""Check whether a database is ready: its site, its schema and missing parts. Changes nothing."""
+
+from typing import Final, NamedTuple
+
+from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, func, inspect, select
+
+from queues.database import dialects, tables
+from queues.database.transactions import mapped_errors, reading
+from queues.errors import NotInitializedError, SchemaMismatchError, WrongSiteError
+from queues.names import SiteId
+
+#: The schema that this software needs: the newest revision in `alembic/versions`.
+SCHEMA: Final = "0003"
+#: Not `alembic_version`, which belongs to the application if it uses Alembic too.
+VERSION_TABLE: Final = "lrq_alembic_version"
+
+_version = Table(VERSION_TABLE, MetaData(), Column("version_num", Text))
+
+
+class SiteInfo(NamedTuple):
+    """The site of a database, and the current branch of its log."""
+
+    site_id: SiteId
+    branch: str
+
+
+def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInfo:
+    """Return the site of a database that is ready for use.
+
+    Raises `NotInitializedError`, `SchemaMismatchError`, or, if *site_id* is given, `WrongSiteError`; each names the
+    remedy.
+    """
+    if isinstance(bind, Engine):
+        with reading(bind) as connection:
+            return require(connection, site_id=site_id)
+    with mapped_errors():
+        found = version(bind)
+        refuse_newer(found)
+        if found is None:
+            raise NotInitializedError("the database has no lrq tables: run `lrq init`")
+        if found < SCHEMA:
+            raise SchemaMismatchError(f"the tables have schema {found}, this lrq needs {SCHEMA}: run `lrq init`")
+        return site(bind, site_id)
+
+
+def check(engine: Engine, *, site_id: str | None = None) -> SiteInfo:
+    """Like `require`, but also compare all tables and columns with the expected schema.
+
+    Raises the errors of `require`, and `SchemaMismatchError` with the names of missing parts.
+    """
+    with reading(engine) as connection:
+        found = require(connection, site_id=site_id)
+        missing = _missing(connection)
+    if missing:
+        raise SchemaMismatchError(
+            f"the database lacks {', '.join(missing)}: restore it, or begin with an empty database and `lrq init`"
+        )
+    return found
+
+
+def version(connection: Connection) -> str | None:
+    """Return the schema of the tables; None if no migration was finished. The version table must exist."""
+    return connection.execute(select(func.max(_version.c.version_num))).scalar()
+
+
+def refuse_newer(found: str | None) -> None:
+    """Raise `SchemaMismatchError` if this software is too old for schema *found*."""
+    if found is not None and found > SCHEMA:
+        raise SchemaMismatchError(f"the tables have schema {found}, newer than this lrq's {SCHEMA}: upgrade lrq")
+
+
+def site(connection: Connection, wanted: str | None) -> SiteInfo:
+    """Return the site of the tables; raise `WrongSiteError` if *wanted* is another site."""
+    row = connection.execute(select(tables.site.c.site_id, tables.site.c.branch)).first()
+    if row is None:
+        raise NotInitializedError("the tables are there, but they belong to no site yet: run `lrq init`")
+    if wanted is not None and row.site_id != wanted:
+        raise WrongSiteError(
+            f"the database belongs to site {row.site_id!r}, not to {wanted!r}: correct the site id or the database URL"
+        )
+    return SiteInfo(SiteId(row.site_id), row.branch)
+
+
+def untriggered(connection: Connection) -> list[str]:
+    """Name the segments on which the ordering trigger does not always fire; none on SQLite, which has no trigger.
+
+    `DISABLE TRIGGER ALL` disables the trigger. `ENABLE TRIGGER ALL` does not restore its mode ALWAYS.
+    """
+    return dialects.of(connection).untriggered(connection)
+
+
+def _missing(connection: Connection) -> list[str]:
+    """Name the missing tables and columns, and the missing parts of the dialect."""
+    dialect = dialects.of(connection)
+    inspector = inspect(connection)
+    missing: list[str] = []
+    for table in (*tables.metadata.sorted_tables, *dialect.own_tables.sorted_tables):
+        if not inspector.has_table(table.name):
+            missing.append(f"table {table.name}")
+            continue
+        there = {column["name"] for column in inspector.get_columns(table.name)}
+        missing += [f"column {table.name}.{column.name}" for column in table.columns if column.name not in there]
+    return missing + dialect.lacks(connection)

@@ -1,0 +1,219 @@
+"""The dialect of SQLite, in WAL mode."""
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final
+
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Engine,
+    Insert,
+    MetaData,
+    Select,
+    Table,
+    Update,
+    event,
+    text,
+)
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+
+from queues.clock import SYSTEM_CLOCK, jittered, now_us
+from queues.database import tables
+from queues.database.dialect import READING, Statement
+from queues.database.sqlite_cuts import SqliteCuts
+
+#: How long a statement waits for SQLite's one writer, in seconds.
+BUSY_TIMEOUT: float = 30.0
+_LONGEST_RETRY: Final = 0.02
+_WAL: Final = "PRAGMA journal_mode = WAL"
+# A write without effect takes the write lock, however the engine begins transactions. Without the lock, a write after a
+# read could fail at once, because the busy timeout does not apply there.
+_TAKE_WRITE_LOCK: Final = text("UPDATE lrq_site SET site_id = site_id WHERE one IS NULL")
+
+
+class SqliteDialect(SqliteCuts):
+    """See `queues.database.dialect.Dialect`; the cuts are in the base class."""
+
+    # --- statements
+
+    def bulk_insert(
+        self, connection: Connection, table: Table, columns: Sequence[str], rows: Iterable[Sequence[object]]
+    ) -> None:
+        """Insert *rows* with the driver's `executemany`."""
+        marks = ", ".join("?" for _ in columns)
+        statement = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - our own names
+        values = [tuple(row) for row in rows]
+        if values:
+            connection.exec_driver_sql(statement, values)
+
+    def bulk_insert_columns(
+        self,
+        connection: Connection,
+        table: Table,
+        columns: Mapping[str, Sequence[object]],
+        then: Sequence[Statement] = (),
+        *,
+        first: Sequence[Statement] = (),
+        last: bool = False,
+    ) -> list[Sequence[tuple[Any, ...]]]:
+        """Insert rows with the driver's `executemany`."""
+        answers = self.run_all(connection, first)
+        self.bulk_insert(connection, table, list(columns), zip(*columns.values(), strict=True))
+        self.run_all(connection, then, last=last)
+        return answers
+
+    def is_at_once(self, rows: int, size: int) -> bool:  # noqa: ARG002 - there are no messages
+        """Return False: SQLite sends no messages."""
+        return False
+
+    def bulk_select(
+        self,
+        connection: Connection,
+        wanted: Select[Any] | CompoundSelect[Any],
+        values: Mapping[str, object] | None = None,
+    ) -> Sequence[tuple[Any, ...]]:
+        """Return the rows as SQLAlchemy returns them."""
+        return [tuple(row) for row in connection.execute(wanted, values)]
+
+    def run(self, connection: Connection, change: Insert | Update, values: Mapping[str, object]) -> int:
+        """Carry out *change* with SQLAlchemy."""
+        return connection.execute(change, values).rowcount
+
+    def run_all(
+        self,
+        connection: Connection,
+        statements: Sequence[Statement],
+        *,
+        last: bool = False,  # noqa: ARG002 - the caller's commit costs no more
+    ) -> list[Sequence[tuple[Any, ...]]]:
+        """Carry out the statements one after the other with SQLAlchemy."""
+        results = (connection.execute(statement, values) for statement, values in statements)
+        return [[tuple(row) for row in result] if result.returns_rows else [] for result in results]
+
+    def now_us(self, connection: Connection) -> int:  # noqa: ARG002 - all processes of a file share the machine's clock
+        """Return the machine's time."""
+        return now_us()
+
+    # --- transactions
+
+    one_writer: Final = True
+    # Every transaction of SQLite sees one state, and engines of `queues.create_engine` commit durably.
+    one_state: Final[Mapping[str, object]] = {}
+    durable_commit: Final[Sequence[Statement]] = ()
+
+    def begin_write(self, connection: Connection, *, briefly: bool = False) -> None:  # noqa: ARG002 - SQLite has no such limit
+        """Take the write lock."""
+        connection.execute(_TAKE_WRITE_LOCK)
+
+    def hasten_commit(self, connection: Connection) -> bool:  # noqa: ARG002
+        """Return False: SQLite has no such setting for one transaction, only for a connection."""
+        return False
+
+    def keep(self, connection: Connection, *tables: str) -> None:
+        """Do nothing: a transaction of SQLite keeps its state in any case."""
+
+    def commits_alone(self, connection: Connection) -> bool:
+        """Ask the driver: with an isolation level it begins a transaction before the first write."""
+        driver: Any = connection.connection.dbapi_connection
+        return driver.isolation_level is None and not driver.in_transaction
+
+    def presence(self, *, durably: bool) -> Sequence[ColumnElement[Any]]:  # noqa: ARG002
+        """Return no columns: SQLite has no backends to end."""
+        return ()
+
+    def end_older(self, engine: Engine, name: str, generation: int, idle: float) -> None:
+        """Do nothing: SQLite has no backends to end."""
+
+    def end_idle(self, engine: Engine, seconds: float) -> None:
+        """Do nothing: SQLite cannot end a transaction from outside."""
+
+    # --- set-up
+
+    own_tables: Final[MetaData] = tables.sqlite_metadata
+    preamble: Final = f"{_WAL};\n\n"
+
+    def prepare(self, engine: Engine) -> None:
+        """Set WAL, a busy timeout, durable commits and BEGIN IMMEDIATE."""
+        event.listen(engine, "connect", _prepare)
+        event.listen(engine, "begin", _begin)
+
+    def connect_within(self, url: URL, seconds: int) -> Mapping[str, object]:  # noqa: ARG002
+        """Return no arguments: a file opens at once."""
+        return {}
+
+    @contextmanager
+    def exclusive(self, engine: Engine) -> Iterator[Connection]:
+        """Hold the write lock of a file in WAL mode."""
+        _enter_wal(engine)
+        with engine.connect() as connection, connection.begin():
+            # On every engine, an exclusive transaction must hold the write lock before it reads.
+            if _in_transaction(connection.connection):
+                connection.exec_driver_sql("ROLLBACK")
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    def lacks(self, connection: Connection) -> list[str]:  # noqa: ARG002
+        """Return an empty list: on SQLite the schema has only tables and columns."""
+        return []
+
+    def untriggered(self, connection: Connection) -> list[str]:  # noqa: ARG002
+        """Return an empty list: SQLite's ids are in the order of commits without a trigger."""
+        return []
+
+    def incarnation(self, connection: Connection) -> str:  # noqa: ARG002
+        """Return a constant: a file cannot detect that it is a copy; the sites compare headers instead."""
+        return "file"
+
+
+def _prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    # Only `_begin` may begin transactions, not the driver.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
+    _use_wal(cursor)
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("isolation_level") != "AUTOCOMMIT":
+        connection.exec_driver_sql("BEGIN" if options.get(READING) else "BEGIN IMMEDIATE")
+
+
+def _use_wal(cursor: DBAPICursor) -> None:
+    """Put the file of *cursor* into WAL mode; wait up to `BUSY_TIMEOUT` while other processes do the same.
+
+    The loop is needed: if two connections change the mode, SQLite refuses one at once, despite its busy timeout.
+    """
+    until = SYSTEM_CLOCK.monotonic() + BUSY_TIMEOUT
+    while True:
+        try:
+            cursor.execute(_WAL)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or SYSTEM_CLOCK.monotonic() >= until:
+                raise
+            SYSTEM_CLOCK.wait(threading.Event(), jittered(_LONGEST_RETRY))
+        else:
+            return
+
+
+def _enter_wal(engine: Engine) -> None:
+    # SQLAlchemy would begin a transaction, in which the mode cannot change.
+    with closing(engine.raw_connection()) as connection, closing(connection.cursor()) as cursor:
+        if _in_transaction(connection):
+            cursor.execute("ROLLBACK")
+        _use_wal(cursor)
+
+
+def _in_transaction(connection: PoolProxiedConnection) -> bool:
+    return bool(getattr(connection.dbapi_connection, "in_transaction", False))
+
+
+DIALECT = SqliteDialect()

@@ -1,0 +1,401 @@
+"""The tables of a site, as SQLAlchemy metadata. Migrations create the tables; a test proves that both are equal.
+
+Times are in microseconds since 1970 (UTC). A comment names the dialect of tables that only one dialect has.
+"""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.types import TypeEngine
+
+#: Partitions of the send log; segments use them in turn and are trimmed whole (docs/design.md, "Bloat and trim").
+PARTITIONS: Final = 8
+#: PostgreSQL: partitions of ticks, which are truncated whole too.
+TICK_PARTITIONS: Final = 8
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: SQLite gives rowids only to a column declared INTEGER.
+Number: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
+
+site = Table(
+    "lrq_site",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("site_id", Text, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+)
+
+branches = Table(
+    "lrq_branches",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("branch", Text, nullable=False),
+    Column("start_seq", BigInteger, nullable=False),
+    Column("incarnation", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+)
+
+# --- source: the send log -------------------------------------------------------------------------------------
+
+#: One row. SQLite: the current segment and the last id. Both dialects: the time of the last rotation, the trimmed end.
+log_head = Table(
+    "lrq_log_head",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("slot", SmallInteger, nullable=False),
+    Column("last_id", BigInteger, nullable=False),
+    Column("segment", BigInteger, nullable=False),
+    Column("opened_us", BigInteger, nullable=False),
+    Column("trimmed_seq", BigInteger, nullable=False),
+)
+
+
+def _entry_columns() -> list[Column[object]]:
+    return [
+        Column("client", Text, nullable=False),
+        Column("tag_set", BigInteger, nullable=False),
+        Column("destinations", Text),
+        Column("item_key", Text),
+        Column("partition_key", Text),
+        Column("created_us", BigInteger, nullable=False),
+        Column("payload", LargeBinary, nullable=False),
+    ]
+
+
+def _sqlite_segment(partition: int) -> Table:
+    name = f"lrq_log_entries_{partition}"
+    return Table(
+        name,
+        sqlite_metadata,
+        Column("id", Integer, primary_key=True, autoincrement=False),
+        Column("transaction_id", BigInteger, nullable=False),
+        *_entry_columns(),
+        Index(f"ix_{name}_tag_set", "tag_set", "id"),
+    )
+
+
+#: The tables that only SQLite has.
+sqlite_metadata = MetaData(naming_convention=metadata.naming_convention)
+#: The tables that only PostgreSQL has.
+postgresql_metadata = MetaData(naming_convention=metadata.naming_convention)
+
+#: SQLite: one table for each partition. Ids come from `log_head`, in commit order, and are never used again.
+sqlite_segments: Final = tuple(_sqlite_segment(partition) for partition in range(PARTITIONS))
+
+#: PostgreSQL: the partition `lrq_log_entries_<slot>` holds the rows with this `slot`.
+log_entries = Table(
+    "lrq_log_entries",
+    postgresql_metadata,
+    Column("slot", SmallInteger, nullable=False),
+    Column("id", BigInteger, Identity(always=True, cache=32), nullable=False),
+    Column("xid", BigInteger, nullable=False, server_default=text("(pg_current_xact_id())::text::bigint")),
+    *_entry_columns(),
+    # The id allows reading a transaction of any size piece by piece.
+    Index("ix_lrq_log_entries_xid", "xid", "id"),
+    Index("ix_lrq_log_entries_tag_set", "tag_set", "xid"),
+    postgresql_partition_by="LIST (slot)",
+)
+
+#: PostgreSQL: one row for each transaction, written at its commit by a deferred constraint trigger
+#: (docs/design.md, "The order of commits").
+log_commits = Table(
+    "lrq_log_commits",
+    postgresql_metadata,
+    Column("slot", SmallInteger, nullable=False),
+    Column("xid", BigInteger, nullable=False),
+    Column("commit_seq", BigInteger, nullable=False),
+    Column("committed_us", BigInteger, nullable=False),
+    Index("ix_lrq_log_commits_xid", "xid"),
+    Index("ix_lrq_log_commits_commit_seq", "commit_seq"),
+    postgresql_partition_by="LIST (slot)",
+)
+
+#: PostgreSQL: counts of unordered entries, which have no place in the order of commits, for each client. `waiting`
+#: entries are still in the log; `dropped` entries were trimmed with their segments. `lrq status` shows both.
+unordered = Table(
+    "lrq_unordered",
+    postgresql_metadata,
+    Column("client", Text, primary_key=True),
+    Column("waiting", BigInteger, nullable=False),
+    Column("dropped", BigInteger, nullable=False),
+    Column("seen_us", BigInteger, nullable=False),
+)
+
+#: The dictionary of destination sets, with every set that occurs in a tick. A `shared` set is never deleted, because
+#: rows may hold only its number; the number of shared sets is limited.
+tag_sets = Table(
+    "lrq_tag_sets",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("client", Text, nullable=False),
+    Column("destinations", Text, nullable=False),
+    Column("shared", Boolean, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+)
+
+tag_set_members = Table(
+    "lrq_tag_set_members",
+    metadata,
+    Column("client", Text, primary_key=True),
+    Column("destination", Text, primary_key=True),
+    Column("tag_set", BigInteger, primary_key=True, autoincrement=False),
+    Index("ix_lrq_tag_set_members_tag_set", "tag_set"),
+)
+
+#: PostgreSQL: the partition `lrq_ticks_<slot>` holds the ticks with this `slot`; see `queues.send_log.ticks`.
+ticks = Table(
+    "lrq_ticks",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("slot", SmallInteger, primary_key=True, autoincrement=False),
+    Column("uid", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("start_seq", BigInteger, nullable=False),
+    Column("end_seq", BigInteger, nullable=False),
+    Column("bytes_total", BigInteger, nullable=False),
+    Column("is_large", Boolean, nullable=False),
+    Column("mark", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Index("ix_lrq_ticks_end_seq", "end_seq"),
+    postgresql_partition_by="LIST (slot)",
+)
+
+#: The source's record of each session; the sink's receive state is the truth. `lost_seq` is the end of the newest
+#: trimmed tick with unacknowledged entries for the session.
+sessions = Table(
+    "lrq_sessions",
+    metadata,
+    Column("client", Text, primary_key=True),
+    Column("destination", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("acked_seq", BigInteger, nullable=False),
+    Column("cut", Text, nullable=False),
+    Column("lost_seq", BigInteger, nullable=False),
+    Column("transferred_rows", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+)
+
+# --- source: snapshots ----------------------------------------------------------------------------------------
+
+snapshots = Table(
+    "lrq_snapshots",
+    metadata,
+    Column("sync_id", Text, primary_key=True),
+    Column("client", Text, nullable=False),
+    Column("destination", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("owner", Text, nullable=False),
+    # A build may serve several snapshots: `<sync_id>.<attempt>` of the first one, whose `sync_id` the rows have.
+    Column("build", Text, nullable=False),
+    Column("pinned_us", BigInteger, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("base_seq", BigInteger, nullable=False),
+    Column("cut", Text, nullable=False),
+    Column("expected_rows", BigInteger, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("byte_count", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+    Column("progress", Text, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("retry_us", BigInteger, nullable=False),
+    Column("requested_us", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+    Index("ix_lrq_snapshots_client_state", "client", "state"),
+    Index("ix_lrq_snapshots_build", "build"),
+)
+
+#: The committed parts of a snapshot: only rows with a (part, attempt) of this table are visible.
+snapshot_parts = Table(
+    "lrq_snapshot_parts",
+    metadata,
+    Column("sync_id", Text, primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("byte_count", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+)
+
+#: The rows of a part are numbered from 1, without gaps. A block holds `last_ord` - `row_count` + 1 to `last_ord`.
+#: `block` is the wire's message `Block`, with `plain_size` bytes after unpacking.
+snapshot_blocks = Table(
+    "lrq_snapshot_blocks",
+    metadata,
+    Column("sync_id", Text, primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    Column("last_ord", BigInteger, primary_key=True, autoincrement=False),
+    Column("row_count", Integer, nullable=False),
+    Column("plain_size", BigInteger, nullable=False),
+    Column("block", LargeBinary, nullable=False),
+)
+
+#: Clients with a provider of snapshots; `seen_us` is renewed while the provider runs.
+snapshot_providers = Table(
+    "lrq_snapshot_providers",
+    metadata,
+    Column("client", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("seen_us", BigInteger, nullable=False),
+)
+
+# --- both sides: ownership ------------------------------------------------------------------------------------
+
+leases = Table(
+    "lrq_leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+)
+
+#: Small tables with frequent updates; see `queues.database.postgresql.rewriting`.
+REWRITTEN: Final = (sessions, snapshot_providers, leases)
+
+# --- sink -----------------------------------------------------------------------------------------------------
+
+receive_queues = Table(
+    "lrq_receive_queues",
+    metadata,
+    Column("queue_id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("client", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("tag", Text, nullable=False),
+    Column("registered_us", BigInteger, nullable=False),
+)
+
+#: The receive state of each queue. Only the sink updates it, so a slow listener never blocks the sink. One row
+#: for each queue; each update raises `version`: see `queues.receive.newest`.
+receive_marks = Table(
+    "lrq_receive_marks",
+    metadata,
+    Column("queue_id", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("boundary_seq", BigInteger, nullable=False),
+    Column("cut", Text, nullable=False),
+    Column("staging_sync_id", Text, nullable=False),
+    Column("staging_rows", BigInteger, nullable=False),
+    Column("staging_bytes", BigInteger, nullable=False),
+    Column("staging_checksum", BigInteger, nullable=False),
+    Column("sync_id", Text, nullable=False),
+    Column("sync_rows", BigInteger, nullable=False),
+    Column("base_seq", BigInteger, nullable=False),
+    Column("entries_total", BigInteger, nullable=False),
+    Column("duplicates_total", BigInteger, nullable=False),
+    Column("source_seq", BigInteger, nullable=False),
+    Column("source_us", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+)
+
+receive_headers = Table(
+    "lrq_receive_headers",
+    metadata,
+    Column("queue_id", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("branch", Text, nullable=False),
+    Column("uid", BigInteger, nullable=False),
+    Column("mark", Text, nullable=False),
+)
+
+receive_entries = Table(
+    "lrq_receive_entries",
+    metadata,
+    Column("queue_id", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("transaction_seq", BigInteger, nullable=False),
+    Column("committed_us", BigInteger, nullable=False),
+    Column("item_key", Text),
+    Column("payload", LargeBinary, nullable=False),
+)
+
+#: Rows of snapshots as received: `block` is the wire's `Block` of `row_count` rows, `plain_size` its size unpacked.
+receive_snapshot_blocks = Table(
+    "lrq_receive_snapshot_blocks",
+    metadata,
+    Column("queue_id", Integer, primary_key=True, autoincrement=False),
+    Column("sync_id", Text, primary_key=True),
+    Column("last_row", BigInteger, primary_key=True, autoincrement=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("plain_size", BigInteger, nullable=False),
+    Column("block", LargeBinary, nullable=False),
+)
+
+#: The subscriber's marks of each receive queue. Only the subscriber updates them, in the listener's transaction. One
+#: row for each queue; each update raises `version`: see `queues.receive.newest`.
+consumers = Table(
+    "lrq_consumers",
+    metadata,
+    Column("queue_id", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("phase", Text, nullable=False),
+    Column("sync_id", Text, nullable=False),
+    Column("row_no", BigInteger, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("applied_total", BigInteger, nullable=False),
+    # `undoes`: the subscriber can undo applied entries. `back_seq`: it must undo back to this sequence; -1 for none.
+    Column("undoes", Boolean, nullable=False),
+    Column("back_seq", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+)
+
+#: Failed deliveries; written outside the listener's transaction, which is rolled back.
+consumer_failures = Table(
+    "lrq_consumer_failures",
+    metadata,
+    Column("queue_id", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+)
+
+parked_entries = Table(
+    "lrq_parked_entries",
+    metadata,
+    Column("id", Number, primary_key=True),
+    Column("queue_id", Integer, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("transaction_seq", BigInteger, nullable=False),
+    Column("committed_us", BigInteger, nullable=False),
+    Column("item_key", Text),
+    Column("payload", LargeBinary, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("parked_us", BigInteger, nullable=False),
+    Index("ix_lrq_parked_entries_queue_id", "queue_id"),
+)

@@ -1,0 +1,113 @@
+"""lrq's own transactions, on any engine, with the driver's errors mapped to `queues.errors`."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+
+from sqlalchemy import Connection, Engine, exc
+
+from queues.database import dialects
+from queues.database.dialect import READING
+from queues.database.tables import REWRITTEN
+from queues.errors import NotInitializedError, StoreUnavailableError, first_line
+
+
+@contextmanager
+def writing(engine: Engine, *, briefly: bool = False, snapshot: bool = False) -> Iterator[Connection]:
+    """Open a transaction for writing; commit at the end of the block, roll back on an exception.
+
+    With *snapshot*, all statements see the same state; for *briefly* see `writing_briefly`. Raises
+    `StoreUnavailableError` if the database is locked, full or unreachable. Raises `NotInitializedError` if lrq's tables
+    are missing.
+    """
+    dialect = dialects.of(engine)
+    options = dialect.one_state if snapshot else {}
+    with mapped_errors(), _connect(engine, options) as connection, connection.begin():
+        dialect.begin_write(connection, briefly=briefly)
+        if snapshot:
+            keep_rewritten(connection)
+        yield connection
+
+
+def writing_briefly(engine: Engine) -> AbstractContextManager[Connection]:
+    """Like `writing`, for a few statements without pauses between them.
+
+    PostgreSQL ends a transaction that stands still for 2 seconds, so a stopped process keeps no lock. (SQLite has no
+    means for that.)
+    """
+    return writing(engine, briefly=True)
+
+
+@contextmanager
+def reading(engine: Engine, *, snapshot: bool = False) -> Iterator[Connection]:
+    """Open a transaction for reading; with *snapshot*, all statements see the same state.
+
+    Raises the errors of `writing`.
+    """
+    options = {READING: True, **(dialects.of(engine).one_state if snapshot else {})}
+    with mapped_errors(), _connect(engine, options) as connection, connection.begin():
+        if snapshot:
+            keep_rewritten(connection)
+        yield connection
+
+
+def _connect(engine: Engine, options: Mapping[str, object]) -> Connection:
+    connection = engine.connect()
+    return connection.execution_options(**options) if options else connection
+
+
+def keep_rewritten(connection: Connection) -> None:
+    """Prevent the rewriting of the `REWRITTEN` tables until the transaction ends; must be its first statement.
+
+    A PostgreSQL snapshot from before finds such a table empty. The call takes no snapshot.
+    """
+    dialects.of(connection).keep(connection, *(table.name for table in REWRITTEN))
+
+
+@contextmanager
+def mapped_errors() -> Iterator[None]:
+    """Turn transient errors of the driver and missing tables into errors of lrq, with the cause attached."""
+    try:
+        yield
+    except exc.TimeoutError as error:
+        raise StoreUnavailableError("no connection to the database got free in time: allow more in its pool") from error
+    except exc.DBAPIError as error:
+        mapped = map_error(error)
+        if mapped is None:
+            raise
+        raise mapped from error
+
+
+@contextmanager
+def mapped_setup_errors() -> Iterator[None]:
+    """Raise `NotInitializedError` if the tables are missing; let every other error of the caller pass."""
+    try:
+        yield
+    except exc.DBAPIError as error:
+        mapped = map_error(error)
+        if not isinstance(mapped, NotInitializedError):
+            raise
+        raise mapped from error
+
+
+_MISSING = ("no such table: lrq_", 'relation "lrq_')
+#: SQLSTATE classes and codes after which a later try may succeed: connection, time-outs, conflicts, resources.
+_TRANSIENT_STATES = ("08", "25006", "25P03", "25P04", "40", "53", "55P03", "57", "58")
+_TRANSIENT_SQLITE = frozenset(
+    {"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY"}
+)
+
+
+def map_error(error: exc.DBAPIError) -> NotInitializedError | StoreUnavailableError | None:
+    """Return our error for a driver's, or None for an error of the code."""
+    cause = error.orig
+    words = first_line(cause) or type(cause).__name__
+    if any(missing in words for missing in _MISSING):
+        return NotInitializedError(f"the database has no lrq tables ({words}): run `lrq init`")
+    state = getattr(cause, "sqlstate", None)
+    if state is not None:
+        transient = str(state).startswith(_TRANSIENT_STATES)
+    else:
+        name = str(getattr(cause, "sqlite_errorname", ""))
+        transient = error.connection_invalidated or any(name.startswith(known) for known in _TRANSIENT_SQLITE)
+        transient = transient or (not name and isinstance(error, exc.OperationalError))
+    return StoreUnavailableError(f"the database cannot be used just now: {words}") if transient else None

@@ -1,0 +1,41 @@
+"""Database URLs. Pure."""
+
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from queues.database.dialects import DIALECTS
+from queues.errors import ConfigurationError
+
+
+def parse(text: str) -> URL:
+    """Parse the URL of a database that lrq supports; raise `ConfigurationError` for any other text."""
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        url = None
+    if url is None or url.get_backend_name() not in DIALECTS:
+        # The error does not repeat the text: it may hold a password.
+        raise ConfigurationError("write a URL such as sqlite:///paris.db or postgresql+psycopg://user@host/database")
+    return url
+
+
+def is_sqlite(url: URL) -> bool:
+    """Tell whether *url* names a SQLite database."""
+    return url.get_backend_name() == "sqlite"
+
+
+def file_of(url: URL) -> Path | None:
+    """Return the file of a SQLite database; None for other databases, for memory and for SQLite's own URIs."""
+    if not is_sqlite(url) or not url.database or url.database.startswith((":", "file:")):
+        return None
+    return Path(url.database)
+
+
+def shareable(url: URL) -> URL | None:
+    """Return *url* with an absolute path; None if other processes of the machine cannot open the database."""
+    if not is_sqlite(url):
+        return url
+    file = file_of(url)
+    return None if file is None else url.set(database=str(file.absolute()))

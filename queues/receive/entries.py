@@ -1,0 +1,119 @@
+"""The log entries and headers of a receive queue; all functions work in the caller's transaction."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from queues.database import dialects
+from queues.database.dialect import Statement
+from queues.database.tables import receive_entries, receive_headers
+from queues.positions import Header, Position
+
+#: The headers kept with a queue; up to `_PRUNE_EVERY` versions of the marks may pass before the next pruning.
+KEPT_HEADERS: Final = 1024
+_PRUNE_EVERY: Final = 64
+#: Up to this number, single inserts are faster than a bulk insert.
+FEW_HEADERS: Final = 4
+
+
+class ReceivedColumns(NamedTuple):
+    """Log entries as columns of equal length; Python handles columns much faster than single rows.
+
+    `transaction_seq` is the sequence number of the first row of the entry's transaction.
+    """
+
+    seq: list[int]
+    transaction_seq: list[int]
+    committed_us: list[int]
+    item_key: list[str | None]
+    payload: list[bytes]
+
+
+NO_ENTRIES: Final = ReceivedColumns([], [], [], [], [])
+
+
+def append(
+    connection: Connection,
+    queue_id: int,
+    entries: ReceivedColumns,
+    *,
+    first: Sequence[Statement] = (),
+    then: Sequence[Statement] = (),
+    last: bool = False,
+) -> list[Sequence[tuple[Any, ...]]]:
+    """Execute *first*, add log entries, and execute *then*; *last*: the transaction has no further statement.
+
+    Return the result rows of the statements in *first*.
+    """
+    dialect = dialects.of(connection)
+    if not entries.seq:
+        return dialect.run_all(connection, [*first, *then], last=last)[: len(first)]
+    columns = {"queue_id": [queue_id] * len(entries.seq), **entries._asdict()}
+    return dialect.bulk_insert_columns(connection, receive_entries, columns, then, first=first, last=last)
+
+
+def add_headers(
+    connection: Connection, queue_id: int, headers: Sequence[Header], *, version: int
+) -> Sequence[Statement]:
+    """Insert many *headers* at once; for a few, only return the statements that insert them.
+
+    *version* is the version of the marks. About the newest `KEPT_HEADERS` headers are kept.
+    """
+    if len(headers) <= FEW_HEADERS:
+        added = [(_ADD_HEADER, {"queue_id": queue_id, **header._asdict()}) for header in headers]
+        # Pruning once in `_PRUNE_EVERY` versions is cheaper than a statement in every batch.
+        return added if version % _PRUNE_EVERY else [*added, (_PRUNE_HEADERS, {"of_queue": queue_id})]
+    rows = [(queue_id, *header) for header in headers[-KEPT_HEADERS:]]
+    dialects.of(connection).bulk_insert(connection, receive_headers, ("queue_id", *Header._fields), rows)
+    return [(_PRUNE_HEADERS, {"of_queue": queue_id})]
+
+
+_ADD_HEADER = insert(receive_headers)
+_OLDEST_KEPT = (
+    select(receive_headers.c.seq)
+    .where(receive_headers.c.queue_id == bindparam("of_queue"))
+    .order_by(receive_headers.c.seq.desc())
+    .offset(KEPT_HEADERS - 1)
+    .limit(1)
+    .scalar_subquery()
+)
+_PRUNE_HEADERS = delete(receive_headers).where(
+    receive_headers.c.queue_id == bindparam("of_queue"), receive_headers.c.seq < _OLDEST_KEPT
+)
+
+
+def forgetting_headers_before(queue_id: int, seq: int) -> Statement:
+    """Return the statement that deletes headers before *seq*, for rollbacks that have become impossible."""
+    return _FORGET_HEADERS, {"of_queue": queue_id, "before": seq}
+
+
+_FORGET_HEADERS = delete(receive_headers).where(
+    receive_headers.c.queue_id == bindparam("of_queue"), receive_headers.c.seq < bindparam("before")
+)
+
+
+def newest_headers(connection: Connection, queue_id: int, limit: int) -> list[Header]:
+    """Return up to *limit* headers, newest first; the first may belong to an incomplete tick."""
+    columns = (receive_headers.c.branch, receive_headers.c.seq, receive_headers.c.uid, receive_headers.c.mark)
+    newest = select(*columns).where(receive_headers.c.queue_id == queue_id).order_by(receive_headers.c.seq.desc())
+    return [Header(*row) for row in connection.execute(newest.limit(limit))]
+
+
+def keeps_header(connection: Connection, queue_id: int, position: Position) -> bool:
+    """Return whether the header that ends at *position* is kept."""
+    own = receive_headers.c.queue_id == queue_id
+    here = (receive_headers.c.seq == position.seq, receive_headers.c.branch == position.branch)
+    return connection.execute(select(receive_headers.c.seq).where(own, *here)).first() is not None
+
+
+def forget_after(connection: Connection, queue_id: int, seq: int) -> None:
+    """Delete log entries and headers after *seq*."""
+    for table in (receive_entries, receive_headers):
+        connection.execute(delete(table).where(table.c.queue_id == queue_id, table.c.seq > seq))
+
+
+def clear_log(connection: Connection, queue_id: int) -> None:
+    """Delete all log entries and headers: a snapshot replaces them."""
+    for table in (receive_entries, receive_headers):
+        connection.execute(delete(table).where(table.c.queue_id == queue_id))

@@ -1,0 +1,25 @@
+"""Look up the headers of a receive queue: branches and visibility by sequence number."""
+
+from sqlalchemy import Connection, func, select
+
+from queues.database.tables import receive_headers
+
+
+def branch_of(connection: Connection, queue_id: int, seq: int) -> str | None:
+    """Return the branch of the tick that holds entry *seq*; None after the last header."""
+    own = (receive_headers.c.queue_id == queue_id, receive_headers.c.seq >= seq)
+    holding = select(receive_headers.c.branch).where(*own).order_by(receive_headers.c.seq).limit(1)
+    return connection.execute(holding).scalar()
+
+
+def end_of_branch(connection: Connection, queue_id: int, branch: str) -> int:
+    """Return the last sequence number with a header of *branch*; at least one must exist."""
+    own = (receive_headers.c.queue_id == queue_id, receive_headers.c.branch == branch)
+    return int(connection.execute(select(func.max(receive_headers.c.seq)).where(*own)).scalar_one())
+
+
+def mark_within(connection: Connection, queue_id: int, branch: str, seq: int) -> str | None:
+    """Return the visibility (as text) of the last tick of *branch* that ends at or before *seq*."""
+    own = (receive_headers.c.queue_id == queue_id, receive_headers.c.branch == branch, receive_headers.c.seq <= seq)
+    last = select(receive_headers.c.mark).where(*own).order_by(receive_headers.c.seq.desc()).limit(1)
+    return connection.execute(last).scalar()

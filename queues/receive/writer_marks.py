@@ -1,0 +1,204 @@
+"""The sink's marks of a receive queue. Every function works in the caller's transaction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, and_, bindparam, exc, false, func, insert, select, update
+
+from queues import names
+from queues.database import dialects, leases
+from queues.database.dialect import Statement
+from queues.database.leases import Lease
+from queues.database.tables import consumers, receive_marks, receive_queues
+from queues.errors import StoreUnavailableError
+from queues.names import ClientName, SiteId
+from queues.positions import Position
+from queues.receive import entries
+from queues.receive.consumer_marks import APPLIED_SEQ
+from queues.receive.entries import NO_ENTRIES, ReceivedColumns
+from queues.receive.marks import ReceiveState, StagedRows
+from queues.receive.newest import newest
+
+
+class Stored(NamedTuple):
+    """A stored receive queue: the sink's marks, and `applied_seq`, the subscriber's progress in the same history.
+
+    `undoes`: the subscriber can undo applied entries.
+    """
+
+    queue_id: int
+    version: int
+    marks: ReceiveState
+    applied_seq: int
+    undoes: bool
+
+
+#: The most reads of the marks; a read that waited for another writer's update finds no row.
+_LOOKS: Final = 100
+
+
+def find(connection: Connection, client: ClientName, source: SiteId, lease: Lease | None = None) -> Stored | None:
+    """Read a queue's marks and lock them until the transaction ends; None if the queue does not exist.
+
+    The *lease* is checked after the marks are locked, so of two owners' transactions one is refused. The commit waits
+    for the disk, against any default of the database: an acknowledged entry must be durable.
+
+    Raises `StoreUnavailableError` if other writers keep replacing the marks, and the errors of `leases.check`.
+    """
+    dialect = dialects.of(connection)
+    values = {"queue_name": names.receive_queue(client, source)}
+    statements: list[Statement] = [(_FIND, values)]
+    if lease is not None:
+        statements.append(leases.checking(connection, lease, durably=True))
+    else:
+        statements.extend(dialect.durable_commit)
+    for _ in range(_LOOKS):
+        rows, *checked = dialect.run_all(connection, statements)
+        if lease is not None:
+            leases.judge(lease, checked[0])
+        if rows:
+            found = dict(zip(_FOUND, rows[0], strict=True))
+            applied = found["applied_seq"], bool(found["undoes"])
+            return Stored(found["queue_id"], found["version"], _marks_of(found), *applied)
+        if connection.execute(_REGISTERED, values).first() is None:
+            return None
+    raise StoreUnavailableError("other writers move the marks of the same receive queue all the time: try again")
+
+
+def register(connection: Connection, client: ClientName, source: SiteId, now_us: int) -> int:
+    """Create a queue, announce it in the registry, and return its id.
+
+    Raises `StoreUnavailableError` if another writer creates it at the same moment; roll the transaction back then.
+    """
+    queue = insert(receive_queues).values(
+        name=names.receive_queue(client, source),
+        client=client,
+        source=source,
+        tag=names.receive_tag(client),
+        registered_us=now_us,
+    )
+    try:
+        queue_id = int(connection.execute(queue.returning(receive_queues.c.queue_id)).scalar_one())
+    except exc.IntegrityError as error:
+        raise StoreUnavailableError("another writer has just announced the same receive queue: try again") from error
+    marks = {"version": 0, "updated_us": now_us, **columns_of(ReceiveState())}
+    connection.execute(insert(receive_marks).values(queue_id=queue_id, **marks))
+    return queue_id
+
+
+@dataclass(frozen=True, slots=True)
+class LockedMarks:
+    """Marks that this transaction has locked: no other writer replaces them before its end."""
+
+    stored: Stored
+
+    def save(
+        self,
+        connection: Connection,
+        marks: ReceiveState,
+        now_us: int,
+        *,
+        new: ReceivedColumns = NO_ENTRIES,
+        changes: Sequence[Statement] = (),
+        last: bool = False,
+    ) -> "LockedMarks":
+        """Add the log entries *new*, execute *changes* and replace the marks, in few messages.
+
+        *last*: the transaction has no further statement, so the commit may be in the same message.
+        """
+        before = self.stored
+        key = {"of_queue": before.queue_id, "seen": before.version, "version": before.version + 1}
+        saving = _SAVE, {**key, "updated_us": now_us, **columns_of(marks)}
+        entries.append(connection, before.queue_id, new, then=[*changes, saving], last=last)
+        return LockedMarks(replaced(before, marks, before.applied_seq))
+
+
+def replaced(before: Stored, marks: ReceiveState, applied_seq: int) -> Stored:
+    """Return the stored queue after a writer has replaced its marks by *marks*."""
+    return before._replace(version=before.version + 1, marks=marks, applied_seq=applied_seq)
+
+
+_SAVE = update(receive_marks).where(
+    receive_marks.c.queue_id == bindparam("of_queue"), receive_marks.c.version == bindparam("seen")
+)
+_REGISTERED = select(receive_queues.c.queue_id).where(receive_queues.c.name == bindparam("queue_name"))
+_ITS_ID = _REGISTERED.scalar_subquery()
+_FIND = (
+    select(
+        receive_marks,
+        func.coalesce(APPLIED_SEQ, 0).label("applied_seq"),
+        func.coalesce(consumers.c.undoes, false()).label("undoes"),
+    )
+    # A subscriber that has not begun the newest snapshot has numbers of another history, so it counts as 0.
+    .outerjoin_from(
+        receive_marks,
+        consumers,
+        and_(
+            consumers.c.queue_id == _ITS_ID,
+            newest(consumers, _ITS_ID),
+            consumers.c.sync_id == receive_marks.c.sync_id,
+        ),
+    )
+    .where(receive_marks.c.queue_id == _ITS_ID, newest(receive_marks, _ITS_ID))
+    .with_for_update(of=receive_marks)
+)
+
+
+_FOUND = tuple(_FIND.selected_columns.keys())
+
+
+def _marks_of(row: Mapping[str, Any]) -> ReceiveState:
+    return ReceiveState(
+        generation=row["generation"],
+        received=Position(row["branch"], row["seq"], row["cut"]),
+        boundary_seq=row["boundary_seq"],
+        staging=StagedRows(row["staging_sync_id"], row["staging_rows"], row["staging_bytes"], row["staging_checksum"]),
+        sync_id=row["sync_id"],
+        sync_rows=row["sync_rows"],
+        base_seq=row["base_seq"],
+        entries_total=row["entries_total"],
+        duplicates_total=row["duplicates_total"],
+        source_seq=row["source_seq"],
+        source_us=row["source_us"],
+    )
+
+
+def columns_of(marks: ReceiveState) -> dict[str, int | str]:
+    """Return *marks* as column values."""
+    return {
+        "generation": marks.generation,
+        "branch": marks.received.branch,
+        "seq": marks.received.seq,
+        "cut": marks.received.cut,
+        "boundary_seq": marks.boundary_seq,
+        "staging_sync_id": marks.staging.sync_id,
+        "staging_rows": marks.staging.rows,
+        "staging_bytes": marks.staging.bytes,
+        "staging_checksum": marks.staging.checksum,
+        "sync_id": marks.sync_id,
+        "sync_rows": marks.sync_rows,
+        "base_seq": marks.base_seq,
+        "entries_total": marks.entries_total,
+        "duplicates_total": marks.duplicates_total,
+        "source_seq": marks.source_seq,
+        "source_us": marks.source_us,
+    }
+
+
+def lock_consumer(connection: Connection, queue_id: int, sync_id: str) -> tuple[int, bool]:
+    """Lock the subscriber's marks until the transaction ends; steps that were read before cannot be claimed any more.
+
+    Return the subscriber's progress after *sync_id*, and whether it can undo applied entries.
+    """
+    # An update, not a lock: a delivery at a stricter isolation level must conflict with this transaction.
+    touched = update(consumers).where(consumers.c.queue_id == queue_id).values(version=consumers.c.version + 1)
+    connection.execute(touched)
+    where = (consumers.c.queue_id == queue_id, consumers.c.sync_id == sync_id)
+    found = connection.execute(select(APPLIED_SEQ, consumers.c.undoes).where(*where)).first()
+    return (found[0], bool(found[1])) if found else (0, False)
+
+
+def require_rollback(connection: Connection, queue_id: int, seq: int) -> None:
+    """Have the subscriber first undo all applied entries after *seq*."""
+    connection.execute(update(consumers).where(consumers.c.queue_id == queue_id).values(back_seq=seq))

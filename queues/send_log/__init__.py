@@ -1,0 +1,1 @@
+"""The send log of a source: applications write entries; the server closes them in ticks and reads them."""

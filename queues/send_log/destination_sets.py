@@ -1,0 +1,162 @@
+"""The dictionary of destination sets, kept by the server that takes ticks (docs/design.md, "Payload once").
+
+A set is recorded in the transaction of its first tick, so the reader of a tick finds all sets. A set that occurs
+again is `shared`: from then on rows carry only the set's number. Shared sets are never deleted, because a slow
+transaction may still use the number. So their count is limited; sets beyond the limit stay inline in the rows.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from queues.database.tables import tag_set_members, tag_sets
+from queues.destinations import members
+from queues.errors import DataLossError
+from queues.names import SiteId
+
+#: The largest number of shared sets.
+MAX_SHARED = 4_096
+#: A new set with at least so many rows in one tick is shared at once.
+_MANY_ROWS = 8
+#: The largest number of sets in memory.
+_MAX_REMEMBERED = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    destinations: frozenset[SiteId]
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One set in the rows of a tick: `text` is None if every row carries only the number."""
+
+    number: int
+    client: str
+    text: str | None
+    rows: int
+
+
+class StoredSet(NamedTuple):
+    """One client's set of destinations, as stored in the dictionary."""
+
+    number: int
+    client: str
+    destinations: tuple[SiteId, ...]
+
+
+class SetDictionary:
+    """Records the sets of each tick. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, _Known] = OrderedDict()
+        self._shared_count: int | None = None
+
+    def recall(self, sightings: Iterable[Sighting]) -> dict[int, frozenset[SiteId]] | None:
+        """Return the result of `record` if all sets are in memory and shared; None if `record` needs the database."""
+        found = {sighting.number: self._known.get(sighting.number) for sighting in sightings}
+        if not all(known is not None and known.shared for known in found.values()):
+            return None
+        for number in found:
+            self._known.move_to_end(number)
+        return {number: known.destinations for number, known in found.items() if known is not None}
+
+    def record(self, connection: Connection, sightings: Iterable[Sighting], seq: int) -> dict[int, frozenset[SiteId]]:
+        """Write missing sets in the caller's transaction; return the destinations of every set.
+
+        *seq* is the end of the tick with these sets. Raises `DataLossError` for a number without a set in the
+        dictionary.
+        """
+        seen = {sighting.number: sighting for sighting in sightings}
+        self._load(connection, [number for number in seen if number not in self._known])
+        for sighting in seen.values():
+            known = self._known.get(sighting.number)
+            if known is None:
+                self._add(connection, sighting, seq)
+            elif not known.shared:
+                self._see_again(connection, sighting, known, seq)
+            self._known.move_to_end(sighting.number)
+        found = {number: self._known[number].destinations for number in seen}
+        while len(self._known) > _MAX_REMEMBERED:
+            self._known.popitem(last=False)
+        return found
+
+    def forget(self) -> None:
+        """Clear the memory, after the transaction of `record` was rolled back."""
+        self._known.clear()
+        self._shared_count = None
+
+    def _load(self, connection: Connection, numbers: list[int]) -> None:
+        for begin in range(0, len(numbers), 500):
+            chosen = select(tag_sets).where(tag_sets.c.number.in_(numbers[begin : begin + 500]))
+            for row in connection.execute(chosen):
+                self._known[row.number] = _Known(frozenset(members(row.destinations)), row.shared)
+
+    def _room(self, connection: Connection) -> bool:
+        if self._shared_count is None:
+            counted = select(func.count()).select_from(tag_sets).where(tag_sets.c.shared)
+            self._shared_count = connection.execute(counted).scalar_one()
+        return self._shared_count < MAX_SHARED
+
+    def _add(self, connection: Connection, sighting: Sighting, seq: int) -> None:
+        number, client, text = sighting.number, sighting.client, sighting.text
+        if text is None:
+            raise DataLossError(
+                f"destination set {number} of client {client!r} is lost: log entries refer to it, but lrq_tag_sets "
+                "lacks it; restore lrq_tag_sets and lrq_tag_set_members from the backup that holds the entries"
+            )
+        shared = sighting.rows >= _MANY_ROWS and self._room(connection)
+        connection.execute(
+            insert(tag_sets).values(number=number, client=client, destinations=text, shared=shared, last_seq=seq)
+        )
+        names = members(text)
+        connection.execute(
+            insert(tag_set_members), [{"client": client, "destination": name, "tag_set": number} for name in names]
+        )
+        self._remember(number, frozenset(names), shared=shared)
+
+    def _see_again(self, connection: Connection, sighting: Sighting, known: _Known, seq: int) -> None:
+        shared, own = self._room(connection), tag_sets.c.number == sighting.number
+        if connection.execute(update(tag_sets).where(own).values(shared=shared, last_seq=seq)).rowcount:
+            self._remember(sighting.number, known.destinations, shared=shared)
+        else:  # the set was trimmed with its last entries
+            self._add(connection, sighting, seq)
+
+    def _remember(self, number: int, destinations: frozenset[SiteId], *, shared: bool) -> None:
+        self._known[number] = _Known(destinations, shared)
+        if shared and self._shared_count is not None:
+            self._shared_count += 1
+
+
+def sightings(rows: Iterable[tuple[str, int, str | None]]) -> list[Sighting]:
+    """Count the (client, tag set, inline text) triples of each set. Pure."""
+    counts: dict[int, int] = {}
+    clients: dict[int, str] = {}
+    texts: dict[int, str | None] = {}
+    for client, number, text in rows:
+        counts[number] = counts.get(number, 0) + 1
+        clients[number] = client
+        if text is not None or number not in texts:
+            texts[number] = text
+    return [Sighting(number, clients[number], texts[number], rows=count) for number, count in counts.items()]
+
+
+def recorded(connection: Connection, numbers: Iterable[int]) -> dict[int, StoredSet]:
+    """Return the sets with these *numbers*, as far as the dictionary has them."""
+    wanted = list(numbers)
+    found: dict[int, StoredSet] = {}
+    for begin in range(0, len(wanted), 500):
+        for row in connection.execute(select(tag_sets).where(tag_sets.c.number.in_(wanted[begin : begin + 500]))):
+            found[row.number] = StoredSet(row.number, row.client, members(row.destinations))
+    return found
+
+
+def forget_unused(connection: Connection, trimmed_seq: int) -> None:
+    """Delete the unshared sets of trimmed entries; later rows carry such a set inline and need no dictionary."""
+    unused = select(tag_sets.c.number).where(~tag_sets.c.shared, tag_sets.c.last_seq <= trimmed_seq)
+    connection.execute(delete(tag_set_members).where(tag_set_members.c.tag_set.in_(unused)))
+    connection.execute(delete(tag_sets).where(~tag_sets.c.shared, tag_sets.c.last_seq <= trimmed_seq))

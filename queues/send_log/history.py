@@ -1,0 +1,102 @@
+"""Look up ticks and branches of the log in the caller's transaction, without reading entries."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, func, select, tuple_
+
+from queues.database.tables import branches, site, ticks
+from queues.positions import PositionToken, Tick, Visibility
+from queues.send_log.reads import tick_of
+
+
+def current_branch(connection: Connection) -> str:
+    """Return the current branch of the log."""
+    return str(connection.execute(select(site.c.branch)).scalar_one())
+
+
+def branch_starts(connection: Connection) -> list[tuple[str, int]]:
+    """Return every branch with the sequence number after which it begins, oldest first."""
+    ordered = select(branches.c.branch, branches.c.start_seq).order_by(branches.c.number)
+    return [(branch, start_seq) for branch, start_seq in connection.execute(ordered)]
+
+
+def branch_at(connection: Connection, seq: int) -> str:
+    """Return the branch of the tick that ends at *seq*; for 0, the first branch; an empty text without branches."""
+    before = select(branches.c.branch).where(branches.c.start_seq < max(seq, 1)).order_by(branches.c.number.desc())
+    return connection.execute(before.limit(1)).scalar() or ""
+
+
+def branches_from(connection: Connection, branch: str) -> set[str]:
+    """Return *branch* and all later branches: their history includes the kept ticks of *branch*."""
+    first = select(branches.c.number).where(branches.c.branch == branch).scalar_subquery()
+    return set(connection.execute(select(branches.c.branch).where(branches.c.number >= first)).scalars())
+
+
+def known_ticks(connection: Connection, keys: Iterable[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """Return the *keys* (branch, end and uid of a tick) of ticks in the log."""
+    columns = (ticks.c.branch, ticks.c.end_seq, ticks.c.uid)
+    chosen = select(*columns).where(tuple_(*columns).in_([tuple(key) for key in keys]))
+    return [(branch, end_seq, uid) for branch, end_seq, uid in connection.execute(chosen)]
+
+
+def tick_ending_at(connection: Connection, branch: str, seq: int) -> Tick | None:
+    """Return the tick of *branch* that ends at *seq*."""
+    ending = select(ticks).where(ticks.c.end_seq == seq, ticks.c.branch == branch).limit(1)
+    row = connection.execute(ending).first()
+    return None if row is None else tick_of(row)
+
+
+def end_at_or_after(connection: Connection, seq: int) -> int:
+    """Return the end of the first tick that ends at or after *seq*; there must be one."""
+    return int(connection.execute(select(func.min(ticks.c.end_seq)).where(ticks.c.end_seq >= seq)).scalar_one())
+
+
+def end_within(connection: Connection, after: int, entries: int | None, upto: int | None) -> int | None:
+    """Return the end of the last tick within *entries* entries after *after*; without one, the next tick's end.
+
+    Ticks that end after *upto* do not count. Return None without a tick. None for *entries* or *upto* means no limit.
+    """
+    following = select(ticks.c.end_seq).where(ticks.c.end_seq > after)
+    if upto is not None:
+        following = following.where(ticks.c.end_seq <= upto)
+    within = following.order_by(ticks.c.end_seq.desc()).limit(1)
+    if entries is not None:
+        within = within.where(ticks.c.end_seq <= after + entries)
+    found = connection.execute(within).scalar()
+    if found is None:
+        found = connection.execute(following.order_by(ticks.c.end_seq).limit(1)).scalar()
+    return found
+
+
+def end_covering(connection: Connection, token: PositionToken) -> int | None:
+    """Return the end of the first kept tick of the token's branch that surely covers *token*; None without one.
+
+    Each tick's visibility covers all earlier ones, so a binary search finds the tick.
+    """
+    of_branch = ticks.c.branch == token.branch
+    kept = select(ticks).where(of_branch).order_by(ticks.c.number).limit(1)
+    newest = connection.execute(kept.order_by(None).order_by(ticks.c.number.desc())).first()
+    if newest is None:
+        return None
+    low, high = connection.execute(kept).one().number, newest.number + 1
+    end: int | None = None
+    while low < high:
+        middle = (low + high) // 2
+        row = connection.execute(kept.where(ticks.c.number >= middle)).one()
+        if Visibility.parse(row.mark).surely_covers(token.transaction):
+            end, high = row.end_seq, middle
+        else:
+            low = row.number + 1
+    return end
+
+
+def first_created_after(connection: Connection, seq: int) -> int | None:
+    """Return the time of the first tick that ends after *seq*, in microseconds since 1970."""
+    first = select(ticks.c.created_us).where(ticks.c.end_seq > seq).order_by(ticks.c.end_seq).limit(1)
+    return connection.execute(first).scalar()
+
+
+def bytes_upto(connection: Connection, seq: int) -> int:
+    """Return the payload bytes of the log up to the last kept tick that ends at or before *seq*; 0 without one."""
+    last = select(ticks.c.bytes_total).where(ticks.c.end_seq <= seq).order_by(ticks.c.end_seq.desc()).limit(1)
+    return connection.execute(last).scalar() or 0

@@ -1,0 +1,126 @@
+"""Open the send log of a database; only this module chooses the implementations by dialect."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from sqlalchemy import Connection, Engine, Select
+
+from queues.database import dialects
+from queues.database.dialect import Dialect
+from queues.send_log.outbox import Write
+from queues.send_log.port import Log, Retention, TickLimits
+from queues.send_log.postgresql import commit_watch as postgresql_commit_watch
+from queues.send_log.postgresql import outbox as postgresql_outbox
+from queues.send_log.postgresql import segments as postgresql_segments
+from queues.send_log.postgresql.log import PostgresqlLog
+from queues.send_log.segments import Verdict
+from queues.send_log.sqlite import commit_watch as sqlite_commit_watch
+from queues.send_log.sqlite import log as sqlite_log
+from queues.send_log.sqlite import outbox as sqlite_outbox
+from queues.send_log.sqlite.log import SqliteLog
+from queues.send_log.wakeup import Readable
+
+
+class CommitWatch(Protocol):
+    """Tells cheaply whether a database may have new commits. Not for several threads."""
+
+    def changed(self) -> bool:
+        """Return whether others may have committed since the last call; True at the first call.
+
+        Raises `StoreUnavailableError` if the database does not answer.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the connection."""
+        ...
+
+
+class LogWatch(CommitWatch, Protocol):
+    """Tells cheaply whether a send log may have new entries, and asks transactions for notifications."""
+
+    @property
+    def is_notified(self) -> bool:
+        """Whether transactions that transmit notify this watch; see `wait_for_notify`."""
+        ...
+
+    @property
+    def notifiers(self) -> Sequence[Readable]:
+        """The objects that become readable with a notification."""
+        ...
+
+    def wait_for_notify(self) -> bool:
+        """Ask later transactions to notify this watch, until `end_notify`; return False if that is not possible now.
+
+        Earlier commits send no notification: call `changed` once more afterwards. A transaction in a two-phase commit
+        never sends one.
+        """
+        ...
+
+    def end_notify(self) -> None:
+        """End the notifications, because they make transmitting slower. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReads:
+    """The reads for a trim plan: the current segment, the verdict on a segment, the times of its entries."""
+
+    current: Callable[[Connection], int]
+    verdict: Callable[[Connection, int, Retention], Verdict | None]
+    written: Callable[[int], Select[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """The implementations for one database."""
+
+    write: Write
+    log: Callable[[Engine, TickLimits], Log]
+    commit_watch: Callable[[Engine], CommitWatch]
+    log_watch: Callable[[Engine], LogWatch]
+    segments: SegmentReads
+
+
+_STORES: Final[Mapping[Dialect, _Store]] = {
+    dialects.SQLITE: _Store(
+        sqlite_outbox.write,
+        SqliteLog,
+        sqlite_commit_watch.DataVersion,
+        sqlite_commit_watch.LogVersion,
+        SegmentReads(sqlite_log.current, sqlite_log.verdict, sqlite_log.written),
+    ),
+    dialects.POSTGRESQL: _Store(
+        postgresql_outbox.write,
+        PostgresqlLog,
+        postgresql_commit_watch.SnapshotWatch,
+        postgresql_commit_watch.PostgresqlLogWatch,
+        SegmentReads(postgresql_segments.current, postgresql_segments.verdict, postgresql_segments.written),
+    ),
+}
+
+
+def outbox(connection: Connection) -> Write:
+    """Return the writer of entries for this connection; raise `ConfigurationError` for an unknown database."""
+    return _STORES[dialects.of(connection)].write
+
+
+def open_log(engine: Engine, limits: TickLimits | None = None) -> Log:
+    """Return the send log of *engine*'s database; *limits* are those of one tick."""
+    return _STORES[dialects.of(engine)].log(engine, limits or TickLimits())
+
+
+def watch_commits(engine: Engine) -> CommitWatch:
+    """Return a watch for commits to *engine*'s database."""
+    return _STORES[dialects.of(engine)].commit_watch(engine)
+
+
+def watch_log(engine: Engine) -> LogWatch:
+    """Return a watch for new entries in the send log of *engine*'s database."""
+    return _STORES[dialects.of(engine)].log_watch(engine)
+
+
+def segment_reads(connection: Connection) -> SegmentReads:
+    """Return the reads of segments for the connection's database."""
+    return _STORES[dialects.of(connection)].segments

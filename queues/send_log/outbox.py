@@ -1,0 +1,33 @@
+"""Write entries into the send log, in the application's transaction."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from sqlalchemy import Connection
+
+from queues.destinations import DestinationSet
+
+
+class NewEntry(NamedTuple):
+    """One validated entry of the application."""
+
+    payload: bytes
+    destinations: DestinationSet
+    item_key: str | None = None
+    partition_key: str | None = None
+
+
+class Written(NamedTuple):
+    """The identity of the transaction that wrote entries (see `queues.positions.PositionToken`)."""
+
+    site: str
+    branch: str
+    transaction: int
+
+
+class Write(Protocol):
+    """Inserts entries in their order, in the caller's transaction, without committing."""
+
+    def __call__(self, connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
+        """Insert at least one entry; raise `NotInTransactionError` on a connection in autocommit."""
+        ...

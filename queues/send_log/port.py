@@ -1,0 +1,165 @@
+"""The `Log` port: the send log of a source, as its server uses it (docs/design.md, "The tick")."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
+from typing import NamedTuple, Protocol
+
+from queues.database.leases import Lease
+from queues.names import ClientName, SiteId
+from queues.positions import Tick
+
+
+class LogRow(NamedTuple):
+    """One stored entry. `order` is the commit sequence on PostgreSQL and the id in other stores."""
+
+    transaction: int
+    order: int
+    id: int
+    client: str
+    tag_set: int
+    item_key: str | None
+    committed_us: int
+    payload: bytes
+
+
+class LoggedEntry(NamedTuple):
+    """One entry of `tick` with all its destinations; `seq` numbers the entries of all clients without gaps."""
+
+    row: LogRow
+    partition_key: str | None
+    destinations: tuple[SiteId, ...]
+    tick: Tick
+    seq: int
+
+
+class SessionKey(NamedTuple):
+    """A session of this source, by the client and the destination of its entries."""
+
+    client: ClientName
+    destination: SiteId
+
+
+@dataclass(frozen=True, slots=True)
+class TickLimits:
+    """The limits of one tick, or of one read of the log; a single transaction may exceed both."""
+
+    rows: int = 5_000
+    payload_bytes: int = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TickRows:
+    """A tick and its rows, in order.
+
+    `rows` is None if the tick is one transaction above the limits; `Log.stream` reads such a tick piece by piece.
+    `sets` holds the destinations of every tag set in the tick. `more` tells whether the next tick may have entries
+    already.
+    """
+
+    tick: Tick
+    rows: Sequence[LogRow] | None
+    sets: dict[int, frozenset[SiteId]]
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The kept entries: from after `trimmed_seq` to the end of the tick `newest` (None: no tick yet)."""
+
+    trimmed_seq: int
+    newest: Tick | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The age and the size up to which entries are kept for sessions that have not acknowledged them."""
+
+    seconds: float = 7 * 86_400.0
+    payload_bytes: int = 10 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class TrimResult:
+    """The result of one run of trim: the trimmed sequence, and the `laggards`, which now need a full snapshot.
+
+    Unordered entries have no place in the order of commits, so no tick holds them. The run found `found_unordered` of
+    them, and trimmed `dropped_unordered` with segments beyond retention. See `queues.send_log.unordered`.
+    """
+
+    seq: int
+    emptied_segments: int = 0
+    laggards: tuple[SessionKey, ...] = field(default=())
+    found_unordered: int = 0
+    dropped_unordered: int = 0
+
+
+def count_within(sizes: Sequence[int], limits: TickLimits) -> int:
+    """Return how many of the next rows fit *limits*, at least one; *sizes* are their payloads' bytes."""
+    totals = accumulate(sizes[: limits.rows])
+    fitting = sum(1 for _ in takewhile(lambda total: total <= limits.payload_bytes, totals))
+    return max(fitting, min(len(sizes), 1))
+
+
+class Log(Protocol):
+    """The send log of a source. Only the owner of the lease takes ticks; any process may read.
+
+    A tick never changes: every read gives the same rows in the same order, until the tick is trimmed. All rows of a
+    transaction are in one tick, and transactions never interleave.
+    """
+
+    def bounds(self) -> Bounds:
+        """Return the bounds of the kept entries."""
+        ...
+
+    def take_tick(self, lease: Lease, last: Tick | None) -> TickRows | None:
+        """Close the entries committed since *last*, the newest tick, in a new tick within the limits.
+
+        Return None without new entries. On return the tick and its entries are durable. Raises `OwnershipLostError` if
+        another process holds the lease. Raises `StoreUnavailableError` if *last* is no longer the newest tick. Without
+        new entries there may be no error.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connection that takes ticks; the next tick opens another, and garbage collection closes too."""
+        ...
+
+    def ticks_after(self, seq: int, limits: TickLimits) -> list[Tick]:
+        """Return the oldest ticks that end after *seq*, within *limits* but at least one if there is any.
+
+        A large tick is always alone; read it with `stream`. `read` takes all other ticks of an answer together.
+        Raises `TrimmedError` if entries after *seq* are trimmed.
+        """
+        ...
+
+    def read(self, owed: SessionKey, ticks: Sequence[Tick]) -> list[list[LogRow]]:
+        """Return the rows for the session *owed*, for each of *ticks* (neighbours, in order).
+
+        Rows of other sessions are not read. Raises `TrimmedError`.
+        """
+        ...
+
+    def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[list[LogRow]]:
+        """Yield the session's rows of one large tick in pieces within *limits*, without the first *skip* rows."""
+        ...
+
+    def read_all(self, ticks: Sequence[Tick], limits: TickLimits) -> Iterator[list[LoggedEntry]]:
+        """Yield the entries of *ticks* (one answer of `ticks_after`) for all destinations, in the order of the log.
+
+        Usual ticks are one piece; a large tick has pieces within *limits*. Each piece is a separate read, so a slow
+        reader holds no transaction open. Raises `TrimmedError`.
+        """
+        ...
+
+    def rotate(self, lease: Lease, segment_bytes: int, segment_seconds: float) -> bool:
+        """Begin a new segment if the current one is older or larger and the next is empty; return whether."""
+        ...
+
+    def trim(self, lease: Lease, retention: Retention) -> TrimResult:
+        """Trim the oldest segments that all sessions have acknowledged, or that are beyond *retention*.
+
+        Beyond retention, sessions that have not acknowledged a segment lose its entries: the same transaction records
+        that. A segment with unordered entries is trimmed only beyond retention.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""The send log on PostgreSQL, where a tick is the difference of two database snapshots."""

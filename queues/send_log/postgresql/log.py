@@ -1,0 +1,140 @@
+"""The send log on PostgreSQL: a tick is the difference of two database snapshots, in the order of commits.
+
+See docs/design.md, "The tick".
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+from weakref import finalize
+
+from sqlalchemy import Connection, Engine
+
+from queues.database import leases
+from queues.database.leases import Lease
+from queues.database.postgresql import rewriting
+from queues.database.postgresql.truncation import BusyError
+from queues.database.transactions import writing
+from queues.errors import DataLossError
+from queues.positions import Tick, Visibility
+from queues.send_log import reads as sql_log
+from queues.send_log.logged_entries import KeyedRow, large_entries, usual_entries
+from queues.send_log.port import Bounds, LoggedEntry, LogRow, Retention, SessionKey, TickLimits, TickRows, TrimResult
+from queues.send_log.postgresql import reads as reading
+from queues.send_log.postgresql import segments, tick_partitions, unordered
+from queues.send_log.postgresql.ticks import TickTaker
+from queues.send_log.postgresql.windows import NOTHING
+
+_Done = TypeVar("_Done")
+
+
+class PostgresqlLog:
+    """See `queues.send_log.port.Log`."""
+
+    def __init__(self, engine: Engine, limits: TickLimits) -> None:
+        # Trimming and reading need statements that each see all earlier commits, independent of the database's default.
+        engine = engine.execution_options(isolation_level="READ COMMITTED")
+        self._engine = engine
+        self._ticks = TickTaker(engine, limits)
+        # The transaction id from which the next run looks for unordered entries.
+        self._looked_upto = 0
+        finalize(self, self._ticks.close)
+
+    def bounds(self) -> Bounds:
+        """See the port."""
+        return sql_log.bounds(self._engine)
+
+    def take_tick(self, lease: Lease, last: Tick | None) -> TickRows | None:
+        """See the port."""
+        return self._ticks.take(lease, last)
+
+    def close(self) -> None:
+        """See the port."""
+        self._ticks.close()
+
+    def ticks_after(self, seq: int, limits: TickLimits) -> list[Tick]:
+        """See the port."""
+        return sql_log.ticks_after(self._engine, seq, limits)
+
+    def read(self, owed: SessionKey, ticks: Sequence[Tick]) -> list[list[LogRow]]:
+        """See the port."""
+        with sql_log.still_kept(self._engine, ticks[0]) as connection:
+            return reading.read(connection, owed, *_marks(connection, ticks))
+
+    def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[list[LogRow]]:
+        """See the port. Each piece is a separate read, so a slow sink holds no snapshot open."""
+        transaction = self._transaction(tick)
+        after = 0
+        while True:
+            with sql_log.still_kept(self._engine, tick) as connection:
+                piece = reading.read_piece(connection, owed, transaction, after, skip, limits)
+            if not piece:
+                return
+            after, skip = piece[-1].id, 0
+            yield piece
+
+    def _transaction(self, tick: Tick) -> dict[str, Any]:
+        """Find the only transaction of a large tick; raise `DataLossError` if its commit is missing."""
+        with sql_log.still_kept(self._engine, tick) as connection:
+            transaction = reading.transaction(connection, Visibility.parse(tick.mark))
+        if transaction is None:
+            raise DataLossError(
+                f"the commit of the large transaction of tick {tick.uid} is lost: lrq_ticks refers to it, but "
+                "lrq_log_commits lacks it; restore both tables from the same backup"
+            )
+        return transaction
+
+    def read_all(self, ticks: Sequence[Tick], limits: TickLimits) -> Iterator[list[LoggedEntry]]:
+        """See the port."""
+        if ticks[0].is_large:
+            piece = partial(reading.read_whole_piece, of=self._transaction(ticks[0]), limits=limits)
+            yield from large_entries(self._engine, ticks[0], piece)
+        else:
+            yield usual_entries(self._engine, ticks, partial(_all_rows, ticks=ticks))
+
+    def rotate(self, lease: Lease, segment_bytes: int, segment_seconds: float) -> bool:
+        """See the port."""
+        with writing(self._engine) as connection:
+            leases.check(connection, lease)
+            return segments.rotate(connection, segment_bytes, segment_seconds)
+
+    def trim(self, lease: Lease, retention: Retention) -> TrimResult:
+        """See the port. Tables in use by other transactions are left for the next run."""
+        found = self._find_unordered(lease)
+        emptied = dropped = 0
+        laggards: list[SessionKey] = []
+        while (gone := self._try(lease, lambda connection: segments.trim_one(connection, retention))) is not None:
+            emptied += 1
+            laggards += gone.laggards
+            dropped += gone.unordered
+        while self._try(lease, tick_partitions.empty_one):
+            pass
+        self._try(lease, rewriting.rewrite)
+        return TrimResult(self.bounds().trimmed_seq, emptied, tuple(laggards), found, dropped)
+
+    def _find_unordered(self, lease: Lease) -> int:
+        """Record unordered entries that are new since the last run; return their number."""
+        with writing(self._engine) as connection:
+            leases.check(connection, lease)
+            upto, found = unordered.find_new(connection, self._looked_upto)
+        self._looked_upto = upto
+        return found
+
+    def _try(self, lease: Lease, empty: Callable[[Connection], _Done]) -> _Done | None:
+        """Call *empty* in a separate transaction; return None if another transaction uses its tables."""
+        try:
+            with writing(self._engine) as connection:
+                leases.check(connection, lease)
+                return empty(connection)
+        except BusyError:
+            return None
+
+
+def _marks(connection: Connection, ticks: Sequence[Tick]) -> tuple[Visibility, list[Visibility]]:
+    """Return the visibility before the first of *ticks*, and the visibility of each."""
+    before = sql_log.mark_before(connection, ticks[0]) or Visibility(window=NOTHING)
+    return before, [Visibility.parse(tick.mark) for tick in ticks]
+
+
+def _all_rows(connection: Connection, ticks: Sequence[Tick]) -> list[list[KeyedRow]]:
+    return reading.read_all(connection, *_marks(connection, ticks))

@@ -1,0 +1,134 @@
+"""Write entries on PostgreSQL: one statement, no waiting for locks, NOTIFY only for an idle server.
+
+See docs/design.md, "Wakeups".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection, Transaction, TwoPhaseTransaction
+
+from queues.database.postgresql.dialect import fetch, run
+from queues.database.tables import PARTITIONS
+from queues.errors import NotInTransactionError
+from queues.send_log.outbox import NewEntry, Written
+from queues.send_log.postgresql.notify import IS_SILENT, NOTIFY
+
+# Every statement carries the set's text, and the row stores the text unless the set is shared. So applications need no
+# cache of sets, which could be stale.
+_COLUMNS = "(slot, client, tag_set, destinations, item_key, partition_key, created_us, payload)"
+_SLOT = f"(SELECT (last_value %% {PARTITIONS})::smallint FROM lrq_log_segment)"  # noqa: S608 - a constant
+# One subquery returns the site and the branch, separated by a tab, which neither can contain.
+_SITE = "(SELECT site_id || chr(9) || branch FROM lrq_site)"
+# Identifies one of several sets of lrq's tables in the same database.
+_TABLES = "'lrq_site'::regclass::oid::bigint"
+_INLINE = "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = %s AND shared) THEN NULL ELSE %s END"
+_ONE = (
+    f"INSERT INTO lrq_log_entries {_COLUMNS} VALUES ({_SLOT}, %s, %s, {_INLINE}, %s, %s, %s, %s) "  # noqa: S608 - constants
+    f"RETURNING xid, {_SITE}, {IS_SILENT}, {_TABLES}, slot, destinations IS NULL"
+)
+# Inserts nothing if the search path has changed to other tables.
+_ANOTHER = f"INSERT INTO lrq_log_entries {_COLUMNS} SELECT %s, %s, %s, NULL, %s, %s, %s, %s WHERE {_TABLES} = %s"
+_WRITTEN = f"SELECT pg_current_xact_id()::text::bigint, {_SITE}, {IS_SILENT}"
+# Arrays are sent in binary, because text would double the size of payloads. `unnest` keeps the order.
+_ALIKE = (
+    f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
+    f"SELECT {_SLOT}, %s, %s, {_INLINE}, NULL, NULL, %s, n.payload FROM unnest(%b::bytea[]) AS n (payload)) {_WRITTEN}"
+)
+
+
+def _many(types: dict[str, str], item_key: str, partition_key: str) -> str:
+    """Return the statement that inserts entries of several sets; *types* are the columns that differ per entry."""
+    arrays = ", ".join(f"%b::{kind}[]" for kind in types.values())
+    return (
+        f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
+        f"SELECT {_SLOT}, %s, n.tag_set, CASE WHEN n.tag_set = ANY(ARRAY("
+        "SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%b::bigint[]))) "
+        f"THEN NULL ELSE n.destinations END, {item_key}, {partition_key}, %s, n.payload "
+        f"FROM unnest({arrays}) AS n ({', '.join(types)})) {_WRITTEN}"
+    )
+
+
+_SETS = {"tag_set": "bigint", "destinations": "text", "payload": "bytea"}
+_MIXED = _many(_SETS, "NULL", "NULL")
+_KEYED = _many(_SETS | {"item_key": "text", "partition_key": "text"}, "n.item_key", "n.partition_key")
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """Results of the first call in a transaction, which make its later calls cheaper."""
+
+    written: Written
+    tables: int
+    partition: int
+    # Numbers of shared sets, which the dictionary never deletes.
+    shared: set[int] = field(default_factory=set)
+
+
+# By transaction or savepoint, because the rollback of a savepoint undoes the effects of the calls inside.
+_begun: WeakKeyDictionary[Transaction, _Begun] = WeakKeyDictionary()
+
+
+def write(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
+    """Insert *entries* in the caller's transaction; raise `NotInTransactionError` on a connection in autocommit."""
+    begun = _find(connection) if len(entries) == 1 else None
+    if begun is not None and _write_another(connection, begun, client, entries[0], created_us):
+        return begun.written
+    return _write_first(connection, client, entries, created_us)
+
+
+def _find(connection: Connection) -> _Begun | None:
+    root, savepoint = connection.get_transaction(), connection.get_nested_transaction()
+    found = None if root is None else _begun.get(root)
+    return found or (None if savepoint is None else _begun.get(savepoint))
+
+
+def _write_another(connection: Connection, begun: _Begun, client: str, entry: NewEntry, created_us: int) -> bool:
+    """Insert *entry* into the same segment as earlier entries of the transaction; return whether that worked."""
+    number, keys = entry.destinations.number, (entry.item_key, entry.partition_key)
+    values = (begun.partition, client, number, *keys, created_us, entry.payload, begun.tables)
+    return number in begun.shared and run(connection, _ANOTHER, values) > 0
+
+
+def _write_first(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
+    if getattr(connection.connection.dbapi_connection, "autocommit", False):
+        raise NotInTransactionError(
+            "transmit needs a transaction, but this connection commits every statement by itself: "
+            "use a connection without autocommit"
+        )
+    if not connection.in_transaction():
+        connection.begin()
+    ((xid, words, may_be_silent, *stored),) = fetch(connection, *_statement(client, entries, created_us))
+    # PostgreSQL cannot prepare a transaction with a NOTIFY.
+    if not may_be_silent and not isinstance(connection.get_transaction(), TwoPhaseTransaction):
+        fetch(connection, NOTIFY, ())
+    site, branch = words.split("\t")
+    written = Written(site, branch, xid)
+    within = connection.get_nested_transaction() or connection.get_transaction()
+    if stored and within is not None:
+        tables, partition, is_shared = stored
+        begun = _begun.get(within)
+        if begun is None or begun.tables != tables:
+            begun = _begun[within] = _Begun(written, tables, partition)
+        if is_shared:
+            begun.shared.add(entries[0].destinations.number)
+    return written
+
+
+def _statement(client: str, entries: Sequence[NewEntry], created_us: int) -> tuple[str, Sequence[object]]:
+    only = entries[0]
+    number, text = only.destinations
+    if len(entries) == 1:
+        keys = (only.item_key, only.partition_key)
+        return _ONE, (client, number, number, text, *keys, created_us, only.payload)
+    sets = {entry.destinations.number for entry in entries}
+    payloads = [entry.payload for entry in entries]
+    has_keys = any(entry.item_key or entry.partition_key for entry in entries)
+    if len(sets) == 1 and not has_keys:
+        return _ALIKE, (client, number, number, text, created_us, payloads)
+    columns = [entry.destinations.number for entry in entries], [entry.destinations.text for entry in entries], payloads
+    if not has_keys:
+        return _MIXED, (client, list(sets), created_us, *columns)
+    item_keys, partition_keys = [entry.item_key for entry in entries], [entry.partition_key for entry in entries]
+    return _KEYED, (client, list(sets), created_us, *columns, item_keys, partition_keys)

@@ -1,0 +1,164 @@
+"""Take ticks on PostgreSQL: the entries that one snapshot sees and an earlier one does not.
+
+See docs/design.md, "The tick".
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Engine
+
+from queues.database import leases
+from queues.database.leases import Lease
+from queues.database.postgresql.autocommit import Ask, Direct
+from queues.database.postgresql.dialect import request
+from queues.database.postgresql.pipeline import exchange
+from queues.database.transactions import writing
+from queues.positions import PgSnapshot, Tick, Visibility
+from queues.send_log.destination_sets import SetDictionary, Sighting, sightings
+from queues.send_log.port import LogRow, TickLimits, TickRows
+from queues.send_log.postgresql.windows import IN_WINDOW, NOTHING, plan, since, window
+from queues.send_log.ticks import TickDraft, following, insert_tick, insertion
+
+_AVOIDED: Final = "enable_hashjoin"
+SETTINGS: Final = plan(_AVOIDED, lasting=True) + (
+    ", set_config('synchronous_commit', 'on', false)"
+    ", set_config('default_transaction_isolation', 'read committed', false)"
+)
+# The transactions of a window, oldest first. The search must use their ids: `+ 0` prevents a walk over all commits in
+# order, where these are the last ones.
+_COMMITS = f"""
+    SELECT xid, commit_seq, committed_us FROM lrq_log_commits WHERE {IN_WINDOW}
+    ORDER BY commit_seq + 0 LIMIT %(commits)s
+"""  # noqa: S608 - constants
+# The rest of a window that earlier ticks closed in part. The search uses the order of commits, because nearly all later
+# commits belong to the window. Commits after the window's end wait for the next window.
+_LATER_COMMITS = f"""
+    SELECT xid, commit_seq, committed_us FROM lrq_log_commits
+    WHERE {IN_WINDOW.replace("xid", "(xid + 0)")} AND commit_seq > %(after)s
+    ORDER BY commit_seq LIMIT %(commits)s
+"""  # noqa: S608 - constants
+# Rows beyond the limits have no payload. The first row also has the snapshot of the statement.
+_ROWS = """
+    WITH c AS MATERIALIZED ({commits}),
+    e AS (
+      SELECT e.xid, c.commit_seq, e.id, e.client, e.tag_set, e.item_key, c.committed_us, e.payload, e.destinations,
+        sum(octet_length(e.payload)) OVER (ORDER BY c.commit_seq, e.id ROWS UNBOUNDED PRECEDING) AS size
+      FROM c JOIN lrq_log_entries e USING (xid) ORDER BY c.commit_seq, e.id LIMIT %(rows)s
+    )
+    SELECT xid, commit_seq, id, client, tag_set, item_key, committed_us,
+      CASE WHEN size <= %(bytes)s THEN payload END, destinations, (SELECT count(*) FROM c),
+      CASE WHEN size = octet_length(payload) THEN pg_current_snapshot()::text END
+    FROM e ORDER BY commit_seq, id
+"""
+NEXT: Final = _ROWS.format(commits=_COMMITS)
+_REST = _ROWS.format(commits=_LATER_COMMITS)
+_SIGHTED = """
+    SELECT client, tag_set, max(destinations), count(*), sum(octet_length(payload))
+    FROM lrq_log_entries WHERE xid = %(xid)s GROUP BY client, tag_set
+"""
+_FEWEST_COMMITS: Final = 256
+
+
+class TickTaker:
+    """Closes committed entries in ticks. Not for several threads."""
+
+    def __init__(self, engine: Engine, limits: TickLimits) -> None:
+        """Take ticks within *limits*."""
+        self._engine = engine
+        self._limits = limits
+        self._dictionary = SetDictionary()
+        self._direct = Direct(engine, SETTINGS)
+        # The number of transactions whose entries are sorted for a tick: about twice the number in the last tick.
+        self._commits = _FEWEST_COMMITS
+        # Whether the last tick recorded sets. Then the next tick begins with a transaction, so that rows are read once.
+        self._is_recording = False
+
+    def take(self, lease: Lease, last: Tick | None) -> TickRows | None:
+        """See `queues.send_log.port.Log.take_tick`.
+
+        One connection reads the rows and writes the tick. So a crash in between, which might lose rows of asynchronous
+        commits, also prevents the tick. The two statements need a common transaction only if the tick records sets.
+        """
+        if last is None or self._is_recording:
+            return self._in_transaction(lease, last)
+        with self._direct.asking() as ask:
+            closing = self._next(ask, Visibility.parse(last.mark))
+            if closing is None:
+                return None
+            group = self._at_once(ask, lease, last, closing)
+        return group or self._in_transaction(lease, last)
+
+    def _at_once(self, ask: Ask, lease: Lease, last: Tick, closing: TickDraft) -> TickRows | None:
+        """Insert the next tick with one statement; None if sets must be recorded or the insertion fails."""
+        sets = self._dictionary.recall(closing.seen)
+        if sets is None:
+            return None
+        tick = following(last, closing)
+        written = ask(request(self._engine, *insertion(tick, lease, partitioned=True))).size
+        return TickRows(tick, closing.rows, sets, more=closing.more) if written else None
+
+    def _in_transaction(self, lease: Lease, last: Tick | None) -> TickRows | None:
+        mark = Visibility.parse(last.mark) if last else Visibility(window=NOTHING)
+        try:
+            with writing(self._engine) as connection:
+                leases.check(connection, lease, durably=True)
+                connection.exec_driver_sql(plan(_AVOIDED))
+                closing = self._next(lambda request: exchange(connection, [request])[0], mark)
+                self._is_recording = closing is not None and self._dictionary.recall(closing.seen) is None
+                if closing is None:
+                    return None
+                return insert_tick(connection, lease, last, closing, self._dictionary, partitioned=True)
+        except BaseException:
+            self._dictionary.forget()
+            raise
+
+    def _next(self, ask: Ask, last: Visibility) -> TickDraft | None:
+        seen = last.window or NOTHING
+        if last.upto is not None:
+            base = last.base or NOTHING
+            rest = ask((_REST, {**window(base, seen), "after": last.upto, **self._within()})).rows
+            if rest:
+                return self._close(ask, rest, base, seen)
+        # An empty rest gets no tick; the next window includes it.
+        found = ask((NEXT, {**since(seen), **self._within()})).rows
+        return self._close(ask, found, seen, PgSnapshot.parse(found[0][10])) if found else None
+
+    def _within(self) -> dict[str, int]:
+        return {"commits": self._commits, "rows": self._limits.rows + 1, "bytes": self._limits.payload_bytes}
+
+    def _close(self, ask: Ask, found: Sequence[tuple[Any, ...]], lo: PgSnapshot, hi: PgSnapshot) -> TickDraft:
+        fitting = _fitting(found, self._limits.rows)
+        if fitting == 0:
+            return _giant(ask, found[0], lo, hi)
+        complete = fitting == len(found) and found[0][9] < self._commits
+        if not complete:
+            taken = len({row[0] for row in found[:fitting]})
+            self._commits = min(max(2 * taken, _FEWEST_COMMITS), self._limits.rows + 1)
+        rows = [LogRow(*row[:8]) for row in found[:fitting]]
+        seen = sightings((row[3], row[4], row[8]) for row in found[:fitting])
+        mark = Visibility(window=hi) if complete else Visibility(window=hi, base=lo, upto=rows[-1].order)
+        return TickDraft(mark, rows, seen, len(rows), sum(len(row.payload) for row in rows), more=not complete)
+
+    def close(self) -> None:
+        """Close the connection; the next tick opens another."""
+        self._direct.close()
+
+
+def _fitting(found: Sequence[Sequence[object]], limit: int) -> int:
+    """Count the leading rows that are whole transactions within the limits."""
+    within = next((i for i, row in enumerate(found) if i >= limit or row[7] is None), len(found))
+    if within == len(found):
+        return within
+    cut_in = found[within][0]
+    while within and found[within - 1][0] == cut_in:
+        within -= 1
+    return within
+
+
+def _giant(ask: Ask, first: Sequence[object], lo: PgSnapshot, hi: PgSnapshot) -> TickDraft:
+    xid, order = first[0], first[1]
+    found = ask((_SIGHTED, {"xid": xid})).rows
+    seen = [Sighting(number, client, inline, rows) for client, number, inline, rows, _ in found]
+    mark = Visibility(window=hi, base=lo, upto=int(str(order)))
+    return TickDraft(mark, None, seen, sum(row[3] for row in found), int(sum(row[4] for row in found)), more=True)

@@ -1,0 +1,137 @@
+"""The source's record of its sessions: one row each, with the state and the acknowledged position.
+
+The sink's receive state is the truth. The rows serve status, `wait_replicated` and trimming.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, select, update
+
+from queues.clock import now_us
+from queues.database.tables import sessions
+from queues.names import ClientName, SiteId
+from queues.positions import Position
+from queues.send_log.port import SessionKey
+from queues.states import STORED_INACTIVE, SessionState
+
+
+class SessionRow(NamedTuple):
+    """One row. `lost_seq` is the end of the newest trimmed tick with unacknowledged entries for the session."""
+
+    client: ClientName
+    destination: SiteId
+    state: SessionState
+    reason: str
+    branch: str
+    acked_seq: int
+    cut: str
+    lost_seq: int
+    transferred_rows: int
+    updated_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChange:
+    """New values of one row; with `acked` None, the acknowledged position stays."""
+
+    key: SessionKey
+    state: SessionState
+    reason: str
+    transferred_rows: int
+    acked: Position | None
+
+
+def find_session(connection: Connection, key: SessionKey) -> SessionRow | None:
+    """Return the row of one session."""
+    row = connection.execute(select(*_COLUMNS).where(*_own(key))).first()
+    return None if row is None else _session_row(row)
+
+
+def every_session(connection: Connection) -> list[SessionRow]:
+    """Return all rows in the order of destination and client."""
+    ordered = select(*_COLUMNS).order_by(sessions.c.destination, sessions.c.client)
+    return [_session_row(row) for row in connection.execute(ordered)]
+
+
+def sessions_of(
+    connection: Connection, client: ClientName, destinations: Collection[SiteId] | None = None
+) -> list[SessionRow]:
+    """Return the rows of *client*, for *destinations* or (None) for all."""
+    chosen = select(*_COLUMNS).where(sessions.c.client == client)
+    if destinations is not None:
+        chosen = chosen.where(sessions.c.destination.in_(destinations))
+    return [_session_row(row) for row in connection.execute(chosen)]
+
+
+def active_keys(connection: Connection) -> list[SessionKey]:
+    """Return the sessions that are not inactive, by client and destination."""
+    chosen = select(*_KEY).where(sessions.c.state.not_in(STORED_INACTIVE)).order_by(*_KEY)
+    return [SessionKey(*row) for row in connection.execute(chosen)]
+
+
+def add_session(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
+    """Insert the row of a session that has acknowledged nothing."""
+    row = SessionRow(*key, state, reason, "", 0, "", 0, 0, now_us())
+    connection.execute(insert(sessions).values(row._asdict()))
+
+
+def touch_session(connection: Connection, key: SessionKey) -> None:
+    """Set the time of a row to now, as the smallest change that a database commits."""
+    connection.execute(update(sessions).where(*_own(key)).values(updated_us=now_us()))
+
+
+def set_state(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
+    """Change the state of one row."""
+    values = {"state": state, "reason": reason, "updated_us": now_us()}
+    connection.execute(update(sessions).where(*_own(key)).values(values))
+
+
+def save_sessions(connection: Connection, changes: Iterable[SessionChange]) -> None:
+    """Change many rows, in the same order in which trimming locks them, so that no deadlock occurs."""
+    ordered = [_values(change) for change in sorted(changes, key=attrgetter("key"))]
+    for _, alike in groupby(ordered, key=len):  # one statement sets the same columns in all rows
+        rows = list(alike)
+        if "acked_seq" in rows[0]:
+            connection.execute(_LOSE, [{"now_acked": row["acked_seq"], **_bound(row)} for row in rows])
+        connection.execute(_SAVE, rows)
+
+
+def _session_row(row: Row[Any]) -> SessionRow:
+    return SessionRow._make(row)._replace(state=SessionState(row.state))
+
+
+def _values(change: SessionChange) -> dict[str, object]:
+    values: dict[str, object] = {
+        "of_client": change.key.client,
+        "of_destination": change.key.destination,
+        "state": change.state,
+        "reason": change.reason,
+        "transferred_rows": change.transferred_rows,
+        "updated_us": now_us(),
+    }
+    if change.acked is not None:
+        values |= {"branch": change.acked.branch, "acked_seq": change.acked.seq, "cut": change.acked.cut}
+    return values
+
+
+def _bound(row: Mapping[str, object]) -> dict[str, object]:
+    return {name: row[name] for name in ("of_client", "of_destination")}
+
+
+def _own(key: SessionKey) -> tuple[ColumnElement[bool], ...]:
+    return sessions.c.client == key.client, sessions.c.destination == key.destination
+
+
+_COLUMNS = tuple(sessions.c[name] for name in SessionRow._fields)
+_KEY = (sessions.c.client, sessions.c.destination)
+_SAVE = update(sessions).where(
+    sessions.c.client == bindparam("of_client"), sessions.c.destination == bindparam("of_destination")
+)
+# A session may go back, for example to a snapshot's base. Trimming ignored its acknowledged entries until now.
+_LOSE = _SAVE.where(sessions.c.acked_seq > bindparam("now_acked"), sessions.c.acked_seq > sessions.c.lost_seq).values(
+    lost_seq=sessions.c.acked_seq
+)

@@ -1,0 +1,73 @@
+"""Write entries on SQLite, where ids come from one counter row, in the order of commits.
+
+See docs/design.md, "The tick".
+"""
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from sqlalchemy import Connection
+from sqlalchemy.engine import RootTransaction
+
+from queues.errors import NotInTransactionError
+from queues.send_log.outbox import NewEntry, Written
+from queues.send_log.wakeup import wake_other_process
+
+_TAKE_IDS = (
+    "UPDATE lrq_log_head SET last_id = last_id + ? "
+    "RETURNING slot, last_id, (SELECT site_id FROM lrq_site), (SELECT branch FROM lrq_site)"
+)
+_INSERT = (
+    "INSERT INTO lrq_log_entries_{partition} "
+    "(id, transaction_id, client, tag_set, destinations, item_key, partition_key, created_us, payload) "
+    "VALUES (?, ?, ?, ?, "
+    "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = ? AND shared) THEN NULL ELSE ? END, ?, ?, ?, ?)"
+)
+
+# SQLite has no transaction ids, so the first entry's id identifies the transaction.
+_first_ids: WeakKeyDictionary[RootTransaction, int] = WeakKeyDictionary()
+
+
+def write(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
+    """Insert *entries* in the caller's transaction, whose first call takes the write lock.
+
+    Raises `NotInTransactionError` on a connection in autocommit.
+    """
+    taken = connection.exec_driver_sql(_TAKE_IDS, (len(entries),)).one()
+    partition, last_id, site, branch = taken
+    transaction = _transaction(connection, last_id - len(entries) + 1)
+    rows = [
+        (
+            last_id - len(entries) + 1 + index,
+            transaction,
+            client,
+            entry.destinations.number,
+            entry.destinations.number,
+            entry.destinations.text,
+            entry.item_key,
+            entry.partition_key,
+            created_us,
+            entry.payload,
+        )
+        for index, entry in enumerate(entries)
+    ]
+    statement = _INSERT.format(partition=int(partition))
+    if len(rows) == 1:
+        connection.exec_driver_sql(statement, rows[0])
+    else:
+        connection.exec_driver_sql(statement, rows)
+    wake_other_process(branch)
+    return Written(site, branch, last_id)
+
+
+def _transaction(connection: Connection, first_id: int) -> int:
+    driver = connection.connection.dbapi_connection
+    root = connection.get_transaction()
+    if root is None or not getattr(driver, "in_transaction", True):
+        raise NotInTransactionError(
+            "transmit needs a transaction, but this connection commits every statement by itself: "
+            "use a connection without autocommit"
+        )
+    if not isinstance(root, RootTransaction):
+        return first_id
+    return _first_ids.setdefault(root, first_id)

@@ -1,0 +1,41 @@
+"""Snapshot syncs of a source, from the request to the rows that a server reads."""
+
+from queues.send_snapshot.blocks import StoredBlock, read_blocks
+from queues.send_snapshot.garbage import collect_garbage
+from queues.send_snapshot.providers import Provider, provider_gone, provider_seen, providers
+from queues.send_snapshot.requests import (
+    cancel,
+    expand,
+    find,
+    listing,
+    mark_applied,
+    newest,
+    newest_of_each,
+    of_build,
+    request,
+)
+from queues.send_snapshot.states import EVERY_SITE, SnapshotSync, cancel_superseded
+from queues.states import SnapshotState
+
+__all__ = [
+    "EVERY_SITE",
+    "Provider",
+    "SnapshotState",
+    "SnapshotSync",
+    "StoredBlock",
+    "cancel",
+    "cancel_superseded",
+    "collect_garbage",
+    "expand",
+    "find",
+    "listing",
+    "mark_applied",
+    "newest",
+    "newest_of_each",
+    "of_build",
+    "provider_gone",
+    "provider_seen",
+    "providers",
+    "read_blocks",
+    "request",
+]

@@ -1,0 +1,88 @@
+"""Delete unreadable rows of snapshots: those of dead attempts and finished syncs, then old statuses."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, delete, exists, not_, select
+
+from queues.database import dialects
+from queues.database.tables import snapshot_blocks, snapshot_parts, snapshots
+from queues.send_snapshot.states import (
+    UNFINISHED,
+    build_number,
+    cancel_superseded,
+    part_attempts_from,
+    superseded,
+)
+from queues.send_snapshot.stored_parts import stored_ids, written_parts
+from queues.states import SnapshotState
+
+#: Seconds until a finished snapshot is deleted, unless it is the newest of its destination.
+KEEP_STATUSES = 7 * 86_400.0
+
+
+def collect_garbage(connection: Connection, *, limit_rows: int = 2_000, keep: float = KEEP_STATUSES) -> int:
+    """Delete up to *limit_rows* unreadable rows, and the rest of their last block; return the number.
+
+    Each call is one bounded transaction of `queues.database.transactions.writing`; repeat the call until it returns 0.
+    Finished statuses older than *keep* seconds are deleted too, but never the newest of a client and destination.
+    Repetition is harmless.
+    """
+    cancel_superseded(connection)
+    deleted = 0
+    for sync_id in stored_ids(connection):
+        for part, attempt in _dead(connection, sync_id):
+            deleted += _delete(connection, sync_id, part, attempt, limit_rows - deleted)
+            if deleted >= limit_rows:
+                return deleted
+    _forget(connection, keep)
+    return deleted
+
+
+def _dead(connection: Connection, sync_id: str) -> Iterator[tuple[int, int]]:
+    """Yield every (part, attempt) of *sync_id* that has rows and is not published now or later."""
+    is_ready, living = _builds(connection, sync_id)
+    published = {
+        (row.part, row.attempt)
+        for row in connection.execute(
+            select(snapshot_parts.c.part, snapshot_parts.c.attempt).where(snapshot_parts.c.sync_id == sync_id)
+        )
+    }
+    for pair in written_parts(connection, sync_id):
+        is_growing = living is not None and pair[1] >= part_attempts_from(living)
+        if not is_growing and not (is_ready and pair in published):
+            yield pair
+
+
+def _builds(connection: Connection, sync_id: str) -> tuple[bool, int | None]:
+    """Return whether a site waits for the rows under *sync_id*, and the number of the attempt that writes them."""
+    ours = snapshots.c.build.like(f"{sync_id}.%") & snapshots.c.state.in_((SnapshotState.READY, SnapshotState.BUILDING))
+    found = connection.execute(select(snapshots.c.state, snapshots.c.build).where(ours).distinct()).all()
+    living = [build_number(row.build) for row in found if row.state == SnapshotState.BUILDING]
+    own = snapshots.c.sync_id == sync_id, snapshots.c.state == SnapshotState.REQUESTED
+    # The next attempt may start at any moment, even during this decision.
+    living += [number + 1 for number in connection.execute(select(snapshots.c.attempt).where(*own)).scalars()]
+    return any(row.state == SnapshotState.READY for row in found), max(living, default=None)
+
+
+def _delete(connection: Connection, sync_id: str, part: int, attempt: int, limit: int) -> int:
+    blocks = snapshot_blocks.c
+    own = blocks.sync_id == sync_id, blocks.part == part, blocks.attempt == attempt
+    first = select(blocks.last_ord, blocks.row_count).where(*own).order_by(blocks.last_ord).limit(limit)
+    deleted = last = 0
+    for block in connection.execute(first).all():
+        if deleted >= limit:
+            break
+        deleted, last = deleted + block.row_count, block.last_ord
+    connection.execute(delete(snapshot_blocks).where(*own, blocks.last_ord <= last))
+    return deleted
+
+
+def _forget(connection: Connection, keep: float) -> None:
+    before = dialects.of(connection).now_us(connection) - int(keep * 1_000_000)
+    connection.execute(
+        delete(snapshots).where(snapshots.c.state.not_in(UNFINISHED), snapshots.c.updated_us < before, superseded())
+    )
+    kept = exists().where(
+        snapshots.c.build.like(snapshot_parts.c.sync_id + ".%"), snapshots.c.state == SnapshotState.READY
+    )
+    connection.execute(delete(snapshot_parts).where(not_(kept)))

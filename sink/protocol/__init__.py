@@ -1,0 +1,1 @@
+"""The rules of a sink for log frames and snapshot frames. Pure."""

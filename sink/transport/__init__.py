@@ -1,0 +1,1 @@
+"""The sink over gRPC: service, client, TLS, endpoints."""

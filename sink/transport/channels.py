@@ -1,0 +1,74 @@
+"""Connections to sinks, one for each address and certificate, shared by all sessions of this process."""
+
+import threading
+from contextlib import suppress
+from typing import Final
+
+import grpc
+
+from sink.transport.credentials import Pems
+
+_OPTIONS: Final = (
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    # Sessions have their own backoff, so the connection's backoff is short. The second option limits one attempt.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_send_message_length", -1),
+)
+#: The longest sleep of a thread that waits for an answer, in seconds.
+LONGEST_SLEEP: Final = 5.0
+
+
+def wake_seldom() -> None:
+    """Make gRPC's waiting threads wake every `LONGEST_SLEEP` seconds instead of ten times a second.
+
+    gRPC wakes its threads for Ctrl-C in a main thread, but other threads read our streams. Otherwise a hundred idle
+    sessions cost 4 % of a core. The setting is private to gRPC; without it, only the cost differs.
+    """
+    with suppress(ImportError):
+        from grpc import _common
+
+        _common.MAXIMUM_WAIT_TIMEOUT = LONGEST_SLEEP
+
+
+class SharedChannel:
+    """One connection; gRPC runs a thread for each, which wakes five times a second."""
+
+    def __init__(self, address: str, pems: Pems | None) -> None:
+        wake_seldom()
+        self.key = address, pems
+        self.users = 0
+        self.channel = _secure(address, pems) if pems else grpc.insecure_channel(address, options=_OPTIONS)
+
+
+def _secure(address: str, pems: Pems) -> grpc.Channel:
+    shown = grpc.ssl_channel_credentials(pems.authority, pems.key, pems.certificate)
+    return grpc.secure_channel(address, shown, options=_OPTIONS)
+
+
+_guard = threading.Lock()
+_channels: dict[tuple[str, Pems | None], SharedChannel] = {}
+
+
+def take(address: str, pems: Pems | None = None) -> SharedChannel:
+    """Return the shared connection to *address*, with TLS if *pems* are given; `give_back` it after use."""
+    with _guard:
+        shared = _channels.get((address, pems)) or _channels.setdefault((address, pems), SharedChannel(address, pems))
+        shared.users += 1
+        return shared
+
+
+def give_back(shared: SharedChannel, *, is_broken: bool) -> None:
+    """Close the connection after its last user; with *is_broken*, new users get another connection."""
+    with _guard:
+        shared.users -= 1
+        unused = not shared.users
+        if (unused or is_broken) and _channels.get(shared.key) is shared:
+            del _channels[shared.key]
+    if unused:
+        shared.channel.close()

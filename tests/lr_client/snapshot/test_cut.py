@@ -1,0 +1,173 @@
+"""The pinned cut hides later commits, and its position describes its contents exactly."""
+
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+from lr_client.sender import RoutingQueueSenderClient
+from lr_client.snapshot.cut import connect_at, open_cut
+from queues.database import leases
+from queues.database.tables import site as site_table
+from queues.database.transactions import writing
+from queues.errors import NotInitializedError, SnapshotFailedError
+from queues.positions import Position, Visibility
+from tests.queues.reading import Reader
+
+client = RoutingQueueSenderClient("policy")
+
+
+@pytest.fixture
+def app(site: Engine) -> Engine:
+    with site.begin() as connection:
+        connection.execute(text("CREATE TABLE airports (id INTEGER PRIMARY KEY, name TEXT)"))
+    return site
+
+
+def add(engine: Engine, number: int) -> str:
+    """Write a row and transmit an entry for it, in one transaction; return the token."""
+    with Session(engine) as session, session.begin():
+        session.execute(text("INSERT INTO airports VALUES (:id, 'x')"), {"id": number})
+        return str(client.transmit_log_entry_message(session, b"%d" % number, ["tokyo"]))
+
+
+def names(connection: sqlalchemy.Connection) -> list[int]:
+    return list(connection.execute(text("SELECT id FROM airports ORDER BY id")).scalars())
+
+
+def reader(engine: Engine) -> Reader:
+    lease = leases.acquire(engine, "server", "me", ttl=60)
+    assert lease is not None
+    return Reader(engine, lease)
+
+
+def test_rows_committed_after_the_cut_are_not_read(app: Engine) -> None:
+    add(app, 1)
+    with open_cut(app) as cut:
+        add(app, 2)
+        with cut.connect() as first, cut.connect() as second:
+            assert names(first) == names(second) == [1]
+
+
+def test_base_and_visibility_together_cover_exactly_the_rows_in_the_cut(app: Engine) -> None:
+    log = reader(app)
+    add(app, 1)
+    log.drain()
+    add(app, 2)  # committed, but in no tick yet
+    slow = Session(app)
+    if app.dialect.name == "postgresql":  # begun before the cut, committed after it
+        slow.execute(text("INSERT INTO airports VALUES (3, 'slow')"))
+        client.transmit_log_entry_message(slow, b"3", ["tokyo"])
+    with open_cut(app) as cut:
+        if app.dialect.name == "postgresql":
+            slow.commit()
+        add(app, 4)
+        with cut.connect() as connection:
+            shown = names(connection)
+        assert log.last is not None
+        assert (cut.base.branch, cut.base.seq) == (log.last.branch, log.last.end_seq)
+        mark = Visibility.parse(cut.base.cut)
+    slow.close()
+    later = log.drain()
+    not_covered = [int(row.payload) for row in later if not mark.covers(row.transaction, 0)]
+    covered = [int(row.payload) for row in later if mark.covers(row.transaction, 0)]
+    assert (shown, covered) == ([1, 2], [2])
+    assert sorted(not_covered) == ([3, 4] if app.dialect.name == "postgresql" else [4])
+
+
+def test_every_row_is_either_in_the_cut_or_after_it_under_constant_writing(app: Engine) -> None:
+    stop = threading.Event()
+    written = 0
+
+    def write() -> None:
+        nonlocal written
+        while not stop.is_set():
+            written += 1
+            add(app, written)
+
+    writer = threading.Thread(target=write)
+    log = reader(app)
+    add(app, 0)
+    log.drain()
+    writer.start()
+    try:
+        for _ in range(5):
+            with open_cut(app) as cut, cut.connect() as connection:
+                shown = set(names(connection))
+                log.drain()
+                mark = Visibility.parse(cut.base.cut)
+                # The sink will have the snapshot, then the log after its base without the rows that the cut covers.
+                rows = [(g.tick.start_seq + n + 1, row) for g in log.groups for n, row in enumerate(g.rows or [])]
+                sent = {
+                    int(row.payload) for seq, row in rows if seq > cut.base.seq and not mark.covers(row.transaction, 0)
+                }
+                everything = {int(row.payload) for _, row in rows}
+                assert not shown & sent
+                assert shown | sent == everything
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_the_base_before_the_first_tick_is_the_start_of_the_branch(app: Engine) -> None:
+    with app.connect() as connection:
+        branch = connection.execute(sqlalchemy.select(site_table.c.branch)).scalar_one()
+    with open_cut(app) as cut:
+        assert cut.base == Position(branch, 0, cut.base.cut)
+
+
+def test_a_closed_cut_cannot_be_read(app: Engine) -> None:
+    with open_cut(app) as cut:
+        pass
+    with pytest.raises(SnapshotFailedError, match="closed"), cut.connect():
+        pass
+    with pytest.raises(SnapshotFailedError, match="closed"), connect_at(app, "no such cut'"):
+        pass
+
+
+def test_a_cut_is_read_only(app: Engine) -> None:
+    with open_cut(app) as cut, pytest.raises(sqlalchemy.exc.DBAPIError), cut.connect() as connection:  # noqa: PT012
+        connection.execute(text("DELETE FROM airports"))
+        connection.commit()
+
+
+def test_a_cut_of_a_database_without_tables_is_refused(new_database) -> None:
+    engine = sqlalchemy.create_engine(new_database())
+    with pytest.raises(NotInitializedError, match="lrq init"), open_cut(engine):
+        pass
+    engine.dispose()
+
+
+def test_the_cut_takes_no_connection_of_the_pool(app: Engine) -> None:
+    small = sqlalchemy.create_engine(app.url, pool_size=1, max_overflow=0, pool_timeout=1)
+    with open_cut(small) as cut, cut.connect() as connection:
+        assert names(connection) == []
+    with open_cut(small), writing(small):
+        pass
+    small.dispose()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_copy_is_removed_with_its_cut_and_copies_of_killed_processes_are_too(app: Engine, tmp_path: Path) -> None:
+    left = tmp_path / "lrq-cut-dead"
+    left.mkdir()
+    (left / "held").touch()
+    (left / "cut.db").write_bytes(b"x" * 100)
+    with open_cut(app, folder=tmp_path) as cut, open_cut(app, folder=tmp_path) as other:
+        assert not left.exists()
+        assert Path(cut.name).exists()
+        assert Path(other.name).exists()
+    assert list(tmp_path.glob("lrq-cut-*")) == []
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_the_copy_of_a_cancelled_build_is_removed(app: Engine, tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError), open_cut(app, folder=tmp_path, check=refuse):
+        pass
+    assert list(tmp_path.glob("lrq-cut-*")) == []

@@ -1,0 +1,119 @@
+"""Subscribing fails at once, in one sentence, if the set-up is wrong; any engine of the application works."""
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+
+import queues
+from lr_client.subscriber.listener import RoutingQueueListener
+from lr_client.subscriber.subscription import subscribe
+from queues.database.transactions import writing
+from queues.errors import InvalidNameError, NotInitializedError, NotInTransactionError, UsageError
+from tests.lr_client.subscriber.applying import Apply, payloads, story, texts
+from tests.lr_client.subscriber.arrivals import Arrivals
+from tests.lr_client.subscriber.conftest import Follow
+from tests.waiting import eventually
+
+
+def test_a_database_without_tables_is_refused_with_the_command_to_run(new_database) -> None:
+    engine = queues.create_engine(new_database())
+    with pytest.raises(NotInitializedError, match="run `lrq init`"):
+        subscribe(engine, Apply())
+    engine.dispose()
+
+
+@pytest.mark.parametrize("client", ["", "a/b", "x" * 65, None, 7])
+def test_a_malformed_client_name_is_refused(sink: Engine, client: object) -> None:
+    with pytest.raises(InvalidNameError, match="client name"):
+        subscribe(sink, Apply(client=client))
+
+
+def test_a_listener_without_a_client_name_is_refused(sink: Engine) -> None:
+    class Nameless(RoutingQueueListener):
+        def process_updates_in_snapshot_sync(self, session, source_id, entries):
+            return True
+
+        process_updates_in_log_entry_sync = process_updates_in_snapshot_sync
+
+    with pytest.raises(InvalidNameError, match="client name"):
+        subscribe(sink, Nameless())
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"poll_interval": 0},
+        {"max_tries": 0},
+        {"backoff": -1.0},
+        {"max_batch_entries": 0},
+        {"max_batch_bytes": 0},
+        {"lease_ttl": 0},
+        {"on_failure": "ignore"},
+    ],
+)
+def test_an_invalid_option_is_refused(sink: Engine, option: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        subscribe(sink, Apply(), **option)
+
+
+def test_an_engine_in_autocommit_mode_is_refused(sink: Engine) -> None:
+    engine = create_engine(sink.url, isolation_level="AUTOCOMMIT")
+    with pytest.raises(NotInTransactionError, match="AUTOCOMMIT"):
+        subscribe(engine, Apply())
+    engine.dispose()
+
+
+def test_an_engine_of_the_application_works(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    engine = create_engine(sink.url)
+    listener = Apply()
+    tokyo.snapshot("s1", payloads("r", 3))
+    tokyo.tick([b"e1", b"e2"])
+    subscription = follow(listener, engine)
+    for n in range(10):
+        tokyo.tick([f"x{n}".encode()])
+    eventually(lambda: tokyo.left == 0)
+    subscription.close()
+    engine.dispose()
+    assert story(sink) == ["<start>", *texts("r", 3), "<complete>", "e1", "e2", *[f"x{n}" for n in range(10)]]
+    assert listener.errors == []
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_an_engine_with_a_stricter_isolation_level_works(
+    sink: Engine, tokyo: Arrivals, dialect: str, follow: Follow, level: str
+) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite is always serializable")
+    engine = create_engine(sink.url, isolation_level=level)
+    listener = Apply()
+    subscription = follow(listener, engine, max_batch_entries=2)
+    for n in range(30):
+        tokyo.tick([f"x{n}".encode()])
+    eventually(lambda: tokyo.left == 0)
+    subscription.close()
+    engine.dispose()
+    assert story(sink) == [f"x{n}" for n in range(30)]
+
+
+def test_a_pool_with_one_connection_suffices(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    engine = create_engine(sink.url, pool_size=1, max_overflow=0)
+    tokyo.tick([b"e1"])
+    Arrivals(sink, source="paris").tick([b"p1"])
+    subscription = follow(Apply(), engine)
+    eventually(lambda: story(sink) == ["e1"] and story(sink, "paris") == ["p1"])
+    subscription.close()
+    engine.dispose()
+
+
+def test_entries_survive_a_temporary_failure_of_the_database(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    listener = Apply()
+    follow(listener)
+    tokyo.tick([b"e1"])
+    eventually(lambda: tokyo.left == 0)
+    with writing(sink) as connection:
+        connection.execute(text("ALTER TABLE lrq_consumers RENAME TO gone"))
+    eventually(lambda: listener.errors)
+    with writing(sink) as connection:
+        connection.execute(text("ALTER TABLE gone RENAME TO lrq_consumers"))
+    tokyo.tick([b"e2"])
+    eventually(lambda: tokyo.left == 0)
+    assert story(sink) == ["e1", "e2"]

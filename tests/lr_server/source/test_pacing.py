@@ -1,0 +1,75 @@
+"""The pause before the database is used again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lr_server.source.pacing import RECENT, SOON, Taken, pause_after, rest_after
+
+_LONGEST = 0.2
+_SECONDS = st.floats(0, 60)
+
+
+def ticks(
+    rows_a_second: float, *, sites: int = 1, took: float = 0.0, every: float = 0.01, count: int = RECENT
+) -> list[Taken]:
+    """Return ticks that were taken one after the other, at this load."""
+    return [Taken(number * every, took, round(rows_a_second * every), sites) for number in range(count)]
+
+
+@st.composite
+def recent(draw: st.DrawFn) -> list[Taken]:
+    """Draw ticks of any load."""
+    ended = sorted(draw(st.lists(_SECONDS, min_size=1, max_size=RECENT)))
+    return [Taken(at, draw(_SECONDS), draw(st.integers(1, 10**6)), draw(st.integers(0, 500))) for at in ended]
+
+
+@given(recent())
+def test_a_pause_is_within_its_bounds(taken: list[Taken]):
+    assert SOON <= pause_after(taken, _LONGEST) <= _LONGEST
+
+
+@given(recent())
+def test_at_least_half_of_the_time_is_left_to_other_work(taken: list[Taken]):
+    middle = sorted(tick.took for tick in taken)[(len(taken) - 1) // 2]
+    assert pause_after(taken, 60.0) >= middle
+
+
+def test_a_quiet_log_has_the_shortest_pause():
+    assert pause_after(ticks(0.0), _LONGEST) == SOON
+    assert pause_after(ticks(2_500), _LONGEST) == SOON
+
+
+def test_the_pause_grows_with_the_rows_per_second():
+    pauses = [pause_after(ticks(rate), _LONGEST) for rate in (1_000, 6_000, 10_000, 100_000)]
+    assert pauses == pytest.approx([SOON, 0.015, 0.03, _LONGEST])
+
+
+def test_the_pause_grows_with_the_number_of_sites():
+    pauses = [pause_after(ticks(2_000, sites=sites), _LONGEST) for sites in (0, 1, 3, 7, 500)]
+    assert pauses == pytest.approx([SOON, SOON, 0.015, 0.09, _LONGEST])
+
+
+@given(st.floats(5_000, 50_000), st.floats(0.05, 0.2))
+def test_the_pause_does_not_grow_with_ticks_that_are_slow_by_their_size(rate: float, every: float):
+    took = 9e-6 * rate * every
+    pause = pause_after(ticks(rate, took=took, every=every), _LONGEST)
+    assert pause == pytest.approx(min(3.75e-6 * (rate - 2_000), _LONGEST), rel=0.05)
+
+
+def test_one_slow_tick_does_not_lengthen_the_pause():
+    slow = Taken(0.02, 0.5, 1, 1)
+    assert pause_after([*ticks(0.0, count=2), slow], _LONGEST) < 0.01
+
+
+def test_ticks_of_one_moment_count_as_no_load():
+    assert pause_after([Taken(1.0, 0.0, 1_000, 1)] * 2, _LONGEST) == SOON
+
+
+def test_a_longest_pause_below_the_shortest_one_wins():
+    assert pause_after([Taken(1.0, 1.0, 1, 1)], 0.001) == 0.001
+
+
+@given(_SECONDS)
+def test_saving_takes_a_tenth_of_the_time(took: float):
+    assert took == pytest.approx(0.1 * (took + rest_after(took)))

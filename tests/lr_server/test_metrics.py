@@ -1,0 +1,86 @@
+"""Metrics from a status, one by one."""
+
+import pytest
+
+from lr_server.metrics import families
+from lr_server.status_types import FailureStatus, Lag, OrderingStatus, ServerStatus, SiteStatus
+from queues.names import ClientName
+from queues.send_log.unordered import Unordered
+from queues.states import SessionState, SnapshotState
+from tests.lr_server.statuses import a_log, a_queue, a_session, a_site, a_snapshot
+
+QUEUE = a_queue(
+    received_seq=9, source_seq=11, received_total=90, duplicates_total=1, applied_total=80, outstanding=10,
+    oldest_seconds=2.5, failure=FailureStatus(4, "no"),
+)  # fmt: skip
+STATUS = a_site(
+    server=ServerStatus(owner=True, reason="", troubles={"trim": "the disk is full"}),
+    log=a_log(seq=10, trimmed_seq=2, waiting=5, ordering=OrderingStatus((Unordered(ClientName("policy"), 3, 4),))),
+    sessions=(a_session(state=SessionState.BACKING_OFF, acked_seq=7, stalled=True, lag=Lag(3, 30, 1.5)),),
+    receive_queues=(QUEUE,),
+)
+
+
+def samples(status: SiteStatus) -> dict[tuple[str, ...], float]:
+    """Return the value of each sample by its name and its labels; the label of the site is omitted."""
+    return {
+        (each.name, *(value for label, value in each.labels.items() if label != "site")): each.value
+        for family in families(status)
+        for each in family.samples
+    }
+
+
+@pytest.mark.parametrize(
+    ("sample", "value"),
+    [
+        (("lrq_owner",), 1),
+        (("lrq_troubles",), 1),
+        (("lrq_log_seq",), 10),
+        (("lrq_log_trimmed_seq",), 2),
+        (("lrq_log_waiting_entries",), 5),
+        (("lrq_log_unordered_entries",), 7),
+        (("lrq_session_acked_seq", "policy", "tokyo"), 7),
+        (("lrq_session_lag_entries", "policy", "tokyo"), 3),
+        (("lrq_session_lag_bytes", "policy", "tokyo"), 30),
+        (("lrq_session_lag_seconds", "policy", "tokyo"), 1.5),
+        (("lrq_session_stalled", "policy", "tokyo"), 1),
+        (("lrq_session_state", "policy", "tokyo", "backing off"), 1),
+        (("lrq_receive_received_seq", "policy", "lima"), 9),
+        (("lrq_receive_source_seq", "policy", "lima"), 11),
+        (("lrq_receive_received_total", "policy", "lima"), 90),
+        (("lrq_receive_duplicates_total", "policy", "lima"), 1),
+        (("lrq_receive_applied_total", "policy", "lima"), 80),
+        (("lrq_receive_outstanding_entries", "policy", "lima"), 10),
+        (("lrq_receive_oldest_seconds", "policy", "lima"), 2.5),
+        (("lrq_receive_parked_entries", "policy", "lima"), 0),
+        (("lrq_receive_refused_tries", "policy", "lima"), 4),
+    ],
+)
+def test_a_fact_of_the_status_is_a_sample(sample, value):
+    assert samples(STATUS)[sample] == value
+
+
+def test_every_sample_names_its_site():
+    assert {each.labels["site"] for family in families(STATUS) for each in family.samples} == {"paris"}
+
+
+def test_the_newest_snapshot_request_of_a_session_counts():
+    asked = tuple(a_snapshot(state=state) for state in (SnapshotState.BUILDING, SnapshotState.FAILED))
+    found = samples(a_site(snapshots=asked))
+    assert [sample for sample in found if sample[0] == "lrq_snapshot_state"] == [
+        ("lrq_snapshot_state", "policy", "tokyo", "building")
+    ]
+
+
+def test_a_listener_without_failures_has_0_tries():
+    found = samples(a_site(receive_queues=(a_queue(failure=None),)))
+    assert found["lrq_receive_refused_tries", "policy", "lima"] == 0
+
+
+def test_a_standby_server_is_not_the_owner():
+    found = samples(a_site(server=ServerStatus(owner=False, reason="standing by")))
+    assert (found["lrq_owner",], found["lrq_troubles",]) == (0, 0)
+
+
+def test_a_status_without_a_server_has_no_metric_of_a_server():
+    assert {("lrq_owner",), ("lrq_troubles",)} & samples(a_site(server=None)).keys() == set()

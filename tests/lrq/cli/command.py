@@ -1,0 +1,100 @@
+"""The command `lrq`, run in this process or in a new one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lrq.cli.main import run
+from tests.waiting import eventually
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The exit code and the output of a command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The error message, which must be the only line on stderr; without the prefix `lrq: `."""
+        assert self.err.startswith("lrq: "), self.err
+        assert self.err.count("\n") == 1, self.err
+        return self.err.removeprefix("lrq: ").strip()
+
+
+class Command:
+    """Runs `lrq` in this process; `lrq serve` in a new one, since it takes over signals and logs."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> Done:
+        if arguments[:1] == ("serve",):
+            process = lrq_process(*arguments)
+            return Done(process.returncode, process.stdout.decode(), process.stderr.decode())
+        self._capsys.readouterr()
+        code = run(arguments)
+        captured = self._capsys.readouterr()
+        return Done(int(code), captured.out, captured.err)
+
+
+def spawn(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    """Start `lrq` in a new process."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
+    return subprocess.Popen([sys.executable, "-m", "lrq.cli.main", *arguments], env=environment, **options)
+
+
+def lrq_process(
+    *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run `lrq` in a new process until its end."""
+    process = spawn(*arguments, env=env or {}, stdin=-1, stdout=-1, stderr=-1)
+    out, err = process.communicate(stdin, timeout=60)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+@dataclass
+class Served:
+    """A running `lrq serve`, with the facts that it printed."""
+
+    process: subprocess.Popen[bytes]
+    facts: dict[str, Any]
+    log: Path
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, wait for the end, and return the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+@contextmanager
+def served(*arguments: str, folder: Path) -> Iterator[Served]:
+    """Run `lrq serve --json` during the block, which begins once the server has printed its endpoints."""
+    out, log = folder / "out", folder / "log"
+    folder.mkdir(exist_ok=True)
+    with out.open("wb") as stdout, log.open("wb") as stderr:
+        process = spawn("serve", "--json", *arguments, stdout=stdout, stderr=stderr, cwd=folder)
+    try:
+        line = eventually(lambda: (out.read_text().endswith("\n") and out.read_text()) or process.poll() is not None)
+        assert isinstance(line, str), log.read_text()
+        yield Served(process, json.loads(line), log)
+    finally:
+        process.kill()
+        process.wait(30)

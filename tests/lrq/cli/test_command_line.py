@@ -1,0 +1,207 @@
+"""Rules for every command: help, exit codes, one-line errors, and the choice of the site."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from lr_server import Settings
+from lrq.cli.place import locate
+from tests.lrq.cli.command import ROOT, Command, lrq_process
+from tests.lrq.cli.source import SourceSite
+
+COMMANDS = [
+    ["init"], ["serve"], ["status"], ["top"], ["browse"], ["send"], ["drain"], ["trim"], ["demo"],
+    ["snapshot"], ["snapshot", "request"], ["snapshot", "list"], ["snapshot", "watch"], ["snapshot", "cancel"],
+    ["park"], ["park", "list"], ["park", "retry"], ["park", "discard"],
+]  # fmt: skip
+ON_A_DATABASE = [
+    ["init", "--site", "paris"], ["init", "--check"], ["serve", "--site", "paris"], ["status"], ["top", "--once"],
+    ["browse"], ["send", "--to", "tokyo", "--client", "policy", "x"], ["drain"], ["trim"],
+    ["snapshot", "request", "tokyo"], ["snapshot", "list"], ["snapshot", "watch", "1"],
+    ["snapshot", "cancel", "--all"], ["park", "list"], ["park", "retry", "1"], ["park", "discard", "1", "--yes"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help(lrq: Command, command: list[str]):
+    done = lrq(*command, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert f"Usage: lrq {' '.join(command)}" in done.out
+
+
+def test_without_a_command_the_help_is_shown(lrq: Command):
+    done = lrq()
+    assert done.code == 0
+    listed = [
+        line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2] != " " and line[2] != "-"
+    ]
+    assert " ".join(listed) == "init serve status top browse send snapshot drain trim park demo"
+
+
+def test_help_loads_neither_the_database_nor_the_network_libraries():
+    code = (
+        "import sys, lrq.cli.main as m; m.run(['--help']);"
+        "sys.exit(any(name in sys.modules for name in ('sqlalchemy', 'grpc', 'alembic', 'pydantic_settings')))"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.DEVNULL, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("command", ON_A_DATABASE, ids=" ".join)
+def test_a_missing_database_url_is_a_one_line_error(lrq: Command, command: list[str]):
+    done = lrq(*command)
+    assert (done.code, done.out) == (1, "")
+    assert "LRQ_DATABASE_URL" in done.error
+
+
+@pytest.mark.parametrize("command", ON_A_DATABASE, ids=" ".join)
+def test_an_unreachable_database_is_a_one_line_error(lrq: Command, command: list[str]):
+    done = lrq(*command, "--database", "postgresql+psycopg://me:secret@127.0.0.1:1/paris")
+    assert (done.code, done.out) == (1, "")
+    assert "the database cannot be used just now" in done.error
+    assert "secret" not in done.err
+
+
+@pytest.mark.parametrize("command", [each for each in ON_A_DATABASE if each[0] != "init"], ids=" ".join)
+def test_a_missing_database_file_is_an_error_and_is_not_created(lrq: Command, command: list[str], elsewhere: Path):
+    done = lrq(*command, "--database", "sqlite:///missing.db")
+    assert done.code == 1
+    assert "there is no database missing.db: run `lrq init`" in done.error
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [each for each in ON_A_DATABASE if each[0] != "init"], ids=" ".join)
+def test_a_database_without_tables_is_an_error_that_names_lrq_init(lrq: Command, command: list[str], new_database):
+    url = new_database()
+    Path(url.partition(":///")[2]).touch() if url.startswith("sqlite") else None
+    done = lrq(*command, "--database", url)
+    assert done.code == 1
+    assert "run `lrq init`" in done.error
+
+
+def test_the_database_of_another_site_is_an_error(lrq: Command, source: SourceSite):
+    done = lrq("status", "--database", source.url, "--site", "rome")
+    assert done.code == 1
+    assert "belongs to site 'paris', not to 'rome'" in done.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["stauts"], "'status'"),
+        (["status", "--nonsense"], "--nonsense"),
+        (["send", "x"], "--to"),
+        (["top", "--interval", "soon"], "--interval"),
+        (["browse", "--limit", "0"], "--limit"),
+        (["init", "--sql", "--check"], "exclude each other"),
+        (["init", "--sql", "--dialect", "oracle"], "oracle"),
+        (["snapshot", "request"], "--all"),
+        (["snapshot", "request", "tokyo", "--all"], "--all"),
+        (["serve", "--peer", "tokyo"], "SITE=ENDPOINT"),
+    ],
+)
+def test_an_invalid_command_line_is_a_one_line_error(
+    lrq: Command, source: SourceSite, arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LRQ_DATABASE_URL", source.url)
+    done = lrq(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.error
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "status"], ["status", "--debug"]])
+def test_debug_shows_the_traceback(lrq: Command, arguments: list[str]):
+    done = lrq(*arguments, "--database", "sqlite:///missing.db")
+    assert done.code == 1
+    assert "Traceback" in done.err
+    assert done.err.splitlines()[-1].startswith("lrq: there is no database")
+
+
+def test_a_payload_may_look_like_an_option(lrq: Command, source: SourceSite):
+    sent = lrq("send", "-d", source.url, "--to", "tokyo", "--client", "policy", "--", "--debug")
+    assert sent.code == 0
+    assert lrq("browse", "-d", source.url, "--json").json["entries"][0]["size"] == len("--debug")
+
+
+def test_version_prints_the_version(lrq: Command):
+    assert lrq("--version").out.startswith("lrq ")
+
+
+def test_an_error_of_the_database_repeats_no_payload(lrq: Command, source: SourceSite):
+    with source.engine.begin() as connection, pytest.raises(DBAPIError) as raised:
+        connection.execute(text("INSERT INTO lrq_nothing VALUES (:payload)"), {"payload": "a secret"})
+    assert "a secret" not in str(raised.value)
+
+
+# --- choice of the site ---------------------------------------------------------------------------------------
+
+ABOUT = 'database_url = "{url}"\nsite_id = "paris"\n'
+
+
+def test_the_file_in_the_working_directory_names_the_site(lrq: Command, source: SourceSite, elsewhere: Path):
+    (elsewhere / "lrq.toml").write_text(ABOUT.format(url=source.url))
+    assert lrq("status", "--json").json["site"] == "paris"
+
+
+def test_config_names_another_file(lrq: Command, source: SourceSite, tmp_path: Path):
+    file = tmp_path / "other.toml"
+    file.write_text(ABOUT.format(url=source.url))
+    assert lrq("status", "--json", "--config", str(file)).json["site"] == "paris"
+    done = lrq("status", "--config", str(tmp_path / "nothing.toml"))
+    assert done.code == 1
+    assert "nothing.toml cannot be read" in done.error
+
+
+def test_variables_override_the_file_and_options_override_both(
+    lrq: Command, new_site, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+):
+    urls = {name: new_site(name).url.render_as_string(hide_password=False) for name in ("paris", "rome", "oslo")}
+    (elsewhere / "lrq.toml").write_text(f'database_url = "{urls["paris"]}"\n')
+    assert lrq("status", "--json").json["site"] == "paris"
+    monkeypatch.setenv("LRQ_DATABASE_URL", urls["rome"])
+    assert lrq("status", "--json").json["site"] == "rome"
+    assert lrq("status", "--json", "--database", urls["oslo"]).json["site"] == "oslo"
+
+
+def test_a_command_ignores_invalid_settings_that_it_does_not_need(lrq: Command, source: SourceSite, elsewhere: Path):
+    (elsewhere / "lrq.toml").write_text(f'database_url = "{source.url}"\ntick_rows = -1\nlisten = "nonsense"\n')
+    assert lrq("status").code == 0
+    assert lrq("browse").code == 0
+
+
+def test_commands_and_server_read_the_same_settings(elsewhere: Path, monkeypatch: pytest.MonkeyPatch):
+    (elsewhere / "lrq.toml").write_text('database_url = "sqlite:///a.db"\nsite_id = "paris"\n')
+    monkeypatch.setenv("LRQ_DATABASE_URL", "sqlite:///b.db")
+    settings, place = Settings.load(), locate(None, None, None)
+    assert (str(place.url), place.site) == (settings.database_url, settings.site_id)
+    monkeypatch.setenv("LRQ_DATABASE_URL", "")
+    assert str(locate(None, None, None).url) == Settings.load().database_url == "sqlite:///a.db"
+
+
+def test_a_password_is_not_shown(lrq: Command):
+    done = lrq("status", "--database", "nonsense:secret@host")
+    assert done.code == 1
+    assert "secret" not in done.err
+
+
+# --- as processes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.processes
+def test_a_pipe_closed_early_is_no_error(source: SourceSite):
+    source.transmit(*[b"x" * 100] * 500, to=["tokyo"])
+    command = (
+        f"{sys.executable} -m lrq.cli.main browse --json -n 500 -d '{source.url}' | head -c 10; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, len(done.stdout), done.stderr) == (0, 10, b"")
+
+
+@pytest.mark.processes
+def test_an_error_is_one_line_on_stderr_and_an_exit_code():
+    done = lrq_process("status", "--database", "sqlite:///missing.db")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"lrq: there is no database missing.db: run `lrq init`, or correct the database URL\n"

@@ -1,0 +1,80 @@
+"""The troubles of a site in sentences, from its status alone."""
+
+import pytest
+
+from lr_server.status_types import FailureStatus, Lag, OrderingStatus, OwnerStatus, SessionStatus, SnapshotStatus
+from lrq.cli.health import remarks, troubles
+from queues.names import ClientName
+from queues.send_log.unordered import Unordered
+from queues.states import SessionState, SnapshotState
+from tests.lr_server.statuses import a_log, a_queue, a_session, a_site, a_snapshot
+
+OWED = Lag(1, 10, 90.0)
+SERVED = (OwnerStatus("server", "me", 1, alive=True),)
+
+
+@pytest.mark.parametrize("state", [*SessionState])
+def test_only_a_session_on_its_way_to_the_log_is_a_remark(state: SessionState):
+    status = a_site(sessions=(a_session(state=state, reason="why"),))
+    on_its_way = state not in (SessionState.LOG_ENTRY_SYNC, SessionState.FAILED, SessionState.INACTIVE)
+    assert remarks(status) == [f"policy to tokyo: {state.value}, why"] * on_its_way
+
+
+@pytest.mark.parametrize(
+    ("session", "sentence"),
+    [
+        (a_session(state=SessionState.FAILED, reason="no"), "policy to tokyo has failed: no"),
+        (
+            a_session(state=SessionState.BACKING_OFF, reason="", lag=OWED, stalled=True),
+            "policy to tokyo is stalled with 1 entry, the oldest for 1m 30s (backing off)",
+        ),
+    ],
+)
+def test_a_failed_or_stalled_session_is_trouble(session: SessionStatus, sentence: str):
+    status = a_site(owners=SERVED, sessions=(session,))
+    assert (troubles(status), remarks(status)) == ([sentence], [])
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_owed_entries_without_a_server_are_trouble(alive: bool):
+    owners = (OwnerStatus("server", "me", 1, alive=alive), OwnerStatus("transmitter/policy", "me", 1, alive=True))
+    missing = ["no server works for this site, though it owes entries: run `lrq serve`"] * (not alive)
+    assert troubles(a_site(owners=owners, sessions=(a_session(lag=OWED),))) == missing
+    assert troubles(a_site(owners=owners, log=a_log(waiting=1))) == missing
+    assert troubles(a_site(owners=owners)) == []
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "words"),
+    [
+        (a_snapshot(state=SnapshotState.FAILED, error="no"), "has failed: no"),
+        (a_snapshot(error="no", attempt=2), "has failed 2 times and is tried again: no"),
+    ],
+)
+def test_a_failed_snapshot_is_trouble_until_a_newer_request(snapshot: SnapshotStatus, words: str):
+    assert troubles(a_site(snapshots=(snapshot,))) == [f"the snapshot of policy for tokyo {words}"]
+    assert troubles(a_site(snapshots=(a_snapshot(), snapshot))) == []
+
+
+@pytest.mark.parametrize("state", [SnapshotState.BUILDING, SnapshotState.READY, SnapshotState.CANCELLED])
+def test_an_error_of_an_earlier_snapshot_attempt_is_no_trouble(state: SnapshotState):
+    assert troubles(a_site(snapshots=(a_snapshot(state=state, error="no"),))) == []
+
+
+def test_a_queue_with_a_failure_and_parked_entries_is_trouble_twice():
+    assert troubles(a_site(receive_queues=(a_queue(failure=FailureStatus(4, "no"), parked=1),))) == [
+        "LRQ_Recv_policy_lima is blocked, refused 4 times: no",
+        "LRQ_Recv_policy_lima has 1 parked entry: see `lrq park list`",
+    ]
+
+
+def test_unordered_entries_and_a_trigger_that_is_off_are_trouble():
+    ordering = OrderingStatus((Unordered(ClientName("policy"), 2, 1),), ("lrq_log_entries_0",))
+    trigger, waiting, dropped = troubles(a_site(log=a_log(ordering=ordering)))
+    assert "does not always fire on lrq_log_entries_0" in trigger
+    assert waiting.startswith("2 entries of policy without a place")
+    assert dropped.startswith("1 entry of policy were trimmed")
+    assert ordering.as_json() == {
+        "unordered": [{"client": "policy", "waiting": 2, "dropped": 1}],
+        "untriggered": ["lrq_log_entries_0"],
+    }

@@ -1,0 +1,136 @@
+"""`lrq serve`, in real processes."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from queues.database import leases
+from tests.conftest import NewSite
+from tests.lrq.cli.command import lrq_process, served, spawn
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.processes
+
+LISTEN = ("--listen", "tcp://127.0.0.1:0")
+
+
+def url(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
+
+
+def here(engine: Engine, site: str = "paris") -> tuple[str, ...]:
+    return ("--database", url(engine), "--site", site)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_prints_its_endpoints_and_ends_cleanly(site: Engine, tmp_path: Path, number: int):
+    with served(*here(site), *LISTEN, folder=tmp_path) as server:
+        assert server.facts["pid"] == server.process.pid
+        assert (server.facts["site"], server.facts["owner"]) == ("paris", True)
+        (endpoint,) = server.facts["endpoints"]
+        assert int(endpoint.rpartition(":")[2]) > 0
+        held = leases.holder(site, "server")
+        assert held is not None
+        assert not held.expired
+        assert server.stop(number) == 0
+    held = leases.holder(site, "server")
+    assert held is not None
+    assert held.expired
+    assert "Traceback" not in server.log.read_text()
+
+
+def test_without_json_the_first_line_is_a_sentence(site: Engine):
+    process = spawn("serve", *here(site), *LISTEN, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    line = process.stdout.readline().decode()
+    process.terminate()
+    assert process.wait(30) == 0
+    assert line.startswith(f"paris (pid {process.pid}) listens at tcp://127.0.0.1:")
+    assert process.stdout.read() == b""
+    process.stdout.close()
+
+
+def test_a_second_server_says_that_it_stands_by_and_takes_over(site: Engine, tmp_path: Path):
+    with (
+        served(*here(site), *LISTEN, folder=tmp_path / "1") as first,
+        served(*here(site), *LISTEN, folder=tmp_path / "2") as second,
+    ):
+        assert (second.facts["owner"], "standing by" in second.facts["reason"]) == (False, True)
+        assert first.stop() == 0
+        eventually(lambda: "owner of the site" in second.log.read_text())
+        assert second.stop() == 0
+
+
+def test_a_standby_ends_cleanly(site: Engine, tmp_path: Path):
+    with (
+        served(*here(site), *LISTEN, folder=tmp_path / "1"),
+        served(*here(site), *LISTEN, folder=tmp_path / "2") as second,
+    ):
+        assert second.stop() == 0
+        assert "Traceback" not in second.log.read_text()
+
+
+def test_a_sent_entry_arrives_and_is_drained_and_is_never_logged(new_site: NewSite, tmp_path: Path):
+    paris, tokyo = new_site("paris"), new_site("tokyo")
+    with served(*here(tokyo, "tokyo"), *LISTEN, folder=tmp_path / "tokyo") as sink:
+        peer = ("--peer", f"tokyo={sink.facts['endpoints'][0]}")
+        log = {"LRQ_INITIAL_SYNC": "log"}
+        process = spawn("serve", *here(paris), *peer, "--log-format", "json", env=log, stdout=-1, stderr=-1)
+        try:
+            about = ("--database", url(paris))
+            payload = "a payload that is nobody's business"
+            sent = lrq_process("send", *about, "--client", "policy", "--to", "tokyo", "--wait", "30", payload)
+            assert sent.returncode == 0, sent.stderr
+            drained = lrq_process("drain", *about, "--timeout", "30", "--json")
+            assert (drained.returncode, json.loads(drained.stdout)["sessions"]) == (0, 1)
+            received = json.loads(lrq_process("browse", "LRQ_Recv_policy_paris", "-d", url(tokyo), "--json").stdout)
+            assert received["entries"][0]["size"] == len(payload)
+        finally:
+            process.terminate()
+            _, logged = process.communicate(timeout=30)
+    assert process.returncode == 0
+    events = [json.loads(line) for line in logged.decode().splitlines()]
+    assert {"event": "owner of the site", "site": "paris"}.items() <= events[0].items()
+    assert payload not in logged.decode()
+
+
+def test_status_names_an_unreachable_peer(site: Engine, tmp_path: Path):
+    with served(*here(site), "--peer", "tokyo=tcp://127.0.0.1:1", folder=tmp_path):
+        sent = lrq_process("send", "-d", url(site), "--client", "policy", "--to", "tokyo", "x")
+        assert sent.returncode == 0
+        words = b"policy to tokyo: backing off, tcp://127.0.0.1:1 cannot be reached: Connection refused"
+        eventually(lambda: words in lrq_process("status", "-d", url(site)).stdout)
+
+
+def test_log_level_sets_the_level_of_the_log(site: Engine, tmp_path: Path):
+    with served(*here(site), "--log-level", "error", folder=tmp_path) as server:
+        assert server.stop() == 0
+        assert server.log.read_text() == ""
+
+
+def test_an_address_in_use_is_a_one_line_error(new_site: NewSite, tmp_path: Path):
+    paris, rome = new_site("paris"), new_site("rome")
+    with served(*here(paris), *LISTEN, folder=tmp_path) as server:
+        done = lrq_process("serve", *here(rome, "rome"), "--listen", server.facts["endpoints"][0])
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().splitlines()[-1].startswith("lrq: ")
+    assert b"Traceback" not in done.stderr
+
+
+def test_the_settings_may_come_from_a_file(site: Engine, tmp_path: Path):
+    file = tmp_path / "site.toml"
+    file.write_text(f'site_id = "paris"\ndatabase_url = "{url(site)}"\nlisten = ["tcp://127.0.0.1:0"]\n')
+    with served("--config", str(file), folder=tmp_path / "work") as server:
+        assert len(server.facts["endpoints"]) == 1
+        assert server.stop() == 0
+
+
+def test_an_unknown_setting_in_the_file_is_a_one_line_error(tmp_path: Path):
+    file = tmp_path / "site.toml"
+    file.write_text('site_id = "paris"\ndatabase_url = "sqlite:///x.db"\ntick_rowz = 1\n')
+    done = lrq_process("serve", "--config", str(file))
+    assert (done.returncode, done.stderr) == (1, b"lrq: there is no setting 'tick_rowz': did you mean 'tick_rows'?\n")

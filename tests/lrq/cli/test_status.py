@@ -1,0 +1,179 @@
+"""`lrq status`: shows a site, and exits with 3 if there is trouble."""
+
+import pytest
+from sqlalchemy import insert, update
+
+from lr_server.protocol.states import SessionStanding, StatusText
+from lr_server.session.table import save
+from lr_server.status import read_status
+from queues import send_snapshot
+from queues.clock import now_us
+from queues.counts import COUNTED
+from queues.database import leases
+from queues.database.tables import consumer_failures, sessions, snapshots, ticks
+from queues.database.transactions import writing
+from queues.names import ClientName, SiteId
+from queues.positions import ORIGIN
+from queues.send_log.port import SessionKey
+from queues.states import SessionState
+from tests.lr_client.subscriber.arrivals import Arrivals
+from tests.lrq.cli.command import Command
+from tests.lrq.cli.source import SourceSite
+
+
+@pytest.fixture
+def status(lrq: Command, source: SourceSite):
+    """Give a function that runs `lrq status` on the site."""
+    return lambda *arguments: lrq("status", "--database", source.url, *arguments)
+
+
+def behind(source: SourceSite, state: str, *, seconds: float, quiet: float) -> None:
+    """Let a session owe an entry since *seconds*, with its last change *quiet* seconds ago."""
+    source.transmit(b"x", to=["tokyo"])
+    source.tick()
+    source.session("tokyo", 0, state=state, reason="why not")
+    with writing(source.engine) as connection:
+        connection.execute(update(ticks).values(created_us=now_us() - int(seconds * 1e6)))
+        connection.execute(update(sessions).values(updated_us=now_us() - int(quiet * 1e6)))
+
+
+def test_a_new_site_is_well(status):
+    done = status()
+    assert (done.code, done.err) == (0, "")
+    assert "all is well" in done.out
+    assert "none has worked for this site yet" in done.out
+
+
+def test_json_equals_the_status_of_the_server(status, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    source.session("tokyo", source.tick())
+    facts, expected = status("--json").json, read_status(source.engine).as_json()
+    assert facts | {"at": ""} == expected | {"at": ""}
+    assert facts["sessions"][0]["acked_seq"] == 1
+
+
+def test_status_shows_sessions_snapshots_and_receive_queues(status, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    source.session("tokyo", source.tick())
+    with writing(source.engine) as connection:
+        send_snapshot.request(connection, ClientName("policy"), ["lima"], "somebody wants it")
+    Arrivals(source.engine, source="oslo").tick([b"a"])
+    shown = status().out
+    for words in ("paris", "policy", "tokyo", "log-entry sync", "lima", "somebody wants it", "LRQ_Recv_policy_oslo"):
+        assert words in shown
+
+
+def test_a_long_backlog_of_a_subscriber_is_counted_up_to_a_limit(status, source: SourceSite):
+    arrivals = Arrivals(source.engine, source="oslo")
+    arrivals.tick([b""] * COUNTED)
+    (queue,) = status("--json").json["receive_queues"]
+    assert (queue["outstanding"], queue["more"]) == (COUNTED, False)
+    arrivals.tick([b""])
+    (queue,) = status("--json").json["receive_queues"]
+    assert (queue["outstanding"], queue["more"]) == (COUNTED, True)
+    assert queue["oldest_seconds"] > 0
+    assert "10,000+" in status().out
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_no_line_is_wider_than_the_terminal(status, source: SourceSite, monkeypatch: pytest.MonkeyPatch, width: int):
+    monkeypatch.setenv("COLUMNS", str(width))
+    behind(source, "backing off", seconds=90, quiet=1)
+    source.session("lima", 0, state="failed", reason="a long story " * 30)
+    assert max(len(line) for line in status().out.splitlines()) <= width
+
+
+@pytest.mark.parametrize(("state", "quiet"), [("log-entry sync", 70), ("backing off", 1), ("negotiating", 1)])
+def test_a_session_that_owes_entries_without_progress_is_stalled(status, source, state: str, quiet: float):
+    behind(source, state, seconds=90, quiet=quiet)
+    done = status()
+    assert done.code == 3
+    assert "STALLED" in done.out
+    assert f"policy to tokyo is stalled with 1 entry, the oldest for 1m 30s ({state}, why not)" in done.out
+    assert status("--json").code == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "quiet"),
+    [("log-entry sync", 90, 1), ("snapshot sync", 90, 1), ("backing off", 30, 1), ("log-entry sync", 30, 30)],
+)
+def test_a_session_with_progress_or_recent_retries_is_not_stalled(
+    status, source, state: str, seconds: float, quiet: float
+):
+    behind(source, state, seconds=seconds, quiet=quiet)
+    done = status()
+    assert (done.code, "STALLED" in done.out) == (0, False)
+
+
+def test_a_failed_session_is_trouble(status, source: SourceSite):
+    source.session("tokyo", state="failed", reason="another site answers")
+    done = status()
+    assert done.code == 3
+    assert "policy to tokyo has failed: another site answers" in done.out
+
+
+def test_a_session_in_snapshot_sync_is_a_remark(status, source: SourceSite):
+    source.session("tokyo", state="snapshot sync", reason="waiting for the provider")
+    done = status()
+    assert done.code == 0
+    assert "• policy to tokyo: snapshot sync, waiting for the provider" in done.out
+
+
+@pytest.mark.parametrize("word", ["inactive", "left out"])
+def test_an_inactive_session_is_neither_a_trouble_nor_a_remark(status, source: SourceSite, word: str):
+    behind(source, word, seconds=90, quiet=90)
+    done = status()
+    assert (done.code, "● inactive" in done.out, "• policy to tokyo" in done.out) == (0, True, False)
+
+
+def test_entries_without_a_server_are_trouble(status, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    done = status()
+    assert done.code == 3
+    assert "no server works for this site, though it owes entries: run `lrq serve`" in done.out
+    assert "1 in no tick yet" in done.out
+    leases.acquire(source.engine, "server", "me", 60)
+    assert status().code == 0
+
+
+def test_a_failed_snapshot_is_trouble_until_a_newer_request(status, source: SourceSite):
+    with writing(source.engine) as connection:
+        (sync_id,) = send_snapshot.request(connection, ClientName("policy"), ["tokyo"], "somebody wants it")
+        failed = {"state": "failed", "error": "no room on the disk"}
+        connection.execute(update(snapshots).where(snapshots.c.sync_id == sync_id).values(failed))
+    done = status()
+    assert done.code == 3
+    assert "the snapshot of policy for tokyo has failed: no room on the disk" in done.out
+    with writing(source.engine) as connection:
+        send_snapshot.request(connection, ClientName("policy"), ["tokyo"], "again")
+    assert status().code == 0
+
+
+def test_a_failing_listener_is_trouble(status, source: SourceSite):
+    arrivals = Arrivals(source.engine)
+    arrivals.tick([b"x"])
+    with writing(source.engine) as connection:
+        failure = {"queue_id": arrivals.queue_id(connection), "seq": 1, "tries": 4, "error": "ValueError: no"}
+        connection.execute(insert(consumer_failures).values(updated_us=now_us(), **failure))
+    done = status()
+    assert done.code == 3
+    assert "LRQ_Recv_policy_tokyo is blocked, refused 4 times: ValueError: no" in done.out
+
+
+def test_a_transfer_shows_its_progress_and_is_not_stalled(status, source: SourceSite):
+    behind(source, "snapshot sync", seconds=90, quiet=90)
+    assert status().code == 3
+    words = StatusText(SessionState.SNAPSHOT_SYNC, "transferring snapshot 1")
+    owed = SessionKey(ClientName("policy"), SiteId("tokyo"))
+    lease = leases.acquire(source.engine, "server", "test", ttl=60)
+    assert lease is not None
+    save(source.engine, lease, [(owed, SessionStanding(words, ORIGIN, 0, transferred_rows=12_000))])
+    done = status()
+    assert (done.code, "transferring snapshot 1 (12,000 rows sent)" in done.out) == (0, True)
+
+
+def test_the_reason_of_a_session_cannot_move_the_cursor(status, source: SourceSite):
+    source.session("tokyo", state="failed", reason="\x1b[2Jnot\nwell [bold]at all[/bold]")
+    shown = status().out
+    assert "\x1b[2J" not in shown
+    assert "[bold]at all[/bold]" in shown

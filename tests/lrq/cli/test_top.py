@@ -1,0 +1,95 @@
+"""`lrq top`: one frame for a pipe, a live view on a terminal."""
+
+import os
+import pty
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.lrq.cli.command import Command, spawn
+from tests.lrq.cli.source import SourceSite
+from tests.waiting import eventually
+
+
+class Terminal:
+    """A process in a new pseudo-terminal."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._own, other = pty.openpty()
+        environment = {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
+        self.process = spawn(
+            *arguments, stdin=other, stdout=other, stderr=other, env=environment, start_new_session=True
+        )
+        os.close(other)
+        self._seen = b""
+
+    def shows(self, words: str) -> bool:
+        """Return whether *words* were shown since the last `press`."""
+        while select.select([self._own], [], [], 0)[0]:
+            try:
+                self._seen += os.read(self._own, 65536)
+            except OSError:  # Linux: the process has closed its side
+                break
+        return words.encode() in self._seen
+
+    def press(self, keys: bytes) -> None:
+        self._seen = b""
+        os.write(self._own, keys)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(30)
+        os.close(self._own)
+
+
+@pytest.fixture
+def watched(source: SourceSite) -> Iterator[Terminal]:
+    """Give a terminal that runs `lrq top` on the site."""
+    with on_a_terminal("top", "--database", source.url, "--interval", "0.1") as terminal:
+        yield terminal
+
+
+@contextmanager
+def on_a_terminal(*arguments: str) -> Iterator[Terminal]:
+    terminal = Terminal(*arguments)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def test_one_frame_is_printed_to_a_pipe(lrq: Command, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    source.session("tokyo", source.tick())
+    done = lrq("top", "--database", source.url)
+    assert done.code == 0
+    assert "/s" in done.out
+    assert done.out.count("Sessions") == 1
+
+
+@pytest.mark.processes
+def test_top_follows_changes_and_ends_with_q(watched: Terminal, source: SourceSite):
+    eventually(lambda: watched.shows("all is well"))
+    source.transmit(b"x", to=["tokyo"])
+    source.session("tokyo", source.tick())
+    eventually(lambda: watched.shows("tokyo"))
+    watched.press(b"q")
+    assert watched.process.wait(20) == 0
+
+
+@pytest.mark.processes
+def test_top_ends_with_ctrl_c(watched: Terminal):
+    eventually(lambda: watched.shows("q to quit"))
+    watched.process.send_signal(signal.SIGINT)
+    assert watched.process.wait(20) == 130
+    assert not watched.shows("Traceback")
+
+
+@pytest.mark.processes
+def test_once_prints_one_frame(source: SourceSite):
+    with on_a_terminal("top", "--once", "--database", source.url) as terminal:
+        eventually(lambda: terminal.shows("all is well"))
+        assert terminal.process.wait(20) == 0

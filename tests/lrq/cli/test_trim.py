@@ -1,0 +1,122 @@
+"""`lrq trim`: empties the segments whose entries all sites have."""
+
+import pytest
+
+from discovery.processes import owner_name
+from queues.browse.api import Wanted, browse
+from queues.database import leases
+from queues.names import SEND_LOG_ENTRIES
+from tests.lrq.cli.command import Command
+from tests.lrq.cli.source import SourceSite
+
+
+@pytest.fixture
+def trim(lrq: Command, source: SourceSite):
+    """Give a function that runs `lrq trim` on the site."""
+    return lambda *arguments: lrq("trim", "--database", source.url, *arguments)
+
+
+def kept(source: SourceSite) -> list[bytes]:
+    return [entry.payload for entry in browse(source.engine, SEND_LOG_ENTRIES, Wanted(everything=True)).entries]
+
+
+def give_up(source: SourceSite) -> None:
+    """Release the server's lease, so that no server works for the site."""
+    held = leases.holder(source.engine, "server")
+    assert held is not None
+    leases.release(source.engine, held.lease)
+
+
+def test_trim_of_an_empty_log_empties_no_segment(trim):
+    done = trim()
+    assert done.code == 0
+    assert "0 segments emptied" in done.out
+    assert "the log is empty" in done.out
+
+
+def test_entries_that_every_site_has_are_trimmed_with_their_segment(trim, source: SourceSite):
+    source.transmit(b"old", to=["tokyo"])
+    source.session("tokyo", source.tick())
+    give_up(source)
+    assert trim("--json").json["trimmed"] == {"seq": 0, "segments": 0, "laggards": []}
+    facts = trim("--rotate", "--json").json
+    assert facts["trimmed"] == {"seq": 1, "segments": 1, "laggards": []}
+    assert kept(source) == []
+
+
+def test_entries_that_a_site_lacks_are_kept_and_the_site_is_named(trim, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    source.tick()
+    source.session("tokyo", 0)
+    give_up(source)
+    (segment,) = trim("--rotate", "--json").json["segments"]
+    assert (segment["fate"], segment["lacking"]) == ("kept", [{"client": "policy", "destination": "tokyo"}])
+    assert "for tokyo (policy)" in trim().out
+    assert kept(source) == [b"x"]
+
+
+def test_entries_for_a_destination_without_a_session_are_kept(trim, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    source.tick()
+    give_up(source)
+    assert "for destinations that have no session yet" in trim("--rotate").out
+
+
+def test_entries_past_retention_are_trimmed_and_the_losing_sites_are_named(trim, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    source.tick()
+    source.session("tokyo", 0)
+    give_up(source)
+    trim("--rotate")
+    warned = trim("--dry-run", "--retention-seconds", "0")
+    assert "a full snapshot will be needed by tokyo (policy)" in warned.out
+    assert kept(source) == [b"x"]
+    done = trim("--retention-seconds", "0")
+    assert done.code == 0
+    assert "a full snapshot is needed now by tokyo (policy)" in done.out
+    assert kept(source) == []
+
+
+def test_entries_in_no_tick_are_kept(trim, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    (segment,) = trim("--rotate", "--retention-seconds", "0", "--json").json["segments"]
+    assert segment["fate"] == "not in a tick yet"
+
+
+def test_segments_are_trimmed_in_order(trim, source: SourceSite):
+    source.transmit(b"for a site that never came", to=["oslo"])
+    source.tick()
+    give_up(source)
+    trim("--rotate")
+    source.transmit(b"x", to=["tokyo"])
+    source.session("tokyo", source.tick())
+    give_up(source)
+    fates = [segment["fate"] for segment in trim("--rotate", "--json").json["segments"]]
+    assert fates == ["kept", "behind one that is kept"]
+
+
+def test_beside_a_working_server_trim_only_reports(trim, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    source.session("tokyo", source.tick())
+    leases.acquire(source.engine, "server", owner_name(), 60)
+    done = trim("--rotate")
+    assert done.code == 0
+    assert "works for paris and trims by itself" in done.out
+    facts = trim("--rotate", "--json").json
+    assert facts["trimmed"] is None
+    assert facts["owner"]
+    assert kept(source) == [b"x"]
+
+
+def test_trim_releases_the_lease_of_the_site(trim, source: SourceSite):
+    trim()
+    assert leases.acquire(source.engine, "server", "somebody else", 60) is not None
+
+
+def test_trim_uses_the_retention_of_the_settings(trim, source: SourceSite, elsewhere):
+    source.transmit(b"x", to=["tokyo"])
+    source.tick()
+    source.session("tokyo", 0)
+    give_up(source)
+    (elsewhere / "lrq.toml").write_text("retention_seconds = 0.000001\n")
+    assert trim("--rotate", "--json").json["trimmed"]["segments"] == 1

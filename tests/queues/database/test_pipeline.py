@@ -1,0 +1,195 @@
+"""Several statements in one message to PostgreSQL give the same answers as statements sent one by one."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import Connection, Engine, create_engine, exc, text
+
+from queues.database.postgresql.pipeline import Answer, Array, exchange
+from queues.database.transactions import writing
+from queues.errors import StoreUnavailableError
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+
+Numbered = Callable[[int], str]
+ADD = "INSERT INTO numbers (id, word, bits) VALUES (%(id)s, %(word)s, %(bits)s)"
+ALL = "SELECT id, word, bits FROM numbers WHERE id = ANY(%(ids)s) ORDER BY id"
+
+
+@pytest.fixture(params=["directly", "no preparing", "read committed told", "in an older transaction"])
+def opened(request: pytest.FixtureRequest, new_database: Callable[[], str]) -> Iterator[Callable[[], Connection]]:
+    """Give a function that opens a transaction whose statements go through `exchange`."""
+    options: dict[str, dict[str, object]] = {
+        "no preparing": {"connect_args": {"prepare_threshold": None}},
+        "read committed told": {"isolation_level": "READ COMMITTED"},
+    }
+    engine = create_engine(new_database(), **options.get(request.param, {}))
+    connections: list[Connection] = []
+
+    def open_one() -> Connection:
+        connection = engine.connect()
+        connections.append(connection)
+        connection.begin()
+        if request.param == "in an older transaction":
+            connection.execute(text("SELECT 1"))
+        return connection
+
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE numbers (id bigint PRIMARY KEY, word text, bits bytea)"))
+    yield open_one
+    for connection in connections:
+        connection.close()
+    engine.dispose()
+
+
+def row(number: int, word: str | None = None, bits: bytes | None = None) -> tuple[str, dict[str, object]]:
+    return ADD, {"id": number, "word": word, "bits": bits}
+
+
+def test_statements_see_the_changes_of_the_statements_before_them(opened):
+    with opened() as connection:
+        answers = exchange(connection, [row(1, "one", b"\x00\xff"), row(2), (ALL, {"ids": [1, 2, 3]})])
+        assert answers == [Answer((), 1), Answer((), 1), Answer([(1, "one", b"\x00\xff"), (2, None, None)], 2)]
+
+
+def test_changes_last_after_a_commit_and_are_gone_after_a_rollback(opened):
+    with opened() as connection:
+        exchange(connection, [row(1)])
+        connection.rollback()
+    with opened() as connection:
+        exchange(connection, [row(2)])
+        connection.commit()
+    with opened() as connection:
+        assert [found[0] for found in exchange(connection, [(ALL, {"ids": [1, 2]})])[0].rows] == [2]
+
+
+def test_the_last_statements_are_committed_at_the_end_of_the_transaction_at_the_latest(opened):
+    with opened() as connection:
+        exchange(connection, [row(1)])
+        assert exchange(connection, [row(2), (ALL, {"ids": [1, 2]})], last=True)[1].size == 2
+        connection.commit()
+    with opened() as connection:
+        assert exchange(connection, [(ALL, {"ids": [1, 2]})], last=True)[0].size == 2
+        connection.commit()
+        # The connection can be used again, as after any commit.
+        connection.begin()
+        exchange(connection, [row(3)])
+        connection.rollback()
+    with opened() as connection:
+        assert exchange(connection, [(ALL, {"ids": [1, 2, 3]})])[0].size == 2
+
+
+def test_none_of_the_last_statements_is_committed_if_one_fails(opened):
+    with opened() as connection:
+        exchange(connection, [row(1)])
+        with pytest.raises(exc.IntegrityError):
+            exchange(connection, [row(2), row(1)], last=True)
+        connection.rollback()
+    with opened() as connection:
+        assert exchange(connection, [(ALL, {"ids": [1, 2]})])[0].size == 0
+
+
+def test_the_last_statements_are_committed_within_their_own_message(site: Engine):
+    lock = ("SELECT pg_advisory_xact_lock_shared(7)", {})
+    with writing(site) as connection:
+        exchange(connection, [lock], last=True)
+        with writing(site) as other:
+            assert exchange(other, [("SELECT pg_try_advisory_xact_lock(7)", {})])[0].rows == [(True,)]
+
+
+def test_a_failing_statement_raises_the_usual_error_and_later_ones_are_not_carried_out(opened):
+    with opened() as connection:
+        with pytest.raises(exc.IntegrityError, match="numbers_pkey"):
+            exchange(connection, [row(1), row(1), row(2)])
+        connection.rollback()
+    with opened() as connection:
+        assert exchange(connection, [(ALL, {"ids": [1, 2]})])[0].size == 0
+
+
+def test_statements_are_prepared_again_after_the_driver_has_discarded_them(opened):
+    with opened() as connection:
+        exchange(connection, [row(1)])
+        connection.commit()
+        connection.begin()
+        exchange(connection, [row(2)])
+        for number in range(20):
+            connection.execute(text("SELECT count(*) FROM numbers WHERE id > :id"), {"id": number})
+        # The driver has prepared a statement by now, so a rollback discards all prepared statements of the connection.
+        connection.rollback()
+        for number in (3, 4):
+            connection.begin()
+            answers = exchange(connection, [row(number), (ALL, {"ids": [1, 2, number]})])
+            assert [found[0] for found in answers[1].rows] == [1, number]
+            connection.commit()
+
+
+def test_large_values_are_sent_and_returned(opened):
+    many = bytes(range(256)) * 40_000
+    with opened() as connection:
+        answers = exchange(
+            connection, [*(row(number, None, many) for number in range(4)), (ALL, {"ids": [0, 1, 2, 3]})]
+        )
+        assert [found[2] == many for found in answers[-1].rows] == [True] * 4
+
+
+def test_columns_are_sent_as_arrays(opened):
+    several = "INSERT INTO numbers SELECT * FROM unnest(%(id)s::bigint[], %(word)s::text[], %(bits)s::bytea[])"
+    ids, words, bits = [-1, 2**62], [None, 'tw\u00f6 {"\\\\,'], [b"", b"\x00{}"]
+    values = {"id": Array("bigint", ids), "word": Array("text", words), "bits": Array("bytea", bits)}
+    with opened() as connection:
+        answers = exchange(connection, [(several, values), (ALL, {"ids": ids})])
+    assert answers[1].rows == list(zip(ids, words, bits, strict=True))
+
+
+def test_a_transaction_keeps_the_isolation_level_of_its_engine(site: Engine):
+    repeatable = site.execution_options(isolation_level="REPEATABLE READ")
+    with repeatable.connect() as connection, connection.begin():
+        shown = exchange(connection, [("SHOW transaction_isolation", {})])[0].rows
+    assert shown == [("repeatable read",)]
+    with site.connect() as connection, connection.begin():
+        assert exchange(connection, [("SHOW transaction_isolation", {})])[0].rows == [("read committed",)]
+
+
+def test_other_threads_run_during_an_exchange(site: Engine):
+    lock = ("SELECT pg_advisory_xact_lock(1)", {})
+    answers: list[Answer] = []
+
+    def ask() -> None:
+        with writing(site) as waiting:
+            # If `exchange` kept other threads from running, the holder could not release the lock.
+            answers.extend(exchange(waiting, [("SET LOCAL statement_timeout = '30s'", {}), lock]))
+
+    def is_awaited() -> bool:
+        with writing(site) as looking:
+            return exchange(looking, [_AWAITED])[0].rows == [(1,)]
+
+    with writing(site) as holder:
+        exchange(holder, [lock])
+        asked = threading.Thread(target=ask)
+        asked.start()
+        eventually(is_awaited)
+    asked.join()
+    assert len(answers) == 2
+
+
+_AWAITED = (
+    "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+    " WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted",
+    {},
+)
+
+
+def test_a_lost_connection_raises_an_error_and_is_not_used_again(site: Engine):
+    with pytest.raises(StoreUnavailableError):
+        end_its_own_connection(site)
+    with writing(site) as connection:
+        assert exchange(connection, [("SELECT 1", {})])[0].rows == [(1,)]
+
+
+def end_its_own_connection(site: Engine) -> None:
+    with writing(site) as connection, writing(site) as other:
+        ((pid,),) = exchange(connection, [("SELECT pg_backend_pid()", {})])[0].rows
+        exchange(other, [("SELECT pg_terminate_backend(%(pid)s, 30000)", {"pid": pid})])
+        exchange(connection, [("SELECT 1", {})])

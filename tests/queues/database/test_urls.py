@@ -1,0 +1,49 @@
+"""Database URLs: the databases that lrq knows, and the files of SQLite."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+
+from queues.database import urls
+from queues.errors import ConfigurationError
+
+
+@pytest.mark.parametrize("text", ["sqlite:///paris.db", "sqlite://", "postgresql+psycopg://user@host/database"])
+def test_the_url_of_a_known_database_is_accepted(text: str):
+    assert urls.parse(text) == make_url(text)
+
+
+@pytest.mark.parametrize("text", ["secret", "mysql://root:secret@db/x", ""])
+def test_any_other_url_is_refused_without_repeating_it(text: str):
+    with pytest.raises(ConfigurationError, match="write a URL such as sqlite:///") as refused:
+        urls.parse(text)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ("sqlite:///paris.db", "paris.db"),
+        ("sqlite:////data/paris.db", "/data/paris.db"),
+        ("sqlite://", None),
+        ("sqlite:///:memory:", None),
+        ("sqlite:///file:paris.db?uri=true", None),
+        ("postgresql+psycopg://host/paris", None),
+    ],
+)
+def test_the_file_of_a_sqlite_url_is_found(text: str, file: str | None):
+    assert urls.file_of(make_url(text)) == (None if file is None else Path(file))
+
+
+def test_a_shared_url_names_the_same_database_in_any_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    shared = urls.shareable(make_url("sqlite:///paris.db?timeout=3"))
+    assert shared == make_url(f"sqlite:///{tmp_path}/paris.db?timeout=3")
+    server = make_url("postgresql+psycopg://host/paris")
+    assert urls.shareable(server) == server
+
+
+@pytest.mark.parametrize("text", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:x?uri=true"])
+def test_a_database_of_one_process_cannot_be_shared(text: str):
+    assert urls.shareable(make_url(text)) is None

@@ -1,0 +1,115 @@
+"""Marks are replaced without a lock: one message to PostgreSQL, which commits only if the marks are as expected."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Connection, Engine, create_engine, exc, func, insert, select, update
+
+from queues.database import leases
+from queues.database.leases import Lease
+from queues.database.tables import consumers, receive_entries, receive_marks
+from queues.database.transactions import writing
+from queues.names import client_name, site_id
+from queues.positions import Position
+from queues.receive import writer_marks
+from queues.receive.consumer_marks import NOWHERE
+from queues.receive.entries import ReceivedColumns
+from queues.receive.marks import ReceiveState
+from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
+from queues.receive.writer_marks import LockedMarks, Stored
+
+pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+
+POLICY, PARIS = client_name("policy"), site_id("paris")
+ROW = ReceivedColumns([4], [4], [1_000], [None], [b"entry 4"])
+BEFORE = ReceiveState(generation=1, received=Position("b1", 3), boundary_seq=3)
+AFTER = replace(BEFORE, received=Position("b1", 4), boundary_seq=4)
+
+
+@pytest.fixture(params=["one message", "no preparing"])
+def engine(request: pytest.FixtureRequest, site: Engine) -> Iterator[Engine]:
+    """The database, with and without prepared statements: without them each statement is a message."""
+    options = {"connect_args": {"prepare_threshold": None}} if request.param == "no preparing" else {}
+    engine = create_engine(site.url, **options)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def stored(engine: Engine) -> Stored:
+    """A queue that has received three entries."""
+    with writing(engine) as connection:
+        queue_id = writer_marks.register(connection, POLICY, PARIS, now_us=1)
+        return LockedMarks(Stored(queue_id, 0, ReceiveState(), 0, undoes=False)).save(connection, BEFORE, 1).stored
+
+
+def save(connection: Connection, expected: Stored, lease: Lease | None = None) -> Stored:
+    return ExpectedMarks(expected, lease).save(connection, AFTER, now_us=2, new=ROW, last=True).stored
+
+
+def contents(engine: Engine) -> tuple[int, int, int]:
+    """Return the version, the position and the number of log entries of the only queue."""
+    count = select(func.count()).select_from(receive_entries).scalar_subquery()
+    with engine.connect() as connection:
+        return tuple(connection.execute(select(receive_marks.c.version, receive_marks.c.seq, count)).one())
+
+
+def test_expected_marks_are_replaced_with_the_entries(engine, stored):
+    with writing(engine) as connection:
+        saved = save(connection, stored)
+    assert contents(engine) == (2, 4, 1)
+    assert saved == stored._replace(version=2, marks=AFTER)
+
+
+def test_saved_marks_return_the_position_of_the_subscriber(engine, stored):
+    row = {"queue_id": stored.queue_id, "version": 0, "generation": 0, "phase": "log", "sync_id": "", "row_no": 0}
+    row |= {"branch": "b1", "seq": 2, "applied_total": 2, "updated_us": 1, "undoes": False, "back_seq": NOWHERE}
+    with writing(engine) as connection:
+        connection.execute(insert(consumers).values(row))
+    with writing(engine) as connection:
+        assert save(connection, stored).applied_seq == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda stored: stored._replace(version=0),
+        lambda stored: stored._replace(marks=replace(stored.marks, generation=2)),
+        lambda stored: stored._replace(marks=replace(stored.marks, received=Position("b1", 2))),
+        lambda stored: stored._replace(queue_id=99),
+    ],
+    ids=["version", "generation", "position", "queue"],
+)
+def test_no_entry_is_stored_if_the_marks_differ(engine, stored, other: Callable[[Stored], Stored]):
+    with pytest.raises(StaleMarks), writing(engine) as connection:
+        save(connection, other(stored))
+    assert contents(engine) == (1, 3, 0)
+
+
+def test_no_entry_is_stored_under_a_lease_that_another_server_has_taken_over(engine, stored):
+    lease = leases.acquire(engine, "server", "me", ttl=60)
+    with writing(engine) as connection:
+        held = save(connection, stored, lease)
+    with pytest.raises(StaleMarks), writing(engine) as connection:
+        save(connection, held, replace(lease, generation=lease.generation - 1))
+    assert contents(engine) == (2, 4, 1)
+
+
+def test_the_error_of_postgresql_says_that_the_marks_are_stale(engine, stored):
+    with pytest.raises(StaleMarks) as raised, writing(engine) as connection:
+        save(connection, stored._replace(version=0))
+    assert "another writer has replaced these marks" in str(raised.value.__cause__)
+
+
+def test_another_error_of_the_message_is_raised_unchanged(engine, stored):
+    with writing(engine) as connection:
+        connection.execute(update(receive_marks).values(branch="b1"))
+        save(connection, stored)
+    twice = ReceivedColumns([4], [4], [1_000], [None], [b"entry 4"])
+    expected = ExpectedMarks(stored._replace(version=2, marks=AFTER), None)
+    with pytest.raises(exc.IntegrityError), writing(engine) as connection:
+        expected.save(connection, AFTER, now_us=3, new=twice, last=True)
+    with pytest.raises(exc.DataError), writing(engine) as connection:
+        expected.save(connection, AFTER, now_us=2**70, last=True)
+    assert contents(engine) == (2, 4, 1)

@@ -1,0 +1,65 @@
+"""A database that was restored elsewhere: its transaction ids begin anew."""
+
+import pytest
+from sqlalchemy import Engine, text, update
+
+from lr_server.source.incarnation import adopt
+from queues.database.leases import Lease
+from queues.database.tables import branches, log_commits, log_entries
+from queues.errors import TrimmedError
+from queues.send_log.port import TickLimits
+from tests.queues.reading import Reader
+from tests.queues.send_log.test_ticks import TOKYO, transmit
+
+
+def test_the_branch_stays_while_the_incarnation_is_the_same(site: Engine, lease: Lease, reader: Reader) -> None:
+    transmit(site, b"1")
+    before = adopt(site, lease)
+    assert [row.payload for row in reader.drain()] == [b"1"]
+    assert reader.groups[0].tick.branch == before == adopt(site, lease)
+
+
+def test_a_restored_copy_begins_a_branch_after_all_restored_entries(
+    site: Engine, lease: Lease, reader: Reader, dialect: str
+) -> None:
+    if dialect == "sqlite":
+        pytest.skip("nothing in a SQLite file tells a copy from its original; there the headers do")
+    transmit(site, b"ticked")
+    reader.drain()
+    transmit(site, b"restored, not ticked")
+    with site.begin() as connection:
+        connection.execute(update(log_entries).values(xid=log_entries.c.xid + 1_000_000))
+        connection.execute(update(log_commits).values(xid=log_commits.c.xid + 1_000_000))
+        connection.execute(update(branches).values(incarnation="another system/00000001/5"))
+    branch = adopt(site, lease)
+    transmit(site, b"new")
+    successor = Reader(site, lease)
+    last = successor.log.bounds().newest
+    assert last is not None
+    group = successor.log.take_tick(lease, last)
+    assert group is not None
+    assert [row.payload for row in group.rows or ()] == [b"new"]
+    assert group.tick.branch == branch != reader.groups[0].tick.branch
+    with pytest.raises(TrimmedError):
+        successor.log.ticks_after(1, TickLimits())
+    with site.connect() as connection:
+        assert connection.execute(text("SELECT branch FROM lrq_site")).scalar_one() == branch
+
+
+def test_a_promoted_replica_continues_the_log_on_a_new_branch(
+    site: Engine, lease: Lease, reader: Reader, dialect: str
+) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite has no timelines")
+    transmit(site, b"1")
+    reader.drain()
+    with site.begin() as connection:
+        identity = connection.execute(text("SELECT incarnation FROM lrq_branches")).scalar_one()
+        system, timeline, database = identity.split("/")
+        connection.execute(update(branches).values(incarnation=f"{system}/{int(timeline, 16) - 1:08x}/{database}"))
+    branch = adopt(site, lease)
+    transmit(site, b"2")
+    (row,) = reader.drain()
+    assert row.payload == b"2"
+    assert reader.groups[-1].tick.branch == branch != reader.groups[0].tick.branch
+    assert [len(rows) for rows in reader.log.read(TOKYO, [group.tick for group in reader.groups])] == [1, 1]

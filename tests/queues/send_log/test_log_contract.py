@@ -1,0 +1,448 @@
+"""The promises of every `Log`, for SQLite, PostgreSQL and the log in memory, which is the reference."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Engine
+
+from queues.database import leases
+from queues.database.leases import Lease
+from queues.database.tables import sessions
+from queues.destinations import destination_set
+from queues.errors import OwnershipLostError, TrimmedError
+from queues.names import ClientName, SiteId
+from queues.positions import Tick
+from queues.send_log.memory import MemoryLog, MemoryTransaction
+from queues.send_log.opening import open_log, outbox
+from queues.send_log.outbox import NewEntry
+from queues.send_log.port import Log, LoggedEntry, LogRow, Retention, SessionKey, TickLimits, TickRows, count_within
+
+CLIENT = ClientName("policy")
+TOKYO = SessionKey(CLIENT, SiteId("tokyo"))
+LIMA = SessionKey(CLIENT, SiteId("lima"))
+SMALL = TickLimits(rows=6, payload_bytes=10_000)
+
+
+def entry(payload: bytes, *destinations: str) -> NewEntry:
+    return NewEntry(payload, destination_set(CLIENT, destinations or ["tokyo"]))
+
+
+class Transaction(Protocol):
+    def write(self, entries: list[NewEntry]) -> None: ...
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+
+
+class SqlTransaction:
+    def __init__(self, engine: Engine) -> None:
+        self.connection: Connection = engine.connect()
+        self.connection.begin()
+
+    def write(self, entries: list[NewEntry]) -> None:
+        outbox(self.connection)(self.connection, CLIENT, entries, 1)
+
+    def commit(self) -> None:
+        self.connection.commit()
+        self.connection.close()
+
+    def rollback(self) -> None:
+        self.connection.rollback()
+        self.connection.close()
+
+
+class Store(Protocol):
+    log: Log
+    lease: Lease
+    concurrent: bool
+
+    def begin(self) -> Transaction: ...
+    def acknowledge(self, owed: SessionKey, seq: int) -> None: ...
+    def another_owner(self) -> Lease: ...
+
+
+class SqlStore:
+    def __init__(self, engine: Engine, limits: TickLimits) -> None:
+        self.engine = engine
+        self.log = open_log(engine, limits)
+        self.lease = self.another_owner()
+        self.concurrent = engine.dialect.name == "postgresql"
+
+    def begin(self) -> Transaction:
+        return SqlTransaction(self.engine)
+
+    def another_owner(self) -> Lease:
+        held = leases.holder(self.engine, "server")
+        if held is not None:
+            leases.release(self.engine, held.lease)
+        got = leases.acquire(self.engine, "server", "me", ttl=600)
+        assert got is not None
+        return got
+
+    def acknowledge(self, owed: SessionKey, seq: int) -> None:
+        with self.engine.begin() as connection:
+            connection.execute(sessions.delete().where(sessions.c.destination == owed.destination))
+            connection.execute(
+                sessions.insert().values(
+                    client=owed.client, destination=owed.destination, state="", reason="", branch="", acked_seq=seq,
+                    cut="", lost_seq=0, transferred_rows=0, updated_us=0,
+                )
+            )  # fmt: skip
+
+
+class MemoryStore:
+    concurrent = True
+
+    def __init__(self, limits: TickLimits) -> None:
+        self.log = self.memory = MemoryLog(limits)
+        self.lease = Lease("server", "me", 1)
+
+    def begin(self) -> MemoryTransaction:
+        return self.memory.begin(CLIENT)
+
+    def another_owner(self) -> Lease:
+        other = Lease("server", "another", 2)
+        self.memory.take_tick(other, self.memory.bounds().newest)
+        return other
+
+    def acknowledge(self, owed: SessionKey, seq: int) -> None:
+        self.memory.acknowledge(owed, seq)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def make(dialect: str, request: pytest.FixtureRequest) -> Callable[[TickLimits], Store]:
+    if dialect == "memory":
+        return MemoryStore
+    new_site = request.getfixturevalue("new_site")
+    return lambda limits: SqlStore(new_site("paris"), limits)
+
+
+@pytest.fixture
+def store(make: Callable[[TickLimits], Store]) -> Store:
+    return make(SMALL)
+
+
+def commit(store: Store, *entries: NewEntry) -> None:
+    transaction = store.begin()
+    transaction.write(list(entries))
+    transaction.commit()
+
+
+def drain(store: Store) -> list[TickRows]:
+    groups: list[TickRows] = []
+    last = store.log.bounds().newest
+    while (group := store.log.take_tick(store.lease, last)) is not None:
+        groups.append(group)
+        last = group.tick
+    return groups
+
+
+def payloads(rows: list[LogRow]) -> list[bytes]:
+    return [row.payload for row in rows]
+
+
+def everything(store: Store, owed: SessionKey, ticks: list[Tick]) -> list[bytes]:
+    found: list[bytes] = []
+    for tick in ticks:
+        for piece in (
+            store.log.stream(owed, tick, 0, TickLimits(rows=4)) if tick.is_large else store.log.read(owed, [tick])
+        ):
+            found += payloads(piece)
+    return found
+
+
+def whole_log(store: Store, limits: TickLimits = SMALL) -> list[LoggedEntry]:
+    found: list[LoggedEntry] = []
+    seq = store.log.bounds().trimmed_seq
+    while ticks := store.log.ticks_after(seq, limits):
+        found += [entry for piece in store.log.read_all(ticks, limits) for entry in piece]
+        seq = ticks[-1].end_seq
+    return found
+
+
+def read_by_session(store: Store, owed: SessionKey, tick: Tick) -> list[LogRow]:
+    pieces = store.log.stream(owed, tick, 0, TickLimits(rows=4)) if tick.is_large else store.log.read(owed, [tick])
+    return [row for piece in pieces for row in piece]
+
+
+def test_ticks_hold_whole_transactions_within_the_limits_and_number_their_rows_without_gaps(store: Store) -> None:
+    for n in range(7):
+        commit(store, *(entry(f"{n}.{k}".encode()) for k in range(4)))
+    groups = drain(store)
+    assert [(group.tick.start_seq, group.tick.end_seq) for group in groups] == [(4 * n, 4 * n + 4) for n in range(7)]
+    assert [group.more for group in groups] == [True] * 6 + [False]
+    assert [payloads(list(group.rows or ())) for group in groups] == [
+        [f"{n}.{k}".encode() for k in range(4)] for n in range(7)
+    ]
+
+
+def test_a_rolled_back_transaction_is_in_no_tick(store: Store) -> None:
+    transaction = store.begin()
+    transaction.write([entry(b"gone")])
+    transaction.rollback()
+    assert drain(store) == []
+    commit(store, entry(b"kept"))
+    (group,) = drain(store)
+    assert payloads(list(group.rows or ())) == [b"kept"]
+
+
+@pytest.mark.parametrize("rows", [3, 5_000])
+def test_a_backlog_of_many_small_transactions_is_ticked_whole_and_in_order(
+    make: Callable[[TickLimits], Store], rows: int
+) -> None:
+    store = make(TickLimits(rows=rows))
+    for n in range(700):
+        commit(store, entry(b"%d" % n, "lima"))
+    groups = drain(store)
+    ticks = [group.tick for group in groups]
+    assert everything(store, LIMA, ticks) == [b"%d" % n for n in range(700)]
+    # Reading many ticks at once gives the same rows.
+    assert [payload for rows in store.log.read(LIMA, ticks) for payload in payloads(rows)] == everything(
+        store, LIMA, ticks
+    )
+    assert [group.more for group in groups[-1:]] == [False]
+
+
+def test_a_tick_gives_the_same_rows_on_each_read_for_each_destination(store: Store) -> None:
+    for n in range(20):
+        commit(store, entry(b"t%d" % n, "tokyo"), entry(b"b%d" % n, "lima", "tokyo"))
+    ticks = [group.tick for group in drain(store)]
+    assert [payloads(rows) for rows in store.log.read(LIMA, ticks)] == [
+        [b"b%d" % n for n in range(first, min(first + 3, 20))] for first in range(0, 20, 3)
+    ]
+    assert everything(store, LIMA, ticks) == [b"b%d" % n for n in range(20)]
+    assert store.log.read(TOKYO, ticks) == [store.log.read(TOKYO, [tick])[0] for tick in ticks]
+
+
+def test_a_transaction_above_the_limits_is_a_tick_of_its_own(store: Store) -> None:
+    commit(store, entry(b"before"))
+    commit(store, *(entry(b"%d" % n) for n in range(20)))
+    commit(store, entry(b"after"))
+    groups = drain(store)
+    assert [group.tick.is_large for group in groups] == [False, True, False]
+    assert [group.tick.rows for group in groups] == [1, 20, 1]
+    assert [group.more for group in groups] == [True, True, False]
+    assert groups[1].sets == {groups[0].rows[0].tag_set: frozenset({"tokyo"})}  # type: ignore[index]
+    assert [tick.number for tick in store.log.ticks_after(0, TickLimits())] == [1]
+    assert [tick.number for tick in store.log.ticks_after(1, TickLimits())] == [2]
+    pieces = list(store.log.stream(TOKYO, groups[1].tick, 3, TickLimits(rows=10)))
+    assert [payload for piece in pieces for payload in payloads(piece)] == [b"%d" % n for n in range(3, 20)]
+    assert [len(piece) for piece in pieces] == [10, 7]
+
+
+def test_open_transactions_neither_hide_nor_delay_committed_entries(store: Store) -> None:
+    if not store.concurrent:
+        pytest.skip("SQLite has one writer at a time")
+    slow = store.begin()
+    slow.write([entry(b"slow")])
+    commit(store, entry(b"quick"))
+    assert [payloads(list(group.rows or ())) for group in drain(store)] == [[b"quick"]]
+    slow.commit()
+    assert [payloads(list(group.rows or ())) for group in drain(store)] == [[b"slow"]]
+    ticks = store.log.ticks_after(0, TickLimits())
+    assert everything(store, TOKYO, ticks) == [b"quick", b"slow"]
+
+
+def test_a_replaced_owner_takes_no_tick(store: Store) -> None:
+    before = store.lease
+    commit(store, entry(b"1"))
+    drain(store)
+    store.lease = store.another_owner()
+    commit(store, entry(b"2"))
+    with pytest.raises(OwnershipLostError):
+        store.log.take_tick(before, store.log.bounds().newest)
+    assert [payloads(list(group.rows or ())) for group in drain(store)] == [[b"2"]]
+
+
+def test_acknowledged_entries_are_trimmed_and_reading_them_raises_an_error(store: Store) -> None:
+    store.acknowledge(TOKYO, 0)
+    commit(store, entry(b"1"))
+    (first,) = drain(store)
+    assert store.log.rotate(store.lease, 1, 0)
+    commit(store, entry(b"2"))
+    drain(store)
+    assert store.log.trim(store.lease, Retention()).emptied_segments == 0
+    store.acknowledge(TOKYO, 1)
+    trimmed = store.log.trim(store.lease, Retention())
+    assert (trimmed.seq, trimmed.emptied_segments, trimmed.laggards) == (1, 1, ())
+    assert store.log.bounds().trimmed_seq == 1
+    with pytest.raises(TrimmedError):
+        store.log.ticks_after(0, TickLimits())
+    with pytest.raises(TrimmedError):
+        store.log.read(TOKYO, [first.tick])
+    assert everything(store, TOKYO, store.log.ticks_after(1, TickLimits())) == [b"2"]
+
+
+def test_retention_trims_unacknowledged_entries_and_names_their_destination(store: Store) -> None:
+    store.acknowledge(TOKYO, 1)
+    store.acknowledge(LIMA, 0)
+    commit(store, entry(b"1", "tokyo", "lima"))
+    drain(store)
+    assert store.log.rotate(store.lease, 1, 0)
+    assert store.log.trim(store.lease, Retention()).emptied_segments == 0
+    trimmed = store.log.trim(store.lease, Retention(payload_bytes=0))
+    assert (trimmed.emptied_segments, trimmed.laggards) == (1, (LIMA,))
+
+
+def test_a_site_that_lags_loses_nothing_if_no_entry_was_for_it(store: Store) -> None:
+    store.acknowledge(TOKYO, 1)
+    store.acknowledge(LIMA, 0)
+    commit(store, entry(b"1", "tokyo"))
+    drain(store)
+    assert store.log.rotate(store.lease, 1, 0)
+    trimmed = store.log.trim(store.lease, Retention())
+    assert (trimmed.emptied_segments, trimmed.laggards) == (1, ())
+
+
+def test_entries_for_a_site_without_a_session_are_kept_until_retention(store: Store) -> None:
+    store.acknowledge(TOKYO, 1)
+    commit(store, entry(b"1", "tokyo", "nairobi"))
+    drain(store)
+    assert store.log.rotate(store.lease, 1, 0)
+    assert store.log.trim(store.lease, Retention()).emptied_segments == 0
+    assert store.log.trim(store.lease, Retention(seconds=-1)).emptied_segments == 1
+
+
+# --- the whole log ---------------------------------------------------------------------------------------------
+
+
+def test_the_whole_log_numbers_all_entries_and_names_their_destinations(store: Store) -> None:
+    commit(store, entry(b"1", "tokyo", "lima"), entry(b"2", "lima"))
+    commit(store, NewEntry(b"3", destination_set(CLIENT, ["tokyo"]), "item", "partition"))
+    ticks = [group.tick for group in drain(store)]
+    found = whole_log(store)
+    assert [(each.row.payload, each.destinations, each.seq) for each in found] == [
+        (b"1", ("lima", "tokyo"), 1),
+        (b"2", ("lima",), 2),
+        (b"3", ("tokyo",), 3),
+    ]
+    assert [(each.row.item_key, each.partition_key) for each in found] == [(None, None)] * 2 + [("item", "partition")]
+    assert {each.tick for each in found} == set(ticks)
+
+
+@pytest.mark.parametrize("rows", [3, 6, 5_000])
+def test_the_whole_log_holds_exactly_the_rows_that_every_session_reads(
+    make: Callable[[TickLimits], Store], rows: int
+) -> None:
+    store = make(TickLimits(rows=rows))
+    for n in range(40):
+        commit(store, entry(b"t%d" % n, "tokyo"), entry(b"l%d" % n, "lima"))
+    commit(store, *(entry(b"%d" % n, "tokyo" if n % 3 else "lima") for n in range(20)))
+    ticks = [group.tick for group in drain(store)]
+    found = whole_log(store, TickLimits(rows=rows))
+    assert [each.seq for each in found] == list(range(1, 101))
+    for tick in ticks:
+        in_tick = [each for each in found if each.tick == tick]
+        assert [each.seq for each in in_tick] == list(range(tick.start_seq + 1, tick.end_seq + 1))
+        for owed in (TOKYO, LIMA):
+            mine = [each.row for each in in_tick if owed.destination in each.destinations]
+            assert mine == read_by_session(store, owed, tick)
+
+
+def test_all_rows_of_a_large_tick_come_in_parts_within_the_limits(store: Store) -> None:
+    commit(store, entry(b"before"))
+    commit(store, *(entry(b"%02d" % n, "lima" if n % 2 else "tokyo") for n in range(20)))
+    tick = drain(store)[1].tick
+    by_rows = list(store.log.read_all([tick], TickLimits(rows=8)))
+    assert [len(piece) for piece in by_rows] == [8, 8, 4]
+    assert [(each.row.payload, each.seq) for piece in by_rows for each in piece] == [
+        (b"%02d" % n, n + 2) for n in range(20)
+    ]
+    by_bytes = list(store.log.read_all([tick], TickLimits(rows=100, payload_bytes=30)))
+    assert [len(piece) for piece in by_bytes] == [15, 5]
+    alone = list(store.log.read_all([tick], TickLimits(rows=100, payload_bytes=1)))
+    assert [len(piece) for piece in alone] == [1] * 20
+
+
+def test_reading_all_rows_of_a_trimmed_tick_raises_an_error(store: Store) -> None:
+    store.acknowledge(TOKYO, 22)
+    commit(store, entry(b"1"))
+    commit(store, *(entry(b"%d" % n) for n in range(20)))
+    usual, large = (group.tick for group in drain(store))
+    begun = store.log.read_all([large], TickLimits(rows=8))
+    assert len(next(begun)) == 8
+    assert store.log.rotate(store.lease, 1, 0)
+    commit(store, entry(b"2"))
+    drain(store)
+    assert store.log.trim(store.lease, Retention()).emptied_segments == 1
+    for tick in (usual, large):
+        with pytest.raises(TrimmedError):
+            list(store.log.read_all([tick], SMALL))
+    with pytest.raises(TrimmedError):
+        next(begun)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"), [([], 0), ([99], 1), ([99, 1], 1), ([4, 6, 1], 2), ([1, 1, 1, 1], 3), ([0, 0], 2)]
+)
+def test_the_rows_within_the_limits_are_counted_and_the_first_row_always_counts(sizes: list[int], count: int) -> None:
+    assert count_within(sizes, TickLimits(rows=3, payload_bytes=10)) == count
+
+
+# --- random histories against the reference -------------------------------------------------------------------
+
+STEP = st.one_of(
+    st.tuples(st.just("begin"), st.integers(0, 2)),
+    st.tuples(st.just("write"), st.integers(0, 2), st.integers(1, 4), st.sampled_from(["tokyo", "lima", "both"])),
+    st.tuples(st.just("commit"), st.integers(0, 2)),
+    st.tuples(st.just("rollback"), st.integers(0, 2)),
+    st.tuples(st.just("tick")),
+)
+WHO = {"tokyo": ["tokyo"], "lima": ["lima"], "both": ["tokyo", "lima"]}
+
+
+class Player:
+    """Carries out one history on one store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.open: dict[int, Transaction] = {}
+
+    def play(self, step: tuple[object, ...], number: int) -> None:
+        kind, *rest = step
+        who = rest[0] if rest else None
+        if kind == "tick":
+            if self.store.concurrent or not self.open:  # a single writer blocks the other
+                drain(self.store)
+        elif kind == "begin" and who not in self.open and (self.store.concurrent or not self.open):
+            self.open[who] = self.store.begin()  # type: ignore[index]
+        elif who in self.open:
+            transaction = self.open[who]  # type: ignore[index]
+            if kind == "write":
+                transaction.write([entry(b"%d.%d" % (number, k), *WHO[str(rest[2])]) for k in range(int(str(rest[1])))])
+            elif kind in ("commit", "rollback"):
+                getattr(transaction, str(kind))()
+                del self.open[who]  # type: ignore[arg-type]
+
+    def end(self) -> tuple[list[bytes], list[bytes], list[tuple[bytes, tuple[SiteId, ...], int]]]:
+        for transaction in self.open.values():
+            transaction.rollback()
+        drain(self.store)
+        ticks: list[Tick] = []
+        seq = 0
+        while more := self.store.log.ticks_after(seq, SMALL):
+            ticks += more
+            seq = ticks[-1].end_seq
+        whole = [(each.row.payload, each.destinations, each.seq) for each in whole_log(self.store)]
+        assert len(whole) == seq
+        return everything(self.store, TOKYO, ticks), everything(self.store, LIMA, ticks), whole
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(STEP, max_size=40))
+def test_random_histories_give_the_rows_of_the_reference(
+    make: Callable[[TickLimits], Store], steps: list[tuple[object, ...]]
+) -> None:
+    player, model = Player(make(SMALL)), Player(MemoryStore(SMALL))
+    model.store.concurrent = player.store.concurrent
+    for number, step in enumerate(steps):
+        player.play(step, number)
+        model.play(step, number)
+    assert player.end() == model.end()

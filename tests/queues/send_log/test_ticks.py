@@ -1,0 +1,428 @@
+"""Ticks: each committed entry is found once, in order, in whole transactions."""
+
+import re
+import threading
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
+from queues.browse.api import browse
+from queues.database import leases
+from queues.database.postgresql.autocommit import Direct
+from queues.database.tables import sessions
+from queues.database.transactions import reading
+from queues.errors import (
+    NotInTransactionError,
+    OwnershipLostError,
+    PayloadTooLargeError,
+    StoreUnavailableError,
+    TrimmedError,
+)
+from queues.names import SEND_LOG_ENTRIES, ClientName, SiteId
+from queues.positions import Visibility
+from queues.send_log.opening import open_log
+from queues.send_log.port import Retention, SessionKey, TickLimits
+from queues.send_log.postgresql.ticks import NEXT, SETTINGS
+from queues.send_log.postgresql.windows import since
+from tests.queues.reading import Reader
+
+client = RoutingQueueSenderClient("policy")
+TOKYO = SessionKey(ClientName("policy"), SiteId("tokyo"))
+LIMA = SessionKey(ClientName("policy"), SiteId("lima"))
+
+
+def transmit(engine: Engine, *payloads: bytes, to: tuple[str, ...] = ("tokyo",)) -> str:
+    with Session(engine) as session, session.begin():
+        for payload in payloads:
+            token = client.transmit_log_entry_message(session, payload, to)
+    return str(token)
+
+
+def test_entries_of_many_calls_in_one_transaction_arrive_together_in_order(site: Engine, reader: Reader) -> None:
+    transmit(site, b"1", b"2", b"3")
+    assert [row.payload for row in reader.drain()] == [b"1", b"2", b"3"]
+    assert len(reader.groups) == 1
+    assert len({row.transaction for row in reader.groups[0].rows or []}) == 1
+
+
+def test_a_rolled_back_transaction_replicates_nothing(site: Engine, reader: Reader) -> None:
+    with Session(site) as session:
+        client.transmit_log_entry_message(session, b"gone", ["tokyo"])
+        session.rollback()
+    transmit(site, b"kept")
+    assert [row.payload for row in reader.drain()] == [b"kept"]
+
+
+def test_a_rolled_back_savepoint_replicates_none_of_its_entries(site: Engine, reader: Reader) -> None:
+    with Session(site) as session, session.begin():
+        client.transmit_log_entry_message(session, b"before", ["tokyo"])
+        with session.begin_nested() as savepoint:
+            client.transmit_log_entry_message(session, b"inside", ["tokyo"])
+            savepoint.rollback()
+        with session.begin_nested():
+            client.transmit_log_entry_message(session, b"kept savepoint", ["tokyo"])
+        client.transmit_log_entry_message(session, b"after", ["tokyo"])
+    with Session(site) as session, session.begin(), session.begin_nested() as savepoint:
+        client.transmit_log_entry_message(session, b"alone", ["tokyo"])
+        savepoint.rollback()
+    transmit(site, b"next")
+    rows = reader.drain()
+    assert [row.payload for row in rows] == [b"before", b"kept savepoint", b"after", b"next"]
+    assert len({row.transaction for row in rows}) == 2
+
+
+def test_messages_of_one_call_keep_their_order(site: Engine, reader: Reader) -> None:
+    messages = [
+        LRMessageWithDestinations(str(n).encode(), ["tokyo"] if n % 2 else ["lima", "tokyo"]) for n in range(100)
+    ]
+    with site.begin() as connection:
+        client.transmit_log_entry_messages(connection, messages)
+    assert [row.payload for row in reader.drain()] == [m.payload for m in messages]
+    assert reader.owed("lima") == [m.payload for m in messages if "lima" in m.destinations]
+
+
+@pytest.mark.parametrize("others", [["tokyo"], ["lima"]], ids=["one set", "several sets"])
+def test_messages_of_one_call_keep_their_own_keys(site: Engine, reader: Reader, others: list[str]) -> None:
+    keys = [("item 1", "part 1"), ("item 2", None), (None, "part 3"), (None, None)]
+    messages = [
+        LRMessageWithDestinations(b"x", ["tokyo"] if number % 2 else others, item_key=item, partition_key=part)
+        for number, (item, part) in enumerate(keys)
+    ]
+    with site.begin() as connection:
+        client.transmit_log_entry_messages(connection, messages)
+    reader.drain()
+    found = browse(site, SEND_LOG_ENTRIES).entries
+    assert [(entry.item_key, entry.partition_key) for entry in found] == keys
+    assert [list(entry.outstanding) for entry in found] == [message.destinations for message in messages]
+
+
+def test_a_list_of_destinations_may_change_between_the_messages_of_one_call(site: Engine, reader: Reader) -> None:
+    destinations = ["lima"]
+
+    def messages() -> Iterator[LRMessageWithDestinations]:
+        for name in ("lima", "tokyo", "tokyo", "lima"):
+            destinations[:] = [name]
+            yield LRMessageWithDestinations(name.encode(), destinations)
+
+    with site.begin() as connection:
+        client.transmit_log_entry_messages(connection, messages())
+    assert len(reader.drain()) == 4
+    assert (reader.owed("lima"), reader.owed("tokyo")) == ([b"lima"] * 2, [b"tokyo"] * 2)
+
+
+def test_payloads_are_kept_byte_for_byte(site: Engine, reader: Reader) -> None:
+    payloads = (b"", b"\0", bytes(range(256)), b"%s%%", "é".encode())
+    transmit(site, *payloads)
+    assert tuple(row.payload for row in reader.drain()) == payloads
+
+
+def test_bad_destinations_and_payloads_are_refused_before_an_entry_is_written(site: Engine, reader: Reader) -> None:
+    small = RoutingQueueSenderClient("policy", max_payload_bytes=3)
+    with Session(site) as session, session.begin():
+        for destinations in ([], "tokyo", ["to kyo"], ["a,b"], [""], [None]):
+            with pytest.raises(ValueError, match=r"destination|site id"):
+                client.transmit_log_entry_message(session, b"x", destinations)  # type: ignore[arg-type]
+        for key in ("", "nul\0", "x" * 513, "\ud800"):
+            with pytest.raises(ValueError, match="item_key"):
+                client.transmit_log_entry_message(session, b"x", ["tokyo"], item_key=key)
+        with pytest.raises(PayloadTooLargeError, match="4 bytes, the limit is 3"):
+            small.transmit_log_entry_message(session, b"1234", ["tokyo"])
+    assert reader.drain() == []
+
+
+def test_an_autocommit_connection_is_refused(site: Engine) -> None:
+    with (
+        site.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
+        pytest.raises(NotInTransactionError),
+    ):
+        client.transmit_log_entry_message(connection, b"x", ["tokyo"])
+
+
+def test_a_slow_transaction_is_never_skipped_and_delays_no_other(site: Engine, reader: Reader, dialect: str) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    with Session(site) as slow, slow.begin():
+        client.transmit_log_entry_message(slow, b"slow", ["tokyo"])
+        transmit(site, b"quick")
+        assert [row.payload for row in reader.drain()] == [b"quick"]
+    assert [row.payload for row in reader.drain()] == [b"slow"]
+
+
+def test_a_backlog_is_split_into_ticks_within_the_limits(site: Engine, lease: leases.Lease) -> None:
+    for n in range(20):
+        transmit(site, *(f"{n}.{k}".encode() for k in range(3)))
+    reader = Reader(site, lease, TickLimits(rows=7, payload_bytes=10_000))
+    rows = reader.drain()
+    assert [row.payload for row in rows] == [f"{n}.{k}".encode() for n in range(20) for k in range(3)]
+    assert all(group.tick.rows == 6 for group in reader.groups)
+    edges = [(group.tick.start_seq, group.tick.end_seq) for group in reader.groups]
+    assert edges == [(6 * k, 6 * k + 6) for k in range(10)]
+
+
+def test_the_ticks_of_a_backlog_give_the_same_rows_one_by_one_and_together(site: Engine, lease: leases.Lease) -> None:
+    for n in range(30):
+        transmit(site, *(f"{n}.{k}".encode() for k in range(n % 4 + 1)), to=("tokyo",) if n % 3 else ("tokyo", "lima"))
+    reader = Reader(site, lease, TickLimits(rows=8, payload_bytes=10_000))
+    reader.drain()
+    transmit(site, b"late")
+    reader.drain()
+    ticks = [group.tick for group in reader.groups]
+    live = [[r for r in group.rows or [] if "lima" in group.sets[r.tag_set]] for group in reader.groups]
+    assert reader.log.read(LIMA, ticks) == live
+    for index, tick in enumerate(ticks):
+        assert reader.log.read(LIMA, [tick]) == [live[index]]
+        assert reader.log.read(LIMA, ticks[index:]) == live[index:]
+        assert reader.log.read(LIMA, ticks[: index + 1]) == live[: index + 1]
+
+
+def test_one_transaction_above_the_limits_is_one_tick_that_is_read_in_parts(site: Engine, lease: leases.Lease) -> None:
+    transmit(site, b"before")
+    payloads = [str(n).encode() for n in range(50)]
+    transmit(site, *payloads)
+    transmit(site, b"after")
+    reader = Reader(site, lease, TickLimits(rows=10, payload_bytes=10_000))
+    rows = reader.drain()
+    assert [row.payload for row in rows] == [b"before", b"after"]
+    giant = reader.groups[1]
+    assert giant.rows is None
+    assert giant.tick.rows == 50
+    pieces = list(reader.log.stream(TOKYO, giant.tick, 0, TickLimits(rows=20)))
+    assert [row.payload for piece in pieces for row in piece] == payloads
+    assert [len(piece) for piece in pieces] == [20, 20, 10]
+    rest = list(reader.log.stream(TOKYO, giant.tick, 33, TickLimits(rows=20)))
+    assert [row.payload for piece in rest for row in piece] == payloads[33:]
+    assert list(reader.log.stream(LIMA, giant.tick, 0, TickLimits(rows=20))) == []
+
+
+def test_a_single_payload_above_the_limits_is_a_tick(site: Engine, lease: leases.Lease) -> None:
+    transmit(site, b"a")
+    transmit(site, b"x" * 5_000)
+    transmit(site, b"b")
+    reader = Reader(site, lease, TickLimits(rows=10, payload_bytes=1_000))
+    reader.drain()
+    assert [group.tick.rows for group in reader.groups] == [1, 1, 1]
+    (piece,) = reader.log.stream(TOKYO, reader.groups[1].tick, 0, TickLimits(rows=20))
+    assert piece[0].payload == b"x" * 5_000
+
+
+def test_a_destination_set_is_stored_as_a_number_after_its_first_ticks(site: Engine, reader: Reader) -> None:
+    for _ in range(3):
+        transmit(site, b"x", to=("lima", "tokyo"))
+        reader.drain()
+    transmit(site, b"x", to=("tokyo", "lima", "tokyo"))
+    table = "lrq_log_entries" if site.dialect.name == "postgresql" else "lrq_log_entries_0"
+    with site.connect() as connection:
+        stored = connection.execute(text(f"SELECT destinations FROM {table} ORDER BY id")).scalars().all()
+    assert stored == ["lima,tokyo", "lima,tokyo", None, None]
+    reader.drain()
+    assert reader.owed("lima") == [b"x"] * 4
+
+
+def test_an_owner_that_was_replaced_takes_no_tick_and_its_successor_does(
+    site: Engine, reader: Reader, lease: leases.Lease
+) -> None:
+    transmit(site, b"1")
+    reader.drain()
+    leases.release(site, lease)
+    other = leases.acquire(site, "server", "another", ttl=60)
+    assert other is not None
+    transmit(site, b"2")
+    with pytest.raises(OwnershipLostError, match="taken over"):
+        reader.drain()
+    successor = Reader(site, other)
+    successor.groups = list(reader.groups)
+    assert [row.payload for row in successor.drain()] == [b"2"]
+
+
+def test_a_rare_destination_is_read_through_an_index(site: Engine, reader: Reader) -> None:
+    with Session(site) as session, session.begin():
+        client.transmit_log_entry_messages(session, [LRMessageWithDestinations(b"x", ["lima"]) for _ in range(2_000)])
+    transmit(site, b"rare")
+    reader.drain()
+    ticks = [group.tick for group in reader.groups]
+    (*_, found) = reader.log.read(TOKYO, ticks)
+    assert [row.payload for row in found] == [b"rare"]
+
+
+def test_a_tick_is_found_without_reading_earlier_commits(site: Engine, reader: Reader, dialect: str) -> None:
+    if dialect == "sqlite":
+        pytest.skip("there a tick is a range of ids")
+    for _ in range(300):
+        transmit(site, b"before")
+    reader.drain()
+    transmit(site, b"new")
+    assert reader.last is not None
+    window = Visibility.parse(reader.last.mark).window
+    assert window is not None
+    given = {**since(window), "commits": 256, "rows": 1_000, "bytes": 1 << 20}
+    statement = NEXT % {name: f"${number}" for number, name in enumerate(given, 1)}
+    values = ", ".join(
+        f"'{{{str(value)[1:-1]}}}'" if isinstance(value, list) else str(value) for value in given.values()
+    )
+    direct = Direct(site, f"{SETTINGS}, set_config('plan_cache_mode', 'force_generic_plan', false)")
+    with direct.asking() as ask:
+        ask((f"PREPARE tick AS {statement}", {}))
+        plan = "\n".join(line for (line,) in ask((f"EXPLAIN (ANALYZE, COSTS OFF) EXECUTE tick({values})", {})).rows)
+    direct.close()
+    assert re.search(r"^[^\n]*\(actual .*rows=1(\.00)? ", plan)
+    assert sum(map(int, re.findall(r"Rows Removed by \w+.*: (\d+)", plan))) < 10
+
+
+def test_a_tick_can_be_taken_after_its_connection_was_lost(site: Engine, reader: Reader, dialect: str) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite has no connection to lose")
+    for payload in (b"1", b"2"):
+        transmit(site, payload)
+        assert [row.payload for row in reader.drain()] == [payload]
+    transmit(site, b"3")
+    with site.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        others = "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity"
+        connection.execute(text(f"{others} WHERE datname = current_database() AND pid <> pg_backend_pid()"))
+    with pytest.raises(StoreUnavailableError):
+        reader.drain()
+    assert [row.payload for row in reader.drain()] == [b"3"]
+    assert [group.tick.number for group in reader.groups] == [1, 2, 3]
+
+
+# --- trim -----------------------------------------------------------------------------------------------------
+
+
+def acknowledge(engine: Engine, destination: str, seq: int) -> None:
+    with engine.begin() as connection:
+        connection.execute(sessions.delete().where(sessions.c.destination == destination))
+        connection.execute(
+            sessions.insert().values(
+                client="policy", destination=destination, state="log-entry sync", reason="", branch="b",
+                acked_seq=seq, cut="", lost_seq=0, transferred_rows=0, updated_us=0,
+            )
+        )  # fmt: skip
+
+
+def stored(engine: Engine) -> int:
+    names = [f"lrq_log_entries_{slot}" for slot in range(8)]
+    with engine.connect() as connection:
+        return sum(connection.execute(text(f"SELECT count(*) FROM {name}")).scalar_one() for name in names)
+
+
+def test_acknowledged_entries_are_trimmed_with_their_segment(site: Engine, reader: Reader) -> None:
+    transmit(site, b"1", b"2")
+    reader.drain()
+    acknowledge(site, "tokyo", 2)
+    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0, "the current segment stays"
+    assert reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    transmit(site, b"3")
+    reader.drain()
+    trimmed = reader.log.trim(reader.lease, Retention())
+    assert (trimmed.emptied_segments, trimmed.seq, trimmed.laggards) == (1, 2, ())
+    assert stored(site) == 1
+    with pytest.raises(TrimmedError):
+        reader.log.ticks_after(1, TickLimits())
+    (tick,) = reader.log.ticks_after(2, TickLimits())
+    ((row,),) = reader.log.read(TOKYO, [tick])
+    assert row.payload == b"3"
+    with pytest.raises(TrimmedError):
+        reader.log.read(TOKYO, [reader.groups[0].tick])
+
+
+def test_a_trimmed_destination_set_is_recorded_again_at_its_next_use(site: Engine, reader: Reader) -> None:
+    transmit(site, b"1")
+    reader.drain()
+    acknowledge(site, "tokyo", 1)
+    assert reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
+    transmit(site, b"2")
+    reader.drain()
+    (tick,) = reader.log.ticks_after(1, TickLimits())
+    ((row,),) = reader.log.read(TOKYO, [tick])
+    assert row.payload == b"2"
+
+
+def test_a_site_that_lags_keeps_its_entries_until_retention_and_then_loses_them(site: Engine, reader: Reader) -> None:
+    transmit(site, b"1", to=("tokyo", "lima"))
+    reader.drain()
+    acknowledge(site, "tokyo", 1)
+    acknowledge(site, "lima", 0)
+    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0
+    trimmed = reader.log.trim(reader.lease, Retention(seconds=0))
+    assert trimmed.emptied_segments == 1
+    assert trimmed.laggards == (LIMA,)
+    with site.connect() as connection:
+        lost = dict(connection.execute(text("SELECT destination, lost_seq FROM lrq_sessions")).all())
+    assert lost == {"tokyo": 0, "lima": 1}
+
+
+def test_a_session_that_lags_loses_nothing_if_no_entry_was_for_it(site: Engine, reader: Reader) -> None:
+    transmit(site, b"1")
+    reader.drain()
+    acknowledge(site, "tokyo", 1)
+    acknowledge(site, "lima", 0)
+    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    trimmed = reader.log.trim(reader.lease, Retention())
+    assert (trimmed.emptied_segments, trimmed.laggards) == (1, ())
+
+
+def test_entries_for_an_unknown_site_are_kept_until_retention(site: Engine, reader: Reader) -> None:
+    transmit(site, b"1", to=("tokyo", "nairobi"))
+    reader.drain()
+    acknowledge(site, "tokyo", 1)
+    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0
+    assert reader.log.trim(reader.lease, Retention(payload_bytes=0)).emptied_segments == 1
+
+
+def test_an_open_transaction_keeps_its_segment(site: Engine, reader: Reader, dialect: str) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    transmit(site, b"1")
+    reader.drain()
+    acknowledge(site, "tokyo", 1)
+    with Session(site) as slow, slow.begin():
+        client.transmit_log_entry_message(slow, b"slow", ["tokyo"])
+        reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+        assert reader.log.trim(reader.lease, Retention(seconds=0)).emptied_segments == 0
+    assert reader.log.trim(reader.lease, Retention(seconds=0)).emptied_segments == 0, "it is not in a tick yet"
+    assert [row.payload for row in reader.drain()] == [b"slow"]
+    assert reader.log.trim(reader.lease, Retention(seconds=0)).emptied_segments == 1
+
+
+def test_no_entry_is_lost_while_segments_are_reused(site: Engine, reader: Reader) -> None:
+    for n in range(40):
+        transmit(site, str(n).encode())
+        assert [row.payload for row in reader.drain()] == [str(n).encode()]
+        acknowledge(site, "tokyo", n + 1)
+        assert reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+        assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
+    assert stored(site) == 0
+
+
+def test_entries_of_many_threads_are_read_without_gaps(site: Engine, reader: Reader) -> None:
+    writers = [
+        threading.Thread(target=lambda w=w: [transmit(site, f"{w}/{n}".encode()) for n in range(30)]) for w in range(4)
+    ]
+    for writer in writers:
+        writer.start()
+    rows = []
+    while any(writer.is_alive() for writer in writers):
+        rows += reader.drain()
+    rows += reader.drain()
+    payloads = [row.payload.decode() for row in rows]
+    for w in range(4):
+        assert [p for p in payloads if p.startswith(f"{w}/")] == [f"{w}/{n}" for n in range(30)]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_each_statement_of_the_log_sees_earlier_commits_under_any_default_isolation(site: Engine) -> None:
+    with site.begin() as connection:
+        name = connection.execute(text("SELECT current_database()")).scalar_one()
+        connection.execute(text(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'repeatable read'"))
+    site.dispose()
+    with reading(site) as connection:
+        assert connection.execute(text("SHOW transaction_isolation")).scalar_one() == "repeatable read"
+    log = open_log(site, TickLimits())
+    with reading(log._engine) as connection:
+        assert connection.execute(text("SHOW transaction_isolation")).scalar_one() == "read committed"
+    log.close()

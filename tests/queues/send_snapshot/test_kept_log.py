@@ -1,0 +1,71 @@
+"""The log after a snapshot's base is kept, because the site continues there after the snapshot."""
+
+from sqlalchemy import Engine, select, update
+from sqlalchemy.orm import Session
+
+from lr_server.protocol.states import SessionStanding, StatusText
+from lr_server.session import table as session_table
+from queues import send_snapshot
+from queues.database import leases
+from queues.database.leases import Lease
+from queues.database.tables import sessions
+from queues.database.transactions import reading, writing
+from queues.positions import Position
+from queues.send_log.opening import open_log
+from queues.send_log.port import Retention, SessionKey, TickLimits
+from queues.send_snapshot import attempts as snapshot_attempts
+from queues.states import SessionState
+from tests.lr_client.snapshot.providing import POLICY, TOKYO, claim, publish, request
+from tests.queues.send_snapshot.test_requests import client
+
+OWED = SessionKey(POLICY, TOKYO)
+
+
+def owner(site: Engine) -> Lease:
+    lease = leases.acquire(site, "server", "me", ttl=600)
+    assert lease is not None
+    return lease
+
+
+def acknowledge(site: Engine, lease: Lease, seq: int) -> None:
+    session_table.ensure(site, OWED)
+    session_table.save(
+        site, lease, [(OWED, SessionStanding(StatusText(SessionState.LOG_ENTRY_SYNC, ""), Position("b", seq), 0))]
+    )
+
+
+def lost_seq(site: Engine) -> int:
+    with reading(site) as connection:
+        return int(connection.execute(select(sessions.c.lost_seq)).scalar_one())
+
+
+def test_entries_after_the_base_of_a_snapshot_are_kept_even_if_acknowledged(site: Engine) -> None:
+    lease, log = owner(site), open_log(site, TickLimits())
+    with Session(site) as session, session.begin():
+        client.transmit_log_entry_message(session, b"1", ["tokyo"])
+    assert log.take_tick(lease, log.bounds().newest) is not None
+    assert log.rotate(lease, 1, 0)
+    (sync_id,) = request(site, "tokyo")
+    attempt = claim(site)
+    with writing(site) as connection:
+        snapshot_attempts.pin(connection, attempt, Position("b", 0, "id/0"))
+    acknowledge(site, lease, 1)
+    assert log.trim(lease, Retention()).emptied_segments == 0
+    publish(site, attempt, base=Position("b", 0, "id/0"))
+    assert log.trim(lease, Retention()).emptied_segments == 0
+    with writing(site) as connection:
+        send_snapshot.mark_applied(connection, sync_id)
+    assert log.trim(lease, Retention()).emptied_segments == 1
+    log.close()
+
+
+def test_a_session_that_goes_back_records_its_earlier_position_as_lost(site: Engine) -> None:
+    lease = owner(site)
+    acknowledge(site, lease, 7)
+    assert lost_seq(site) == 0
+    acknowledge(site, lease, 3)
+    assert lost_seq(site) == 7
+    with writing(site) as connection:
+        connection.execute(update(sessions).values(lost_seq=9))
+    acknowledge(site, lease, 1)
+    assert lost_seq(site) == 9

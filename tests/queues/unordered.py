@@ -1,0 +1,36 @@
+"""Entries that are transmitted while the ordering trigger is off."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from alembic import command
+from sqlalchemy import Engine, text
+
+from lr_client import RoutingQueueSenderClient
+from queues.database import migrations, schema
+
+
+@contextmanager
+def trigger_off(site: Engine) -> Iterator[None]:
+    """Switch the ordering trigger off, as a bulk load does; switch the trigger on at the end."""
+    with site.begin() as connection:
+        connection.execute(text("ALTER TABLE lrq_log_entries DISABLE TRIGGER ALL"))
+    yield
+    with site.begin() as connection:
+        connection.execute(text("ALTER TABLE lrq_log_entries ENABLE ALWAYS TRIGGER lrq_sequence_commit"))
+
+
+def transmit(site: Engine, *payloads: bytes, client: str = "policy") -> None:
+    """Commit one transaction of entries for tokyo."""
+    with site.begin() as connection:
+        for payload in payloads:
+            RoutingQueueSenderClient(client).transmit_log_entry_message(connection, payload, ["tokyo"])
+
+
+def migrate_to(site: Engine, revision: str) -> None:
+    """Migrate the tables to a revision, up or down."""
+    with site.begin() as connection:
+        config = migrations.config()
+        config.attributes["connection"] = connection
+        step = command.downgrade if revision < schema.version(connection) else command.upgrade
+        step(config, revision)
