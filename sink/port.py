@@ -1,12 +1,9 @@
 """The port between a source and a sink."""
 
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Protocol
 
 from queues.wire.replication_pb2 import Ack, Frame, NegotiateRequest, NegotiateResponse
-
-#: The version of the frames and their rules; both sides must have the same.
-PROTOCOL: Final = 1
 
 
 class Sink(Protocol):

@@ -20,9 +20,9 @@ from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.wire import replication_pb2 as pb
 from sink.gate import Gate
 from sink.inbox import Inbox, expect_inbox, open_inbox
-from sink.port import PROTOCOL
-from sink.protocol import log_rules
+from sink.protocol import log_rules, versions
 from sink.protocol.log_rules import Refuse, Speaker
+from sink.protocol.versions import SPOKEN, ProtocolVersions
 from sink.streams import Streams, ValidStream
 from sink.wire import position_of, speaker_of, to_refusal
 
@@ -46,13 +46,15 @@ class SinkWriter:
         *,
         lease: Callable[[], Lease | None] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
+        spoken: ProtocolVersions = SPOKEN,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Accept frames of up to *max_frame_bytes* of unpacked rows."""
+        """Accept frames of up to *max_frame_bytes* of unpacked rows, in the versions *spoken* of the protocol."""
         self._engine = engine
         self._site = site
         self._lease = lease
         self._limit = max_frame_bytes
+        self._spoken = spoken
         self._clock = clock
         self._streams = Streams()
         self._gate = Gate()
@@ -65,7 +67,7 @@ class SinkWriter:
             answer = _refuse_for(error)
         if isinstance(answer, Refuse):
             _log_refusal(request.session, answer)
-            return pb.NegotiateResponse(protocol=PROTOCOL, site=self._site, refusal=to_refusal(answer))
+            return pb.NegotiateResponse(protocol=self._spoken.newest, site=self._site, refusal=to_refusal(answer))
         return answer
 
     def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
@@ -90,9 +92,10 @@ class SinkWriter:
         self._gate.close()
 
     def _negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse | Refuse:
-        if request.protocol != PROTOCOL:
-            reason = f"this sink speaks protocol {PROTOCOL}, not {request.protocol}: upgrade the older of the two"
-            return Refuse(pb.Refusal.PROTOCOL, reason)
+        theirs = versions.offered(request.protocol, request.newest_protocol)
+        protocol = versions.newest_common(self._spoken, theirs)
+        if protocol is None:
+            return Refuse(pb.Refusal.PROTOCOL, versions.refusal(self._site, self._spoken, theirs))
         speaker = speaker_of(request.session)
         with self._writing() as connection:
             inbox = self._open(connection, speaker)
@@ -101,7 +104,7 @@ class SinkWriter:
                 inbox.fence(speaker.generation)
                 if request.HasField("rollback_to"):
                     refuse = inbox.roll_back(position_of(request.rollback_to))
-            answer = refuse or inbox.answer(self._site, PROTOCOL)
+            answer = refuse or inbox.answer(self._site, protocol)
         if refuse is None:
             self._streams.begin((speaker.source, speaker.client), speaker.generation)
         return answer

@@ -46,7 +46,8 @@ from queues.send_log.port import SessionKey
 from queues.send_snapshot import SnapshotState, SnapshotSync
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, SessionId
 from queues.wire.replication_pb2 import Position as WirePosition
-from sink.port import PROTOCOL, Sink
+from sink.port import Sink
+from sink.protocol.versions import SPOKEN, unspoken
 
 log = logger("lrq.session")
 
@@ -228,6 +229,9 @@ class Session:
         if answer.HasField("refusal"):
             self._post(happened.Refused(RefusalKind(answer.refusal.kind), answer.refusal.reason))
             return
+        if words := unspoken(answer.protocol, SPOKEN):
+            self._post(happened.Refused(RefusalKind.PROTOCOL, words))
+            return
         if answer.site != self.owed.destination:
             words = f"site {answer.site!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
             self._post(happened.Refused(RefusalKind.WRONG_SITE, words))
@@ -256,7 +260,9 @@ class Session:
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
         if self._sink is None:
             self._sink = self._context.connect(self.owed.destination)
-        request = NegotiateRequest(protocol=PROTOCOL, session=self._name())
+        request = NegotiateRequest(
+            protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name()
+        )
         if rollback_to is not None:
             request.rollback_to.CopyFrom(WirePosition(branch=rollback_to.branch, seq=rollback_to.seq))
         return self._sink.negotiate(request)

@@ -24,51 +24,51 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dqueues/wire/replication.proto\x12\x03lrq\"M\n\tSessionId\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0c\n\x04sink\x18\x02 \x01(\t\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\x12\x12\n\ngeneration\x18\x04 \x01(\x04\"4\n\x08Position\x12\x0e\n\x06\x62ranch\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x04\x12\x0b\n\x03\x63ut\x18\x03 \x01(\t\"o\n\nTickHeader\x12\x0e\n\x06\x62ranch\x18\x01 \x01(\t\x12\x11\n\tstart_seq\x18\x02 \x01(\x04\x12\x0f\n\x07\x65nd_seq\x18\x03 \x01(\x04\x12\x0b\n\x03uid\x18\x04 \x01(\x04\x12\x0c\n\x04mark\x18\x05 \x01(\t\x12\x12\n\ncreated_us\x18\x06 \x01(\x03\"i\n\x10NegotiateRequest\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x1f\n\x07session\x18\x02 \x01(\x0b\x32\x0e.lrq.SessionId\x12\"\n\x0brollback_to\x18\x03 \x01(\x0b\x32\r.lrq.Position\"\x94\x02\n\x11NegotiateResponse\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x0c\n\x04site\x18\x02 \x01(\t\x12\x1f\n\x08received\x18\x03 \x01(\x0b\x32\r.lrq.Position\x12\x1f\n\x08\x62oundary\x18\x04 \x01(\x0b\x32\r.lrq.Position\x12\x13\n\x0b\x61pplied_seq\x18\x05 \x01(\x04\x12 \n\x07headers\x18\x06 \x03(\x0b\x32\x0f.lrq.TickHeader\x12&\n\x07staging\x18\x07 \x01(\x0b\x32\x15.lrq.SnapshotProgress\x12\x0f\n\x07sync_id\x18\x08 \x01(\t\x12\x1d\n\x07refusal\x18\t \x01(\x0b\x32\x0c.lrq.Refusal\x12\x0e\n\x06undoes\x18\n \x01(\x08\"1\n\x10SnapshotProgress\x12\x0f\n\x07sync_id\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x01(\x04\"a\n\x05\x42lock\x12\x19\n\x05\x63odec\x18\x01 \x01(\x0e\x32\n.lrq.Codec\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\x12\x0c\n\x04\x62ody\x18\x04 \x01(\x0c\x12\x12\n\nplain_size\x18\x05 \x01(\x04\"\\\n\tEntryRows\x12\x10\n\x08payloads\x18\x01 \x03(\x0c\x12\x14\n\x0ctransactions\x18\x02 \x03(\r\x12\x14\n\x0c\x63ommitted_us\x18\x03 \x03(\x03\x12\x11\n\titem_keys\x18\x04 \x03(\t\"3\n\x0cSnapshotRows\x12\x10\n\x08payloads\x18\x01 \x03(\x0c\x12\x11\n\titem_keys\x18\x02 \x03(\t\"n\n\tTickGroup\x12\x1f\n\x06header\x18\x01 \x01(\x0b\x32\x0f.lrq.TickHeader\x12\x19\n\x05\x62lock\x18\x02 \x01(\x0b\x32\n.lrq.Block\x12\x13\n\x0b\x66irst_index\x18\x03 \x01(\x04\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\"\x80\x01\n\x05\x42\x61tch\x12\x1c\n\x05start\x18\x01 \x01(\x0b\x32\r.lrq.Position\x12\x1e\n\x06groups\x18\x02 \x03(\x0b\x32\x0e.lrq.TickGroup\x12\x12\n\ncut_passed\x18\x03 \x01(\x08\x12\x12\n\nsource_seq\x18\x04 \x01(\x04\x12\x11\n\tsource_us\x18\x05 \x01(\x03\" \n\rSnapshotBegin\x12\x0f\n\x07sync_id\x18\x01 \x01(\t\"O\n\rSnapshotChunk\x12\x0f\n\x07sync_id\x18\x01 \x01(\t\x12\x11\n\tfirst_row\x18\x02 \x01(\x04\x12\x1a\n\x06\x62locks\x18\x03 \x03(\x0b\x32\n.lrq.Block\"\x8b\x01\n\x0bSnapshotEnd\x12\x0f\n\x07sync_id\x18\x01 \x01(\t\x12\x1b\n\x04\x62\x61se\x18\x02 \x01(\x0b\x32\r.lrq.Position\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\r\n\x05\x62ytes\x18\x04 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x05 \x01(\x04\x12\x1f\n\x06header\x18\x06 \x01(\x0b\x32\x0f.lrq.TickHeader\"\xd3\x01\n\x05\x46rame\x12\x1f\n\x07session\x18\x01 \x01(\x0b\x32\x0e.lrq.SessionId\x12\x1b\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\n.lrq.BatchH\x00\x12,\n\x0esnapshot_begin\x18\x03 \x01(\x0b\x32\x12.lrq.SnapshotBeginH\x00\x12,\n\x0esnapshot_chunk\x18\x04 \x01(\x0b\x32\x12.lrq.SnapshotChunkH\x00\x12(\n\x0csnapshot_end\x18\x05 \x01(\x0b\x32\x10.lrq.SnapshotEndH\x00\x42\x06\n\x04kind\"\x93\x01\n\x03\x41\x63k\x12\x1f\n\x08received\x18\x01 \x01(\x0b\x32\r.lrq.Position\x12\x13\n\x0b\x61pplied_seq\x18\x02 \x01(\x04\x12&\n\x07staging\x18\x03 \x01(\x0b\x32\x15.lrq.SnapshotProgress\x12\x0f\n\x07sync_id\x18\x04 \x01(\t\x12\x1d\n\x07refusal\x18\x05 \x01(\x0b\x32\x0c.lrq.Refusal\"\xef\x01\n\x07Refusal\x12\x1f\n\x04kind\x18\x01 \x01(\x0e\x32\x11.lrq.Refusal.Kind\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xb2\x01\n\x04Kind\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x10\n\x0cSTALE_LEADER\x10\x01\x12\x0e\n\nWRONG_SITE\x10\x02\x12\x13\n\x0fNO_STREAM_BEGIN\x10\x03\x12\x07\n\x03GAP\x10\x04\x12\x0b\n\x07\x43ORRUPT\x10\x05\x12\x12\n\x0eOTHER_SNAPSHOT\x10\x06\x12\r\n\tTRANSIENT\x10\x07\x12\r\n\tTOO_LARGE\x10\x08\x12\x0c\n\x08PROTOCOL\x10\t\x12\x0c\n\x08\x43ONSUMED\x10\n*\x1c\n\x05\x43odec\x12\t\n\x05PLAIN\x10\x00\x12\x08\n\x04ZSTD\x10\x01\x32p\n\x0bReplication\x12:\n\tNegotiate\x12\x15.lrq.NegotiateRequest\x1a\x16.lrq.NegotiateResponse\x12%\n\tReplicate\x12\n.lrq.Frame\x1a\x08.lrq.Ack(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dqueues/wire/replication.proto\x12\x03lrq\"M\n\tSessionId\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0c\n\x04sink\x18\x02 \x01(\t\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\x12\x12\n\ngeneration\x18\x04 \x01(\x04\"4\n\x08Position\x12\x0e\n\x06\x62ranch\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x04\x12\x0b\n\x03\x63ut\x18\x03 \x01(\t\"o\n\nTickHeader\x12\x0e\n\x06\x62ranch\x18\x01 \x01(\t\x12\x11\n\tstart_seq\x18\x02 \x01(\x04\x12\x0f\n\x07\x65nd_seq\x18\x03 \x01(\x04\x12\x0b\n\x03uid\x18\x04 \x01(\x04\x12\x0c\n\x04mark\x18\x05 \x01(\t\x12\x12\n\ncreated_us\x18\x06 \x01(\x03\"\x82\x01\n\x10NegotiateRequest\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x1f\n\x07session\x18\x02 \x01(\x0b\x32\x0e.lrq.SessionId\x12\"\n\x0brollback_to\x18\x03 \x01(\x0b\x32\r.lrq.Position\x12\x17\n\x0fnewest_protocol\x18\x04 \x01(\r\"\x94\x02\n\x11NegotiateResponse\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x0c\n\x04site\x18\x02 \x01(\t\x12\x1f\n\x08received\x18\x03 \x01(\x0b\x32\r.lrq.Position\x12\x1f\n\x08\x62oundary\x18\x04 \x01(\x0b\x32\r.lrq.Position\x12\x13\n\x0b\x61pplied_seq\x18\x05 \x01(\x04\x12 \n\x07headers\x18\x06 \x03(\x0b\x32\x0f.lrq.TickHeader\x12&\n\x07staging\x18\x07 \x01(\x0b\x32\x15.lrq.SnapshotProgress\x12\x0f\n\x07sync_id\x18\x08 \x01(\t\x12\x1d\n\x07refusal\x18\t \x01(\x0b\x32\x0c.lrq.Refusal\x12\x0e\n\x06undoes\x18\n \x01(\x08\"1\n\x10SnapshotProgress\x12\x0f\n\x07sync_id\x18\x01 \x01(\t\x12\x0c\n\x04rows\x18\x02 \x01(\x04\"a\n\x05\x42lock\x12\x19\n\x05\x63odec\x18\x01 \x01(\x0e\x32\n.lrq.Codec\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\x12\x0c\n\x04\x62ody\x18\x04 \x01(\x0c\x12\x12\n\nplain_size\x18\x05 \x01(\x04\"\\\n\tEntryRows\x12\x10\n\x08payloads\x18\x01 \x03(\x0c\x12\x14\n\x0ctransactions\x18\x02 \x03(\r\x12\x14\n\x0c\x63ommitted_us\x18\x03 \x03(\x03\x12\x11\n\titem_keys\x18\x04 \x03(\t\"3\n\x0cSnapshotRows\x12\x10\n\x08payloads\x18\x01 \x03(\x0c\x12\x11\n\titem_keys\x18\x02 \x03(\t\"n\n\tTickGroup\x12\x1f\n\x06header\x18\x01 \x01(\x0b\x32\x0f.lrq.TickHeader\x12\x19\n\x05\x62lock\x18\x02 \x01(\x0b\x32\n.lrq.Block\x12\x13\n\x0b\x66irst_index\x18\x03 \x01(\x04\x12\x10\n\x08\x63omplete\x18\x04 \x01(\x08\"\x80\x01\n\x05\x42\x61tch\x12\x1c\n\x05start\x18\x01 \x01(\x0b\x32\r.lrq.Position\x12\x1e\n\x06groups\x18\x02 \x03(\x0b\x32\x0e.lrq.TickGroup\x12\x12\n\ncut_passed\x18\x03 \x01(\x08\x12\x12\n\nsource_seq\x18\x04 \x01(\x04\x12\x11\n\tsource_us\x18\x05 \x01(\x03\" \n\rSnapshotBegin\x12\x0f\n\x07sync_id\x18\x01 \x01(\t\"O\n\rSnapshotChunk\x12\x0f\n\x07sync_id\x18\x01 \x01(\t\x12\x11\n\tfirst_row\x18\x02 \x01(\x04\x12\x1a\n\x06\x62locks\x18\x03 \x03(\x0b\x32\n.lrq.Block\"\x8b\x01\n\x0bSnapshotEnd\x12\x0f\n\x07sync_id\x18\x01 \x01(\t\x12\x1b\n\x04\x62\x61se\x18\x02 \x01(\x0b\x32\r.lrq.Position\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\r\n\x05\x62ytes\x18\x04 \x01(\x04\x12\x10\n\x08\x63hecksum\x18\x05 \x01(\x04\x12\x1f\n\x06header\x18\x06 \x01(\x0b\x32\x0f.lrq.TickHeader\"\xd3\x01\n\x05\x46rame\x12\x1f\n\x07session\x18\x01 \x01(\x0b\x32\x0e.lrq.SessionId\x12\x1b\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\n.lrq.BatchH\x00\x12,\n\x0esnapshot_begin\x18\x03 \x01(\x0b\x32\x12.lrq.SnapshotBeginH\x00\x12,\n\x0esnapshot_chunk\x18\x04 \x01(\x0b\x32\x12.lrq.SnapshotChunkH\x00\x12(\n\x0csnapshot_end\x18\x05 \x01(\x0b\x32\x10.lrq.SnapshotEndH\x00\x42\x06\n\x04kind\"\x93\x01\n\x03\x41\x63k\x12\x1f\n\x08received\x18\x01 \x01(\x0b\x32\r.lrq.Position\x12\x13\n\x0b\x61pplied_seq\x18\x02 \x01(\x04\x12&\n\x07staging\x18\x03 \x01(\x0b\x32\x15.lrq.SnapshotProgress\x12\x0f\n\x07sync_id\x18\x04 \x01(\t\x12\x1d\n\x07refusal\x18\x05 \x01(\x0b\x32\x0c.lrq.Refusal\"\xef\x01\n\x07Refusal\x12\x1f\n\x04kind\x18\x01 \x01(\x0e\x32\x11.lrq.Refusal.Kind\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xb2\x01\n\x04Kind\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x10\n\x0cSTALE_LEADER\x10\x01\x12\x0e\n\nWRONG_SITE\x10\x02\x12\x13\n\x0fNO_STREAM_BEGIN\x10\x03\x12\x07\n\x03GAP\x10\x04\x12\x0b\n\x07\x43ORRUPT\x10\x05\x12\x12\n\x0eOTHER_SNAPSHOT\x10\x06\x12\r\n\tTRANSIENT\x10\x07\x12\r\n\tTOO_LARGE\x10\x08\x12\x0c\n\x08PROTOCOL\x10\t\x12\x0c\n\x08\x43ONSUMED\x10\n*\x1c\n\x05\x43odec\x12\t\n\x05PLAIN\x10\x00\x12\x08\n\x04ZSTD\x10\x01\x32p\n\x0bReplication\x12:\n\tNegotiate\x12\x15.lrq.NegotiateRequest\x1a\x16.lrq.NegotiateResponse\x12%\n\tReplicate\x12\n.lrq.Frame\x1a\x08.lrq.Ack(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'queues.wire.replication_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CODEC']._serialized_start=2073
-  _globals['_CODEC']._serialized_end=2101
+  _globals['_CODEC']._serialized_start=2099
+  _globals['_CODEC']._serialized_end=2127
   _globals['_SESSIONID']._serialized_start=38
   _globals['_SESSIONID']._serialized_end=115
   _globals['_POSITION']._serialized_start=117
   _globals['_POSITION']._serialized_end=169
   _globals['_TICKHEADER']._serialized_start=171
   _globals['_TICKHEADER']._serialized_end=282
-  _globals['_NEGOTIATEREQUEST']._serialized_start=284
-  _globals['_NEGOTIATEREQUEST']._serialized_end=389
-  _globals['_NEGOTIATERESPONSE']._serialized_start=392
-  _globals['_NEGOTIATERESPONSE']._serialized_end=668
-  _globals['_SNAPSHOTPROGRESS']._serialized_start=670
-  _globals['_SNAPSHOTPROGRESS']._serialized_end=719
-  _globals['_BLOCK']._serialized_start=721
-  _globals['_BLOCK']._serialized_end=818
-  _globals['_ENTRYROWS']._serialized_start=820
-  _globals['_ENTRYROWS']._serialized_end=912
-  _globals['_SNAPSHOTROWS']._serialized_start=914
-  _globals['_SNAPSHOTROWS']._serialized_end=965
-  _globals['_TICKGROUP']._serialized_start=967
-  _globals['_TICKGROUP']._serialized_end=1077
-  _globals['_BATCH']._serialized_start=1080
-  _globals['_BATCH']._serialized_end=1208
-  _globals['_SNAPSHOTBEGIN']._serialized_start=1210
-  _globals['_SNAPSHOTBEGIN']._serialized_end=1242
-  _globals['_SNAPSHOTCHUNK']._serialized_start=1244
-  _globals['_SNAPSHOTCHUNK']._serialized_end=1323
-  _globals['_SNAPSHOTEND']._serialized_start=1326
-  _globals['_SNAPSHOTEND']._serialized_end=1465
-  _globals['_FRAME']._serialized_start=1468
-  _globals['_FRAME']._serialized_end=1679
-  _globals['_ACK']._serialized_start=1682
-  _globals['_ACK']._serialized_end=1829
-  _globals['_REFUSAL']._serialized_start=1832
-  _globals['_REFUSAL']._serialized_end=2071
-  _globals['_REFUSAL_KIND']._serialized_start=1893
-  _globals['_REFUSAL_KIND']._serialized_end=2071
-  _globals['_REPLICATION']._serialized_start=2103
-  _globals['_REPLICATION']._serialized_end=2215
+  _globals['_NEGOTIATEREQUEST']._serialized_start=285
+  _globals['_NEGOTIATEREQUEST']._serialized_end=415
+  _globals['_NEGOTIATERESPONSE']._serialized_start=418
+  _globals['_NEGOTIATERESPONSE']._serialized_end=694
+  _globals['_SNAPSHOTPROGRESS']._serialized_start=696
+  _globals['_SNAPSHOTPROGRESS']._serialized_end=745
+  _globals['_BLOCK']._serialized_start=747
+  _globals['_BLOCK']._serialized_end=844
+  _globals['_ENTRYROWS']._serialized_start=846
+  _globals['_ENTRYROWS']._serialized_end=938
+  _globals['_SNAPSHOTROWS']._serialized_start=940
+  _globals['_SNAPSHOTROWS']._serialized_end=991
+  _globals['_TICKGROUP']._serialized_start=993
+  _globals['_TICKGROUP']._serialized_end=1103
+  _globals['_BATCH']._serialized_start=1106
+  _globals['_BATCH']._serialized_end=1234
+  _globals['_SNAPSHOTBEGIN']._serialized_start=1236
+  _globals['_SNAPSHOTBEGIN']._serialized_end=1268
+  _globals['_SNAPSHOTCHUNK']._serialized_start=1270
+  _globals['_SNAPSHOTCHUNK']._serialized_end=1349
+  _globals['_SNAPSHOTEND']._serialized_start=1352
+  _globals['_SNAPSHOTEND']._serialized_end=1491
+  _globals['_FRAME']._serialized_start=1494
+  _globals['_FRAME']._serialized_end=1705
+  _globals['_ACK']._serialized_start=1708
+  _globals['_ACK']._serialized_end=1855
+  _globals['_REFUSAL']._serialized_start=1858
+  _globals['_REFUSAL']._serialized_end=2097
+  _globals['_REFUSAL_KIND']._serialized_start=1919
+  _globals['_REFUSAL_KIND']._serialized_end=2097
+  _globals['_REPLICATION']._serialized_start=2129
+  _globals['_REPLICATION']._serialized_end=2241
 # @@protoc_insertion_point(module_scope)

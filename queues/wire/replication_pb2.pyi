@@ -132,7 +132,11 @@ class NegotiateRequest(_message.Message):
     PROTOCOL_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
     ROLLBACK_TO_FIELD_NUMBER: _builtins.int
+    NEWEST_PROTOCOL_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
+    """the oldest version that the source speaks"""
+    newest_protocol: _builtins.int
+    """the newest version that the source speaks; 0 means `protocol`"""
     @_builtins.property
     def session(self) -> Global___SessionId: ...
     @_builtins.property
@@ -145,10 +149,11 @@ class NegotiateRequest(_message.Message):
         protocol: _builtins.int = ...,
         session: Global___SessionId | None = ...,
         rollback_to: Global___Position | None = ...,
+        newest_protocol: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["rollback_to", b"rollback_to", "session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["protocol", b"protocol", "rollback_to", b"rollback_to", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["newest_protocol", b"newest_protocol", "protocol", b"protocol", "rollback_to", b"rollback_to", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -169,6 +174,7 @@ class NegotiateResponse(_message.Message):
     REFUSAL_FIELD_NUMBER: _builtins.int
     UNDOES_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
+    """the version that the sink has chosen"""
     site: _builtins.str
     """the sink's site"""
     applied_seq: _builtins.int

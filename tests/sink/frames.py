@@ -6,7 +6,7 @@ from queues.blocks import EntryRow, SnapshotColumns, encode_entries, encode_snap
 from queues.checksum import rows_checksum
 from queues.positions import Position
 from queues.wire import replication_pb2 as pb
-from sink import PROTOCOL
+from sink.protocol.versions import SPOKEN
 from sink.wire import to_position
 
 BRANCH = "b1"
@@ -16,9 +16,9 @@ def session(*, source="paris", sink="tokyo", client="policy", generation=1) -> p
     return pb.SessionId(source=source, sink=sink, client=client, generation=generation)
 
 
-def request(by: pb.SessionId | None = None, *, protocol=PROTOCOL, rollback_to: Position | None = None):
+def request(by: pb.SessionId | None = None, *, oldest=SPOKEN.oldest, newest=SPOKEN.newest, rollback_to: Position | None = None):
     target = None if rollback_to is None else to_position(rollback_to)
-    return pb.NegotiateRequest(protocol=protocol, session=by or session(), rollback_to=target)
+    return pb.NegotiateRequest(protocol=oldest, newest_protocol=newest, session=by or session(), rollback_to=target)
 
 
 def header(start: int, end: int, *, branch=BRANCH, uid: int | None = None) -> pb.TickHeader:

@@ -11,6 +11,7 @@ from queues.positions import Position
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
 from sink.inbox import ANSWERED_HEADERS
+from sink.protocol.versions import SPOKEN
 from tests.sink.conftest import Conversation, accepted, refused, talk
 from tests.sink.frames import BRANCH, FIRST, SECOND, batch, begin, chunk, numbered, request, session, tick
 
@@ -50,10 +51,21 @@ def test_the_answer_holds_the_newest_headers_first_up_to_a_limit(sink):
     assert told == list(range(ANSWERED_HEADERS + 44, 44, -1))
 
 
-def test_another_protocol_version_is_refused_with_both_versions(sink):
-    refusal = sink.negotiate(request(protocol=2)).refusal
+def test_a_source_that_speaks_only_newer_versions_is_refused_in_a_sentence_that_names_the_older_side(sink):
+    newer = SPOKEN.newest + 1
+    refusal = sink.negotiate(request(oldest=newer, newest=newer + 1)).refusal
     assert refusal.kind == pb.Refusal.PROTOCOL
-    assert "protocol 1, not 2" in refusal.reason
+    assert f"the source {newer} to {newer + 1}: upgrade lrq at the sink tokyo" in refusal.reason
+
+
+def test_a_source_that_also_speaks_newer_versions_gets_the_newest_common_one(sink):
+    answer = sink.negotiate(request(newest=SPOKEN.newest + 5))
+    assert (answer.HasField("refusal"), answer.protocol) == (False, SPOKEN.newest)
+
+
+def test_a_source_of_the_first_version_offers_no_range_and_is_answered_in_it(sink):
+    answer = sink.negotiate(request(oldest=1, newest=0))
+    assert (answer.HasField("refusal"), answer.protocol) == (False, 1)
 
 
 def test_a_malformed_name_is_refused_and_named(sink):
