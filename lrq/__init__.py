@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from queues import create_engine, errors, initialize
     from queues.errors import *  # noqa: F403
 
-__version__: Final = "0.1.0"
+__version__: Final = "0.2.0.dev0"
 
 _HOMES: Final = {
     "LogReplicationServer": "lr_server",

@@ -46,7 +46,7 @@ if ! [ -x .venv/bin/python ] || ! is_new_enough .venv/bin/python; then
 fi
 
 # dev and bench include test, and test includes unit and demo: an installed wider extra suffices.
-wanted=$(cksum <pyproject.toml | tr -d ' ')
+wanted=$(cat pyproject.toml lrq/__init__.py | cksum | tr -d ' ')
 case $extra in
     unit | demo) will_do="$extra test dev bench" ;;
     test) will_do="test dev bench" ;;

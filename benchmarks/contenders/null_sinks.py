@@ -6,7 +6,7 @@ from typing import Final
 
 from benchmarks.contenders.workers import Told
 from queues.wire.replication_pb2 import Ack, Batch, Frame, NegotiateRequest, NegotiateResponse, Position
-from sink.port import PROTOCOL
+from sink.protocol.versions import SPOKEN
 
 #: The most sessions of one service.
 _A_SERVICE: Final = 200
@@ -25,7 +25,7 @@ class NullSink:
         session = request.session
         with self._guard:
             position = self._received.get((session.sink, session.client), Position())
-        return NegotiateResponse(protocol=PROTOCOL, site=session.sink, received=position, boundary=position)
+        return NegotiateResponse(protocol=SPOKEN.newest, site=session.sink, received=position, boundary=position)
 
     def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
         """Acknowledge each frame at once."""

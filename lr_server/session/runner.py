@@ -260,9 +260,7 @@ class Session:
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
         if self._sink is None:
             self._sink = self._context.connect(self.owed.destination)
-        request = NegotiateRequest(
-            protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name()
-        )
+        request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
         if rollback_to is not None:
             request.rollback_to.CopyFrom(WirePosition(branch=rollback_to.branch, seq=rollback_to.seq))
         return self._sink.negotiate(request)

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, Engine, insert, inspect, select
 
+from queues.clock import SYSTEM_CLOCK
 from queues.database import dialects, schema, tables
+from queues.database.dialect import Dialect
 from queues.database.schema import SiteInfo, check, require
-from queues.database.transactions import mapped_errors
-from queues.errors import NotInitializedError, SchemaMismatchError
+from queues.database.transactions import is_lock_timeout, mapped_errors
+from queues.errors import NotInitializedError, SchemaMismatchError, StoreUnavailableError
 from queues.names import SiteId
 from queues.names import site_id as checked_site_id
 
@@ -28,6 +30,9 @@ _PACKAGED: Final = Path(__file__).parents[1] / "_migrations"
 _CHECKOUT: Final = Path(__file__).parents[2] / "alembic"
 # Alembic has module-level state, so a process can run only one migration at a time.
 _one_at_a_time = threading.Lock()
+#: A migration of PostgreSQL waits 2 s for a lock. Between two tries, the transactions behind the migration pass.
+_TRIES: Final = 15
+_PAUSE_SECONDS: Final = 0.5
 
 
 def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
@@ -46,9 +51,20 @@ def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
     # Usually the tables are up to date, and no lock is needed.
     with suppress(NotInitializedError, SchemaMismatchError):
         return require(engine, site_id=wanted)
+    for _ in range(_TRIES):
+        try:
+            return _initialize(engine, dialect, wanted)
+        except StoreUnavailableError as error:
+            if not is_lock_timeout(error):
+                raise
+        SYSTEM_CLOCK.wait(threading.Event(), _PAUSE_SECONDS)
+    raise StoreUnavailableError("other transactions hold the tables: end them, then run `lrq init` again")
+
+
+def _initialize(engine: Engine, dialect: Dialect, wanted: SiteId) -> SiteInfo:
     with mapped_errors(), dialect.exclusive(engine) as connection:
         if inspect(connection).has_table(schema.VERSION_TABLE):
-            schema.refuse_newer(schema.version(connection))
+            schema.refuse_newer(connection, schema.version(connection))
         with _one_at_a_time:
             _upgrade(connection)
         if connection.execute(select(tables.site.c.site_id)).first() is None:

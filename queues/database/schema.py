@@ -10,7 +10,7 @@ from queues.errors import NotInitializedError, SchemaMismatchError, WrongSiteErr
 from queues.names import SiteId
 
 #: The schema that this software needs: the newest revision in `alembic/versions`.
-SCHEMA: Final = "0003"
+SCHEMA: Final = "0011"
 #: Not `alembic_version`, which belongs to the application if it uses Alembic too.
 VERSION_TABLE: Final = "lrq_alembic_version"
 
@@ -35,9 +35,9 @@ def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInf
             return require(connection, site_id=site_id)
     with mapped_errors():
         found = version(bind)
-        refuse_newer(found)
         if found is None:
             raise NotInitializedError("the database has no lrq tables: run `lrq init`")
+        refuse_newer(bind, found)
         if found < SCHEMA:
             raise SchemaMismatchError(f"the tables have schema {found}, this lrq needs {SCHEMA}: run `lrq init`")
         return site(bind, site_id)
@@ -63,9 +63,15 @@ def version(connection: Connection) -> str | None:
     return connection.execute(select(func.max(_version.c.version_num))).scalar()
 
 
-def refuse_newer(found: str | None) -> None:
-    """Raise `SchemaMismatchError` if this software is too old for schema *found*."""
-    if found is not None and found > SCHEMA:
+def refuse_newer(connection: Connection, found: str | None) -> None:
+    """Raise `SchemaMismatchError` if this software is too old for schema *found*.
+
+    Newer tables still fit if the database says so, because a migration first only adds. See docs/compatibility.md.
+    """
+    if found is None or found <= SCHEMA:
+        return
+    oldest = connection.execute(select(tables.site.c.oldest_schema)).scalar()
+    if oldest is None or oldest > SCHEMA:
         raise SchemaMismatchError(f"the tables have schema {found}, newer than this lrq's {SCHEMA}: upgrade lrq")
 
 

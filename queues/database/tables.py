@@ -44,6 +44,8 @@ site = Table(
     Column("site_id", Text, nullable=False),
     Column("branch", Text, nullable=False),
     Column("created_us", BigInteger, nullable=False),
+    # Versions of lrq that need this schema or a later one can use the tables.
+    Column("oldest_schema", Text, nullable=False, server_default="0003"),
 )
 
 branches = Table(

@@ -77,6 +77,12 @@ def mapped_errors() -> Iterator[None]:
         raise mapped from error
 
 
+def is_lock_timeout(error: StoreUnavailableError) -> bool:
+    """Return whether the driver gave up waiting for a lock, under PostgreSQL's `lock_timeout`."""
+    cause = error.__cause__
+    return isinstance(cause, exc.DBAPIError) and getattr(cause.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+
+
 @contextmanager
 def mapped_setup_errors() -> Iterator[None]:
     """Raise `NotInitializedError` if the tables are missing; let every other error of the caller pass."""
@@ -91,6 +97,7 @@ def mapped_setup_errors() -> Iterator[None]:
 
 _MISSING = ("no such table: lrq_", 'relation "lrq_')
 #: SQLSTATE classes and codes after which a later try may succeed: connection, time-outs, conflicts, resources.
+_LOCK_NOT_AVAILABLE = "55P03"
 _TRANSIENT_STATES = ("08", "25006", "25P03", "25P04", "40", "53", "55P03", "57", "58")
 _TRANSIENT_SQLITE = frozenset(
     {"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY"}

@@ -18,8 +18,8 @@ class ProtocolVersions(NamedTuple):
         return str(self.oldest) if self.oldest == self.newest else f"{self.oldest} to {self.newest}"
 
 
-#: The versions of this software. A new optional field or kind of refusal needs no new version: an older side ignores
-#: the field, and takes the kind for one to be tried again.
+#: The versions of this software. A new optional field needs no new version, because an older side ignores the field. A
+#: new kind of refusal needs none either: an older side tries again.
 SPOKEN: Final = ProtocolVersions(1, 1)
 
 
@@ -38,7 +38,9 @@ def unspoken(answered: int, mine: ProtocolVersions) -> str | None:
     """Return a sentence if a sink has chosen a version that the source did not offer; None if all is right."""
     if mine.oldest <= answered <= mine.newest:
         return None
-    return f"the sink has chosen version {answered} of the protocol, this source offered {mine}: upgrade lrq at the sink"
+    return (
+        f"the sink has chosen version {answered} of the protocol, this source offered {mine}: upgrade lrq at the sink"
+    )
 
 
 def refusal(sink: str, mine: ProtocolVersions, theirs: ProtocolVersions) -> str:

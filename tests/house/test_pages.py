@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import lrq
 import lrq_packages
 from tests.house.prose import offences
 from tools.diagram import with_diagram
@@ -12,7 +13,7 @@ from tools.diagram import with_diagram
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 #: The pages in plain English; pages with measurements or changes have their own rules.
-PLAIN = ["ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "docs/design.md"]
+PLAIN = ["ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "docs/compatibility.md", "docs/design.md"]
 
 #: A path of the project, between backticks or in a command.
 PATH = re.compile(
@@ -79,3 +80,12 @@ def test_every_target_of_make_on_a_page_exists():
 @pytest.mark.parametrize("page", PLAIN)
 def test_a_page_is_plain_english(page: str):
     assert list(offences(Path(page), text_of(page))) == []
+
+
+def test_the_changelog_has_a_section_for_this_version_and_for_each_earlier_one():
+    sections = re.findall(r"^## \[([^\]]+)\]", text_of("CHANGELOG.md"), re.MULTILINE)
+    newest = "Unreleased" if ".dev" in lrq.__version__ else lrq.__version__
+    assert sections[0] == newest
+    versions = [tuple(map(int, section.split("."))) for section in sections if section != "Unreleased"]
+    assert versions == sorted(set(versions), reverse=True)
+    assert versions[-1] == (0, 1, 0)

@@ -32,6 +32,8 @@ esac
 def checkout(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "tools", tmp_path / "tools")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "lrq").mkdir()
+    shutil.copy(ROOT / "lrq" / "__init__.py", tmp_path / "lrq")
     python = tmp_path / "python3.11"
     python.write_text(TALKATIVE)
     python.chmod(0o755)

@@ -16,7 +16,9 @@ def session(*, source="paris", sink="tokyo", client="policy", generation=1) -> p
     return pb.SessionId(source=source, sink=sink, client=client, generation=generation)
 
 
-def request(by: pb.SessionId | None = None, *, oldest=SPOKEN.oldest, newest=SPOKEN.newest, rollback_to: Position | None = None):
+def request(
+    by: pb.SessionId | None = None, *, oldest=SPOKEN.oldest, newest=SPOKEN.newest, rollback_to: Position | None = None
+):
     target = None if rollback_to is None else to_position(rollback_to)
     return pb.NegotiateRequest(protocol=oldest, newest_protocol=newest, session=by or session(), rollback_to=target)
 

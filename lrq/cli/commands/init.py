@@ -89,14 +89,15 @@ def _initialize(engine: "Engine", place: "SitePlace", *, as_json: bool) -> None:
 
     before = _version(engine)
     site = queues.initialize(engine, site_id=place.site or _known_site(engine)).site_id
-    action = "created" if before is None else "unchanged" if before == SCHEMA else "migrated"
+    action = "created" if before is None else "migrated" if before < SCHEMA else "unchanged"
+    stands = max(before or SCHEMA, SCHEMA)
     if as_json:
-        emit({"site": site, "database": place.shown, "schema": SCHEMA, "before": before, "action": action})
+        emit({"site": site, "database": place.shown, "schema": stands, "before": before, "action": action})
         return
     words = {
         "created": f"created the tables (schema {SCHEMA})",
         "migrated": f"migrated the tables from schema {before} to {SCHEMA}",
-        "unchanged": f"the tables are there already (schema {SCHEMA})",
+        "unchanged": f"the tables are there already (schema {stands})",
     }
     typer.echo(f"{place.shown}: {words[action]}, site {site}")
 

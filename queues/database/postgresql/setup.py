@@ -12,6 +12,8 @@ from queues.errors import ConfigurationError
 _OLDEST: Final = (14,)
 # "lrq" in ASCII; any fixed number that other software is unlikely to use.
 _ADVISORY_LOCK: Final = 0x6C7271
+#: The longest time that a migration holds up the transactions of applications behind a lock.
+_LOCK_TIMEOUT: Final = "2s"
 
 
 class PostgresqlSetup:
@@ -35,6 +37,8 @@ class PostgresqlSetup:
             if (connection.dialect.server_version_info or ()) < _OLDEST:
                 raise ConfigurationError("lrq needs PostgreSQL 14 or later: upgrade the server or use another database")
             connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+            # Behind a migration that waits for a table, all later transactions wait for the table too.
+            connection.execute(select(func.set_config("lock_timeout", _LOCK_TIMEOUT, True)))
             yield connection
 
     def lacks(self, connection: Connection) -> list[str]:

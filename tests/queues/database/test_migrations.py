@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from sqlalchemy import Engine, create_engine, create_mock_engine, event, inspect
 import queues
 from queues.database import dialects, migrations, schema, tables
 from queues.errors import ConfigurationError, InvalidNameError, NotInitializedError, SchemaMismatchError, WrongSiteError
+from tests.queues.unordered import migrate_to
+from tests.waiting import eventually
 
 NewDatabase = Callable[[], str]
 
@@ -125,12 +128,46 @@ def test_a_malformed_site_id_creates_no_table(engine: Engine):
     assert names(engine) == set()
 
 
-def test_a_newer_schema_is_refused(site: Engine):
+def make_newer(site: Engine, *, oldest: str) -> None:
+    """Let the tables look like those of a later lrq, which versions of schema *oldest* can still use."""
     with site.begin() as connection:
         connection.execute(text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'"))
+        connection.execute(text("UPDATE lrq_site SET oldest_schema = :oldest"), {"oldest": oldest})
+
+
+def test_a_newer_schema_that_has_taken_anything_away_is_refused(site: Engine):
+    make_newer(site, oldest="9998")
     for attempt in (lambda: queues.initialize(site, site_id="paris"), lambda: migrations.require(site)):
         with pytest.raises(SchemaMismatchError, match=r"newer than this lrq's .* upgrade lrq"):
             attempt()
+
+
+def test_a_newer_schema_that_has_only_added_fits(site: Engine):
+    make_newer(site, oldest=schema.SCHEMA)
+    assert queues.initialize(site, site_id="paris").site_id == migrations.check(site).site_id == "paris"
+
+
+def test_a_migration_that_waits_for_a_lock_lets_other_transactions_pass(site: Engine, dialect: str):
+    if dialect == "sqlite":
+        pytest.skip("on SQLite a migration is a short transaction like all others")
+    migrate_to(site, "0002")
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'lrq_log_entries'::regclass")
+    write = text("LOCK TABLE lrq_log_entries IN ROW EXCLUSIVE MODE")
+    with site.connect() as holder, site.connect() as other, ThreadPoolExecutor(1) as threads:
+        holder.execute(write)
+        migration = threads.submit(queues.initialize, site, site_id="paris")
+
+        def is_waiting() -> int:
+            with site.connect() as observer:
+                return observer.execute(waiting).scalar_one()
+
+        eventually(is_waiting)
+        other.execute(write)
+        assert not migration.done()
+        other.rollback()
+        holder.rollback()
+        assert migration.result().site_id == "paris"
+    assert migrations.check(site).site_id == "paris"
 
 
 def test_an_older_schema_is_refused_with_the_command_that_migrates_it(site: Engine):

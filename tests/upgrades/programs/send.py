@@ -1,0 +1,20 @@
+"""Write numbers for tokyo, one a transaction, until standard input ends: send.py URL FIRST. Print the last number."""
+
+import select
+import sys
+from itertools import count
+
+from sqlalchemy.orm import Session
+
+import queues
+from lr_client import RoutingQueueSenderClient
+
+url, first = sys.argv[1:]
+client = RoutingQueueSenderClient("policy")
+engine = queues.create_engine(url)
+for number in count(int(first)):
+    with Session(engine) as session, session.begin():
+        client.transmit_log_entry_message(session, str(number).encode(), ["tokyo"])
+    if select.select([sys.stdin], [], [], 0.005)[0]:
+        print(number)
+        break
