@@ -11,7 +11,7 @@ depends_on = None
 
 def upgrade() -> None:
     # A migration that takes anything away from older versions raises this to its own number.
-    op.add_column("lrq_site", sa.Column("oldest_schema", sa.Text(), nullable=False, server_default="0003"))
+    op.add_column("lrq_site", sa.Column("oldest_schema", sa.Text(), nullable=False, server_default="0002"))
 
 
 def downgrade() -> None:

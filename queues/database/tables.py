@@ -45,7 +45,7 @@ site = Table(
     Column("branch", Text, nullable=False),
     Column("created_us", BigInteger, nullable=False),
     # Versions of lrq that need this schema or a later one can use the tables.
-    Column("oldest_schema", Text, nullable=False, server_default="0003"),
+    Column("oldest_schema", Text, nullable=False, server_default="0002"),
 )
 
 branches = Table(

@@ -1,4 +1,4 @@
-"""This version of lrq works beside the version before, and replaces it process by process."""
+"""Processes of lrq work beside those of the version before, and replace them one by one."""
 
 import json
 import tempfile
