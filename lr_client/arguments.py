@@ -33,12 +33,24 @@ def checked_limit(limit: int) -> int:
 
 
 def checked_payload(payload: object, limit: int) -> bytes:
-    """Return *payload* as bytes; raise `PayloadTypeError` for another type, `PayloadTooLargeError` above *limit*."""
-    if not isinstance(payload, bytes | bytearray | memoryview):
-        raise PayloadTypeError(f"the payload must be bytes, not {type(payload).__name__}: encode it first")
+    """Return the bytes of *payload*: bytes, or an object with their buffer, such as a `bytearray` or `memoryview`.
+
+    Raises `PayloadTypeError` for another type, and `PayloadTooLargeError` above *limit* bytes.
+    """
+    if not isinstance(payload, bytes):
+        try:
+            # The length of a view counts items, which may have several bytes each.
+            view = memoryview(payload)  # type: ignore[arg-type]
+        except (TypeError, ValueError, BufferError):
+            raise PayloadTypeError(
+                f"the payload must be bytes, not {type(payload).__name__}: encode it first"
+            ) from None
+        if view.nbytes > limit:
+            raise PayloadTooLargeError(view.nbytes, limit)
+        return view.tobytes()
     if len(payload) > limit:
         raise PayloadTooLargeError(len(payload), limit)
-    return bytes(payload)
+    return payload
 
 
 def checked_key(key: str | None, what: str) -> str | None:

@@ -29,8 +29,9 @@ from queues.send_log.outbox import NewEntry
 class LRMessageWithDestinations:
     """One payload and its destinations.
 
-    `item_key` names the item that the payload replaces. Within one tick, only the last entry of an item must be sent.
-    `partition_key` is kept with the entry for routing.
+    `item_key` names the item that the payload replaces: entries with one key must be states, never changes. Of those
+    in one tick, each site gets only the last. Timing decides which entries share a tick, at most those of the limits
+    `tick_rows` and `tick_bytes`, or one larger transaction. `partition_key` is kept with the entry for routing.
     """
 
     payload: bytes
@@ -76,6 +77,9 @@ class RoutingQueueSenderClient:
 
         Never commits and opens no connection; a rollback, also to a savepoint, removes the entry. Returns a token for
         `wait_replicated` and `wait_applied`.
+
+        With *item_key* the payload replaces earlier payloads of that item, which sites may then never get. Without
+        *item_key*, every entry is sent: see `LRMessageWithDestinations`. *partition_key* is kept with the entry.
 
         Raises:
             ValueError: there is no destination, a malformed one (`InvalidNameError`), or a payload above the limit

@@ -99,6 +99,7 @@ def _session(connection: Connection, row: SessionRow, newest: Tick | None) -> Se
         lag=lag,
         stalled=lag.entries > 0 and lag.seconds > STALL_SECONDS and is_stuck,
         updated_us=row.updated_us,
+        replaced=row.replaced_total,
     )
 
 

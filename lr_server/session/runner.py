@@ -32,6 +32,7 @@ from lr_server.session.failures import event_for
 from lr_server.session.history import sink_history, source_history
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing
+from lr_server.session.replaced import ReplacedCount
 from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork
 from queues import send_snapshot
 from queues.backoff import Backoff
@@ -83,8 +84,10 @@ class SessionContext:
 class Session:
     """One session (source × destination × client), from `start` to `stop`."""
 
-    def __init__(self, owed: SessionKey, context: SessionContext) -> None:
+    def __init__(self, owed: SessionKey, context: SessionContext, *, replaced: int = 0) -> None:
+        """Prepare the session; *replaced* entries were counted by earlier servers of the site."""
         self.owed = owed
+        self._replaced = ReplacedCount(replaced)
         self._context = context
         self._state: State = Idle()
         self._events: queue.SimpleQueue[tuple[Event, FrameStream | None]] = queue.SimpleQueue()
@@ -95,7 +98,7 @@ class Session:
         self._told: SnapshotSync | None = None
         self._acked: Position | None = None
         self._applied_seq = 0
-        self._shown: tuple[State, Position | None, int, SessionStanding] | None = None
+        self._shown: tuple[State, Position | None, SessionStanding] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._thread = threading.Thread(
             target=self._run, name=f"lrq-session-{owed.client}-{owed.destination}", daemon=True
@@ -135,12 +138,13 @@ class Session:
     @property
     def standing(self) -> SessionStanding:
         """The facts to save; the same object while nothing changes, so that frequent reads are cheap."""
-        state, acked, applied_seq = self._state, self._acked, self._applied_seq
+        state, acked, counts = self._state, self._acked, (self._applied_seq, self._replaced.total)
         shown = self._shown
-        if shown is None or not (shown[0] is state and shown[1] is acked and shown[2] is applied_seq):
+        is_same = shown is not None and shown[0] is state and shown[1] is acked
+        if shown is None or not is_same or (shown[2].applied_seq, shown[2].replaced) != counts:
             rows = state.acked_row if isinstance(state, SnapshotTransferring) else 0
-            self._shown = shown = state, acked, applied_seq, SessionStanding(describe(state), acked, applied_seq, rows)
-        return shown[3]
+            self._shown = shown = state, acked, SessionStanding(describe(state), acked, counts[0], rows, counts[1])
+        return shown[2]
 
     # --- the thread -------------------------------------------------------------------------------------------
 
@@ -281,6 +285,7 @@ class Session:
             inflight=Inflight(
                 max_frames=limits.window_frames, max_bytes=limits.window_bytes, clock=self._context.clock
             ),
+            replaced=self._replaced,
             batch_bytes=limits.batch_bytes,
             heartbeat=limits.heartbeat_seconds,
             clock=self._context.clock,

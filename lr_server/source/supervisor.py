@@ -174,8 +174,8 @@ class Supervisor:
             for peer in self._topology.peers():
                 owed = SessionKey(client, peer)
                 if owed not in self._sessions:
-                    session_table.ensure(self._engine, owed)
-                    session = Session(owed, self._context)
+                    replaced = session_table.ensure(self._engine, owed)
+                    session = Session(owed, self._context, replaced=replaced)
                     with self._guard:
                         self._sessions[owed] = session
                     session.start()

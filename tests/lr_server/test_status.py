@@ -30,11 +30,13 @@ EXPECTED: dict[str, Any] = {
     "sessions": [
         {
             "client": "policy", "destination": "lima", "state": "inactive", "reason": "gone", "branch": "branch",
-            "acked_seq": 0, "lag": {"entries": 0, "bytes": 0, "seconds": 0.0}, "stalled": False, "updated_at": "time",
+            "acked_seq": 0, "lag": {"entries": 0, "bytes": 0, "seconds": 0.0}, "stalled": False,
+            "replaced": 0, "updated_at": "time",
         },
         {
             "client": "policy", "destination": "tokyo", "state": "backing off", "reason": "away", "branch": "branch",
-            "acked_seq": 1, "lag": {"entries": 1, "bytes": 2, "seconds": -1.0}, "stalled": False, "updated_at": "time",
+            "acked_seq": 1, "lag": {"entries": 1, "bytes": 2, "seconds": -1.0}, "stalled": False,
+            "replaced": 0, "updated_at": "time",
         },
     ],
     "snapshots": [

@@ -19,7 +19,12 @@ def send(
         ),
     ] = None,
     item_key: Annotated[
-        str | None, typer.Option("--item-key", metavar="KEY", help="The item that the payload replaces.")
+        str | None,
+        typer.Option(
+            "--item-key",
+            metavar="KEY",
+            help="The item that the payload replaces: earlier payloads of the item may never be sent.",
+        ),
     ] = None,
     partition_key: Annotated[
         str | None, typer.Option("--partition-key", metavar="KEY", help="Stored with the entry.")
