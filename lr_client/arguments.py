@@ -1,11 +1,8 @@
-"""Checks of the arguments of an application: sessions, payloads and keys (docs/design.md, "Bounds")."""
+"""Checks of the arguments of an application: payloads and keys (docs/design.md, "Bounds")."""
 
 from typing import Final
 
-from sqlalchemy import Connection
-from sqlalchemy.orm import Session
-
-from queues.errors import ConfigurationError, InvalidKeyError, PayloadTooLargeError, PayloadTypeError, UsageError
+from queues.errors import ConfigurationError, InvalidKeyError, PayloadTooLargeError, PayloadTypeError
 
 #: Most bytes of a payload, unless the application sets another limit.
 MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
@@ -14,15 +11,6 @@ LARGEST_PAYLOAD_BYTES: Final = 128 * 1024 * 1024
 
 #: Longest item or partition key, in characters.
 MAX_KEY_LENGTH: Final = 512
-
-
-def connection_of(session: Session | Connection) -> Connection:
-    """Return the connection of *session*, in its transaction; raise `UsageError` for an asynchronous one."""
-    if hasattr(session, "run_sync"):
-        raise UsageError(
-            "the session is asynchronous: pass the method and its arguments to `await session.run_sync(...)`"
-        )
-    return session.connection() if isinstance(session, Session) else session
 
 
 def checked_limit(limit: int) -> int:

@@ -10,6 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import dialects
+from queues.database.engine_check import require_engine
 from queues.database.leases import Lease
 from queues.database.transactions import writing
 from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError, first_line
@@ -48,8 +49,8 @@ class SinkWriter:
         max_frame_bytes: int = MAX_FRAME_BYTES,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Accept frames of up to *max_frame_bytes* of unpacked rows."""
-        self._engine = engine
+        """Accept frames of up to *max_frame_bytes* of unpacked rows; raise `UsageError` unless *engine* is one."""
+        self._engine = require_engine(engine, "SinkWriter")
         self._site = site
         self._lease = lease
         self._limit = max_frame_bytes
