@@ -24,6 +24,7 @@ from lr_server.protocol.states import (
     SessionStanding,
     SnapshotTransferring,
     State,
+    StatusText,
     Stopped,
     describe,
 )
@@ -31,6 +32,7 @@ from lr_server.session import table as session_table
 from lr_server.session.failures import event_for
 from lr_server.session.history import sink_history, source_history
 from lr_server.session.inflight import Inflight
+from lr_server.session.outages import LogLine, Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork
@@ -79,6 +81,7 @@ class SessionContext:
     on_fenced: Callable[[str], None]
     outgoing: Callable[[SessionKey], Outgoing]
     paths: Callable[[Outgoing], FrameSources]
+    outages: Outages
 
 
 class Session:
@@ -218,11 +221,28 @@ class Session:
             case do.RetryAfter(attempt=attempt, slow=slow):
                 self._retry_after(attempt, slow=slow)
             case do.Report(words=words):
-                self._log.info("session", state=words.name, detail=words.detail)
+                self._log_change(words)
             case do.Ignored(why=why):
                 self._log.debug("ignored", why=why)
             case _:
                 assert_never(effect)
+
+    def _log_change(self, words: StatusText) -> None:
+        line, seconds = self._context.outages.note(self.owed, words)
+        changed = self._log.bind(state=words.name, detail=words.detail)
+        match line:
+            case LogLine.CHANGE:
+                changed.info("session")
+            case LogLine.LOST:
+                changed.warning("the peer is lost")
+            case LogLine.STILL_LOST:
+                changed.warning("the peer is still lost", seconds=round(seconds))
+            case LogLine.BACK:
+                changed.info("the peer is back", seconds=round(seconds))
+            case LogLine.NOTHING:
+                changed.debug("session")
+            case _:
+                assert_never(line)
 
     # --- effects on the connection ----------------------------------------------------------------------------
 
@@ -240,7 +260,8 @@ class Session:
         self._applied_seq = answer.applied_seq
         source = source_history(self._context.engine, self.owed, sink)
         decision = decide(source, sink, initial_sync=self._context.limits.initial_sync)
-        self._log.info("negotiated", decision=type(decision).__name__, reason=decision.reason)
+        write = self._log.debug if self._context.outages.is_quiet(self.owed) else self._log.info
+        write("negotiated", decision=type(decision).__name__, reason=decision.reason)
         if sink.is_empty:
             # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             self._acked = sink.received

@@ -109,6 +109,11 @@ def test_a_server_is_given_settings_and_no_engine() -> None:
         LogReplicationServer(create_engine("sqlite://"))  # type: ignore[arg-type]
 
 
+def test_a_wrong_driver_is_refused_in_a_url_object_too() -> None:
+    with pytest.raises(ConfigurationError, match="not psycopg2: begin"):
+        queues.create_engine(make_url("postgresql+psycopg2://host/db"))
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
