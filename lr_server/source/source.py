@@ -65,7 +65,7 @@ class Source:
         )  # fmt: skip
         self.supervisor = Supervisor(
             engine, topology, self._session_context(clock), clients=settings.client_names,
-            look_seconds=settings.snapshot_poll_seconds, clock=clock,
+            look_seconds=settings.snapshot_poll_seconds, clock=clock, told=settings.look_alikes,
         )  # fmt: skip
         self._jobs = Jobs()
         #: The last error of each failing periodic job, by the job's name; empty while all is well.
