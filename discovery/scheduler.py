@@ -10,10 +10,22 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from queues.logs import errors_only
 
+# APScheduler warns of each call skipped while the previous one runs, and writes two lines for each call. Here both are
+# intended, and the application's own loggers of APScheduler stay as they are.
+_LOGGER: Final = errors_only("lrq.scheduler")
+
 #: The most jobs that run at one moment; others wait.
 MAX_THREADS: Final = 4
 
 OnError = Callable[[str, Exception], None]
+
+
+class _QuietExecutor(ThreadPoolExecutor):  # type: ignore[misc]  # APScheduler has no types
+    """Logs errors only; APScheduler chooses this logger by a name that an application's scheduler has too."""
+
+    def start(self, scheduler: object, alias: str) -> None:
+        super().start(scheduler, alias)
+        self._logger = _LOGGER
 
 
 class Jobs:
@@ -25,10 +37,9 @@ class Jobs:
     def __init__(self, *, max_threads: int = MAX_THREADS, thread_names: str = "lrq-job") -> None:
         """Prefix the names of the threads with *thread_names*. No job runs before `start`."""
         self._scheduler = BackgroundScheduler(
-            executors={"default": ThreadPoolExecutor(max_threads, {"thread_name_prefix": thread_names})},
+            executors={"default": _QuietExecutor(max_threads, {"thread_name_prefix": thread_names})},
             job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
-            # APScheduler warns of each call skipped while the previous one runs; here that is intended.
-            logger=errors_only("lrq.scheduler"),
+            logger=_LOGGER,
             timezone=UTC,
         )
 

@@ -1,11 +1,8 @@
-"""Checks of the arguments of an application: sessions, payloads and keys (docs/design.md, "Bounds")."""
+"""Checks of the arguments of an application: payloads and keys (docs/design.md, "Bounds")."""
 
 from typing import Final
 
-from sqlalchemy import Connection
-from sqlalchemy.orm import Session
-
-from queues.errors import ConfigurationError, InvalidKeyError, PayloadTooLargeError, PayloadTypeError, UsageError
+from queues.errors import ConfigurationError, InvalidKeyError, PayloadTooLargeError, PayloadTypeError
 
 #: Most bytes of a payload, unless the application sets another limit.
 MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
@@ -16,15 +13,6 @@ LARGEST_PAYLOAD_BYTES: Final = 128 * 1024 * 1024
 MAX_KEY_LENGTH: Final = 512
 
 
-def connection_of(session: Session | Connection) -> Connection:
-    """Return the connection of *session*, in its transaction; raise `UsageError` for an asynchronous one."""
-    if hasattr(session, "run_sync"):
-        raise UsageError(
-            "the session is asynchronous: pass the method and its arguments to `await session.run_sync(...)`"
-        )
-    return session.connection() if isinstance(session, Session) else session
-
-
 def checked_limit(limit: int) -> int:
     """Return *limit* in bytes; raise `ConfigurationError` unless it is between 1 and `LARGEST_PAYLOAD_BYTES`."""
     if not 0 < limit <= LARGEST_PAYLOAD_BYTES:
@@ -33,12 +21,24 @@ def checked_limit(limit: int) -> int:
 
 
 def checked_payload(payload: object, limit: int) -> bytes:
-    """Return *payload* as bytes; raise `PayloadTypeError` for another type, `PayloadTooLargeError` above *limit*."""
-    if not isinstance(payload, bytes | bytearray | memoryview):
-        raise PayloadTypeError(f"the payload must be bytes, not {type(payload).__name__}: encode it first")
+    """Return the bytes of *payload*: bytes, or an object with their buffer, such as a `bytearray` or `memoryview`.
+
+    Raises `PayloadTypeError` for another type, and `PayloadTooLargeError` above *limit* bytes.
+    """
+    if not isinstance(payload, bytes):
+        try:
+            # The length of a view counts items, which may have several bytes each.
+            view = memoryview(payload)  # type: ignore[arg-type]
+        except (TypeError, ValueError, BufferError):
+            raise PayloadTypeError(
+                f"the payload must be bytes, not {type(payload).__name__}: encode it first"
+            ) from None
+        if view.nbytes > limit:
+            raise PayloadTooLargeError(view.nbytes, limit)
+        return view.tobytes()
     if len(payload) > limit:
         raise PayloadTooLargeError(len(payload), limit)
-    return bytes(payload)
+    return payload
 
 
 def checked_key(key: str | None, what: str) -> str | None:

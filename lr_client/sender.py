@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session
 
-from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_key, checked_limit, checked_payload, connection_of
+from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_key, checked_limit, checked_payload
 from lr_client.snapshot.requests import (
     SnapshotProvider,
     SnapshotTransmitter,
@@ -16,6 +16,7 @@ from lr_client.snapshot.requests import (
 from lr_client.wait_replicated import wait_replicated
 from queues import names
 from queues.clock import now_us
+from queues.database.engine_check import require_connection, require_engine
 from queues.database.transactions import mapped_setup_errors
 from queues.destinations import DestinationSet, destination_set, site_ids
 from queues.errors import UsageError
@@ -29,8 +30,9 @@ from queues.send_log.outbox import NewEntry
 class LRMessageWithDestinations:
     """One payload and its destinations.
 
-    `item_key` names the item that the payload replaces. Within one tick, only the last entry of an item must be sent.
-    `partition_key` is kept with the entry for routing.
+    `item_key` names the item that the payload replaces: entries with one key must be states, never changes. Of those
+    in one tick, each site gets only the last. Timing decides which entries share a tick, at most those of the limits
+    `tick_rows` and `tick_bytes`, or one larger transaction. `partition_key` is kept with the entry for routing.
     """
 
     payload: bytes
@@ -77,10 +79,13 @@ class RoutingQueueSenderClient:
         Never commits and opens no connection; a rollback, also to a savepoint, removes the entry. Returns a token for
         `wait_replicated` and `wait_applied`.
 
+        With *item_key* the payload replaces earlier payloads of that item, which sites may then never get. Without
+        *item_key*, every entry is sent: see `LRMessageWithDestinations`. *partition_key* is kept with the entry.
+
         Raises:
             ValueError: there is no destination, a malformed one (`InvalidNameError`), or a payload above the limit
                 (`PayloadTooLargeError`); nothing was written.
-            UsageError: *session* is asynchronous: call this through its `run_sync`.
+            UsageError: *session* is no session or connection, or it is asynchronous: call this through its `run_sync`.
             NotInTransactionError: the connection commits every statement by itself.
             SetupError: the database has no lrq tables.
         """
@@ -114,6 +119,7 @@ class RoutingQueueSenderClient:
 
         Raises `WaitTimeoutError`, which names the sites that are missing entries, and ValueError for a malformed site.
         """
+        require_engine(engine, "wait_replicated")
         wait_replicated(engine, self.client_name, token, site_ids(destinations), timeout)
 
     def start_snapshot_transmitter(
@@ -147,7 +153,7 @@ class RoutingQueueSenderClient:
         )
 
     def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:
-        connection = connection_of(session)
+        connection = require_connection(session, "transmit")
         with mapped_setup_errors():
             written = outbox(connection)(connection, self.client_name, entries, now_us())
         wakeup.wake_server(written.branch)

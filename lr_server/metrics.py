@@ -49,6 +49,9 @@ _SESSION: Final[Sequence[Reading[SessionStatus]]] = (
     ("lrq_session_lag_seconds", "Age of the oldest unacknowledged tick", lambda s: s.lag.seconds),
     ("lrq_session_stalled", "1 if the session is behind without progress", lambda s: s.stalled),
 )
+_SESSION_TOTALS: Final[Sequence[Reading[SessionStatus]]] = (
+    ("lrq_session_replaced", "Entries not sent, because a later entry of the item was sent", lambda s: s.replaced),
+)
 _RECEIVE_TOTALS: Final[Sequence[Reading[ReceiveQueueStatus]]] = (
     ("lrq_receive_received", "Log entries that were stored", lambda q: q.received_total),
     ("lrq_receive_duplicates", "Log entries that were received again and skipped", lambda q: q.duplicates_total),
@@ -76,17 +79,14 @@ def families(status: SiteStatus) -> Iterator[Metric]:
     yield from _gauges(_SITE, ["site"], [((site,), status)])
     sessions = [((site, each.client, each.destination), each) for each in status.sessions]
     yield from _gauges(_SESSION, ["site", "client", "destination"], sessions)
+    yield from _counters(_SESSION_TOTALS, ["site", "client", "destination"], sessions)
     yield _states("lrq_session_state", "1 for the current state of the session", sessions)
     # The newest request comes first in the status, so in reverse it wins.
     newest = {(site, each.client, each.destination): each for each in reversed(status.snapshots)}
     yield _states("lrq_snapshot_state", "1 for the state of the newest request for a snapshot", list(newest.items()))
     queues = [((site, each.client, each.source), each) for each in status.receive_queues]
     yield from _gauges(_RECEIVE, ["site", "client", "source"], queues)
-    for name, meaning, read in _RECEIVE_TOTALS:
-        counter = CounterMetricFamily(name, meaning, labels=["site", "client", "source"])
-        for labels, queue in queues:
-            counter.add_metric(labels, read(queue))
-        yield counter
+    yield from _counters(_RECEIVE_TOTALS, ["site", "client", "source"], queues)
 
 
 def _gauges(
@@ -97,6 +97,16 @@ def _gauges(
         for labels, part in found:
             gauge.add_metric(labels, float(read(part)))
         yield gauge
+
+
+def _counters(
+    readings: Sequence[Reading[Part]], names: Sequence[str], found: Sequence[Labelled[Part]]
+) -> Iterator[Metric]:
+    for name, meaning, read in readings:
+        counter = CounterMetricFamily(name, meaning, labels=names)
+        for labels, part in found:
+            counter.add_metric(labels, read(part))
+        yield counter
 
 
 def _states(name: str, meaning: str, found: Sequence[Labelled[SessionStatus] | Labelled[SnapshotStatus]]) -> Metric:

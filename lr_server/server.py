@@ -20,7 +20,7 @@ from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database import dialects
 from queues.database.leases import Lease
 from queues.database.migrations import require
-from queues.errors import ConfigurationError, OwnershipLostError
+from queues.errors import ConfigurationError, OwnershipLostError, UsageError
 from queues.logs import logger
 from sink import local
 from sink.transport.service import SinkService, serve
@@ -38,7 +38,15 @@ class LogReplicationServer:
     """
 
     def __init__(self, settings: Settings, *, topology: Topology | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Prepare the server without a connection; *topology* replaces the peers of the settings."""
+        """Prepare the server without a connection; *topology* replaces the peers of the settings.
+
+        Raises `UsageError` unless *settings* are `Settings`, `MissingDependencyError` without the database's driver.
+        """
+        if not isinstance(settings, Settings):
+            raise UsageError(
+                f"LogReplicationServer needs Settings, not {type(settings).__name__}: "
+                "Settings(site_id=..., database_url=...) opens the database itself"
+            )
         self._settings = settings
         self._topology = topology or StaticTopology(settings.peers)
         self._clock = clock

@@ -27,13 +27,17 @@ from lr_server.setting_types import (
     misspelt,
     sentence,
 )
+from queues import look_alikes
 from queues.errors import ConfigurationError
+from queues.logs import logger
 from queues.names import ClientName, SiteId
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import TlsEndpoint, parse_endpoint
 
 #: The largest size of a frame without its rows, in bytes.
 FRAME_OVERHEAD_BYTES: Final = 64 * 1024
+
+log = logger("lrq.settings")
 
 MIB: Final = 1024**2
 GIB: Final = 1024**3
@@ -154,6 +158,11 @@ class Settings(BaseSettings):
         return None
 
     @property
+    def look_alikes(self) -> list[tuple[str, str]]:
+        """The pairs of site ids, of this site and its peers, that look alike; a warning in the log names each."""
+        return look_alikes.look_alikes([self.site_id, *self.peers])
+
+    @property
     def client_names(self) -> tuple[ClientName, ...]:
         """`clients` as their own type; empty for every client of the database."""
         return tuple(ClientName(client) for client in self.clients)
@@ -214,6 +223,8 @@ def _check_together(settings: Settings) -> None:
         raise ConfigurationError(
             "tls_verify_site is on, but nothing in `listen` begins with tls://: add such an endpoint"
         )
+    for pair in settings.look_alikes:
+        log.warning(look_alikes.warning(pair))
     if settings.site_id in settings.peers:
         raise ConfigurationError(f"peers names {settings.site_id!r}, which is this site itself: remove that peer")
     needed = max(settings.max_payload_bytes + settings.max_batch_bytes, settings.tick_bytes) + FRAME_OVERHEAD_BYTES

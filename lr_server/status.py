@@ -3,6 +3,7 @@
 The lag of a session counts entries that its sink has not acknowledged as durable, sent or not.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import Connection, Engine
@@ -39,6 +40,11 @@ from queues.states import SessionState
 
 #: A session that is behind without progress for this time, in seconds, is stalled.
 STALL_SECONDS = 60.0
+#: A cancelled request for a snapshot is shown for this time, in seconds; `lrq snapshot list` shows it longer.
+CANCELLED_SECONDS = 60.0
+#: The newest requests that are read, and shown at most.
+_READ: Final = 100
+_SHOWN: Final = 20
 _WITHOUT_CONNECTION = (
     SessionState.BACKING_OFF,
     SessionState.NEGOTIATING,
@@ -66,9 +72,31 @@ def read_status(engine: Engine) -> SiteStatus:
                 ordering=read_ordering(connection),
             ),
             sessions=tuple(_session(connection, row, newest) for row in every_session(connection)),
-            snapshots=tuple(snapshot_status(found) for found in send_snapshot.listing(connection, limit=20)),
+            snapshots=tuple(
+                snapshot_status(found)
+                for found in without_cancelled(send_snapshot.listing(connection, limit=_READ), now_us())[:_SHOWN]
+            ),
             receive_queues=tuple(_receive(connection, row) for row in every_queue(connection)),
         )
+
+
+def without_cancelled(
+    newest_first: Sequence[send_snapshot.SnapshotSync], at_us: int
+) -> list[send_snapshot.SnapshotSync]:
+    """Leave out requests that were cancelled more than `CANCELLED_SECONDS` ago, and older ones of the same session.
+
+    An older request no longer tells how the session stands, and a failed one would look like a trouble of now. Pure.
+    """
+    left_out: set[tuple[str, str]] = set()
+    shown = []
+    for found in newest_first:
+        session = (found.client, found.destination)
+        is_old = found.updated_us < at_us - CANCELLED_SECONDS * 1_000_000
+        if found.state is send_snapshot.SnapshotState.CANCELLED and is_old:
+            left_out.add(session)
+        elif session not in left_out:
+            shown.append(found)
+    return shown
 
 
 def read_ordering(connection: Connection) -> OrderingStatus:
@@ -81,6 +109,7 @@ def _owners(connection: Connection) -> tuple[OwnerStatus, ...]:
     return tuple(
         OwnerStatus(lease=row.name, owner=row.owner, generation=row.generation, alive=row.expires_us > now)
         for row in leases.every_lease(connection)
+        if row.owner
     )
 
 
@@ -99,6 +128,7 @@ def _session(connection: Connection, row: SessionRow, newest: Tick | None) -> Se
         lag=lag,
         stalled=lag.entries > 0 and lag.seconds > STALL_SECONDS and is_stuck,
         updated_us=row.updated_us,
+        replaced=row.replaced_total,
     )
 
 

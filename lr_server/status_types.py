@@ -93,7 +93,10 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """A session: the sink has the log up to `acked_seq` durably; a `stalled` session is behind and does not move."""
+    """A session: the sink has the log up to `acked_seq` durably; a `stalled` session is behind and does not move.
+
+    `replaced` counts entries that were not sent, because a later entry of the same item was sent in their place.
+    """
 
     client: ClientName
     destination: SiteId
@@ -104,6 +107,7 @@ class SessionStatus:
     lag: Lag
     stalled: bool
     updated_us: int
+    replaced: int = 0
 
     @property
     def state_text(self) -> str:
@@ -121,6 +125,7 @@ class SessionStatus:
             "acked_seq": self.acked_seq,
             "lag": self.lag.as_json(),
             "stalled": self.stalled,
+            "replaced": self.replaced,
             "updated_at": iso(self.updated_us),
         }
 

@@ -22,7 +22,8 @@ class EntryRow(NamedTuple):
     """One log entry of a tick.
 
     `transaction_index` counts from 0 in the tick's rows for this session. All rows of a source transaction have the
-    index of its first row.
+    index of its first row. Transactions joined by a replaced row share one index. `item_key` names the item that the
+    payload replaces.
     """
 
     payload: bytes

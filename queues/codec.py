@@ -19,7 +19,8 @@ def received_entry(
     """Build an entry for a listener: of the snapshot *sync_id*, or of the log if that is empty.
 
     *sequence* is the log's sequence number, or the snapshot's row number, from 1. *transaction* is equal for all
-    entries of one source transaction. *commit_time_us* is in microseconds since 1970 at the source; 0 in a snapshot.
+    entries of one source transaction, and of transactions joined by a replaced entry. *commit_time_us* is in
+    microseconds since 1970 at the source; 0 in a snapshot.
     """
     return RoutingTableEntryMsg(
         type=SNAPSHOT_SYNC if sync_id else LOG_ENTRY_SYNC,

@@ -117,8 +117,8 @@ class Tick:
     The rows have the sequence numbers `start_seq` + 1 to `end_seq`, without gaps between ticks. `bytes_total` counts
     payload bytes since the branch began.
 
-    `is_large`: the tick holds one transaction above the limits. The rows are read and sent in pieces, and all of them
-    are sent, also rows with equal item keys.
+    `is_large`: the tick holds one transaction above the limits. The rows are read and sent in pieces. With
+    `omits_replaced` they are sent without replaced rows; ticks of earlier versions are sent with all rows.
 
     `uid` is random, so that two diverged databases never have equal headers by accident. `mark` is the text of the
     tick's `Visibility`.
@@ -133,6 +133,7 @@ class Tick:
     is_large: bool
     mark: str
     created_us: int
+    omits_replaced: bool = False
 
     @property
     def rows(self) -> int:

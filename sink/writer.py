@@ -10,6 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import dialects
+from queues.database.engine_check import require_engine
 from queues.database.leases import Lease
 from queues.database.transactions import writing
 from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError, first_line
@@ -49,8 +50,11 @@ class SinkWriter:
         spoken: ProtocolVersions = SPOKEN,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Accept frames of up to *max_frame_bytes* of unpacked rows, in the versions *spoken* of the protocol."""
-        self._engine = engine
+        """Accept frames of up to *max_frame_bytes* of unpacked rows, in the versions *spoken* of the protocol.
+
+        Raises `UsageError` unless *engine* is an engine.
+        """
+        self._engine = require_engine(engine, "SinkWriter")
         self._site = site
         self._lease = lease
         self._limit = max_frame_bytes

@@ -74,8 +74,8 @@ class SnapshotContext:
     def transmit(self, payload: bytes, *, item_key: str | None = None, progress: str | float | None = None) -> None:
         """Add one entry to the snapshot.
 
-        *item_key* names the item that *payload* describes. `lrq status` shows *progress*: a text, or a share from 0 to
-        1. Entries are written in batches, so most calls return at once.
+        *item_key* names the item that *payload* describes; within a snapshot no entry replaces another. `lrq status`
+        shows *progress*: a text, or a share from 0 to 1. Entries are written in batches, so most calls return at once.
 
         Raises:
             SnapshotCancelledError: a newer request replaced this one, or another process took over; return then.

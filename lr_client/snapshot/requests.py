@@ -15,11 +15,11 @@ transmitter = client.start_snapshot_transmitter(engine, Rules())
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from lr_client.arguments import connection_of
 from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
 from lr_client.snapshot.cut import Cut
 from lr_client.snapshot.transmitter import SnapshotTransmitter
 from queues import send_snapshot
+from queues.database.engine_check import require_connection
 from queues.database.transactions import mapped_setup_errors
 from queues.names import client_name, site_id
 
@@ -53,7 +53,7 @@ def request_global_snapshot_sync(session: Session | Connection, client: str, *, 
 
 
 def _request(session: Session | Connection, client: str, destinations: list[str] | None, reason: str) -> str:
-    connection = connection_of(session)
+    connection = require_connection(session, "a request for a snapshot")
     with mapped_setup_errors():
         (sync_id,) = send_snapshot.request(connection, client_name(client), destinations, reason)
     return sync_id

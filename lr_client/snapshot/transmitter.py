@@ -17,6 +17,7 @@ from queues import send_snapshot
 from queues.backoff import Backoff
 from queues.clock import SYSTEM_CLOCK, Clock, jittered, now_us
 from queues.database import leases
+from queues.database.engine_check import require_engine
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing, writing_briefly
 from queues.errors import ConfigurationError, LrqError, OwnershipLostError
@@ -76,7 +77,7 @@ class SnapshotTransmitter:
         Copies of SQLite databases go to *scratch_folder*, by default the system's folder for temporary files.
         Raises `ConfigurationError` for a limit out of range, `InvalidNameError` for a malformed *client*.
         """
-        self._engine = engine
+        self._engine = require_engine(engine, "start_snapshot_transmitter")
         self._client = client_name(client)
         self._provider = provider
         self._parallel = parallel

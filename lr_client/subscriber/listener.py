@@ -50,7 +50,9 @@ class RoutingQueueListener(ABC):
     ) -> bool:
         """Apply one or more whole source transactions, in their order.
 
-        True, False and exceptions mean the same as in `process_updates_in_snapshot_sync`.
+        Entries that a later entry of their item replaces are not among *entries*. Transactions from such an entry up to
+        the later one come in one call. So every call ends in a state that the source had. True, False and exceptions
+        mean the same as in `process_updates_in_snapshot_sync`.
         """
 
     def on_snapshot_sync_start(self, session: Session, source_id: str) -> None:  # noqa: B027 - optional

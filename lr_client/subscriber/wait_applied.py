@@ -5,6 +5,7 @@ from typing import Final
 from sqlalchemy import Connection, Engine
 
 from queues.clock import SYSTEM_CLOCK, Clock, poll
+from queues.database.engine_check import require_engine
 from queues.database.transactions import reading
 from queues.errors import WaitTimeoutError
 from queues.names import ClientName, SiteId
@@ -25,6 +26,7 @@ def wait_applied(engine: Engine, token: PositionToken | str, timeout: float, *, 
     Example:
         >>> wait_applied(engine, token, timeout=5.0)
     """
+    require_engine(engine, "wait_applied")
     wanted = PositionToken.parse(token) if isinstance(token, str) else token
 
     def look() -> bool:

@@ -9,13 +9,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lr_server.feed.router import after_cut, entry_rows, owed_rows, owed_sets
+from lr_server.feed.router import RoutedRows, after_cut, encoded, owed_rows, owed_sets
 from lr_server.feed.throttle import FlowControl, Outbox, leaving
-from queues.blocks import encode_entries
 from queues.clock import Clock
 from queues.positions import Tick, Visibility
 from queues.send_log.port import SessionKey, TickRows
-from queues.wire.replication_pb2 import Block
 
 #: Memory of a group beyond its payloads, in bytes.
 _OVERHEAD = 512
@@ -35,7 +33,7 @@ class RoutedTick:
         self.tick: Tick = group.tick
         self._group = group
         self._grow = grow
-        self._blocks: dict[tuple[str, frozenset[int]], Block | None] = {}
+        self._blocks: dict[tuple[str, frozenset[int]], RoutedRows] = {}
         self._guard = threading.Lock()
         payload = sum(len(row.payload) for row in group.rows or ())
         self.size = payload + _OVERHEAD + 200 * len(group.rows or ())
@@ -46,24 +44,22 @@ class RoutedTick:
         """Whether the rows are in memory; a tick above the limits is read from the database in parts."""
         return self._group.rows is not None
 
-    def block(self, owed: SessionKey) -> Block | None:
-        """Return the session's rows, encoded; None when there are none."""
+    def routed(self, owed: SessionKey) -> RoutedRows:
+        """Return the session's rows."""
         numbers = owed_sets(self._group.sets, owed.destination)
         if not numbers:
-            return None
+            return RoutedRows(None)
         key = (owed.client, numbers)
         with self._guard:
             if key not in self._blocks:
-                rows = entry_rows(owed_rows(self._group.rows or (), owed, numbers))
-                block = self._blocks[key] = encode_entries(rows) if rows else None
-                self._grow(self, len(block.body) if block is not None else 0)
+                found = self._blocks[key] = encoded(owed_rows(self._group.rows or (), owed, numbers))
+                self._grow(self, len(found.block.body) if found.block is not None else 0)
             return self._blocks[key]
 
-    def block_after(self, owed: SessionKey, cut: Visibility) -> Block | None:
-        """Like `block`, without the rows that a snapshot with this *cut* contains."""
+    def routed_after(self, owed: SessionKey, cut: Visibility) -> RoutedRows:
+        """Like `routed`, without the rows that a snapshot with this *cut* contains."""
         numbers = owed_sets(self._group.sets, owed.destination)
-        rows = entry_rows(after_cut(owed_rows(self._group.rows or (), owed, numbers), cut))
-        return encode_entries(rows) if rows else None
+        return encoded(after_cut(owed_rows(self._group.rows or (), owed, numbers), cut))
 
 
 @dataclass(frozen=True, slots=True)

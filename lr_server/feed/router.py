@@ -3,15 +3,17 @@
 The same tick gives the same rows with the same numbers, live or in catch-up. A later row of the same item replaces an
 earlier one. Of the remaining rows, row k (from 0) has the sequence number `start_seq + k + 1`.
 
-See docs/design.md, "The tick" and "Payload once".
+See docs/design.md, "The tick", "Payload once" and "Replaced entries".
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
-from queues.blocks import EntryRow
+from queues.blocks import EntryRow, encode_entries
 from queues.names import SiteId
 from queues.positions import Visibility
 from queues.send_log.port import LogRow, SessionKey
+from queues.wire.replication_pb2 import Block
 
 
 def owed_sets(sets: Mapping[int, frozenset[SiteId]], destination: SiteId) -> frozenset[int]:
@@ -29,19 +31,36 @@ def after_cut(rows: Sequence[LogRow], cut: Visibility) -> list[LogRow]:
     return [row for row in rows if not cut.covers(row.transaction, row.order)]
 
 
+class RoutedRows(NamedTuple):
+    """The encoded rows of one tick for a session (None: no rows); `replaced` more rows are left out."""
+
+    block: Block | None
+    replaced: int = 0
+
+
+def encoded(rows: Sequence[LogRow]) -> RoutedRows:
+    """Encode the rows of one whole tick."""
+    if not rows:
+        return RoutedRows(None)
+    entries = entry_rows(rows)
+    return RoutedRows(encode_entries(entries), len(rows) - len(entries))
+
+
 def entry_rows(rows: Sequence[LogRow]) -> list[EntryRow]:
-    """Number the rows of one whole tick; keep the last row of an item, and note where each transaction begins."""
-    kept = _last_of_each_item(rows)
+    """Number the rows of one whole tick; keep the last row of an item, and note where each transaction begins.
+
+    Transactions are joined from a replaced row up to the row that replaces it. Without the join, a listener's call
+    could end after a transaction without its replaced row. The source never had such a state.
+    """
+    last = {row.item_key: place for place, row in enumerate(rows) if row.item_key is not None}
     entries: list[EntryRow] = []
-    first_of: dict[int, int] = {}
-    for index, row in enumerate(kept):
-        first = first_of.setdefault(row.transaction, index)
-        entries.append(EntryRow(row.payload, first, row.committed_us, row.item_key))
+    first, joined_upto, current = 0, -1, None
+    for place, row in enumerate(rows):
+        if row.transaction != current and place > joined_upto:
+            first = len(entries)
+        current = row.transaction
+        replaced_by = place if row.item_key is None else last[row.item_key]
+        joined_upto = max(joined_upto, replaced_by)
+        if replaced_by == place:
+            entries.append(EntryRow(row.payload, first, row.committed_us, row.item_key))
     return entries
-
-
-def _last_of_each_item(rows: Sequence[LogRow]) -> Sequence[LogRow]:
-    last = {row.item_key: row.id for row in rows if row.item_key is not None}
-    if not last:
-        return rows
-    return [row for row in rows if row.item_key is None or last[row.item_key] == row.id]

@@ -135,13 +135,15 @@ class StatusText(NamedTuple):
 class SessionStanding:
     """The facts of a session that its server saves in the database.
 
-    `acked` is None until the sink has answered for the first time since the server began.
+    `acked` is None until the sink has answered for the first time since the server began. `replaced` entries were not
+    sent, because later entries of the same item were.
     """
 
     words: StatusText
     acked: Position | None
     applied_seq: int
     transferred_rows: int = 0
+    replaced: int = 0
 
 
 def describe(state: State) -> StatusText:  # noqa: C901 - one case a state

@@ -4,20 +4,24 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from lr_server.feed.feed import Behind, LiveFeed, RoutedTick
-from lr_server.feed.router import after_cut, entry_rows
+from lr_server.feed.router import RoutedRows, after_cut, encoded
 from queues.blocks import EntryRow, encode_entries
 from queues.positions import Position, Tick, Visibility
-from queues.send_log.port import Log, LogRow, SessionKey, TickLimits
+from queues.send_log.port import Log, SessionKey, TickLimits
 from queues.wire.replication_pb2 import Batch, Block, TickGroup, TickHeader
 from queues.wire.replication_pb2 import Position as WirePosition
 
 
 @dataclass(frozen=True, slots=True)
 class TickPart:
-    """A tick, or a part of a large one, with the rows of one session; `end` is the sink's position afterwards."""
+    """A tick, or a part of a large one, with the rows of one session; `end` is the sink's position afterwards.
+
+    `replaced` entries are left out, because a later entry of the same tick replaces them.
+    """
 
     group: TickGroup
     end: Position
+    replaced: int = 0
 
     @property
     def is_quiet(self) -> bool:
@@ -70,8 +74,8 @@ class Outgoing:
     def _live(self, group: RoutedTick, position: Position) -> TickPart:
         tick = group.tick
         cut = _cut(position)
-        block = group.block(self._owed) if cut is None else group.block_after(self._owed, cut)
-        return _piece(tick, block, position)
+        rows = group.routed(self._owed) if cut is None else group.routed_after(self._owed, cut)
+        return _piece(tick, rows, position)
 
     def _from_database(self, position: Position, seq: int) -> Iterator[TickPart]:
         ticks = self._log.ticks_after(seq, self._limits)
@@ -79,18 +83,19 @@ class Outgoing:
             yield from self._in_parts(ticks[0], position)
             return
         for tick, rows in zip(ticks, self._log.read(self._owed, ticks) if ticks else (), strict=True):
-            yield _piece(tick, _encoded(rows, _cut(position)), position)
+            cut = _cut(position)
+            yield _piece(tick, encoded(rows if cut is None else after_cut(rows, cut)), position)
 
     def _in_parts(self, tick: Tick, position: Position) -> Iterator[TickPart]:
-        """Yield a large tick in parts. Replaced entries are sent too, so that each part is numbered by itself."""
+        """Yield a large tick in parts."""
         skip = max(position.seq - tick.start_seq, 0)
         cut = _cut(position)
         sent = skip
-        for rows in self._log.stream(self._owed, tick, skip, self._part):
+        for rows, replaced in self._log.stream(self._owed, tick, skip, self._part):
             kept = after_cut(rows, cut) if cut is not None else rows
             if kept:
                 entries = [EntryRow(row.payload, 0, row.committed_us, row.item_key) for row in kept]
-                yield _part(tick, encode_entries(entries), sent, position)
+                yield _part(tick, encode_entries(entries), sent, position, replaced)
                 sent += len(kept)
         header = tick_header(tick)
         group = TickGroup(header=header, first_index=sent, complete=True)
@@ -101,11 +106,6 @@ def _cut(position: Position) -> Visibility | None:
     return Visibility.parse(position.cut) if position.cut else None
 
 
-def _encoded(rows: list[LogRow], cut: Visibility | None) -> Block | None:
-    kept = rows if cut is None else after_cut(rows, cut)
-    return encode_entries(entry_rows(kept)) if kept else None
-
-
 def tick_header(tick: Tick) -> TickHeader:
     """Return the fields of a tick that are sent."""
     return TickHeader(
@@ -114,15 +114,15 @@ def tick_header(tick: Tick) -> TickHeader:
     )  # fmt: skip
 
 
-def _piece(tick: Tick, block: Block | None, position: Position) -> TickPart:
-    group = TickGroup(header=tick_header(tick), block=block, complete=True)
-    return TickPart(group, Position(tick.branch, tick.end_seq, _cut_after(position, tick)))
+def _piece(tick: Tick, rows: RoutedRows, position: Position) -> TickPart:
+    group = TickGroup(header=tick_header(tick), block=rows.block, complete=True)
+    return TickPart(group, Position(tick.branch, tick.end_seq, _cut_after(position, tick)), rows.replaced)
 
 
-def _part(tick: Tick, block: Block, first_index: int, position: Position) -> TickPart:
+def _part(tick: Tick, block: Block, first_index: int, position: Position, replaced: int) -> TickPart:
     group = TickGroup(header=tick_header(tick), block=block, first_index=first_index, complete=False)
     end = tick.start_seq + first_index + block.rows
-    return TickPart(group, Position(tick.branch, end, position.cut))
+    return TickPart(group, Position(tick.branch, end, position.cut), replaced)
 
 
 def _cut_after(position: Position, tick: Tick) -> str:

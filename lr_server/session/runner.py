@@ -24,6 +24,7 @@ from lr_server.protocol.states import (
     SessionStanding,
     SnapshotTransferring,
     State,
+    StatusText,
     Stopped,
     describe,
 )
@@ -31,7 +32,9 @@ from lr_server.session import table as session_table
 from lr_server.session.failures import event_for
 from lr_server.session.history import sink_history, source_history
 from lr_server.session.inflight import Inflight
+from lr_server.session.outages import LogLine, Outages
 from lr_server.session.outgoing import Outgoing
+from lr_server.session.replaced import ReplacedCount
 from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork
 from queues import send_snapshot
 from queues.backoff import Backoff
@@ -79,13 +82,16 @@ class SessionContext:
     on_fenced: Callable[[str], None]
     outgoing: Callable[[SessionKey], Outgoing]
     paths: Callable[[Outgoing], FrameSources]
+    outages: Outages
 
 
 class Session:
     """One session (source × destination × client), from `start` to `stop`."""
 
-    def __init__(self, owed: SessionKey, context: SessionContext) -> None:
+    def __init__(self, owed: SessionKey, context: SessionContext, *, replaced: int = 0) -> None:
+        """Prepare the session; *replaced* entries were counted by earlier servers of the site."""
         self.owed = owed
+        self._replaced = ReplacedCount(replaced)
         self._context = context
         self._state: State = Idle()
         self._events: queue.SimpleQueue[tuple[Event, FrameStream | None]] = queue.SimpleQueue()
@@ -96,7 +102,7 @@ class Session:
         self._told: SnapshotSync | None = None
         self._acked: Position | None = None
         self._applied_seq = 0
-        self._shown: tuple[State, Position | None, int, SessionStanding] | None = None
+        self._shown: tuple[State, Position | None, SessionStanding] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._thread = threading.Thread(
             target=self._run, name=f"lrq-session-{owed.client}-{owed.destination}", daemon=True
@@ -136,12 +142,13 @@ class Session:
     @property
     def standing(self) -> SessionStanding:
         """The facts to save; the same object while nothing changes, so that frequent reads are cheap."""
-        state, acked, applied_seq = self._state, self._acked, self._applied_seq
+        state, acked, counts = self._state, self._acked, (self._applied_seq, self._replaced.total)
         shown = self._shown
-        if shown is None or not (shown[0] is state and shown[1] is acked and shown[2] is applied_seq):
+        is_same = shown is not None and shown[0] is state and shown[1] is acked
+        if shown is None or not is_same or (shown[2].applied_seq, shown[2].replaced) != counts:
             rows = state.acked_row if isinstance(state, SnapshotTransferring) else 0
-            self._shown = shown = state, acked, applied_seq, SessionStanding(describe(state), acked, applied_seq, rows)
-        return shown[3]
+            self._shown = shown = state, acked, SessionStanding(describe(state), acked, counts[0], rows, counts[1])
+        return shown[2]
 
     # --- the thread -------------------------------------------------------------------------------------------
 
@@ -215,11 +222,28 @@ class Session:
             case do.RetryAfter(attempt=attempt, slow=slow):
                 self._retry_after(attempt, slow=slow)
             case do.Report(words=words):
-                self._log.info("session", state=words.name, detail=words.detail)
+                self._log_change(words)
             case do.Ignored(why=why):
                 self._log.debug("ignored", why=why)
             case _:
                 assert_never(effect)
+
+    def _log_change(self, words: StatusText) -> None:
+        line, seconds = self._context.outages.note(self.owed, words)
+        changed = self._log.bind(state=words.name, detail=words.detail)
+        match line:
+            case LogLine.CHANGE:
+                changed.info("session")
+            case LogLine.LOST:
+                changed.warning("the peer is lost")
+            case LogLine.STILL_LOST:
+                changed.warning("the peer is still lost", seconds=round(seconds))
+            case LogLine.BACK:
+                changed.info("the peer is back", seconds=round(seconds))
+            case LogLine.NOTHING:
+                changed.debug("session")
+            case _:
+                assert_never(line)
 
     # --- effects on the connection ----------------------------------------------------------------------------
 
@@ -240,7 +264,8 @@ class Session:
         self._applied_seq = answer.applied_seq
         source = source_history(self._context.engine, self.owed, sink)
         decision = decide(source, sink, initial_sync=self._context.limits.initial_sync)
-        self._log.info("negotiated", decision=type(decision).__name__, reason=decision.reason)
+        write = self._log.debug if self._context.outages.is_quiet(self.owed) else self._log.info
+        write("negotiated", decision=type(decision).__name__, reason=decision.reason)
         if sink.is_empty:
             # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             self._acked = sink.received
@@ -285,6 +310,7 @@ class Session:
             inflight=Inflight(
                 max_frames=limits.window_frames, max_bytes=limits.window_bytes, clock=self._context.clock
             ),
+            replaced=self._replaced,
             batch_bytes=limits.batch_bytes,
             heartbeat=limits.heartbeat_seconds,
             clock=self._context.clock,

@@ -25,6 +25,7 @@ from lr_server.protocol.events import (
 from lr_server.session.failures import source_failed
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, batch
+from lr_server.session.replaced import ReplacedCount
 from queues.clock import Clock
 from queues.errors import LrqError, SnapshotCancelledError, TrimmedError
 from queues.positions import Position, Tick
@@ -76,6 +77,7 @@ class FrameStream:
         paths: FrameSources,
         *,
         inflight: Inflight,
+        replaced: ReplacedCount,
         batch_bytes: int,
         heartbeat: float,
         clock: Clock,
@@ -85,6 +87,7 @@ class FrameStream:
         self._session = session
         self._paths = paths
         self._inflight = inflight
+        self._replaced = replaced
         self._batch_bytes = batch_bytes
         self._heartbeat = heartbeat
         self._clock = clock
@@ -105,6 +108,7 @@ class FrameStream:
         """Replace the current work by *work*; None sends nothing."""
         with self._changed, self._inflight.begun_anew():
             self._work = work
+            self._replaced.begin()
             self._changed.notify_all()
         self._paths.outgoing.leave()
 
@@ -167,6 +171,7 @@ class FrameStream:
             case LogWork():
                 position = Position(ack.received.branch, ack.received.seq, ack.received.cut)
                 self._inflight.ack(position.seq)
+                self._replaced.acknowledged(position.seq)
                 self._report(BatchAcked(position))
             case SnapshotWork(snapshot=snapshot):
                 self._note_snapshot(ack, snapshot)
@@ -227,6 +232,7 @@ class FrameStream:
                 size = sum(piece.size for piece in pieces)
                 if not self._inflight.admit(pieces[-1].end.seq, size, wanted):
                     return
+                self._replaced.sent(pieces[-1].end.seq, sum(piece.replaced for piece in pieces))
                 yield Frame(session=self._session, batch=batch(start, pieces, self._paths.newest()))
         except TrimmedError as error:
             self._report_while_open(Trimmed(error.requested, error.oldest))

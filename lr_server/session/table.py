@@ -15,14 +15,19 @@ from queues.send_log.sessions import SessionChange
 from queues.states import SessionState
 
 
-def ensure(engine: Engine, owed: SessionKey) -> None:
-    """Insert the session's row before the session begins, so that trim keeps its entries."""
+def ensure(engine: Engine, owed: SessionKey) -> int:
+    """Insert the session's row before the session begins, so that trim keeps its entries.
+
+    Return the number of replaced entries counted until now.
+    """
     with reading(engine) as connection:
-        if sessions.find_session(connection, owed) is not None:
-            return
+        found = sessions.find_session(connection, owed)
+    if found is not None:
+        return found.replaced_total
     with writing(engine) as connection:
         if sessions.find_session(connection, owed) is None:
             sessions.add_session(connection, owed, *describe(Idle()))
+    return 0
 
 
 def touch(engine: Engine, owed: SessionKey) -> None:
@@ -58,4 +63,4 @@ def deactivate(engine: Engine, lease: Lease, peers: Collection[SiteId], clients:
 def _change(owed: SessionKey, standing: SessionStanding) -> SessionChange:
     rows, words = standing.transferred_rows, standing.words
     reason = f"{words.detail} ({rows:,} rows sent)" if rows else words.detail
-    return SessionChange(owed, words.name, reason, rows, standing.acked)
+    return SessionChange(owed, words.name, reason, rows, standing.acked, standing.replaced)

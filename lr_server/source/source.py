@@ -8,6 +8,7 @@ from discovery.scheduler import Jobs
 from discovery.topology import Topology, split_endpoints
 from lr_server.feed.feed import LiveFeed
 from lr_server.session import snapshot_frames
+from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.runner import SessionContext, SessionLimits
 from lr_server.session.stream import FrameSources
@@ -64,7 +65,7 @@ class Source:
         )  # fmt: skip
         self.supervisor = Supervisor(
             engine, topology, self._session_context(clock), clients=settings.client_names,
-            look_seconds=settings.snapshot_poll_seconds, clock=clock,
+            look_seconds=settings.snapshot_poll_seconds, clock=clock, told=settings.look_alikes,
         )  # fmt: skip
         self._jobs = Jobs()
         #: The last error of each failing periodic job, by the job's name; empty while all is well.
@@ -142,6 +143,7 @@ class Source:
                 owed, self.log, self.feed, self._limits, part_bytes=settings.max_batch_bytes
             ),
             paths=self._paths,
+            outages=Outages(clock),
         )
 
     def _paths(self, outgoing: Outgoing) -> FrameSources:

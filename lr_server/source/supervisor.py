@@ -13,12 +13,12 @@ from lr_server.protocol.states import SessionStanding
 from lr_server.session import table as session_table
 from lr_server.session.runner import Session, SessionContext
 from lr_server.source.pacing import rest_after
-from queues import send_snapshot
+from queues import look_alikes, send_snapshot
 from queues.clock import Clock
 from queues.database.transactions import reading, writing
 from queues.errors import LrqError
 from queues.logs import logger
-from queues.names import ClientName
+from queues.names import ClientName, SiteId
 from queues.send_log.opening import watch_commits
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import source_clients
@@ -42,7 +42,10 @@ class Supervisor:
         clients: Iterable[ClientName],
         look_seconds: float,
         clock: Clock,
+        told: Iterable[tuple[str, str]] = (),
     ) -> None:
+        """Warn about site ids that look alike, but for the pairs in *told*."""
+        self._told = set(told)
         self._engine = engine
         self._topology = topology
         self._context = context
@@ -132,6 +135,7 @@ class Supervisor:
         if version == self._followed:
             return False
         peers = self._topology.peers()
+        self._tell_look_alikes(peers)
         gone = [session for session in self.sessions() if session.owed.destination not in peers]
         for session in gone:
             session.stop()
@@ -146,6 +150,11 @@ class Supervisor:
             session_table.deactivate(self._engine, self._context.lease, peers, self._clients)
         self._followed = version
         return True
+
+    def _tell_look_alikes(self, peers: Iterable[SiteId]) -> None:
+        for pair in set(look_alikes.look_alikes([self._context.site, *peers])) - self._told:
+            log.warning(look_alikes.warning(pair))
+            self._told.add(pair)
 
     def _note_trouble(self, trouble: str) -> None:
         if trouble != self.trouble:
@@ -174,8 +183,8 @@ class Supervisor:
             for peer in self._topology.peers():
                 owed = SessionKey(client, peer)
                 if owed not in self._sessions:
-                    session_table.ensure(self._engine, owed)
-                    session = Session(owed, self._context)
+                    replaced = session_table.ensure(self._engine, owed)
+                    session = Session(owed, self._context, replaced=replaced)
                     with self._guard:
                         self._sessions[owed] = session
                     session.start()

@@ -39,6 +39,7 @@ def owner_of(engine: Engine) -> str:
 
 def run(engine: Engine, settings: Settings, retention: Retention, *, rotate: bool) -> TrimResult:
     """Take the site's lease and trim as its server does; raises `StoreUnavailableError` if a server is faster."""
+    before = leases.holder(engine, SERVER_LEASE)
     lease = leases.acquire(engine, SERVER_LEASE, owner_name(), _TTL)
     if lease is None:
         raise StoreUnavailableError("a server has just taken the site: the server trims by itself")
@@ -51,7 +52,8 @@ def run(engine: Engine, settings: Settings, retention: Retention, *, rotate: boo
                 if not send_snapshot.collect_garbage(connection):
                     return trimmed
     finally:
-        leases.release(engine, lease)
+        # The status names the last server of the site, and this command is none.
+        leases.release(engine, lease, last_owner=before.lease.owner if before else "")
 
 
 def decide_unordered(engine: Engine, *, send: bool, drop: bool) -> dict[str, int]:

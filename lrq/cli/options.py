@@ -27,4 +27,10 @@ Site = Annotated[
         "--site", "-s", metavar="ID", help="The site's id; it must be the id in the database.", rich_help_panel=_WHERE
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", metavar="", help="Refuse names of sites and clients that are unknown here; warn otherwise."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")]

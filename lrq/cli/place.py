@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,10 +23,11 @@ CONNECT_SECONDS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class SitePlace:
-    """A site's database; `site` is None if no site id is configured."""
+    """A site's database; `site` is None if no site id is configured. `written` has the values of the site's file."""
 
     url: URL
     site: SiteId | None
+    written: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def shown(self) -> str:
@@ -55,7 +56,7 @@ def locate(config: Path | None, database: str | None, site: str | None) -> SiteP
         raise ConfigurationError(
             f"no database is named: give --database, set LRQ_DATABASE_URL, or write database_url in {DEFAULT_FILE}"
         )
-    return SitePlace(_checked(url), None if site_id is None else names.site_id(site_id))
+    return SitePlace(_checked(url), None if site_id is None else names.site_id(site_id), written)
 
 
 @contextmanager
@@ -85,8 +86,22 @@ def engine_of(place: SitePlace, *, must_exist: bool = True) -> Iterator[Engine]:
 def require_file(url: URL) -> None:
     """Raise `NotInitializedError` if a SQLite file does not exist: opening would create an empty database."""
     path = urls.file_of(url)
+    if path is not None and not path.parent.is_dir():
+        raise NotInitializedError(
+            f"there is no database {path}, and no folder {path.parent.absolute()}: correct the database URL"
+        )
     if path is not None and not path.exists():
         raise NotInitializedError(f"there is no database {path}: run `lrq init`, or correct the database URL")
+
+
+def max_payload_bytes(place: SitePlace) -> int | None:
+    """Return the limit of a payload that the site's server has, as the variable or the file says; None for neither."""
+    value = os.environ.get("LRQ_MAX_PAYLOAD_BYTES") or place.written.get("max_payload_bytes")
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    raise ConfigurationError("max_payload_bytes must be a number of bytes")
 
 
 def _setting(name: str, written: Mapping[str, object]) -> str | None:

@@ -62,6 +62,9 @@ def sessions_table(status: SiteStatus, rates: Rates | None) -> Table:
         why = Text(one_line(session.reason), style="red" if bad else "")
         if session.stalled:
             why = Text.assemble(("STALLED ", "bold red"), why)
+        if session.replaced:
+            said = Text(f"{number(session.replaced)} replaced by later entries", style="dim")
+            why = Text(" · ").join([why, said] if why else [said])
         add(
             made,
             [

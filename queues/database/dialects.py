@@ -15,19 +15,30 @@ POSTGRESQL: Final[Dialect] = postgresql.DIALECT
 
 #: The dialects by their names in database URLs.
 DIALECTS: Final[Mapping[str, Dialect]] = {"postgresql": POSTGRESQL, "sqlite": SQLITE}
-_PSYCOPG: Final = ("psycopg", "psycopg_async")
+#: The drivers of each database; those of the second word serve an application's own asynchronous sessions.
+_DRIVERS: Final = {"postgresql": ("psycopg", "psycopg_async"), "sqlite": ("pysqlite", "aiosqlite")}
+_WRITE: Final = {"postgresql": "PostgreSQL through psycopg", "sqlite": "SQLite through Python's sqlite3"}
+_BEGIN: Final = {"postgresql": "postgresql+psycopg://", "sqlite": "sqlite:///"}
 
 
 def of(bind: Engine | Connection) -> Dialect:
     """Return the dialect of an engine or connection; raise `ConfigurationError` for an unknown database or driver."""
     name, driver = bind.dialect.name, bind.dialect.driver
+    require_driver(name, driver)
+    return DIALECTS[name]
+
+
+def require_driver(name: str, driver: str, *, synchronous: bool = False) -> None:
+    """Raise `ConfigurationError` for an unknown database *name* or *driver*; the sentence says how to write the URL.
+
+    *synchronous*: refuse also the drivers for asynchronous sessions, as lrq's own engines work in threads.
+    """
     if name not in DIALECTS:
         raise ConfigurationError(f"lrq works with SQLite and PostgreSQL, not with {name}: use another database URL")
-    if name == "postgresql" and driver not in _PSYCOPG:
+    if driver not in (_DRIVERS[name][:1] if synchronous else _DRIVERS[name]):
         raise ConfigurationError(
-            f"lrq works with PostgreSQL through psycopg, not {driver}: begin the database URL with postgresql+psycopg://"
+            f"lrq works with {_WRITE[name]}, not {driver}: begin the database URL with {_BEGIN[name]}"
         )
-    return DIALECTS[name]
 
 
 def find(bind: Engine | Connection) -> Dialect | None:

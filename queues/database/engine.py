@@ -5,24 +5,27 @@ from typing import Any
 from sqlalchemy import URL, Engine
 from sqlalchemy import create_engine as _create_engine
 
-from queues.database import dialects
-from queues.errors import MissingDependencyError
+from queues.database import dialects, urls
+from queues.errors import MissingDependencyError, UsageError
 
 
 def create_engine(url: str | URL, **options: Any) -> Engine:  # noqa: ANN401 - passed on unchanged
     """Return `sqlalchemy.create_engine(url, **options)`; on SQLite with WAL, a busy timeout and BEGIN IMMEDIATE.
 
     The errors of the engine do not repeat the values of statements, which may be payloads (`hide_parameters`).
-    Raises `MissingDependencyError` if the database's driver is not installed.
+    Raises `ConfigurationError` for a URL that cannot be read, and for another database or driver. Raises
+    `MissingDependencyError` if the driver is not installed, and `UsageError` if *url* is no URL.
     """
+    if not isinstance(url, str | URL):
+        raise UsageError(f"create_engine needs a database URL, not {type(url).__name__}: such as sqlite:///paris.db")
+    made = urls.parse(url) if isinstance(url, str) else url
+    urls.require_url_driver(made)
     try:
-        engine = _create_engine(url, **{"hide_parameters": True, **options})
-    except ModuleNotFoundError as error:
+        engine = _create_engine(made, **{"hide_parameters": True, **options})
+    except ImportError as error:
+        named = error.name if isinstance(error, ModuleNotFoundError) else made.drivername
         raise MissingDependencyError(
-            f"the driver {error.name!r} of this database is not installed: pip install 'lrq[postgres]'"
+            f"the driver {named!r} of this database is not installed, or not whole: pip install 'lrq[postgres]'"
         ) from error
-    # An unknown database or driver is refused where lrq first uses the engine.
-    dialect = dialects.find(engine)
-    if dialect is not None:
-        dialect.prepare(engine)
+    dialects.of(engine).prepare(engine)
     return engine

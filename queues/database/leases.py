@@ -84,10 +84,14 @@ def bump_generation(engine: Engine, lease: Lease) -> bool:
         return leaped.rowcount > 0
 
 
-def release(engine: Engine, lease: Lease) -> None:
-    """Make *lease* available at once; do nothing if a later acquisition exists."""
+def release(engine: Engine, lease: Lease, *, last_owner: str | None = None) -> None:
+    """Make *lease* available at once; do nothing if a later acquisition exists.
+
+    With *last_owner*, that name is stored as the last owner; an empty one stands for none.
+    """
+    owner = {} if last_owner is None else {"owner": last_owner}
     with writing_briefly(engine) as connection:
-        connection.execute(_held(lease).values(expires_us=0))
+        connection.execute(_held(lease).values(expires_us=0, **owner))
 
 
 def holder(engine: Engine, name: str) -> LeaseHolder | None:

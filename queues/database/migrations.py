@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, insert, inspect, select
 from queues.clock import SYSTEM_CLOCK
 from queues.database import dialects, schema, tables
 from queues.database.dialect import Dialect
+from queues.database.engine_check import require_engine
 from queues.database.schema import SiteInfo, check, require
 from queues.database.transactions import is_lock_timeout, mapped_errors
 from queues.errors import NotInitializedError, SchemaMismatchError, StoreUnavailableError
@@ -38,14 +39,15 @@ _PAUSE_SECONDS: Final = 0.5
 def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
     """Create or migrate the tables and assign the database to *site_id*; idempotent, even in several processes at once.
 
-    Raises `WrongSiteError` if the database belongs to another site. Raises `SchemaMismatchError` if its tables are
-    newer than this software. Raises `ConfigurationError` for a database that lrq does not support. Raises
-    `StoreUnavailableError` if the database is locked or unreachable. Raises `InvalidNameError` (a `ValueError`) for a
-    malformed *site_id*.
+    Raises `UsageError` unless *engine* is an engine. Raises `WrongSiteError` if the database belongs to another site.
+    Raises `SchemaMismatchError` if its tables are newer than this software. Raises `ConfigurationError` for a database
+    that lrq does not support. Raises `StoreUnavailableError` if the database is locked or unreachable. Raises
+    `InvalidNameError` (a `ValueError`) for a malformed *site_id*.
 
         engine = queues.create_engine("sqlite:///paris.db")
         queues.initialize(engine, site_id="paris")
     """
+    require_engine(engine, "initialize")
     wanted = checked_site_id(site_id)
     dialect = dialects.of(engine)
     # Usually the tables are up to date, and no lock is needed.
@@ -62,7 +64,7 @@ def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
 
 
 def _initialize(engine: Engine, dialect: Dialect, wanted: SiteId) -> SiteInfo:
-    with mapped_errors(), dialect.exclusive(engine) as connection:
+    with mapped_errors(engine), dialect.exclusive(engine) as connection:
         if inspect(connection).has_table(schema.VERSION_TABLE):
             schema.refuse_newer(connection, schema.version(connection))
         with _one_at_a_time:

@@ -17,6 +17,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    false,
     text,
 )
 from sqlalchemy.types import TypeEngine
@@ -180,12 +181,15 @@ ticks = Table(
     Column("is_large", Boolean, nullable=False),
     Column("mark", Text, nullable=False),
     Column("created_us", BigInteger, nullable=False),
+    # False in the ticks of earlier versions, which numbered and sent the replaced rows of a large tick too.
+    Column("omits_replaced", Boolean, nullable=False, server_default=false()),
     Index("ix_lrq_ticks_end_seq", "end_seq"),
     postgresql_partition_by="LIST (slot)",
 )
 
 #: The source's record of each session; the sink's receive state is the truth. `lost_seq` is the end of the newest
-#: trimmed tick with unacknowledged entries for the session.
+#: trimmed tick with unacknowledged entries for the session. `replaced_total` counts entries that were not sent,
+#: because a later entry of the same tick replaced them.
 sessions = Table(
     "lrq_sessions",
     metadata,
@@ -199,6 +203,7 @@ sessions = Table(
     Column("lost_seq", BigInteger, nullable=False),
     Column("transferred_rows", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    Column("replaced_total", BigInteger, nullable=False, server_default=text("0")),
 )
 
 # --- source: snapshots ----------------------------------------------------------------------------------------

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
-from sqlalchemy import Connection, Engine, exc
+from sqlalchemy import URL, Connection, Engine, exc
 
 from queues.database import dialects
+from queues.database.connect_problems import problem
 from queues.database.dialect import READING
 from queues.database.tables import REWRITTEN
 from queues.errors import NotInitializedError, StoreUnavailableError, first_line
@@ -21,7 +22,7 @@ def writing(engine: Engine, *, briefly: bool = False, snapshot: bool = False) ->
     """
     dialect = dialects.of(engine)
     options = dialect.one_state if snapshot else {}
-    with mapped_errors(), _connect(engine, options) as connection, connection.begin():
+    with mapped_errors(engine), _connect(engine, options) as connection, connection.begin():
         dialect.begin_write(connection, briefly=briefly)
         if snapshot:
             keep_rewritten(connection)
@@ -44,7 +45,7 @@ def reading(engine: Engine, *, snapshot: bool = False) -> Iterator[Connection]:
     Raises the errors of `writing`.
     """
     options = {READING: True, **(dialects.of(engine).one_state if snapshot else {})}
-    with mapped_errors(), _connect(engine, options) as connection, connection.begin():
+    with mapped_errors(engine), _connect(engine, options) as connection, connection.begin():
         if snapshot:
             keep_rewritten(connection)
         yield connection
@@ -64,14 +65,17 @@ def keep_rewritten(connection: Connection) -> None:
 
 
 @contextmanager
-def mapped_errors() -> Iterator[None]:
-    """Turn transient errors of the driver and missing tables into errors of lrq, with the cause attached."""
+def mapped_errors(engine: Engine | None = None) -> Iterator[None]:
+    """Turn transient errors of the driver and missing tables into errors of lrq, with the cause attached.
+
+    With *engine*, the error for a SQLite file that cannot be opened names the file.
+    """
     try:
         yield
     except exc.TimeoutError as error:
         raise StoreUnavailableError("no connection to the database got free in time: allow more in its pool") from error
     except exc.DBAPIError as error:
-        mapped = map_error(error)
+        mapped = map_error(error, None if engine is None else engine.url)
         if mapped is None:
             raise
         raise mapped from error
@@ -104,8 +108,8 @@ _TRANSIENT_SQLITE = frozenset(
 )
 
 
-def map_error(error: exc.DBAPIError) -> NotInitializedError | StoreUnavailableError | None:
-    """Return our error for a driver's, or None for an error of the code."""
+def map_error(error: exc.DBAPIError, url: URL | None = None) -> NotInitializedError | StoreUnavailableError | None:
+    """Return our error for a driver's, or None for an error of the code; *url* names the database."""
     cause = error.orig
     words = first_line(cause) or type(cause).__name__
     if any(missing in words for missing in _MISSING):
@@ -117,4 +121,6 @@ def map_error(error: exc.DBAPIError) -> NotInitializedError | StoreUnavailableEr
         name = str(getattr(cause, "sqlite_errorname", ""))
         transient = error.connection_invalidated or any(name.startswith(known) for known in _TRANSIENT_SQLITE)
         transient = transient or (not name and isinstance(error, exc.OperationalError))
-    return StoreUnavailableError(f"the database cannot be used just now: {words}") if transient else None
+    if not transient:
+        return None
+    return StoreUnavailableError(problem(words, url) or f"the database cannot be used just now: {words}")

@@ -1,16 +1,20 @@
 """Database URLs. Pure."""
 
 from pathlib import Path
+from typing import Final
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from queues.database.dialects import DIALECTS
+from queues.database.dialects import DIALECTS, require_driver
 from queues.errors import ConfigurationError
+
+#: The drivers that SQLAlchemy takes for a URL without one.
+_DEFAULT_DRIVERS: Final = {"postgresql": "psycopg2", "sqlite": "pysqlite"}
 
 
 def parse(text: str) -> URL:
-    """Parse the URL of a database that lrq supports; raise `ConfigurationError` for any other text."""
+    """Parse the URL of a database and a driver that lrq supports; raise `ConfigurationError` for any other text."""
     try:
         url = make_url(text)
     except ArgumentError:
@@ -18,7 +22,14 @@ def parse(text: str) -> URL:
     if url is None or url.get_backend_name() not in DIALECTS:
         # The error does not repeat the text: it may hold a password.
         raise ConfigurationError("write a URL such as sqlite:///paris.db or postgresql+psycopg://user@host/database")
+    require_url_driver(url)
     return url
+
+
+def require_url_driver(url: URL) -> None:
+    """Raise `ConfigurationError` for a URL whose database or driver lrq does not support, installed or not."""
+    name, _, driver = url.drivername.partition("+")
+    require_driver(name, driver or _DEFAULT_DRIVERS.get(name, ""), synchronous=True)
 
 
 def is_sqlite(url: URL) -> bool:

@@ -17,6 +17,7 @@ from queues.send_log.outbox import NewEntry
 from queues.send_log.port import (
     Bounds,
     LoggedEntry,
+    LogPiece,
     LogRow,
     Retention,
     SessionKey,
@@ -25,6 +26,7 @@ from queues.send_log.port import (
     TrimResult,
     count_within,
 )
+from queues.send_log.replaced import remaining
 
 #: The only branch of the log in memory.
 BRANCH = "memory"
@@ -126,6 +128,7 @@ class MemoryLog:
                 start_seq=start, end_seq=start + len(chosen),
                 bytes_total=(last.bytes_total if last else 0) + sum(len(stored.row.payload) for stored in chosen),
                 is_large=is_large, mark=str(Visibility(high=chosen[-1].row.id)), created_us=now_us(),
+                omits_replaced=True,
             )  # fmt: skip
             self._ticks.append(tick)
             sets = {stored.row.tag_set: stored.destinations for stored in chosen}
@@ -167,11 +170,15 @@ class MemoryLog:
         """See the port."""
         return [self._rows(owed, tick) for tick in ticks]
 
-    def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[list[LogRow]]:
-        """See the port."""
-        rows = self._rows(owed, tick)[skip:]
-        for begin in range(0, len(rows), limits.rows):
-            yield rows[begin : begin + limits.rows]
+    def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[LogPiece]:
+        """See the port; the number of items has no limit here."""
+        rows = self._rows(owed, tick)
+        last = {row.item_key: row.id for row in rows if row.item_key is not None}
+
+        def read(after: int, skipped: int) -> list[LogRow]:
+            return [row for row in rows if row.id > after][skipped : skipped + limits.rows]
+
+        yield from remaining(0, skip, last, read, lambda after: [(row.id, row.item_key) for row in read(after, 0)])
 
     def read_all(self, ticks: Sequence[Tick], limits: TickLimits) -> Iterator[list[LoggedEntry]]:
         """See the port."""

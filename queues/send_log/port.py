@@ -23,6 +23,13 @@ class LogRow(NamedTuple):
     payload: bytes
 
 
+class LogPiece(NamedTuple):
+    """The next rows of a large tick for one session; `replaced` entries were left out before or among them."""
+
+    rows: Sequence[LogRow]
+    replaced: int = 0
+
+
 class LoggedEntry(NamedTuple):
     """One entry of `tick` with all its destinations; `seq` numbers the entries of all clients without gaps."""
 
@@ -140,8 +147,11 @@ class Log(Protocol):
         """
         ...
 
-    def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[list[LogRow]]:
-        """Yield the session's rows of one large tick in pieces within *limits*, without the first *skip* rows."""
+    def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[LogPiece]:
+        """Yield the session's rows of one large tick in pieces within *limits*, without the first *skip* rows.
+
+        Of the most repeated items, only the last entry is among the rows: see `queues.send_log.replaced`.
+        """
         ...
 
     def read_all(self, ticks: Sequence[Tick], limits: TickLimits) -> Iterator[list[LoggedEntry]]:

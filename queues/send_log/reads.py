@@ -27,6 +27,7 @@ def tick_of(row: Row[*tuple[object, ...]]) -> Tick:
         row.is_large,
         row.mark,
         row.created_us,
+        row.omits_replaced,
     )
 
 

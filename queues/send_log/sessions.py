@@ -20,7 +20,10 @@ from queues.states import STORED_INACTIVE, SessionState
 
 
 class SessionRow(NamedTuple):
-    """One row. `lost_seq` is the end of the newest trimmed tick with unacknowledged entries for the session."""
+    """One row. `lost_seq` is the end of the newest trimmed tick with unacknowledged entries for the session.
+
+    `replaced_total` counts entries that were not sent, because a later entry of the same tick replaced them.
+    """
 
     client: ClientName
     destination: SiteId
@@ -32,6 +35,7 @@ class SessionRow(NamedTuple):
     lost_seq: int
     transferred_rows: int
     updated_us: int
+    replaced_total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class SessionChange:
     reason: str
     transferred_rows: int
     acked: Position | None
+    replaced_total: int = 0
 
 
 def find_session(connection: Connection, key: SessionKey) -> SessionRow | None:
@@ -75,7 +80,7 @@ def active_keys(connection: Connection) -> list[SessionKey]:
 
 def add_session(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
     """Insert the row of a session that has acknowledged nothing."""
-    row = SessionRow(*key, state, reason, "", 0, "", 0, 0, now_us())
+    row = SessionRow(*key, state, reason, "", 0, "", 0, 0, now_us(), 0)
     connection.execute(insert(sessions).values(row._asdict()))
 
 
@@ -111,6 +116,7 @@ def _values(change: SessionChange) -> dict[str, object]:
         "state": change.state,
         "reason": change.reason,
         "transferred_rows": change.transferred_rows,
+        "replaced_total": change.replaced_total,
         "updated_us": now_us(),
     }
     if change.acked is not None:

@@ -76,6 +76,7 @@ def following(start: Tick, upcoming: TickDraft) -> Tick:
         is_large=upcoming.rows is None,
         mark=str(upcoming.mark),
         created_us=now_us(),
+        omits_replaced=True,
     )
 
 

@@ -71,10 +71,11 @@ class RoutingTableEntryMsg(_message.Message):
     sequence: _builtins.int
     """grows within one client and source; in a snapshot, the row number from 1"""
     transaction: _builtins.int
-    """equal for all entries of one source transaction"""
+    """equal for all entries of one source transaction, and of those joined by an item"""
     commit_time_us: _builtins.int
     """at the source, microseconds since 1970; 0 in a snapshot"""
     item_key: _builtins.str
+    """the item that the payload replaces"""
     branch: _builtins.str
     """the branch that `sequence` belongs to"""
     sync_id: _builtins.str

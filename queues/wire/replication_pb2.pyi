@@ -282,7 +282,9 @@ Global___Block: _TypeAlias = Block  # noqa: Y015
 
 @_typing.final
 class EntryRows(_message.Message):
-    """Columns of equal length; `item_keys` is empty if no row has a key; "" means no key."""
+    """Columns of equal length; `item_keys` is empty if no row has a key; "" means no key. Of the rows of an item in one
+    tick, only the last is here: it replaces the others.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -294,7 +296,9 @@ class EntryRows(_message.Message):
     def payloads(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
     @_builtins.property
     def transactions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """the index, from 0 in this tick, of the first row of the row's transaction"""
+        """The index, from 0 in this tick, of the first row of the row's transaction. Transactions from a replaced row up to
+        the row that replaces it share one index.
+        """
 
     @_builtins.property
     def committed_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...

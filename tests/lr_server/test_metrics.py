@@ -16,7 +16,7 @@ QUEUE = a_queue(
 STATUS = a_site(
     server=ServerStatus(owner=True, reason="", troubles={"trim": "the disk is full"}),
     log=a_log(seq=10, trimmed_seq=2, waiting=5, ordering=OrderingStatus((Unordered(ClientName("policy"), 3, 4),))),
-    sessions=(a_session(state=SessionState.BACKING_OFF, acked_seq=7, stalled=True, lag=Lag(3, 30, 1.5)),),
+    sessions=(a_session(state=SessionState.BACKING_OFF, acked_seq=7, stalled=True, lag=Lag(3, 30, 1.5), replaced=6),),
     receive_queues=(QUEUE,),
 )
 
@@ -44,6 +44,7 @@ def samples(status: SiteStatus) -> dict[tuple[str, ...], float]:
         (("lrq_session_lag_bytes", "policy", "tokyo"), 30),
         (("lrq_session_lag_seconds", "policy", "tokyo"), 1.5),
         (("lrq_session_stalled", "policy", "tokyo"), 1),
+        (("lrq_session_replaced_total", "policy", "tokyo"), 6),
         (("lrq_session_state", "policy", "tokyo", "backing off"), 1),
         (("lrq_receive_received_seq", "policy", "lima"), 9),
         (("lrq_receive_source_seq", "policy", "lima"), 11),

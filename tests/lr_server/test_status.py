@@ -7,11 +7,14 @@ import pytest
 from sqlalchemy import Engine, insert, update
 
 from lr_server import LogReplicationServer, Settings
+from lr_server.status import CANCELLED_SECONDS, read_status, without_cancelled
 from queues import send_snapshot
 from queues.clock import now_us
 from queues.database.tables import consumer_failures, parked_entries, receive_marks, receive_queues, snapshots
 from queues.database.transactions import writing
 from queues.names import ClientName, SiteId
+from queues.positions import ORIGIN
+from queues.send_snapshot import SnapshotState, SnapshotSync
 from tests.lr_client.snapshot.providing import claim
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.cli.source import SourceSite
@@ -30,11 +33,13 @@ EXPECTED: dict[str, Any] = {
     "sessions": [
         {
             "client": "policy", "destination": "lima", "state": "inactive", "reason": "gone", "branch": "branch",
-            "acked_seq": 0, "lag": {"entries": 0, "bytes": 0, "seconds": 0.0}, "stalled": False, "updated_at": "time",
+            "acked_seq": 0, "lag": {"entries": 0, "bytes": 0, "seconds": 0.0}, "stalled": False,
+            "replaced": 0, "updated_at": "time",
         },
         {
             "client": "policy", "destination": "tokyo", "state": "backing off", "reason": "away", "branch": "branch",
-            "acked_seq": 1, "lag": {"entries": 1, "bytes": 2, "seconds": -1.0}, "stalled": False, "updated_at": "time",
+            "acked_seq": 1, "lag": {"entries": 1, "bytes": 2, "seconds": -1.0}, "stalled": False,
+            "replaced": 0, "updated_at": "time",
         },
     ],
     "snapshots": [
@@ -140,3 +145,37 @@ def test_the_json_of_a_status_is_as_expected(source: SourceSite):
     assert still(found) == EXPECTED
     assert json.dumps(still(found)) == json.dumps(EXPECTED), "the keys have changed their order"
     assert {type(each["state"]) for each in (*found["sessions"], *found["snapshots"])} == {str}
+
+
+def asked(destination: str, state: SnapshotState, age_seconds: float) -> SnapshotSync:
+    """Return a request of policy that was changed for the last time *age_seconds* before second 1,000."""
+    return SnapshotSync(
+        sync_id=f"{destination} {state}", client=ClientName("policy"), destination=SiteId(destination), state=state,
+        reason="", attempt=0, owner="", base=ORIGIN, rows=0, bytes=0, checksum=0, progress="", error="", retry_us=0,
+        requested_us=0, updated_us=int((1_000 - age_seconds) * 1_000_000),
+    )  # fmt: skip
+
+
+def test_a_cancelled_snapshot_leaves_the_status_after_a_minute_with_the_older_ones_of_its_session():
+    newest_first = [
+        asked("tokyo", SnapshotState.CANCELLED, CANCELLED_SECONDS + 1),
+        asked("lima", SnapshotState.CANCELLED, CANCELLED_SECONDS - 1),
+        asked("tokyo", SnapshotState.FAILED, 200),
+        asked("lima", SnapshotState.APPLIED, 300),
+        asked("oslo", SnapshotState.APPLIED, 900),
+    ]
+    shown = [found.sync_id for found in without_cancelled(newest_first, 1_000_000_000)]
+    assert shown == ["lima cancelled", "lima applied", "oslo applied"]
+    again = [asked("tokyo", SnapshotState.BUILDING, 0), *newest_first]
+    assert without_cancelled(again, 1_000_000_000)[0].sync_id == "tokyo building"
+
+
+def test_a_cancelled_snapshot_is_not_in_the_status_of_a_site_for_long(site: Engine):
+    client = ClientName("policy")
+    with writing(site) as connection:
+        send_snapshot.request(connection, client, [SiteId("lima")], "wanted")
+        send_snapshot.cancel(connection, client, SiteId("lima"))
+    assert [each.state for each in read_status(site).snapshots] == [SnapshotState.CANCELLED]
+    with writing(site) as connection:
+        connection.execute(update(snapshots).values(updated_us=now_us() - int((CANCELLED_SECONDS + 1) * 1_000_000)))
+    assert read_status(site).snapshots == ()

@@ -53,6 +53,38 @@ def test_only_the_last_message_of_an_item_in_a_transaction_is_sent(world: World)
     paris.drain(timeout=20)
 
 
+def test_of_an_item_in_a_transaction_above_the_limits_only_the_last_message_is_sent_and_the_rest_counted(
+    world: World,
+) -> None:
+    recorder = world.subscribe("tokyo")
+    paris = world.link("paris", "tokyo", initial_sync="log", tick_rows=100)
+    messages = [LRMessageWithDestinations(b"cdg %d" % number, ["tokyo"], "cdg") for number in range(600)]
+    with Session(world.site("paris")) as session, session.begin():
+        world.client.transmit_log_entry_messages(session, messages)
+    eventually(lambda: recorder.log("paris") == [b"cdg 599"])
+    eventually(lambda: sessions_of(paris)["tokyo"]["replaced"] == 599)
+    paris.stop()
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", tick_rows=100)
+    with Session(world.site("paris")) as session, session.begin():
+        world.client.transmit_log_entry_messages(session, messages[:3])
+    # The new server goes on counting from the number in the database.
+    eventually(lambda: sessions_of(paris)["tokyo"]["replaced"] == 601)
+
+
+def test_no_call_of_a_listener_ends_between_a_replaced_message_and_the_one_that_replaces_it(world: World) -> None:
+    world.site("tokyo")
+    for payloads in ([("cdg", b"cdg 1"), (None, b"a")], [(None, b"b")], [("cdg", b"cdg 2"), (None, b"c")]):
+        messages = [LRMessageWithDestinations(payload, ["tokyo"], key) for key, payload in payloads]
+        with Session(world.site("paris")) as session, session.begin():
+            world.client.transmit_log_entry_messages(session, messages)
+    world.transmit("paris", b"d", to=["tokyo"])
+    # All transactions are older than the server, so one tick holds them.
+    world.link("paris", "tokyo", initial_sync="log")
+    recorder = world.subscribe("tokyo", max_batch_entries=1)
+    eventually(lambda: len(recorder.calls) == 2)
+    assert recorder.calls == [("paris", [b"a", b"b", b"cdg 2", b"c"]), ("paris", [b"d"])]
+
+
 def test_messages_of_an_item_arrive_in_order_up_to_the_last(world: World) -> None:
     recorder = world.subscribe("tokyo")
     world.link("paris", "tokyo", initial_sync="log")

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from discovery.topology import StaticTopology
 from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.health import remarks, troubles
@@ -98,3 +100,19 @@ def test_a_running_server_follows_a_changing_topology(world: World) -> None:
     topology.change("lima", "tokyo")
     in_log_sync(paris, "lima", "tokyo")
     paris.drain(timeout=20)
+
+
+def test_sites_of_a_topology_that_look_alike_are_warned_about_once_also_when_they_come_later(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        return [record.message for record in caplog.records if "look alike" in record.message]
+
+    begin(world, "tokyo")
+    topology = Changing("tokyo", "Paris")
+    world.server("paris", listen=[], topology=topology)
+    eventually(lambda: len(told()) == 1)
+    topology.change("tokyo", "Paris", "Tokyo")
+    eventually(lambda: len(told()) == 2)
+    assert "'Paris' and 'paris'" in told()[0]
+    assert "'Tokyo' and 'tokyo'" in told()[1]

@@ -26,6 +26,7 @@ from lr_client.spark.receive.offsets import SNAPSHOT_START
 from lr_client.spark.receive.positions import NOWHERE, StreamName, StreamPlace, load, place_of, positions, save
 from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, guarded
 from queues.database import dialects
+from queues.database.engine_check import require_engine
 from queues.database.sqlite import BUSY_TIMEOUT
 from queues.database.urls import is_sqlite
 from queues.errors import ListenerError, NeedsFullSyncError, UsageError
@@ -63,12 +64,15 @@ def exactly_once(
     `sequence` must be unchanged. An error in a batch, also of *apply*, undoes the whole batch and ends the query.
 
     Raises:
-        UsageError: *name* is empty, a column is missing, or the rows are out of order.
+        UsageError: *name* is empty, *database* is neither a URL nor an engine, a column is missing, or the rows are
+            out of order.
         ListenerError: *apply* or a callback has ended the transaction (detected on SQLite and PostgreSQL).
         NeedsFullSyncError: the source has lost entries that are applied here.
     """
     if not name:
         raise UsageError("give the stream a name: the place in each source is stored under that name")
+    if not isinstance(database, str):
+        require_engine(database, "exactly_once", of_any_database=True)
     return _Once(name, database, _Calls(apply, on_snapshot_start, on_snapshot_complete))
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lrq.cli.options import Config, Database, Json, Site
+from lrq.cli.options import Config, Database, Json, Site, Strict
 
 if TYPE_CHECKING:
     from lrq.cli.place import OpenSite
@@ -46,6 +46,7 @@ def browse(
     raw: Annotated[
         str | None, typer.Option("--raw", metavar="POSITION", help="Write one payload to stdout, byte for byte.")
     ] = None,
+    strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -56,6 +57,7 @@ def browse(
     One call reads one page, however long the queue is; the output names the start of the next page. With --json,
     payloads are complete and in base64.
     """
+    from lrq.cli.known_names import check_names
     from lrq.cli.place import opened
     from queues import names
     from queues.browse.api import Wanted, payload_at
@@ -65,6 +67,8 @@ def browse(
         if raw is not None:
             sys.stdout.buffer.write(payload_at(here.engine, shown, raw))
             return
+        asked = [destination] if destination else [], [client] if client else []
+        check_names(here, sites=asked[0], clients=asked[1], strict=strict)
         wanted = Wanted(
             after=after,
             limit=limit,

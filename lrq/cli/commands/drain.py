@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from lrq.cli.exit_codes import NoError
-from lrq.cli.options import Config, Database, Json, Site
+from lrq.cli.options import Config, Database, Json, Site, Strict
 
 
 def drain(
@@ -17,6 +17,7 @@ def drain(
         typer.Option("--destination", metavar="SITE", help="Only for this site; may be repeated."),
     ] = None,
     client: Annotated[str | None, typer.Option("--client", metavar="NAME", help="Only for this client.")] = None,
+    strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -28,6 +29,7 @@ def drain(
     the sessions that lag behind.
     """
     from lrq.cli.drain_wait import Scope, drain
+    from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
     from lrq.cli.place import opened
     from queues.names import client_name, site_id
@@ -37,6 +39,8 @@ def drain(
         destinations=frozenset(site_id(name) for name in destination or ()),
     )
     with opened(config, database, site) as here:
+        # Without --strict the command itself says that there is no session to the site.
+        check_names(here, sites=scope.destinations if strict else (), clients=[client] if client else [], strict=strict)
         outcome = drain(here.engine, scope, timeout)
     if as_json:
         emit(outcome.as_json())

@@ -84,11 +84,15 @@ def _check(place: "SitePlace", *, as_json: bool) -> None:
 
 def _initialize(engine: "Engine", place: "SitePlace", *, as_json: bool) -> None:
     import queues
+    from lrq.cli.known_names import listed
     from lrq.cli.output import emit
+    from queues import look_alikes
     from queues.database.schema import SCHEMA
 
     before = _version(engine)
     site = queues.initialize(engine, site_id=place.site or _known_site(engine)).site_id
+    for pair in look_alikes.look_alikes([site, *listed("peers", place.written)]):
+        typer.echo(f"lrq: warning: {look_alikes.warning(pair)}", err=True)
     action = "created" if before is None else "migrated" if before < SCHEMA else "unchanged"
     stands = max(before or SCHEMA, SCHEMA)
     if as_json:

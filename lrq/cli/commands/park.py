@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lrq.cli.options import Config, Database, Json, Site
+from lrq.cli.options import Config, Database, Json, Site, Strict
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from lrq.cli.place import OpenSite
     from queues.receive.parked import ParkedTransaction
 
 app = typer.Typer(help="List, retry or discard source transactions that a listener refused.", no_args_is_help=False)
@@ -29,6 +30,7 @@ def _park(context: typer.Context) -> None:
 def list_(
     client: Client = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")] = 100,
+    strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -41,6 +43,7 @@ def list_(
     from queues.receive.parked import parked
 
     with opened(config, database, site) as here:
+        _check_client(here, client, strict=strict)
         found = parked(here.engine, client=client, limit=limit)
     if as_json:
         emit({"site": here.site, "parked": [parked_facts(each) for each in found]})
@@ -53,6 +56,7 @@ def retry(
     ids: Ids = None,
     for_all: All = False,
     client: Client = None,
+    strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -63,6 +67,7 @@ def retry(
     from queues.receive.parked import retry_parked
 
     with opened(config, database, site) as here:
+        _check_client(here, client, strict=strict)
         _each(here.engine, _chosen(here.engine, ids, client, for_all=for_all), retry_parked, "retried", as_json=as_json)
 
 
@@ -72,6 +77,7 @@ def discard(
     for_all: All = False,
     client: Client = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")] = False,
+    strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -83,10 +89,17 @@ def discard(
     from queues.receive.parked import discard_parked
 
     with opened(config, database, site) as here:
+        _check_client(here, client, strict=strict)
         chosen = _chosen(here.engine, ids, client, for_all=for_all)
         if chosen and not yes:
             typer.confirm(f"Delete {plural(len(chosen), 'parked transaction')} for good?", abort=True, err=True)
         _each(here.engine, chosen, discard_parked, "discarded", as_json=as_json)
+
+
+def _check_client(here: "OpenSite", client: str | None, *, strict: bool) -> None:
+    from lrq.cli.known_names import check_names
+
+    check_names(here, clients=[] if client is None else [client], strict=strict)
 
 
 def _chosen(engine: "Engine", ids: list[int] | None, client: str | None, *, for_all: bool) -> list[int]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lrq.cli.options import Config, Database, Json, Site
+from lrq.cli.options import Config, Database, Json, Site, Strict
 
 
 def send(
@@ -19,7 +19,12 @@ def send(
         ),
     ] = None,
     item_key: Annotated[
-        str | None, typer.Option("--item-key", metavar="KEY", help="The item that the payload replaces.")
+        str | None,
+        typer.Option(
+            "--item-key",
+            metavar="KEY",
+            help="The item that the payload replaces: earlier payloads of the item may never be sent.",
+        ),
     ] = None,
     partition_key: Annotated[
         str | None, typer.Option("--partition-key", metavar="KEY", help="Stored with the entry.")
@@ -30,6 +35,7 @@ def send(
             "--wait", metavar="SECONDS", min=0, help="How long to wait until every destination has the entry durably."
         ),
     ] = None,
+    strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -37,18 +43,24 @@ def send(
 ) -> None:
     """Transmit one payload, in a transaction of its own, and print its token.
 
+    The limit of a payload is max_payload_bytes of the site's file. A destination or client that is unknown here gets a
+    warning, since an entry for a misspelt site reaches no site.
+
     Exit code 3 means that the entry is committed, but did not reach every destination in time.
     """
     from lr_client import RoutingQueueSenderClient
+    from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
-    from lrq.cli.place import opened
+    from lrq.cli.place import max_payload_bytes, opened
     from queues.clock import SYSTEM_CLOCK
     from queues.database.transactions import writing
     from queues.errors import WaitTimeoutError
 
-    sender = RoutingQueueSenderClient(client)
     content = _content(payload)
     with opened(config, database, site) as here:
+        limit = max_payload_bytes(here.place)
+        sender = RoutingQueueSenderClient(client, **({} if limit is None else {"max_payload_bytes": limit}))
+        check_names(here, sites=to, clients=[client], strict=strict)
         with writing(here.engine) as connection:
             token = sender.transmit_log_entry_message(
                 connection, content, to, item_key=item_key, partition_key=partition_key

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lrq.cli.exit_codes import NoError
-from lrq.cli.options import Config, Database, Json, Site
+from lrq.cli.options import Config, Database, Json, Site, Strict
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -39,6 +39,7 @@ def request(
         bool, typer.Option("--watch", "-w", metavar="", help="Show the progress until the snapshot is applied.")
     ] = False,
     timeout: Timeout = 3600.0,
+    strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -49,6 +50,7 @@ def request(
     Exit code 3 with --watch means that the snapshot failed, was cancelled, or was not applied in time.
     """
     from lr_client.snapshot.requests import request_global_snapshot_sync, request_snapshot_sync
+    from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
     from lrq.cli.place import opened
     from lrq.cli.snapshot_requests import Follow, request_status
@@ -58,6 +60,7 @@ def request(
         raise typer.BadParameter("name one site, or say --all")
     with opened(config, database, site) as here:
         name = client or _only_client(here.engine)
+        check_names(here, sites=[destination] if destination else [], clients=[name], strict=strict)
         with writing(here.engine) as connection:
             if destination is None:
                 sync_id = request_global_snapshot_sync(connection, name, reason=reason)
@@ -76,17 +79,20 @@ def request(
 def list_(
     client: Client = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="How many at most.")] = 20,
+    strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
     as_json: Json = False,
 ) -> None:
     """List requests for snapshots, newest first, and the snapshot providers."""
+    from lrq.cli.known_names import check_names
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened
     from lrq.cli.snapshot_requests import listing, listing_view, provider_json, provider_listing
 
     with opened(config, database, site) as here:
+        check_names(here, clients=[client] if client else [], strict=strict)
         found = listing(here.engine, client, limit)
         providers = provider_listing(here.engine)
     if as_json:
@@ -118,12 +124,14 @@ def cancel(
     destination: Annotated[str | None, typer.Argument(help="The site whose requests to cancel.")] = None,
     for_all: Annotated[bool, typer.Option("--all", metavar="", help="Every site.")] = False,
     client: Client = None,
+    strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
     as_json: Json = False,
 ) -> None:
     """Cancel unfinished requests; a session that cannot continue without a snapshot requests another one."""
+    from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
     from lrq.cli.place import opened
     from lrq.cli.words import plural
@@ -135,6 +143,7 @@ def cancel(
         raise typer.BadParameter("name one site, or say --all")
     with opened(config, database, site) as here:
         name = client_name(client or _only_client(here.engine))
+        check_names(here, sites=[destination] if destination else [], clients=[name], strict=strict)
         wanted = None if destination is None else site_id(destination)
         with writing(here.engine) as connection:
             count = send_snapshot.cancel(connection, name, wanted, reason="cancelled by `lrq snapshot`")

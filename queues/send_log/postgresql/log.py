@@ -19,11 +19,22 @@ from queues.errors import DataLossError
 from queues.positions import Tick, Visibility
 from queues.send_log import reads as sql_log
 from queues.send_log.logged_entries import KeyedRow, large_entries, usual_entries
-from queues.send_log.port import Bounds, LoggedEntry, LogRow, Retention, SessionKey, TickLimits, TickRows, TrimResult
+from queues.send_log.port import (
+    Bounds,
+    LoggedEntry,
+    LogPiece,
+    LogRow,
+    Retention,
+    SessionKey,
+    TickLimits,
+    TickRows,
+    TrimResult,
+)
 from queues.send_log.postgresql import reads as reading
 from queues.send_log.postgresql import segments, tick_partitions, unordered
 from queues.send_log.postgresql.ticks import TickTaker
 from queues.send_log.postgresql.windows import NOTHING
+from queues.send_log.replaced import MAX_ITEMS, LastIds, remaining
 
 _Done = TypeVar("_Done")
 
@@ -61,17 +72,23 @@ class PostgresqlLog:
         with sql_log.still_kept(self._engine, ticks[0]) as connection:
             return reading.read(connection, owed, *_marks(connection, ticks))
 
-    def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[list[LogRow]]:
+    def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[LogPiece]:
         """See the port. Each piece is a separate read, so a slow sink holds no snapshot open."""
         transaction = self._transaction(tick)
-        after = 0
-        while True:
+        last: LastIds = {}
+        if tick.omits_replaced:
             with sql_log.still_kept(self._engine, tick) as connection:
-                piece = reading.read_piece(connection, owed, transaction, after, skip, limits)
-            if not piece:
-                return
-            after, skip = piece[-1].id, 0
-            yield piece
+                last = reading.last_ids(connection, owed, transaction, MAX_ITEMS)
+
+        def read(after: int, skipped: int) -> list[LogRow]:
+            with sql_log.still_kept(self._engine, tick) as connection:
+                return reading.read_piece(connection, owed, transaction, after, skipped, limits)
+
+        def skim(after: int) -> Sequence[tuple[int, str | None]]:
+            with sql_log.still_kept(self._engine, tick) as connection:
+                return reading.read_keys(connection, owed, transaction, after, limits)
+
+        yield from remaining(0, skip, last, read, skim)
 
     def _transaction(self, tick: Tick) -> dict[str, Any]:
         """Find the only transaction of a large tick; raise `DataLossError` if its commit is missing."""

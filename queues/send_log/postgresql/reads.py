@@ -32,13 +32,20 @@ _REACH = """
     SELECT min(xid + 0), max(xid + 0) FROM lrq_log_commits
     WHERE commit_seq > %(after)s AND commit_seq <= %(upto)s AND xid + 0 BETWEEN %(first)s AND %(last)s
 """
-# The rows of one transaction in order, without sorting; `+ 0` prevents a search by tag set.
-_PIECE = """
-    SELECT xid, %(order)s::bigint, id, client, tag_set, item_key, %(committed_us)s::bigint, payload
+# The rows of one transaction, read in order without sorting; `+ 0` prevents a search by tag set.
+_OF_SESSION = """
     FROM lrq_log_entries WHERE xid = %(xid)s AND id > %(after_id)s AND tag_set + 0 = ANY(ARRAY(
       SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))
-    ORDER BY xid, id LIMIT %(piece)s OFFSET %(skip)s
 """
+_PIECE = f"""
+    SELECT xid, %(order)s::bigint, id, client, tag_set, item_key, %(committed_us)s::bigint, payload
+    {_OF_SESSION} ORDER BY xid, id LIMIT %(piece)s OFFSET %(skip)s
+"""
+_LAST_IDS = f"""
+    SELECT item_key, max(id) {_OF_SESSION} AND item_key IS NOT NULL
+    GROUP BY item_key HAVING count(*) > 1 ORDER BY count(*) DESC, max(id) LIMIT %(most)s
+"""
+_KEYS = f"SELECT id, item_key {_OF_SESSION} ORDER BY xid, id LIMIT %(piece)s"
 _WHOLE_SIZES = """
     SELECT id, length(payload) FROM lrq_log_entries WHERE xid = %(xid)s AND id > %(after_id)s
     ORDER BY xid, id LIMIT %(piece)s
@@ -95,6 +102,20 @@ def read_piece(
     connection.exec_driver_sql(_PIECE_PLAN)
     wanted = {"client": owed.client, "destination": owed.destination, "after_id": after_id, "skip": skip}
     return sql_log.fill(connection, _PIECE, of | wanted | {"piece": limits.rows}, limits)
+
+
+def last_ids(connection: Connection, owed: SessionKey, of: dict[str, Any], most: int) -> dict[str, int]:
+    """Return the last id of each item with several entries in one `transaction`, for the *most* repeated items."""
+    return dict(fetch(connection, _LAST_IDS, of | owed._asdict() | {"after_id": 0, "most": most}))
+
+
+def read_keys(
+    connection: Connection, owed: SessionKey, of: dict[str, Any], after_id: int, limits: TickLimits
+) -> Sequence[tuple[int, str | None]]:
+    """Return ids and item keys of the next rows of one `transaction` after an id."""
+    connection.exec_driver_sql(_PIECE_PLAN)
+    values = of | owed._asdict() | {"after_id": after_id, "piece": limits.rows}
+    return [(entry_id, item_key) for entry_id, item_key in fetch(connection, _KEYS, values)]
 
 
 def read_whole_piece(connection: Connection, after_id: int, of: dict[str, Any], limits: TickLimits) -> list[KeyedRow]:

@@ -19,6 +19,7 @@ from queues.send_log.logged_entries import KeyedRow, keyed_row
 from queues.send_log.port import (
     Bounds,
     LoggedEntry,
+    LogPiece,
     LogRow,
     Retention,
     SessionKey,
@@ -27,6 +28,7 @@ from queues.send_log.port import (
     TrimResult,
     count_within,
 )
+from queues.send_log.replaced import MAX_ITEMS, LastIds, remaining
 from queues.send_log.ticks import TickDraft, insert_tick
 
 _Row = TypeVar("_Row")
@@ -47,6 +49,13 @@ def _everywhere(columns: str, condition: str) -> str:
 _NEXT = _everywhere(_COLUMNS + ", destinations", "id > ?") + " ORDER BY 2"
 _OWED = _everywhere(_COLUMNS, f"tag_set IN ({_SETS}) AND id > ? AND id <= ?") + " ORDER BY 2"
 _ALL = _everywhere(_COLUMNS + ", partition_key", "id > ? AND id <= ?") + " ORDER BY 2"
+# The items of a large tick with several entries for one session, the most repeated ones first.
+_LAST_IDS = (
+    "SELECT item_key, max(id) FROM ("  # noqa: S608 - constants
+    + _everywhere("item_key, id", f"tag_set IN ({_SETS}) AND id > ? AND id <= ? AND item_key IS NOT NULL")
+    + ") GROUP BY item_key HAVING count(*) > 1 ORDER BY count(*) DESC, max(id) LIMIT ?"
+)
+_KEYS = _everywhere("id, item_key", f"tag_set IN ({_SETS}) AND id > ? AND id <= ?") + " ORDER BY 1 LIMIT ?"
 _SIZES = _everywhere("id, length(payload)", "id > ? AND id <= ?") + " ORDER BY 1 LIMIT ?"
 _SIGHTED = (
     "SELECT client, tag_set, max(destinations), count(*), sum(length(payload)), max(id) FROM ("  # noqa: S608
@@ -132,20 +141,24 @@ class SqliteLog:
             found = [LogRow(*row) for row in connection.exec_driver_sql(_OWED, bounds * PARTITIONS)]
         return _by_tick(found, [row.id for row in found], highs)
 
-    def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[list[LogRow]]:
+    def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[LogPiece]:
         """See the port. Each piece is a separate read, so a slow sink holds no transaction open."""
         high = Visibility.parse(tick.mark).high
         with sql_log.still_kept(self._engine, tick) as connection:
-            after = _high_before(connection, tick)
-        while True:
+            start = _high_before(connection, tick)
+            last = _last_ids(connection, owed, start, high) if tick.omits_replaced else {}
+
+        def read(after: int, skipped: int) -> list[LogRow]:
+            bounds = (*owed, after, high) * PARTITIONS
             with sql_log.still_kept(self._engine, tick) as connection:
-                statement = f"{_OWED} LIMIT ? OFFSET ?"
-                bounds = (owed.client, owed.destination, after, high) * PARTITIONS
-                piece = sql_log.fill(connection, statement, (*bounds, limits.rows, skip), limits)
-            if not piece:
-                return
-            after, skip = piece[-1].id, 0
-            yield piece
+                return sql_log.fill(connection, f"{_OWED} LIMIT ? OFFSET ?", (*bounds, limits.rows, skipped), limits)
+
+        def skim(after: int) -> Sequence[tuple[int, str | None]]:
+            with sql_log.still_kept(self._engine, tick) as connection:
+                found = connection.exec_driver_sql(_KEYS, ((*owed, after, high) * PARTITIONS) + (limits.rows,))
+                return [(entry_id, item_key) for entry_id, item_key in found]
+
+        yield from remaining(start, skip, last, read, skim)
 
     def read_all(self, ticks: Sequence[Tick], limits: TickLimits) -> Iterator[list[LoggedEntry]]:
         """See the port."""
@@ -187,6 +200,11 @@ class SqliteLog:
 def _high_before(connection: Connection, tick: Tick) -> int:
     before = sql_log.mark_before(connection, tick)
     return before.high if before else 0
+
+
+def _last_ids(connection: Connection, owed: SessionKey, start: int, high: int) -> LastIds:
+    found = connection.exec_driver_sql(_LAST_IDS, ((*owed, start, high) * PARTITIONS) + (MAX_ITEMS,))
+    return dict(map(tuple, found))
 
 
 def _by_tick(rows: Iterable[_Row], ids: Iterable[int], highs: Sequence[int]) -> list[list[_Row]]:

@@ -17,6 +17,7 @@ from lrq.cli.main import run
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
+_WARNING = "lrq: warning: "
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,15 @@ class Done:
 
     @property
     def error(self) -> str:
-        """The error message, which must be the only line on stderr; without the prefix `lrq: `."""
-        assert self.err.startswith("lrq: "), self.err
-        assert self.err.count("\n") == 1, self.err
-        return self.err.removeprefix("lrq: ").strip()
+        """The error message, which must be the only line on stderr but for warnings; without the prefix `lrq: `."""
+        (line,) = [line for line in self.err.splitlines() if not line.startswith(_WARNING)]
+        assert line.startswith("lrq: "), self.err
+        return line.removeprefix("lrq: ").strip()
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings on stderr, without their prefix."""
+        return [line.removeprefix(_WARNING) for line in self.err.splitlines() if line.startswith(_WARNING)]
 
 
 class Command:

@@ -61,7 +61,7 @@ def test_a_missing_database_url_is_a_one_line_error(lrq: Command, command: list[
 def test_an_unreachable_database_is_a_one_line_error(lrq: Command, command: list[str]):
     done = lrq(*command, "--database", "postgresql+psycopg://me:secret@127.0.0.1:1/paris")
     assert (done.code, done.out) == (1, "")
-    assert "the database cannot be used just now" in done.error
+    assert "no PostgreSQL listens at 127.0.0.1 port 1: start the server" in done.error
     assert "secret" not in done.err
 
 

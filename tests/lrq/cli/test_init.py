@@ -1,6 +1,7 @@
 """`lrq init`: creates, migrates, checks and prints the tables of a site."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -92,3 +93,13 @@ def test_check_of_a_missing_file_says_that_the_database_does_not_fit(lrq: Comman
 
 def test_check_of_an_unreachable_database_is_an_error(lrq: Command):
     assert lrq("init", "--check", "--database", "postgresql+psycopg://me@127.0.0.1:1/paris").code == 1
+
+
+def test_init_warns_about_a_site_id_that_looks_like_a_peer(
+    lrq: Command, new_database: Callable[[], str], elsewhere: Path
+):
+    (elsewhere / "lrq.toml").write_text('[peers]\nParis = "tcp://10.0.0.2:7400"\nlima = "tcp://10.0.0.3:7400"\n')
+    done = lrq("init", "--site", "paris", "--database", new_database())
+    (warning,) = done.warnings
+    assert (done.code, "'Paris' and 'paris' look alike: rename one" in warning) == (0, True)
+    assert lrq("init", "--site", "tokyo", "--database", new_database()).warnings == []

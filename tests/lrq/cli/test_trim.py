@@ -3,6 +3,7 @@
 import pytest
 
 from discovery.processes import owner_name
+from lr_server.status import read_status
 from queues.browse.api import Wanted, browse
 from queues.database import leases
 from queues.names import SEND_LOG_ENTRIES
@@ -111,6 +112,18 @@ def test_beside_a_working_server_trim_only_reports(trim, source: SourceSite):
 def test_trim_releases_the_lease_of_the_site(trim, source: SourceSite):
     trim()
     assert leases.acquire(source.engine, "server", "somebody else", 60) is not None
+
+
+def test_the_status_names_the_last_server_after_a_trim_and_not_the_command(trim, source: SourceSite):
+    trim("--rotate")
+    assert read_status(source.engine).server_owner is None
+    lease = leases.acquire(source.engine, "server", "the server", 60)
+    assert lease is not None
+    leases.release(source.engine, lease)
+    trim("--rotate")
+    owner = read_status(source.engine).server_owner
+    assert owner is not None
+    assert (owner.owner, owner.alive, owner.generation) == ("the server", False, lease.generation + 1)
 
 
 def test_trim_uses_the_retention_of_the_settings(trim, source: SourceSite, elsewhere):

@@ -1,6 +1,7 @@
 """The promises of every `Log`, for SQLite, PostgreSQL and the log in memory, which is the reference."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import pytest
@@ -151,10 +152,7 @@ def payloads(rows: list[LogRow]) -> list[bytes]:
 def everything(store: Store, owed: SessionKey, ticks: list[Tick]) -> list[bytes]:
     found: list[bytes] = []
     for tick in ticks:
-        for piece in (
-            store.log.stream(owed, tick, 0, TickLimits(rows=4)) if tick.is_large else store.log.read(owed, [tick])
-        ):
-            found += payloads(piece)
+        found += payloads(read_by_session(store, owed, tick))
     return found
 
 
@@ -168,8 +166,9 @@ def whole_log(store: Store, limits: TickLimits = SMALL) -> list[LoggedEntry]:
 
 
 def read_by_session(store: Store, owed: SessionKey, tick: Tick) -> list[LogRow]:
-    pieces = store.log.stream(owed, tick, 0, TickLimits(rows=4)) if tick.is_large else store.log.read(owed, [tick])
-    return [row for piece in pieces for row in piece]
+    if tick.is_large:
+        return [row for piece in store.log.stream(owed, tick, 0, TickLimits(rows=4)) for row in piece.rows]
+    return store.log.read(owed, [tick])[0]
 
 
 def test_ticks_hold_whole_transactions_within_the_limits_and_number_their_rows_without_gaps(store: Store) -> None:
@@ -233,8 +232,8 @@ def test_a_transaction_above_the_limits_is_a_tick_of_its_own(store: Store) -> No
     assert [tick.number for tick in store.log.ticks_after(0, TickLimits())] == [1]
     assert [tick.number for tick in store.log.ticks_after(1, TickLimits())] == [2]
     pieces = list(store.log.stream(TOKYO, groups[1].tick, 3, TickLimits(rows=10)))
-    assert [payload for piece in pieces for payload in payloads(piece)] == [b"%d" % n for n in range(3, 20)]
-    assert [len(piece) for piece in pieces] == [10, 7]
+    assert [row.payload for piece in pieces for row in piece.rows] == [b"%d" % n for n in range(3, 20)]
+    assert [len(piece.rows) for piece in pieces] == [10, 7]
 
 
 def test_open_transactions_neither_hide_nor_delay_committed_entries(store: Store) -> None:
@@ -446,3 +445,46 @@ def test_random_histories_give_the_rows_of_the_reference(
         player.play(step, number)
         model.play(step, number)
     assert player.end() == model.end()
+
+
+# --- replaced entries --------------------------------------------------------------------------------------------
+
+
+def item(payload: bytes, key: str | None, *destinations: str) -> NewEntry:
+    return NewEntry(payload, destination_set(CLIENT, destinations or ["tokyo"]), key)
+
+
+def test_of_each_item_in_a_large_tick_only_the_last_entry_stays_however_often_a_reader_resumes(store: Store) -> None:
+    entries = [item(b"%d" % n, None if n % 5 == 0 else f"item {n % 3}") for n in range(20)]
+    commit(store, *entries, item(b"for lima", "item 1", "lima"))
+    (group,) = drain(store)
+    stays = [b"0", b"5", b"10", b"15", b"17", b"18", b"19"]
+    for skip in range(len(stays) + 1):
+        pieces = list(store.log.stream(TOKYO, group.tick, skip, TickLimits(rows=3)))
+        assert [row.payload for piece in pieces for row in piece.rows] == stays[skip:]
+    assert sum(piece.replaced for piece in store.log.stream(TOKYO, group.tick, 0, TickLimits(rows=3))) == 13
+
+
+def test_a_large_tick_of_an_earlier_version_keeps_its_replaced_rows(make: Callable[[TickLimits], Store]) -> None:
+    store = make(SMALL)
+    if isinstance(store, MemoryStore):
+        pytest.skip("the log in memory has no earlier version")
+    commit(store, *(item(b"%d" % n, "item") for n in range(10)))
+    (group,) = drain(store)
+    earlier = replace(group.tick, omits_replaced=False)
+    rows = [row for piece in store.log.stream(TOKYO, earlier, 4, TickLimits(rows=4)) for row in piece.rows]
+    assert payloads(rows) == [b"%d" % n for n in range(4, 10)]
+    assert store.log.ticks_after(0, SMALL)[0].omits_replaced
+
+
+def test_only_the_most_repeated_items_of_a_large_tick_are_remembered(
+    make: Callable[[TickLimits], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make(SMALL)
+    if isinstance(store, MemoryStore):
+        pytest.skip("the log in memory remembers every item")
+    for module in ("sqlite", "postgresql"):
+        monkeypatch.setattr(f"queues.send_log.{module}.log.MAX_ITEMS", 1)
+    commit(store, *(item(b"%s%d" % (key.encode(), n), key) for n in range(4) for key in "abb"))
+    (group,) = drain(store)
+    assert payloads(read_by_session(store, TOKYO, group.tick)) == [b"a0", b"a1", b"a2", b"a3", b"b3"]

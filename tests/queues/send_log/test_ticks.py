@@ -2,12 +2,14 @@
 
 import re
 import threading
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterator
 
 import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
+from lr_client.arguments import checked_payload
 from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
 from queues.browse.api import browse
 from queues.database import leases
@@ -18,6 +20,7 @@ from queues.errors import (
     NotInTransactionError,
     OwnershipLostError,
     PayloadTooLargeError,
+    PayloadTypeError,
     StoreUnavailableError,
     TrimmedError,
 )
@@ -133,6 +136,24 @@ def test_bad_destinations_and_payloads_are_refused_before_an_entry_is_written(si
     assert reader.drain() == []
 
 
+@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, lambda text: memoryview(array("I", text))])
+def test_the_limit_of_a_payload_counts_bytes_and_not_items(
+    site: Engine, reader: Reader, wrap: Callable[[bytes], object]
+) -> None:
+    small = RoutingQueueSenderClient("policy", max_payload_bytes=8)
+    with Session(site) as session, session.begin():
+        with pytest.raises(PayloadTooLargeError, match="12 bytes, the limit is 8"):
+            small.transmit_log_entry_message(session, wrap(b"x" * 12), ["tokyo"])  # type: ignore[arg-type]
+        small.transmit_log_entry_message(session, wrap(b"12345678"), ["tokyo"])  # type: ignore[arg-type]
+    assert [row.payload for row in reader.drain()] == [b"12345678"]
+
+
+@pytest.mark.parametrize("payload", ["text", 7, None, [1, 2], object()])
+def test_a_payload_that_is_not_like_bytes_is_refused_in_one_sentence(payload: object) -> None:
+    with pytest.raises(PayloadTypeError, match=r"^the payload must be bytes, not \w+: encode it first$"):
+        checked_payload(payload, 100)
+
+
 def test_an_autocommit_connection_is_refused(site: Engine) -> None:
     with (
         site.connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
@@ -190,10 +211,10 @@ def test_one_transaction_above_the_limits_is_one_tick_that_is_read_in_parts(site
     assert giant.rows is None
     assert giant.tick.rows == 50
     pieces = list(reader.log.stream(TOKYO, giant.tick, 0, TickLimits(rows=20)))
-    assert [row.payload for piece in pieces for row in piece] == payloads
-    assert [len(piece) for piece in pieces] == [20, 20, 10]
+    assert [row.payload for piece in pieces for row in piece.rows] == payloads
+    assert [len(piece.rows) for piece in pieces] == [20, 20, 10]
     rest = list(reader.log.stream(TOKYO, giant.tick, 33, TickLimits(rows=20)))
-    assert [row.payload for piece in rest for row in piece] == payloads[33:]
+    assert [row.payload for piece in rest for row in piece.rows] == payloads[33:]
     assert list(reader.log.stream(LIMA, giant.tick, 0, TickLimits(rows=20))) == []
 
 
@@ -205,7 +226,7 @@ def test_a_single_payload_above_the_limits_is_a_tick(site: Engine, lease: leases
     reader.drain()
     assert [group.tick.rows for group in reader.groups] == [1, 1, 1]
     (piece,) = reader.log.stream(TOKYO, reader.groups[1].tick, 0, TickLimits(rows=20))
-    assert piece[0].payload == b"x" * 5_000
+    assert piece.rows[0].payload == b"x" * 5_000
 
 
 def test_a_destination_set_is_stored_as_a_number_after_its_first_ticks(site: Engine, reader: Reader) -> None:

@@ -1,0 +1,66 @@
+"""Say in one sentence why a database cannot be opened, and what to do. Pure, but for a look at a file's folder."""
+
+import os
+import re
+from typing import Final
+
+from sqlalchemy import URL
+
+from queues.database import urls
+
+_CORRECT: Final = "correct the database URL"
+#: Patterns of the words of libpq and psycopg, with the sentence for each; a server in another language says otherwise.
+_PROBLEMS: Final = (
+    (r'database ("[^"]*") does not exist', f"there is no database {{0}} on the server: create it, or {_CORRECT}"),
+    (r'role ("[^"]*") does not exist', f"the server knows no role {{0}}: create it, or {_CORRECT}"),
+    (r'role ("[^"]*") is not permitted to log in', "the role {0} may not log in: ALTER ROLE {0} LOGIN"),
+    (
+        r'password authentication failed for user ("[^"]*")',
+        "the server refuses the password of {0}: correct the database URL or libpq's password file",
+    ),
+    (
+        r"no password supplied",
+        "the server asks for a password: write one into the database URL, or into libpq's password file",
+    ),
+    (
+        r'no pg_hba.conf entry for host ("[^"]*"), user ("[^"]*")',
+        "the server admits no connection of {1} from {0}: add a line to its pg_hba.conf",
+    ),
+    (r"failed to resolve host '([^']*)'", f"the host {{0!r}} is unknown: {_CORRECT}, or the name service"),
+    (r'could not translate host name "([^"]*)"', f"the host {{0!r}} is unknown: {_CORRECT}, or the name service"),
+    (
+        r'server at "([^"]*)"(?: \([^)]*\))?, port (\d+) failed: Connection refused',
+        f"no PostgreSQL listens at {{0}} port {{1}}: start the server, or {_CORRECT}",
+    ),
+    (
+        r'server on socket "([^"]*)" failed: (?:No such file|Connection refused)',
+        f"no PostgreSQL listens at the socket {{0}}: start the server, or {_CORRECT}",
+    ),
+)
+
+
+def problem(words: str, url: URL | None = None) -> str | None:
+    """Return the sentence for *words*, the first line of a driver's error; None for other errors.
+
+    *url* names the file of a SQLite database. The sentence never has a password.
+    """
+    for pattern, sentence in _PROBLEMS:
+        if found := re.search(pattern, words):
+            return sentence.format(*found.groups())
+    if words == "unable to open database file" and url is not None:
+        return _file_problem(url)
+    return None
+
+
+def _file_problem(url: URL) -> str | None:
+    path = urls.file_of(url)
+    if path is None:
+        return None
+    if not path.parent.is_dir():
+        return (
+            f"the folder {path.parent.absolute()} of the database {path.name} does not exist: create it, or {_CORRECT}"
+        )
+    if path.is_dir():
+        return f"{path.absolute()} is a folder: name a file in the database URL"
+    writable = os.access(path if path.exists() else path.parent, os.W_OK)
+    return None if writable else f"{path.absolute()} cannot be written: correct its permissions, or {_CORRECT}"

@@ -1,0 +1,73 @@
+"""Each reason why a database cannot be opened has a sentence of its own."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, make_url
+
+import queues
+from queues.database.connect_problems import problem
+from queues.database.transactions import reading
+from queues.errors import StoreUnavailableError
+
+_HOST = 'connection failed: connection to server at "10.0.0.7", port 5432 failed: '
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (_HOST + 'FATAL:  database "app" does not exist', 'there is no database "app" on the server: create it'),
+        (_HOST + 'FATAL:  role "lrq" does not exist', 'the server knows no role "lrq": create it'),
+        (_HOST + 'FATAL:  role "lrq" is not permitted to log in', 'the role "lrq" may not log in: ALTER ROLE'),
+        (_HOST + 'FATAL:  password authentication failed for user "lrq"', 'refuses the password of "lrq": correct'),
+        (_HOST + "fe_sendauth: no password supplied", "the server asks for a password: write one"),
+        (
+            _HOST + 'FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "lrq", database "app", no encryption',
+            'admits no connection of "lrq" from "10.0.0.9": add a line',
+        ),
+        (_HOST + "Connection refused", "no PostgreSQL listens at 10.0.0.7 port 5432: start the server"),
+        (
+            'connection is bad: connection to server on socket "/run/.s.PGSQL.5432" failed: No such file or directory',
+            "no PostgreSQL listens at the socket /run/.s.PGSQL.5432: start the server",
+        ),
+        ("failed to resolve host 'db.paris': [Errno -2] Name or service not known", "the host 'db.paris' is unknown"),
+    ],
+)
+def test_a_failed_connection_has_a_sentence_of_its_own(words: str, said: str) -> None:
+    assert said in (problem(words) or "")
+
+
+@pytest.mark.parametrize("words", ["server closed the connection unexpectedly", "database is locked", ""])
+def test_other_errors_have_no_sentence_here(words: str) -> None:
+    assert problem(words, make_url("sqlite:///x.db")) is None
+
+
+def failure_of(url: object) -> str:
+    engine = queues.create_engine(url)  # type: ignore[arg-type]
+    try:
+        with pytest.raises(StoreUnavailableError) as raised:
+            queues.initialize(engine, site_id="paris")
+        with pytest.raises(StoreUnavailableError, match=str(raised.value).partition(":")[0]), reading(engine):
+            pass
+    finally:
+        engine.dispose()
+    return str(raised.value)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    said = failure_of(f"sqlite:///{tmp_path}/missing/paris.db")
+    assert said.startswith(f"the folder {tmp_path}/missing of the database paris.db does not exist: create it")
+
+
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
+    assert failure_of(f"sqlite:///{tmp_path}").startswith(f"{tmp_path} is a folder: name a file")
+
+
+def test_a_real_server_without_the_role_the_database_or_the_port_says_so(site: Engine) -> None:
+    if site.dialect.name == "sqlite":
+        pytest.skip("SQLite has no server")
+    assert failure_of(site.url.set(database="nowhere")).startswith('there is no database "nowhere" on the server')
+    assert failure_of(site.url.set(username="stranger")).startswith('the server knows no role "stranger"')
+    there = {"host": "127.0.0.1", "port": 1, "query": {}}
+    assert failure_of(site.url.set(**there)).startswith("no PostgreSQL listens at 127.0.0.1 port 1: start")  # type: ignore[arg-type]
+    assert failure_of(site.url.set(**there | {"host": "no.invalid"})).startswith("the host 'no.invalid' is unknown")  # type: ignore[arg-type]
