@@ -22,6 +22,7 @@ from queues.destinations import DestinationSet, destination_set, site_ids
 from queues.errors import UsageError
 from queues.positions import PositionToken
 from queues.send_log import wakeup
+from queues.send_log.destination_check import check_destinations
 from queues.send_log.opening import outbox
 from queues.send_log.outbox import NewEntry
 
@@ -83,8 +84,9 @@ class RoutingQueueSenderClient:
         *item_key*, every entry is sent: see `LRMessageWithDestinations`. *partition_key* is kept with the entry.
 
         Raises:
-            ValueError: there is no destination, a malformed one (`InvalidNameError`), or a payload above the limit
-                (`PayloadTooLargeError`); nothing was written.
+            ValueError: there is no destination, a malformed one (`InvalidNameError`), this site itself or, with the
+                server's `known_destinations_only`, an unknown one (`UnknownDestinationError`), or a payload above the
+                limit (`PayloadTooLargeError`); nothing was written.
             UsageError: *session* is no session or connection, or it is asynchronous: call this through its `run_sync`.
             NotInTransactionError: the connection commits every statement by itself.
             SetupError: the database has no lrq tables.
@@ -155,6 +157,7 @@ class RoutingQueueSenderClient:
     def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:
         connection = require_connection(session, "transmit")
         with mapped_setup_errors():
+            check_destinations(connection, entries)
             written = outbox(connection)(connection, self.client_name, entries, now_us())
         wakeup.wake_server(written.branch)
         return PositionToken(written.site, self.client_name, written.branch, written.transaction)

@@ -13,7 +13,14 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from lr_server.setting_types import metrics_endpoint
-from lr_server.status_types import ReceiveQueueStatus, ServerStatus, SessionStatus, SiteStatus, SnapshotStatus
+from lr_server.status_types import (
+    ReceiveQueueStatus,
+    ServerStatus,
+    SessionStatus,
+    SiteStatus,
+    SnapshotStatus,
+    UnknownStatus,
+)
 from queues.errors import ConfigurationError, LrqError
 from queues.logs import logger
 
@@ -42,12 +49,30 @@ _SITE: Final[Sequence[Reading[SiteStatus]]] = (
         lambda s: sum(each.waiting + each.dropped for each in s.log.ordering.unordered),
     ),
 )
+_UNKNOWN: Final[Sequence[Reading[UnknownStatus]]] = (
+    ("lrq_unknown_entries", "Entries for a destination that is no peer, up to 10,000", lambda u: u.entries),
+    (
+        "lrq_unknown_oldest_seconds",
+        "Age of the oldest entry for a destination that is no peer",
+        lambda u: u.oldest_seconds,
+    ),
+    (
+        "lrq_unknown_dropped_entries",
+        "Entries that were dropped for a destination that was no peer",
+        lambda u: u.dropped,
+    ),
+)
 _SESSION: Final[Sequence[Reading[SessionStatus]]] = (
     ("lrq_session_acked_seq", "The destination has the log durably up to this sequence number", lambda s: s.acked_seq),
     ("lrq_session_lag_entries", "Unacknowledged entries, also those for other sites", lambda s: s.lag.entries),
     ("lrq_session_lag_bytes", "Payload bytes of the unacknowledged entries", lambda s: s.lag.bytes),
     ("lrq_session_lag_seconds", "Age of the oldest unacknowledged tick", lambda s: s.lag.seconds),
     ("lrq_session_stalled", "1 if the session is behind without progress", lambda s: s.stalled),
+    (
+        "lrq_session_unprovided",
+        "1 if the session waits for a snapshot, and no provider of its client runs",
+        lambda s: s.unprovided,
+    ),
 )
 _SESSION_TOTALS: Final[Sequence[Reading[SessionStatus]]] = (
     ("lrq_session_replaced", "Entries not sent, because a later entry of the item was sent", lambda s: s.replaced),
@@ -77,6 +102,8 @@ def families(status: SiteStatus) -> Iterator[Metric]:
     if status.server is not None:
         yield from _gauges(_SERVER, ["site"], [((site,), status.server)])
     yield from _gauges(_SITE, ["site"], [((site,), status)])
+    unknown = [((site, each.client, each.destination), each) for each in status.log.unknown]
+    yield from _gauges(_UNKNOWN, ["site", "client", "destination"], unknown)
     sessions = [((site, each.client, each.destination), each) for each in status.sessions]
     yield from _gauges(_SESSION, ["site", "client", "destination"], sessions)
     yield from _counters(_SESSION_TOTALS, ["site", "client", "destination"], sessions)

@@ -31,6 +31,7 @@ from queues import look_alikes
 from queues.errors import ConfigurationError
 from queues.logs import logger
 from queues.names import ClientName, SiteId
+from queues.send_log.port import Retention
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import TlsEndpoint, parse_endpoint
 
@@ -63,7 +64,8 @@ class Settings(BaseSettings):
             subjectAltName. Without it any trusted certificate may write as any site.
         metrics: The host:port at which Prometheus reads /metrics; without it there are no metrics.
         clients: The clients to replicate; empty for every client that transmits or has a snapshot provider here.
-        initial_sync: Whether a new session begins with a "snapshot" or with the oldest entry of the "log".
+        initial_sync: Whether a new session begins with a "snapshot" or with the oldest entry of the "log". After a
+            restart a change also holds for a session without its first snapshot.
         flow_control: The rule of the live feed for slow sessions. `cascade` waits for them. `drop` lets them read the
             database. `smart` does so unless more than half are slow. No rule loses entries.
         max_payload_bytes: The largest payload of one entry; the sender in the application has its own limit.
@@ -78,11 +80,15 @@ class Settings(BaseSettings):
             SQLite has no notifications; PostgreSQL has none while a transaction that has transmitted is open.
         snapshot_poll_seconds: The time between two looks at snapshot requests and their progress.
         feed_bytes: The size of the newest log that the live feed keeps in memory.
-        retention_seconds: Unacknowledged entries are kept for this long.
+        retention_seconds: Unacknowledged entries are kept for at least this long, and at most a quarter longer.
         retention_bytes: Unacknowledged entries are kept up to this many bytes of payload.
-        segment_seconds: A segment of the log is closed after this time, and trimmed as a whole later.
+        unknown_retention_seconds: Entries that only sites outside `peers` lack are kept for this long. The time of a
+            removed site begins with its removal.
+        known_destinations_only: Whether applications of this site may send to its peers only.
+        segment_seconds: A segment of the log is closed after this time, and trimmed as a whole later. Where retention
+            needs that, segments are shorter or longer.
         segment_bytes: A segment of the log is closed at this many bytes of payload.
-        trim_seconds: The time between two runs of trim.
+        trim_seconds: The time between two runs of trim; less where retention is short.
         parked_retention_seconds: Parked entries are kept for this long.
         lease_seconds: Another server of this site takes over if the owner renews no lease for this long.
         heartbeat_seconds: A quiet session sends the newest tick, and lag is reported, at this interval.
@@ -122,6 +128,8 @@ class Settings(BaseSettings):
 
     retention_seconds: Seconds = 7 * 86_400.0
     retention_bytes: Positive = 10 * GIB
+    unknown_retention_seconds: Seconds = 3_600.0
+    known_destinations_only: bool = False
     segment_seconds: Seconds = 60.0
     segment_bytes: Positive = 64 * MIB
     trim_seconds: Seconds = 5.0
@@ -166,6 +174,10 @@ class Settings(BaseSettings):
     def client_names(self) -> tuple[ClientName, ...]:
         """`clients` as their own type; empty for every client of the database."""
         return tuple(ClientName(client) for client in self.clients)
+
+    def retention(self, peers: frozenset[SiteId] | None) -> Retention:
+        """Return the retention of the log; sites outside *peers* are unknown destinations, with None none is."""
+        return Retention(self.retention_seconds, self.retention_bytes, self.unknown_retention_seconds, peers)
 
     @classmethod
     def settings_customise_sources(

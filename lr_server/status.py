@@ -20,9 +20,11 @@ from lr_server.status_types import (
     SiteStatus,
     SnapshotStatus,
     StagingStatus,
+    UnknownStatus,
 )
 from queues import send_snapshot
 from queues.browse.send_log import waiting
+from queues.browse.unknown import unknown_destinations
 from queues.clock import now_us
 from queues.counts import COUNTED
 from queues.database import leases, schema
@@ -33,10 +35,12 @@ from queues.receive import failures
 from queues.receive.queue_marks import QueueRow, backlog, every_queue
 from queues.send_log import unordered
 from queues.send_log.history import bytes_upto, first_created_after
-from queues.send_log.reads import newest_tick, trimmed_seq
+from queues.send_log.known_sites import read_known
+from queues.send_log.port import SessionKey
+from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
 from queues.send_log.sessions import SessionRow, every_session
 from queues.send_snapshot.progress import Progress, cut_seconds, progress_of
-from queues.states import SessionState
+from queues.states import SessionState, SnapshotState
 
 #: A session that is behind without progress for this time, in seconds, is stalled.
 STALL_SECONDS = 60.0
@@ -58,6 +62,7 @@ def read_status(engine: Engine) -> SiteStatus:
     with reading(engine, snapshot=True) as connection:
         info = require(connection)
         newest = newest_tick(connection)
+        rows, unprovided = every_session(connection), _unprovided(connection)
         return SiteStatus(
             site=info.site_id,
             at_us=now_us(),
@@ -70,13 +75,18 @@ def read_status(engine: Engine) -> SiteStatus:
                 # Counted up to a limit, because without a server the number grows without end.
                 waiting=waiting(connection),
                 ordering=read_ordering(connection),
+                unknown=read_unknown(connection),
             ),
-            sessions=tuple(_session(connection, row, newest) for row in every_session(connection)),
+            sessions=tuple(
+                _session(connection, row, newest, unprovided=(row.client, row.destination) in unprovided)
+                for row in rows
+            ),
             snapshots=tuple(
                 snapshot_status(found)
                 for found in without_cancelled(send_snapshot.listing(connection, limit=_READ), now_us())[:_SHOWN]
             ),
             receive_queues=tuple(_receive(connection, row) for row in every_queue(connection)),
+            quiet=_quiet(connection, rows),
         )
 
 
@@ -99,9 +109,50 @@ def without_cancelled(
     return shown
 
 
+def _unprovided(connection: Connection) -> set[SessionKey]:
+    """Return the sessions whose newest request for a snapshot waits for a provider, while none of its client runs."""
+    served = {each.client for each in send_snapshot.providers(connection) if each.alive}
+    return {
+        SessionKey(each.client, each.destination)
+        for each in send_snapshot.newest_of_each(connection)
+        if each.client not in served and _is_idle(each)
+    }
+
+
+def _is_idle(found: send_snapshot.SnapshotSync) -> bool:
+    """Tell whether a snapshot is not ready and nothing builds it."""
+    silent = now_us() - found.updated_us > int(send_snapshot.SILENCE * 1_000_000)
+    return found.state is SnapshotState.REQUESTED or (found.state is SnapshotState.BUILDING and silent)
+
+
+def _quiet(connection: Connection, rows: Sequence[SessionRow]) -> tuple[SessionKey, ...]:
+    known = read_known(connection)
+    if known is None:
+        return ()
+    clients = known.clients or source_clients(connection)
+    there = {(row.client, row.destination) for row in rows}
+    pairs = (SessionKey(client, peer) for client in sorted(clients) for peer in sorted(known.peers))
+    return tuple(pair for pair in pairs if pair not in there)
+
+
 def read_ordering(connection: Connection) -> OrderingStatus:
     """Return the entries without a place in the order of commits."""
     return OrderingStatus(tuple(unordered.recorded(connection)), tuple(schema.untriggered(connection)))
+
+
+def read_unknown(connection: Connection) -> tuple[UnknownStatus, ...]:
+    """Return the destinations with entries that are no peers, as the last server recorded its peers."""
+    return tuple(
+        UnknownStatus(
+            *each.owed,
+            entries=each.waiting.entries,
+            more=each.waiting.is_least,
+            oldest_seconds=round(max(now_us() - each.oldest_us, 0) / 1_000_000, 3) if each.oldest_us else 0.0,
+            dropped=each.dropped,
+            is_peer=each.is_peer,
+        )
+        for each in unknown_destinations(connection)
+    )
 
 
 def _owners(connection: Connection) -> tuple[OwnerStatus, ...]:
@@ -113,7 +164,7 @@ def _owners(connection: Connection) -> tuple[OwnerStatus, ...]:
     )
 
 
-def _session(connection: Connection, row: SessionRow, newest: Tick | None) -> SessionStatus:
+def _session(connection: Connection, row: SessionRow, newest: Tick | None, *, unprovided: bool) -> SessionStatus:
     # An inactive session sends nothing.
     lag = _lag(connection, row.acked_seq, None if row.state is SessionState.INACTIVE else newest)
     # A session that tries to connect changes its state again and again, without progress.
@@ -129,6 +180,7 @@ def _session(connection: Connection, row: SessionRow, newest: Tick | None) -> Se
         stalled=lag.entries > 0 and lag.seconds > STALL_SECONDS and is_stuck,
         updated_us=row.updated_us,
         replaced=row.replaced_total,
+        unprovided=unprovided and row.state is not SessionState.INACTIVE,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from queues.clock import iso
 from queues.names import ClientName, SiteId
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
+from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
 from queues.states import SessionState, SnapshotState
 
@@ -49,6 +50,26 @@ class OrderingStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownStatus:
+    """The entries for a destination that is no peer: `entries` wait, the oldest one for `oldest_seconds`.
+
+    There are `more` than can be counted. `dropped` entries were trimmed. `is_peer`: the site has become a peer since.
+    """
+
+    client: ClientName
+    destination: SiteId
+    entries: int
+    more: bool
+    oldest_seconds: float
+    dropped: int
+    is_peer: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `unknown_destinations`, which `lrq trim --json` has too."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class LogStatus:
     """The log-entry queue: `seq` ends its newest tick, and entries up to `trimmed_seq` are gone.
 
@@ -62,6 +83,7 @@ class LogStatus:
     last_tick_us: int | None
     waiting: int
     ordering: OrderingStatus = OrderingStatus()
+    unknown: tuple[UnknownStatus, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `log`."""
@@ -72,6 +94,7 @@ class LogStatus:
             "last_tick_at": None if self.last_tick_us is None else iso(self.last_tick_us),
             "waiting": self.waiting,
             **self.ordering.as_json(),
+            "unknown_destinations": [each.as_json() for each in self.unknown],
         }
 
 
@@ -96,6 +119,7 @@ class SessionStatus:
     """A session: the sink has the log up to `acked_seq` durably; a `stalled` session is behind and does not move.
 
     `replaced` counts entries that were not sent, because a later entry of the same item was sent in their place.
+    `unprovided`: the session waits for a snapshot, and no provider of its client runs.
     """
 
     client: ClientName
@@ -108,6 +132,7 @@ class SessionStatus:
     stalled: bool
     updated_us: int
     replaced: int = 0
+    unprovided: bool = False
 
     @property
     def state_text(self) -> str:
@@ -126,6 +151,7 @@ class SessionStatus:
             "lag": self.lag.as_json(),
             "stalled": self.stalled,
             "replaced": self.replaced,
+            "unprovided": self.unprovided,
             "updated_at": iso(self.updated_us),
         }
 
@@ -294,7 +320,8 @@ class ServerStatus:
 class SiteStatus:
     """A site at the time `at_us`; `snapshots` are the newest requests, newest first.
 
-    `server` is None in a status that no server gives.
+    `quiet` are the peers to which a client has sent nothing yet, so there is no session. `server` is None in a status
+    that no server gives.
     """
 
     site: str
@@ -305,6 +332,7 @@ class SiteStatus:
     snapshots: tuple[SnapshotStatus, ...] = ()
     receive_queues: tuple[ReceiveQueueStatus, ...] = ()
     server: ServerStatus | None = None
+    quiet: tuple[SessionKey, ...] = ()
 
     @property
     def server_owner(self) -> OwnerStatus | None:
@@ -321,5 +349,6 @@ class SiteStatus:
             "sessions": [each.as_json() for each in self.sessions],
             "snapshots": [each.as_json() for each in self.snapshots],
             "receive_queues": [each.as_json() for each in self.receive_queues],
+            "quiet": [each._asdict() for each in self.quiet],
         }
         return found if self.server is None else found | {"server": self.server.as_json()}

@@ -8,6 +8,7 @@
         + PayloadTypeError      (also a TypeError)
         + InvalidKeyError       (also a ValueError)
         + DestinationsError     (also a ValueError)
+          x UnknownDestinationError
         + NotInTransactionError
       x SetupError            follow the sentence: run, install or correct something
         + NotInitializedError
@@ -71,6 +72,10 @@ class InvalidKeyError(UsageError, ValueError):
 
 class DestinationsError(UsageError, ValueError):
     """No destination was given, or the argument is not a collection of site ids."""
+
+
+class UnknownDestinationError(DestinationsError):
+    """A destination is the site itself, or (with `known_destinations_only`) no peer of the site."""
 
 
 class NotInTransactionError(UsageError):

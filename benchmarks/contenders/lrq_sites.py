@@ -1,6 +1,6 @@
 """lrq between sites in databases of the run's PostgreSQL, or in SQLite files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,9 @@ from benchmarks.contenders.lrq_servers import ServerProcess, stop_all
 from benchmarks.contenders.tables import SOURCE, destination_name
 from benchmarks.workload import Entry
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
+from lr_server.session.table import ensure
+from queues.names import ClientName, SiteId
+from queues.send_log.port import SessionKey
 
 CLIENT: Final = "bench"
 _READY = text("SELECT count(*) FROM lrq_sessions WHERE state = 'log-entry sync'")
@@ -27,6 +30,12 @@ _STORED = text("SELECT count(*), count(DISTINCT seq) FROM lrq_receive_entries")
 def site_name(number: int) -> str:
     """Return the site id of a destination."""
     return f"sink{number}"
+
+
+def begin_sessions(engine: Engine, sites: Iterable[str]) -> None:
+    """Record the sessions, so that the server begins them before the first entry."""
+    for site in sites:
+        ensure(engine, SessionKey(ClientName(CLIENT), SiteId(site)))
 
 
 class Lrq:
@@ -64,6 +73,7 @@ class Lrq:
             self._eyes.append(sink.connect().execution_options(isolation_level="AUTOCOMMIT"))
         self.engine = self._site(place, SOURCE, "source")
         self._peers = peers
+        begin_sessions(self.engine, peers)
         self.restart()
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             until(lambda: connection.execute(_READY).scalar_one() == destinations, 60)

@@ -10,7 +10,7 @@ import queues
 from benchmarks.cluster import until
 from benchmarks.contender import Place
 from benchmarks.contenders.lrq_servers import ServerProcess
-from benchmarks.contenders.lrq_sites import CLIENT, messages, site_name
+from benchmarks.contenders.lrq_sites import CLIENT, begin_sessions, messages, site_name
 from benchmarks.contenders.null_sinks import endpoint, serve_null
 from benchmarks.contenders.tables import SOURCE
 from benchmarks.contenders.workers import Workers
@@ -45,6 +45,7 @@ class LrqSource:
             "initial_sync": "log",
             **settings,
         }
+        begin_sessions(self.engine, self.settings["peers"])
         self.server = ServerProcess(self.settings)
         until(lambda: self.ask(_READY) == destinations, 120, 0.1)
         self._sender = RoutingQueueSenderClient(CLIENT)

@@ -26,13 +26,15 @@ class Branch(NamedTuple):
 class OfferedSnapshot:
     """The newest snapshot request of this session, unless it is applied, cancelled or given up.
 
-    `base` and `rows` are valid once `ready` is True.
+    `base` and `rows` are valid once `ready` is True. `is_first`: the server requested the snapshot itself, because the
+    sink had nothing yet.
     """
 
     sync_id: str
     ready: bool = False
     base: Position = ORIGIN
     rows: int = 0
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

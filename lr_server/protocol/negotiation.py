@@ -5,7 +5,7 @@ See docs/design.md, "One decision".
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from lr_server.protocol.dcp import DcpResume, DcpRollback, dcp_decide
 from lr_server.protocol.histories import OfferedSnapshot, SinkHistory, SourceHistory, TickKey
@@ -13,6 +13,10 @@ from queues.positions import Position
 
 #: How an empty sink begins: with a snapshot, or with the oldest entry in the log.
 InitialSync = Literal["snapshot", "log"]
+
+
+#: The reason of the first snapshot of a session; the request for the snapshot carries it.
+FIRST_SNAPSHOT: Final = "the sink has nothing yet, so it gets a snapshot first"
 
 
 class Cause(StrEnum):
@@ -110,9 +114,21 @@ def decide(
     return _continue_log(source, sink)
 
 
+def obsolete_request(source: SourceHistory, sink: SinkHistory, *, initial_sync: InitialSync) -> str | None:
+    """Return the request for a first snapshot that `initial_sync` has made unnecessary since; None without one.
+
+    The session begins with the log once the request is cancelled. A snapshot that was ordered, is ready or has begun to
+    arrive stays.
+    """
+    offered = source.snapshot
+    if initial_sync == "snapshot" or offered is None or offered.ready or not offered.is_first:
+        return None
+    return offered.sync_id if sink.is_empty and sink.staged is None else None
+
+
 def _begin(source: SourceHistory, sink: SinkHistory, initial_sync: InitialSync) -> Resume | Rebuild:
     if initial_sync == "snapshot":
-        return Rebuild(Cause.NOTHING_YET, "the sink has nothing yet, so it gets a snapshot first")
+        return Rebuild(Cause.NOTHING_YET, FIRST_SNAPSHOT)
     return Resume(
         sink.received,
         source.trimmed_seq,

@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, Engine
 
 from lr_server.protocol.histories import Branch, OfferedSnapshot, SinkHistory, SourceHistory, StagedSnapshot, TickKey
+from lr_server.protocol.negotiation import FIRST_SNAPSHOT
 from queues import send_snapshot
 from queues.database.transactions import reading
 from queues.positions import Position
@@ -41,7 +42,7 @@ def _offered(connection: Connection, owed: SessionKey) -> OfferedSnapshot | None
     if newest is None or newest.finished:
         return None
     ready = newest.state is send_snapshot.SnapshotState.READY
-    return OfferedSnapshot(newest.sync_id, ready, newest.base, newest.rows)
+    return OfferedSnapshot(newest.sync_id, ready, newest.base, newest.rows, newest.reason == FIRST_SNAPSHOT)
 
 
 def sink_history(answer: NegotiateResponse) -> SinkHistory:

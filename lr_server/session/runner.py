@@ -17,7 +17,7 @@ from lr_server.protocol import events as happened
 from lr_server.protocol.effects import Effect
 from lr_server.protocol.events import Event, RefusalKind
 from lr_server.protocol.machine import advance
-from lr_server.protocol.negotiation import InitialSync, decide
+from lr_server.protocol.negotiation import InitialSync, decide, obsolete_request
 from lr_server.protocol.states import (
     Idle,
     LogEntrySync,
@@ -262,8 +262,12 @@ class Session:
             return
         sink = sink_history(answer)
         self._applied_seq = answer.applied_seq
+        initial_sync = self._context.limits.initial_sync
         source = source_history(self._context.engine, self.owed, sink)
-        decision = decide(source, sink, initial_sync=self._context.limits.initial_sync)
+        if obsolete := obsolete_request(source, sink, initial_sync=initial_sync):
+            self._cancel_snapshot(obsolete, "initial_sync is 'log' now, so the session begins with the log")
+            source = source_history(self._context.engine, self.owed, sink)
+        decision = decide(source, sink, initial_sync=initial_sync)
         write = self._log.debug if self._context.outages.is_quiet(self.owed) else self._log.info
         write("negotiated", decision=type(decision).__name__, reason=decision.reason)
         if sink.is_empty:
@@ -345,6 +349,10 @@ class Session:
         with writing(self._context.engine) as connection:
             (sync_id,) = send_snapshot.request(connection, self.owed.client, [self.owed.destination], reason)
         return sync_id
+
+    def _cancel_snapshot(self, sync_id: str, reason: str) -> None:
+        with writing(self._context.engine) as connection:
+            send_snapshot.cancel_one(connection, sync_id, reason)
 
     def _watch_snapshot(self, sync_id: str) -> None:
         found = self._find_snapshot(sync_id)

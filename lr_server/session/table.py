@@ -1,6 +1,6 @@
 """The sessions' rows in the database, which status, `wait_replicated` and trim read."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from sqlalchemy import Engine
 
@@ -8,8 +8,8 @@ from lr_server.protocol.states import Idle, SessionStanding, describe
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
-from queues.names import ClientName, SiteId
 from queues.send_log import sessions
+from queues.send_log.known_sites import KnownSites, record_known
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import SessionChange
 from queues.states import SessionState
@@ -43,17 +43,18 @@ def save(engine: Engine, lease: Lease, standings: Iterable[tuple[SessionKey, Ses
         sessions.save_sessions(connection, [_change(owed, standing) for owed, standing in standings])
 
 
-def deactivate(engine: Engine, lease: Lease, peers: Collection[SiteId], clients: Collection[ClientName]) -> None:
-    """Mark the sessions inactive whose destination is not in *peers*, or whose client is not in *clients*.
+def follow(engine: Engine, lease: Lease, known: KnownSites) -> None:
+    """Record the *known* sites, and mark the sessions inactive whose destination or client is not among them.
 
-    Empty *clients* mean every client. Raises the errors of `save`.
+    Raises the errors of `save`.
     """
     with writing(engine) as connection:
         leases.check(connection, lease)
+        record_known(connection, known)
         for owed in sessions.active_keys(connection):
-            if owed.destination not in peers:
+            if owed.destination not in known.peers:
                 reason = "the site is not among the peers of the server"
-            elif clients and owed.client not in clients:
+            elif not known.has_client(owed.client):
                 reason = "the client is not among the clients of the server"
             else:
                 continue

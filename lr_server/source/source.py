@@ -1,6 +1,6 @@
 """The source role of a server that owns its site: log, feed, sequencer, sessions, periodic work."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sqlalchemy import Engine
 
@@ -15,19 +15,22 @@ from lr_server.session.stream import FrameSources
 from lr_server.settings import Settings
 from lr_server.source.sequencer import Sequencer
 from lr_server.source.supervisor import Supervisor
+from lr_server.source.unknown_reminders import UnknownReminders
 from queues import send_snapshot
 from queues.backoff import Backoff
-from queues.clock import Clock, chosen, now_us
+from queues.browse.unknown import unknown_destinations
+from queues.clock import Clock, chosen, iso, now_us
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.migrations import require
-from queues.database.transactions import writing
+from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError
 from queues.logs import logger
 from queues.names import SiteId
 from queues.receive.parked import forget_parked
 from queues.send_log.opening import open_log
-from queues.send_log.port import Retention, TickLimits
+from queues.send_log.port import SessionKey, TickLimits
+from queues.send_log.rotation import trim_pause
 from queues.send_log.wakeup import Wakeup
 from sink.local import find
 from sink.port import Sink
@@ -55,6 +58,7 @@ class Source:
         self._topology = topology
         self._lease = lease
         self._on_lost = on_lost
+        self._clock = clock
         self._limits = TickLimits(settings.tick_rows, settings.tick_bytes)
         self.log = open_log(engine, self._limits)
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
@@ -66,7 +70,9 @@ class Source:
         self.supervisor = Supervisor(
             engine, topology, self._session_context(clock), clients=settings.client_names,
             look_seconds=settings.snapshot_poll_seconds, clock=clock, told=settings.look_alikes,
+            known_only=settings.known_destinations_only,
         )  # fmt: skip
+        self._unknown = UnknownReminders()
         self._jobs = Jobs()
         #: The last error of each failing periodic job, by the job's name; empty while all is well.
         self.troubles: dict[str, str] = {}
@@ -75,7 +81,8 @@ class Source:
         """Start the sequencer, the sessions and the periodic trim."""
         self.sequencer.start()
         self.supervisor.start()
-        self._jobs.add_periodic("trim", self._settings.trim_seconds, self.trim, self._failed)
+        pause = trim_pause(self._settings.trim_seconds, self._settings.retention(None))
+        self._jobs.add_periodic("trim", pause, self.trim, self._failed)
         self._jobs.start()
 
     def stop(self, lost: str | None = None) -> None:
@@ -88,8 +95,9 @@ class Source:
     def trim(self) -> None:
         """Rotate and empty the log's segments; remove the rows of ended snapshots and old parked entries."""
         settings = self._settings
-        self.log.rotate(self._lease, settings.segment_bytes, settings.segment_seconds)
-        trimmed = self.log.trim(self._lease, Retention(settings.retention_seconds, settings.retention_bytes))
+        retention = settings.retention(self._topology.peers())
+        self.log.rotate(self._lease, settings.segment_bytes, settings.segment_seconds, retention)
+        trimmed = self.log.trim(self._lease, retention)
         for owed in trimmed.laggards:
             log.warning("entries were trimmed that a site had not acknowledged", **owed._asdict())
         if trimmed.found_unordered:
@@ -98,6 +106,7 @@ class Source:
             )
         if trimmed.dropped_unordered:
             log.warning("entries were trimmed that no site ever got", count=trimmed.dropped_unordered)
+        self._tell_unknown(trimmed.dropped_unknown)
         while True:
             with writing(self._engine) as connection:
                 if not send_snapshot.collect_garbage(connection):
@@ -105,6 +114,17 @@ class Source:
         with writing(self._engine) as connection:
             forget_parked(connection, now_us() - int(settings.parked_retention_seconds * 1_000_000))
         self.troubles.pop("trim", None)
+
+    def _tell_unknown(self, dropped: Mapping[SessionKey, int]) -> None:
+        for owed, entries in dropped.items():
+            log.warning("entries were dropped: their destination is no peer", **owed._asdict(), count=entries)
+        with reading(self._engine) as connection:
+            found = {each.owed: each for each in unknown_destinations(connection) if each.waiting.entries}
+        for owed in self._unknown.due(found, self._clock.monotonic()):
+            log.warning(
+                "entries wait for a destination that is no peer: add the site to `peers`, or correct the name",
+                **owed._asdict(), count=found[owed].waiting.entries, oldest=iso(found[owed].oldest_us),
+            )  # fmt: skip
 
     def _fenced(self, reason: str) -> None:
         """Stand down; if this server still holds the lease, release the lease with a much higher generation.

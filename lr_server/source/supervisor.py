@@ -1,4 +1,4 @@
-"""The supervisor begins a session for each peer and client, watches all sessions, and ends them."""
+"""The supervisor begins a session for each client and each peer that it sends to, watches all, and ends them."""
 
 import math
 import threading
@@ -19,9 +19,12 @@ from queues.database.transactions import reading, writing
 from queues.errors import LrqError
 from queues.logs import logger
 from queues.names import ClientName, SiteId
+from queues.send_log.known_sites import KnownSites
+from queues.send_log.named_sites import named_sites
 from queues.send_log.opening import watch_commits
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import source_clients
+from queues.send_log.sessions import every_key
 from queues.send_snapshot import EVERY_SITE, SnapshotSync
 
 log = logger("lrq.supervisor")
@@ -31,7 +34,10 @@ _STALL_LOOKS: Final = 20
 
 
 class Supervisor:
-    """Run one session for every peer and client, and check all sessions from one thread."""
+    """Run the sessions of a site, and check all of them from one thread.
+
+    A session begins once an entry of its client names the peer, or a snapshot is requested for it.
+    """
 
     def __init__(
         self,
@@ -43,6 +49,7 @@ class Supervisor:
         look_seconds: float,
         clock: Clock,
         told: Iterable[tuple[str, str]] = (),
+        known_only: bool = False,
     ) -> None:
         """Warn about site ids that look alike, but for the pairs in *told*."""
         self._told = set(told)
@@ -50,6 +57,7 @@ class Supervisor:
         self._topology = topology
         self._context = context
         self._clients = frozenset(clients)
+        self._known_only = known_only
         self._look = look_seconds
         self._clock = clock
         self._sessions: dict[SessionKey, Session] = {}
@@ -147,7 +155,8 @@ class Supervisor:
                 with self._guard:
                     del self._sessions[session.owed]
                 self._saved.pop(session.owed, None)
-            session_table.deactivate(self._engine, self._context.lease, peers, self._clients)
+            known = KnownSites(peers, self._clients, self._known_only)
+            session_table.follow(self._engine, self._context.lease, known)
         self._followed = version
         return True
 
@@ -164,10 +173,10 @@ class Supervisor:
     def _turn(self, *, look: bool) -> None:
         if look:
             with reading(self._engine) as connection:
-                clients = self._clients or source_clients(connection)
-                requests = send_snapshot.newest_of_each(connection)
-            self._begin_sessions(clients)
-            self._pass_on(self._one_a_site(requests))
+                newest = send_snapshot.newest_of_each(connection)
+            requests = self._one_a_site(newest)
+            self._begin_sessions(self._missing(requests))
+            self._pass_on(requests)
         began = self._clock.monotonic()
         if began >= self._stalls_from:
             for session in self.sessions():
@@ -178,16 +187,28 @@ class Supervisor:
             now = self._clock.monotonic()
             self._save_from = rest_after(now - began) + now
 
-    def _begin_sessions(self, clients: Iterable[ClientName]) -> None:
-        for client in clients:
-            for peer in self._topology.peers():
-                owed = SessionKey(client, peer)
-                if owed not in self._sessions:
-                    replaced = session_table.ensure(self._engine, owed)
-                    session = Session(owed, self._context, replaced=replaced)
-                    with self._guard:
-                        self._sessions[owed] = session
-                    session.start()
+    def _missing(self, requests: Iterable[SnapshotSync]) -> list[SessionKey]:
+        """Return the wanted sessions that do not run yet; reads no further than necessary."""
+        peers = self._topology.peers()
+        with reading(self._engine) as connection:
+            clients = self._clients or source_clients(connection)
+            if all(SessionKey(client, peer) in self._sessions for client in clients for peer in peers):
+                return []
+            asked = {SessionKey(each.client, each.destination) for each in requests if not each.finished}
+            wanted = asked.union(named_sites(connection), every_key(connection))
+        return sorted(
+            owed
+            for owed in wanted
+            if owed.destination in peers and owed.client in clients and owed not in self._sessions
+        )
+
+    def _begin_sessions(self, missing: Iterable[SessionKey]) -> None:
+        for owed in missing:
+            replaced = session_table.ensure(self._engine, owed)
+            session = Session(owed, self._context, replaced=replaced)
+            with self._guard:
+                self._sessions[owed] = session
+            session.start()
 
     def _one_a_site(self, requests: Sequence[SnapshotSync]) -> Sequence[SnapshotSync]:
         """Split each request for every site into one request for each site; return the newest requests afterwards."""

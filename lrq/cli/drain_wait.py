@@ -11,8 +11,10 @@ from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database import leases
 from queues.database.transactions import reading
 from queues.positions import Visibility
+from queues.send_log.known_sites import read_known
+from queues.send_log.named_sites import named_sites
 from queues.send_log.reads import newest_tick
-from queues.send_log.sessions import every_session
+from queues.send_log.sessions import every_key, every_session
 from queues.states import SessionState
 
 _PAUSE: Final = 0.05
@@ -114,9 +116,10 @@ def drain(engine: Engine, scope: Scope, timeout: float, *, clock: Clock = SYSTEM
             if seq is None:
                 seq = _closed_at(connection, committed)
             standing = _standing(connection, scope)
+            unbegun = _unbegun(connection, scope)
         held = leases.holder(engine, "server")
         passed = clock.monotonic() - began
-        return _outcome(standing, scope, seq, passed, server=held is not None and not held.expired)
+        return _outcome(standing, unbegun, scope, seq, passed, server=held is not None and not held.expired)
 
     return poll(look, lambda outcome: outcome.drained, timeout=timeout, pause=_PAUSE, clock=clock)
 
@@ -140,8 +143,33 @@ def _standing(connection: Connection, scope: Scope) -> list[Laggard]:
     ]
 
 
-def _outcome(standing: list[Laggard], scope: Scope, seq: int | None, passed: float, *, server: bool) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class _Unbegun:
+    """Peers without a session: entries name the `coming` ones, and no entry names the `quiet` ones."""
+
+    coming: frozenset[str]
+    quiet: frozenset[str]
+
+
+def _unbegun(connection: Connection, scope: Scope) -> _Unbegun:
+    known = read_known(connection)
+    if known is None:
+        return _Unbegun(frozenset(), frozenset())
+    begun = set(every_key(connection))
+    coming = {
+        owed.destination
+        for owed in named_sites(connection)
+        if owed not in begun and owed.destination in known.peers and known.has_client(owed.client)
+        and scope.client in (None, owed.client)
+    }  # fmt: skip
+    return _Unbegun(frozenset(coming), frozenset(known.peers - coming))
+
+
+def _outcome(
+    standing: list[Laggard], unbegun: _Unbegun, scope: Scope, seq: int | None, passed: float, *, server: bool
+) -> Outcome:
     wanted = scope.destinations or (frozenset({"any site"}) if seq != 0 and not standing else frozenset())
-    missing = wanted - {each.destination for each in standing}
+    coming = unbegun.coming & (scope.destinations or unbegun.coming)
+    missing = (wanted - {each.destination for each in standing} - unbegun.quiet) | coming
     behind = tuple(each for each in standing if seq is None or each.acked_seq < seq or not each.in_log)
     return Outcome(seq, len(standing), behind, tuple(sorted(missing)), passed, server)

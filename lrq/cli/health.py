@@ -1,9 +1,9 @@
 """Describe the troubles of a site in sentences. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from lr_server.status_types import OrderingStatus, SessionStatus, SiteStatus
-from lrq.cli.words import duration, plural
+from lr_server.status_types import OrderingStatus, SessionStatus, SiteStatus, UnknownStatus
+from lrq.cli.words import duration, number, plural, some
 from queues.states import SessionState, SnapshotState
 
 #: States without a remark: healthy, inactive, or already reported as a trouble.
@@ -15,18 +15,20 @@ def troubles(status: SiteStatus) -> list[str]:
     return [
         *_server(status),
         *unordered(status.log.ordering),
+        *unknown(status.log.unknown),
         *_sessions(status),
+        *_unprovided(status),
         *_snapshots(status),
         *_queues(status),
     ]
 
 
 def remarks(status: SiteStatus) -> list[str]:
-    """Return one sentence for each session that is not yet in log-entry sync and not stalled."""
+    """Return one sentence for each session that is not yet in log-entry sync and that is no trouble."""
     return [
         f"{_name(session)}: {session.state_text}"
         for session in status.sessions
-        if session.state not in _UNREMARKABLE and not session.stalled
+        if session.state not in _UNREMARKABLE and not session.stalled and not session.unprovided
     ]
 
 
@@ -63,14 +65,46 @@ def unordered(ordering: OrderingStatus) -> Iterator[str]:
             )
 
 
+def unknown(destinations: Iterable[UnknownStatus]) -> Iterator[str]:
+    """Yield one sentence for the waiting entries, and one for the dropped entries, of each unknown destination."""
+    for each in destinations:
+        name = f"{each.client} for {each.destination}"
+        if each.entries:
+            count = f"{number(each.entries, is_least=each.more)} {'entry' if each.entries == 1 else 'entries'}"
+            yield (
+                f"{count} of {name}, which is no peer, the oldest for {duration(each.oldest_seconds)}: "
+                "add the site to `peers`, or correct the name in the application"
+            )
+        if each.dropped:
+            what = "before it was a peer" if each.is_peer else "because it is no peer"
+            were = "was" if each.dropped == 1 else "were"
+            yield (
+                f"{plural(each.dropped, 'entry', 'entries')} of {name} {were} dropped {what}: "
+                "request a snapshot if the site needs them, then run `lrq trim --forget-dropped`"
+            )
+
+
 def _sessions(status: SiteStatus) -> Iterator[str]:
     for session in status.sessions:
         name, lag = _name(session), session.lag
         if session.state is SessionState.FAILED:
             yield f"{name} has failed: {session.reason}"
-        elif session.stalled:
+        elif session.stalled and not session.unprovided:
             waiting = f"{plural(lag.entries, 'entry', 'entries')}, the oldest for {duration(lag.seconds)}"
             yield f"{name} is stalled with {waiting} ({session.state_text})"
+
+
+def _unprovided(status: SiteStatus) -> Iterator[str]:
+    waiting: dict[str, list[str]] = {}
+    for session in status.sessions:
+        if session.unprovided:
+            waiting.setdefault(session.client, []).append(session.destination)
+    for client, sites in waiting.items():
+        wait = "waits" if len(sites) == 1 else "wait"
+        yield (
+            f"{some(sites)} {wait} for a snapshot of {client}, and no provider of {client} runs: start the application "
+            f'with its snapshot transmitter, or, for a first snapshot, set initial_sync = "log" and restart the server'
+        )
 
 
 def _name(session: SessionStatus) -> str:

@@ -9,8 +9,8 @@ from sqlalchemy import Engine
 
 from discovery.processes import owner_name, surely_gone
 from lr_server import Settings
-from lr_server.status import read_ordering
-from lr_server.status_types import SERVER_LEASE, OrderingStatus
+from lr_server.status import read_ordering, read_unknown
+from lr_server.status_types import SERVER_LEASE, OrderingStatus, UnknownStatus
 from lrq.cli.output import add, table
 from lrq.cli.status_tables import owner_words
 from lrq.cli.words import duration, number, plural
@@ -19,10 +19,13 @@ from queues.clock import iso, now_us
 from queues.database import leases
 from queues.database.transactions import reading, writing
 from queues.errors import StoreUnavailableError
+from queues.names import SiteId
 from queues.send_log import unordered
+from queues.send_log.known_sites import read_known
 from queues.send_log.opening import open_log
 from queues.send_log.port import Retention, SessionKey, TrimResult
 from queues.send_log.trim_plan import Fate, SegmentPlan
+from queues.send_log.unknown import forget_dropped
 
 #: Duration of the lease on the site, in seconds.
 _TTL: Final = 60.0
@@ -74,6 +77,25 @@ def recorded_ordering(engine: Engine) -> OrderingStatus:
         return read_ordering(connection)
 
 
+def recorded_unknown(engine: Engine) -> tuple[UnknownStatus, ...]:
+    """Return the entries for unknown destinations, as `read_status` does."""
+    with reading(engine) as connection:
+        return read_unknown(connection)
+
+
+def known_peers(engine: Engine, settings: Settings) -> frozenset[SiteId] | None:
+    """Return the peers of the last server and of the settings; None before the first server has worked."""
+    with reading(engine) as connection:
+        known = read_known(connection)
+    return None if known is None else known.peers | {SiteId(peer) for peer in settings.peers}
+
+
+def forget_dropped_entries(engine: Engine) -> int:
+    """Forget the counts of dropped entries; return the sum of them."""
+    with writing(engine) as connection:
+        return forget_dropped(connection)
+
+
 def trim_facts(site: str, owner: str, done: TrimResult | None, segments: Sequence[SegmentPlan]) -> dict[str, Any]:
     """Return the JSON of `lrq trim --json`: the result of the trim and the remaining segments."""
     return {
@@ -81,13 +103,14 @@ def trim_facts(site: str, owner: str, done: TrimResult | None, segments: Sequenc
         "owner": owner or None,
         "trimmed": None if done is None else {
             "seq": done.seq, "segments": done.emptied_segments, "laggards": [owed._asdict() for owed in done.laggards],
+            "unknown": [owed._asdict() | {"entries": count} for owed, count in done.dropped_unknown.items()],
         },
         "segments": [
             {
                 "slot": each.partition, "fate": each.fate.value,
                 "entries": each.rows.entries, "more": each.rows.is_least,
                 "oldest_at": iso(each.oldest_us), "lacking": [owed._asdict() for owed in each.lacking],
-                "unordered": each.has_unordered,
+                "unordered": each.has_unordered, "unknown": [owed._asdict() for owed in each.unknown],
             }
             for each in segments
         ],
@@ -124,11 +147,17 @@ def trim_view(
 def _why(each: SegmentPlan) -> str:
     if each.fate is Fate.LOST:
         parts = [f"a full snapshot will be needed by {_names(each.lacking)}"] * bool(each.lacking)
+        if each.unknown:
+            parts.append(f"entries will be dropped for {_names(each.unknown)}, which is no peer")
         return "; ".join([*parts, *["unordered entries will go unsent"] * each.has_unordered])
     if each.fate is Fate.UNORDERED:
         return "until retention, `lrq trim --send-unordered` or `--drop-unordered`"
     if each.fate is Fate.KEPT:
-        return f"for {_names(each.lacking)}" if each.lacking else "for destinations that have no session yet"
+        peers = [owed for owed in each.lacking if owed not in each.unknown]
+        parts = [f"for {_names(peers)}"] * bool(peers)
+        if each.unknown:
+            parts.append(f"for {_names(each.unknown)}, which is no peer, until unknown_retention_seconds")
+        return "; ".join(parts) or "for destinations that have no session yet"
     return ""
 
 

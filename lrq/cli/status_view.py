@@ -10,7 +10,7 @@ from lr_server.status_types import SERVER_LEASE, SiteStatus
 from lrq.cli.health import remarks, server_is_alive, troubles
 from lrq.cli.rates import Rates
 from lrq.cli.status_tables import age, owner_words, receive_queues_table, sessions_table, snapshots_table
-from lrq.cli.words import number, one_line, plural, rate, sparkline
+from lrq.cli.words import number, one_line, plural, rate, some, sparkline
 from queues.clock import iso
 
 
@@ -70,6 +70,9 @@ def _head(status: SiteStatus, where: str, rates: Rates | None, history: Sequence
     if log.waiting:
         parts.append(f"{number(log.waiting)} in no tick yet")
     head.add_row("log", Text(" · ".join(parts)))
+    for client in dict.fromkeys(pair.client for pair in status.quiet):
+        sites = [pair.destination for pair in status.quiet if pair.client == client]
+        head.add_row("quiet", Text(f"{client} has nothing for {some(sites)} yet", style="dim"))
     if rates is not None:
         head.add_row("entries", Text.assemble(f"{rate(rates.of('log')):>10}  ", (sparkline(list(history)), "green")))
     return head

@@ -1,5 +1,6 @@
 """Format numbers, times and untrusted texts for people. Pure."""
 
+from collections.abc import Sequence
 from typing import Final
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -42,6 +43,14 @@ def number(count: int, *, is_least: bool = False) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Show a count with its noun: `1 entry`, `2 entries`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """Show up to *most* names: `lima`, `lima and oslo`, `lima, oslo and 7 more`."""
+    shown, rest = list(names[:most]), len(names) - most
+    if rest > 0:
+        shown.append(f"{rest:,} more")
+    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
 def rate(per_second: float | None) -> str:

@@ -61,15 +61,21 @@ def read(connection: Connection, wanted: Wanted) -> Page:
     return Page(_shown(connection, found[:taken], wanted.preview_bytes), None if after is None else str(after))
 
 
+def count_lacked(connection: Connection, wanted: Wanted) -> tuple[Count, int]:
+    """Count the matching entries, and return the time of the first one; 0 without one."""
+    search = _Search(connection, wanted)
+    found, _ = search.run(1)
+    return (search.count(), found[0].entry.created_us) if found else (Count(0), 0)
+
+
 def summary(connection: Connection) -> QueueSummary:
     """See `queues.browse.api.summaries`."""
-    search = _Search(connection, Wanted())
-    found, _ = search.run(1)
+    count, oldest_us = count_lacked(connection, Wanted())
     newest = newest_tick(connection)
     words = f"newest tick ends at {newest.end_seq:,}" if newest else "no tick yet"
     if unticked := waiting(connection):
         words += f"; {unticked:,}{'+' * (unticked == COUNTED)} in no tick yet"
-    return QueueSummary(names.SEND_LOG_ENTRIES, search.count(), found[0].entry.created_us if found else 0, words)
+    return QueueSummary(names.SEND_LOG_ENTRIES, count, oldest_us, words)
 
 
 class _Lacked(NamedTuple):

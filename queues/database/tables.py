@@ -206,6 +206,27 @@ sessions = Table(
     Column("replaced_total", BigInteger, nullable=False, server_default=text("0")),
 )
 
+#: One row, written by the server: the names of its peers and clients, each list as one text. Empty `clients` mean every
+#: client. With `known_only`, senders refuse every other destination.
+known_sites = Table(
+    "lrq_known_sites",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("peers", Text, nullable=False),
+    Column("clients", Text, nullable=False),
+    Column("known_only", Boolean, nullable=False),
+)
+
+#: The number of entries that were trimmed for each destination that was no peer, until an operator forgets it.
+dropped_entries = Table(
+    "lrq_dropped_entries",
+    metadata,
+    Column("client", Text, primary_key=True),
+    Column("destination", Text, primary_key=True),
+    Column("entries", BigInteger, nullable=False),
+    Column("dropped_us", BigInteger, nullable=False),
+)
+
 # --- source: snapshots ----------------------------------------------------------------------------------------
 
 snapshots = Table(

@@ -5,13 +5,14 @@ transactions that conflict.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from queues.clock import now_us
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError, TrimmedError
-from queues.names import SiteId
+from queues.names import ClientName, SiteId
 from queues.positions import Tick, Visibility
 from queues.send_log.outbox import NewEntry
 from queues.send_log.port import (
@@ -27,6 +28,8 @@ from queues.send_log.port import (
     count_within,
 )
 from queues.send_log.replaced import remaining
+from queues.send_log.rotation import SegmentLimits
+from queues.send_log.segment_claims import Claim, is_kept
 
 #: The only branch of the log in memory.
 BRANCH = "memory"
@@ -212,14 +215,17 @@ class MemoryLog:
             low, high = Visibility.parse(after.mark).high if after else 0, Visibility.parse(tick.mark).high
             return [stored for stored in self._stored if low < stored.row.id <= high]
 
-    def rotate(self, lease: Lease, segment_bytes: int, segment_seconds: float) -> bool:
+    def rotate(
+        self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None
+    ) -> bool:
         """See the port; the number of segments has no limit here."""
+        limits = SegmentLimits(segment_seconds, segment_bytes).within(retention)
         with self._guard:
             self._check(lease)
             mine = [s for s, segment in zip(self._stored, self._segments, strict=True) if segment == self._segment]
             size = sum(len(stored.row.payload) for stored in mine)
-            old = self._opened_us + int(segment_seconds * 1_000_000) <= now_us()
-            if not mine or not (old or size >= segment_bytes):
+            old = self._opened_us + int(limits.seconds * 1_000_000) <= now_us()
+            if not mine or not (old or size >= limits.payload_bytes):
                 return False
             self._segment += 1
             self._opened_us = now_us()
@@ -228,6 +234,7 @@ class MemoryLog:
     def trim(self, lease: Lease, retention: Retention) -> TrimResult:
         """See the port."""
         laggards: list[SessionKey] = []
+        unknown: Counter[SessionKey] = Counter()
         emptied = 0
         with self._guard:
             self._check(lease)
@@ -235,11 +242,12 @@ class MemoryLog:
                 lost = self._empty_oldest(retention)
                 if lost is None:
                     break
-                laggards += lost
+                laggards += lost[0]
+                unknown.update(lost[1])
                 emptied += 1
-            return TrimResult(self._trimmed_seq, emptied, tuple(laggards))
+            return TrimResult(self._trimmed_seq, emptied, tuple(laggards), dropped_unknown=unknown)
 
-    def _empty_oldest(self, retention: Retention) -> list[SessionKey] | None:
+    def _empty_oldest(self, retention: Retention) -> tuple[list[SessionKey], Counter[SessionKey]] | None:
         count = self._segments.count(self._segments[0])
         high = self._stored[count - 1].row.id
         upto = next((tick for tick in self._ticks if Visibility.parse(tick.mark).high >= high), None)
@@ -247,19 +255,23 @@ class MemoryLog:
             return None
         lost = [owed for owed, acked in self._acked.items() if self._owes(owed, acked, upto)]
         known = set(self._acked)
-        strangers = any(
-            SessionKey(stored.row.client, destination) not in known  # type: ignore[arg-type]
+        strangers = Counter(
+            owed
             for stored in self._stored[:count]
             for destination in stored.destinations
+            if (owed := SessionKey(ClientName(stored.row.client), destination)) not in known
         )
+        peers = retention.peers
+        claims = [Claim(owed, acked, is_unknown=False) for owed, acked in self._acked.items() if owed in lost]
+        claims += [Claim(owed, 0, peers is not None and owed.destination not in peers) for owed in strangers]
         newest = self._ticks[-1]
         too_old = upto.created_us < now_us() - int(retention.seconds * 1_000_000)
         beyond = too_old or upto.bytes_total <= newest.bytes_total - retention.payload_bytes
-        if (lost or strangers) and not beyond:
+        if not beyond and is_kept(claims, upto.created_us, retention, now_us()):
             return None
         del self._stored[:count], self._segments[:count]
         self._trimmed_seq = max(self._trimmed_seq, upto.end_seq)
-        return lost
+        return lost, Counter({claim.owed: strangers[claim.owed] for claim in claims if claim.is_unknown})
 
     def _owes(self, owed: SessionKey, acked: int, upto: Tick) -> bool:
         owing = [tick for tick in self._ticks if acked < tick.end_seq <= upto.end_seq]

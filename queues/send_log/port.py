@@ -1,6 +1,6 @@
 """The `Log` port: the send log of a source, as its server uses it (docs/design.md, "The tick")."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import NamedTuple, Protocol
@@ -80,10 +80,16 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The age and the size up to which entries are kept for sessions that have not acknowledged them."""
+    """The age and the size up to which entries are kept for sessions that have not acknowledged them.
+
+    Entries that only unknown destinations lack are kept for `unknown_seconds`. Unknown is each site outside `peers`;
+    with None, no site is unknown.
+    """
 
     seconds: float = 7 * 86_400.0
     payload_bytes: int = 10 * 1024**3
+    unknown_seconds: float = 3_600.0
+    peers: frozenset[SiteId] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,8 @@ class TrimResult:
 
     Unordered entries have no place in the order of commits, so no tick holds them. The run found `found_unordered` of
     them, and trimmed `dropped_unordered` with segments beyond retention. See `queues.send_log.unordered`.
+
+    `dropped_unknown` counts the trimmed entries that unknown destinations lack.
     """
 
     seq: int
@@ -99,6 +107,7 @@ class TrimResult:
     laggards: tuple[SessionKey, ...] = field(default=())
     found_unordered: int = 0
     dropped_unordered: int = 0
+    dropped_unknown: Mapping[SessionKey, int] = field(default_factory=dict)
 
 
 def count_within(sizes: Sequence[int], limits: TickLimits) -> int:
@@ -162,8 +171,14 @@ class Log(Protocol):
         """
         ...
 
-    def rotate(self, lease: Lease, segment_bytes: int, segment_seconds: float) -> bool:
-        """Begin a new segment if the current one is older or larger and the next is empty; return whether."""
+    def rotate(
+        self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None
+    ) -> bool:
+        """Begin a new segment if the current one is older or larger and the next is empty; return whether.
+
+        With *retention*, segments are short enough for it, and enough partitions stay free: see
+        `queues.send_log.rotation`.
+        """
         ...
 
     def trim(self, lease: Lease, retention: Retention) -> TrimResult:
@@ -171,5 +186,8 @@ class Log(Protocol):
 
         Beyond retention, sessions that have not acknowledged a segment lose its entries: the same transaction records
         that. A segment with unordered entries is trimmed only beyond retention.
+
+        A segment that only unknown destinations lack is trimmed after `Retention.unknown_seconds`. The same transaction
+        counts the dropped entries.
         """
         ...

@@ -7,11 +7,11 @@ stops the rotation.
 See docs/design.md, "Bloat and trim".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, select, update
 
 from queues.clock import now_us
 from queues.database.tables import PARTITIONS, log_head, sessions, snapshots, tag_set_members, ticks
@@ -19,11 +19,16 @@ from queues.names import ClientName, SiteId
 from queues.positions import Tick, Visibility
 from queues.send_log.destination_sets import forget_unused
 from queues.send_log.port import Retention, SessionKey
-from queues.send_log.reads import newest_tick, tick_of
-from queues.states import SnapshotState
+from queues.send_log.reads import newest_tick, tick_of, trimmed_seq
+from queues.send_log.rotation import SegmentLimits, leaves_room, share
+from queues.send_log.segment_claims import Claim, is_kept
+from queues.send_log.unknown import record_dropped
+from queues.states import STORED_INACTIVE, SnapshotState
 
 #: Tells whether ticks after the first visibility, up to the second, hold entries for a session.
 Owes = Callable[[SessionKey, Visibility | None, Visibility], bool]
+#: Counts these entries.
+CountOwed = Callable[[SessionKey, Visibility | None, Visibility], int]
 
 #: The number of kept ticks before the kept entries. So a sink at one of these ticks can resume without a snapshot, if
 #: later ticks held nothing for it.
@@ -33,15 +38,30 @@ KEPT_TICKS: Final = 10_000
 _IS_PART = ticks.c.mark.like("xid/%/%/_%")
 
 
-def segment_is_due(connection: Connection, segment_bytes: int, segment_seconds: float) -> bool:
-    """Tell whether the current segment has reached *segment_seconds* or *segment_bytes*."""
+def segment_is_due(connection: Connection, limits: SegmentLimits) -> bool:
+    """Tell whether the current segment has reached *limits*."""
     opened = connection.execute(select(log_head.c.opened_us)).scalar_one()
-    if opened + int(segment_seconds * 1_000_000) <= now_us():
+    if opened + int(limits.seconds * 1_000_000) <= now_us():
         return True
     latest_first = select(ticks.c.bytes_total).order_by(ticks.c.number.desc()).limit(1)
     newest = connection.execute(latest_first).scalar()
     before = connection.execute(latest_first.where(ticks.c.created_us <= opened)).scalar()
-    return (newest or 0) - (before or 0) >= segment_bytes
+    return (newest or 0) - (before or 0) >= limits.payload_bytes
+
+
+def has_room(connection: Connection, closed: Sequence[Select[int]], retention: Retention) -> bool:
+    """Tell whether a rotation leaves enough partitions for *retention*.
+
+    *closed* are queries for the times of the entries in each closed segment, oldest segment first, newest entry first.
+    """
+    free = PARTITIONS - 2 - len(closed)
+    if leaves_room(0.0, free):
+        return True
+    since = connection.execute(closed[0].limit(1)).scalar() or 0 if closed else now_us()
+    newest = newest_tick(connection)
+    later = _first_tick(connection, lambda row: row.created_us > since)
+    size = newest.bytes_total - later.bytes_total if newest and later else 0
+    return leaves_room(share(max(now_us() - since, 0) / 1_000_000, size, retention), free)
 
 
 def open_segment(connection: Connection, segment: int) -> None:
@@ -54,6 +74,11 @@ def full_tick_covering(connection: Connection, covers: Callable[[Visibility], bo
 
     Each tick's visibility covers all earlier ones, so a binary search finds the tick.
     """
+    return _first_tick(connection, lambda row: covers(Visibility.parse(row.mark)))
+
+
+def _first_tick(connection: Connection, accepts: Callable[[Row[Any]], bool]) -> Tick | None:
+    """Return the first kept tick that ends a window and is accepted; all ticks after an accepted one are."""
     oldest = connection.execute(select(ticks.c.number).order_by(ticks.c.number).limit(1)).scalar() or 0
     newest = newest_tick(connection)
     found: Tick | None = None
@@ -64,7 +89,7 @@ def full_tick_covering(connection: Connection, covers: Callable[[Visibility], bo
         row = connection.execute(upwards).first()
         if row is None:
             high = middle
-        elif covers(Visibility.parse(row.mark)):
+        elif accepts(row):
             found, high = tick_of(row), middle
         else:
             low = row.number + 1
@@ -75,42 +100,62 @@ def full_tick_covering(connection: Connection, covers: Callable[[Visibility], bo
 class Verdict:
     """The permission to trim a segment: its entries are in ticks up to `upto`, and the `laggards` lose some.
 
-    `has_unordered`: some of its entries have no place in the order of commits, so no tick holds them. `is_held`: only
-    these entries keep the segment, so it must stay.
+    `unknown`: the claims of unknown destinations, which lose entries; removed sites are laggards too. `has_unordered`:
+    some entries have no place in the order of commits, so no tick holds them. `is_held`: only these entries keep the
+    segment, so it must stay.
     """
 
     upto: Tick
     laggards: tuple[SessionKey, ...]
+    unknown: tuple[Claim, ...] = ()
     has_unordered: bool = False
     is_held: bool = False
 
 
 def judge(connection: Connection, upto: Tick, sets: Sequence[int], owes: Owes, retention: Retention) -> Verdict | None:
     """Decide about a segment with the tag *sets* and all entries in ticks up to *upto*; None: keep the segment."""
-    laggards = tuple(owed for owed, mark in _behind(connection, upto) if owes(owed, mark, Visibility.parse(upto.mark)))
-    if not laggards and not _owed_to_strangers(connection, sets):
-        return Verdict(upto, ())
-    return Verdict(upto, laggards) if is_beyond(connection, upto, retention) else None
+    mark = Visibility.parse(upto.mark)
+    lagging = [
+        claim
+        for claim in _behind(connection, upto, retention)
+        if owes(claim.owed, _mark_at(connection, claim.acked_seq), mark)
+    ]
+    claims = [*lagging, *_strangers(connection, sets, retention)]
+    if not is_beyond(connection, upto, retention) and is_kept(claims, upto.created_us, retention, now_us()):
+        return None
+    return Verdict(upto, tuple(claim.owed for claim in lagging), tuple(claim for claim in claims if claim.is_unknown))
 
 
-def _behind(connection: Connection, upto: Tick) -> list[tuple[SessionKey, Visibility | None]]:
-    """Return the sessions that have not acknowledged *upto*, each with its acknowledged visibility.
+def _mark_at(connection: Connection, seq: int) -> Visibility | None:
+    acked = select(ticks.c.mark).where(ticks.c.end_seq <= seq, ~_IS_PART)
+    mark = connection.execute(acked.order_by(ticks.c.number.desc()).limit(1)).scalar()
+    return None if mark is None else Visibility.parse(mark)
+
+
+def _behind(connection: Connection, upto: Tick, retention: Retention) -> list[Claim]:
+    """Return the claims of the sessions that have not acknowledged *upto*.
 
     A session with an unfinished snapshot counts from the snapshot's base, because it will return there.
     """
-    found: list[tuple[SessionKey, Visibility | None]] = []
+    found: list[Claim] = []
     bases = {(client, destination): seq for client, destination, seq in connection.execute(_BASES)}
-    for client, destination, seq in connection.execute(_ACKED).all():
-        acked_seq = min(seq, bases.get((client, destination), seq))
+    for row in connection.execute(_ACKED).all():
+        acked_seq = min(row.acked_seq, bases.get((row.client, row.destination), row.acked_seq))
         if acked_seq < upto.end_seq:
-            acked = select(ticks.c.mark).where(ticks.c.end_seq <= acked_seq, ~_IS_PART)
-            mark = connection.execute(acked.order_by(ticks.c.number.desc()).limit(1)).scalar()
-            owed = SessionKey(ClientName(client), SiteId(destination))
-            found.append((owed, None if mark is None else Visibility.parse(mark)))
+            owed = SessionKey(ClientName(row.client), SiteId(row.destination))
+            # A session that the server has not ended yet belongs to a peer of a moment ago.
+            is_unknown = row.state in STORED_INACTIVE and _is_unknown(owed, retention)
+            found.append(Claim(owed, acked_seq, is_unknown, row.updated_us if is_unknown else 0))
     return found
 
 
-_ACKED = select(sessions.c.client, sessions.c.destination, sessions.c.acked_seq)
+def _is_unknown(owed: SessionKey, retention: Retention) -> bool:
+    return retention.peers is not None and owed.destination not in retention.peers
+
+
+_ACKED = select(
+    sessions.c.client, sessions.c.destination, sessions.c.acked_seq, sessions.c.state, sessions.c.updated_us
+)
 # The bases of snapshots that are being built or sent.
 _BASES = (
     select(snapshots.c.client, snapshots.c.destination, func.min(snapshots.c.base_seq))
@@ -119,15 +164,22 @@ _BASES = (
 )
 
 
-def _owed_to_strangers(connection: Connection, sets: Sequence[int]) -> bool:
-    """Tell whether one of *sets* names a destination without a session, whose site may still appear."""
+def _strangers(connection: Connection, sets: Sequence[int], retention: Retention) -> list[Claim]:
+    """Return the claims of the destinations in *sets* that have no session, whose site may still appear."""
+    of_set = tag_set_members.c
     joined = tag_set_members.outerjoin(
-        sessions,
-        (sessions.c.client == tag_set_members.c.client) & (sessions.c.destination == tag_set_members.c.destination),
+        sessions, (sessions.c.client == of_set.client) & (sessions.c.destination == of_set.destination)
     )
-    strangers = select(tag_set_members.c.destination).select_from(joined).where(sessions.c.client.is_(None)).limit(1)
+    strangers = select(of_set.client, of_set.destination).distinct().select_from(joined)
     chunks = [sets[begin : begin + 500] for begin in range(0, len(sets), 500)]
-    return any(connection.execute(strangers.where(tag_set_members.c.tag_set.in_(chunk))).first() for chunk in chunks)
+    found = {
+        SessionKey(ClientName(client), SiteId(destination))
+        for chunk in chunks
+        for client, destination in connection.execute(
+            strangers.where(sessions.c.client.is_(None), of_set.tag_set.in_(chunk))
+        )
+    }
+    return [Claim(owed, 0, _is_unknown(owed, retention)) for owed in sorted(found)]
 
 
 def is_beyond(connection: Connection, upto: Tick, retention: Retention) -> bool:
@@ -139,14 +191,24 @@ def is_beyond(connection: Connection, upto: Tick, retention: Retention) -> bool:
     return too_old or upto.bytes_total <= newest.bytes_total - retention.payload_bytes
 
 
-def let_go(connection: Connection, verdict: Verdict) -> None:
-    """Record that the entries of the ticks up to `verdict.upto` are trimmed, and the laggards' loss."""
-    end = verdict.upto.end_seq
+def let_go(connection: Connection, verdict: Verdict, count: CountOwed) -> Mapping[SessionKey, int]:
+    """Record that the entries of the ticks up to `verdict.upto` are trimmed, and the loss of the laggards.
+
+    Return the numbers of entries that the unknown destinations lose; they are recorded too.
+    """
+    end, mark = verdict.upto.end_seq, Visibility.parse(verdict.upto.mark)
+    trimmed = trimmed_seq(connection)
+    dropped = {
+        claim.owed: count(claim.owed, _mark_at(connection, max(claim.acked_seq, trimmed)), mark)
+        for claim in verdict.unknown
+    }
+    record_dropped(connection, dropped)
     for owed in sorted(verdict.laggards):
         lost = (sessions.c.client == owed.client) & (sessions.c.destination == owed.destination)
         connection.execute(update(sessions).where(lost).values(lost_seq=end))
     connection.execute(update(log_head).where(log_head.c.trimmed_seq < end).values(trimmed_seq=end))
     forget_unused(connection, end)
+    return dropped
 
 
 def acknowledged(connection: Connection) -> set[int]:

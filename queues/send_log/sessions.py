@@ -72,6 +72,11 @@ def sessions_of(
     return [_session_row(row) for row in connection.execute(chosen)]
 
 
+def every_key(connection: Connection) -> list[SessionKey]:
+    """Return all sessions by client and destination."""
+    return [SessionKey(*row) for row in connection.execute(select(*_KEY).order_by(*_KEY))]
+
+
 def active_keys(connection: Connection) -> list[SessionKey]:
     """Return the sessions that are not inactive, by client and destination."""
     chosen = select(*_KEY).where(sessions.c.state.not_in(STORED_INACTIVE)).order_by(*_KEY)

@@ -1,8 +1,7 @@
 """Predict the fate of each segment in a run of trim, and the reason. Changes nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
 
 from sqlalchemy import Connection, Engine, func, select
 
@@ -12,9 +11,6 @@ from queues.database.transactions import reading
 from queues.send_log.opening import segment_reads
 from queues.send_log.port import Retention, SessionKey
 from queues.send_log.segments import Verdict
-
-#: With this retention, everything is beyond retention.
-_NOTHING_KEPT: Final = Retention(0.0, 0)
 
 
 class Fate(StrEnum):
@@ -40,8 +36,9 @@ class Fate(StrEnum):
 class SegmentPlan:
     """A segment with rows; `lacking` names the sessions that lack some of its entries.
 
-    If a segment is kept and `lacking` is empty, a destination without a session needs the segment. `has_unordered`: the
-    segment has unordered entries; False also if they do not matter for its fate.
+    `unknown` names the destinations that lack some and are no peers. If a segment is kept and both are empty, a peer
+    without a session needs the segment. `has_unordered`: the segment has unordered entries; False also if they do not
+    matter for its fate.
     """
 
     partition: int
@@ -50,6 +47,7 @@ class SegmentPlan:
     oldest_us: int
     lacking: tuple[SessionKey, ...]
     has_unordered: bool = False
+    unknown: tuple[SessionKey, ...] = ()
 
 
 def plan(engine: Engine, retention: Retention) -> list[SegmentPlan]:
@@ -67,7 +65,8 @@ def plan(engine: Engine, retention: Retention) -> list[SegmentPlan]:
             if count.entries:
                 is_held_up = is_held_up or fate not in (Fate.FREE, Fate.LOST)
                 lacking, has_unordered = (verdict.laggards, verdict.has_unordered) if verdict else ((), False)
-                found.append(SegmentPlan(partition, fate, count, oldest_us, lacking, has_unordered))
+                unknown = tuple(claim.owed for claim in verdict.unknown) if verdict else ()
+                found.append(SegmentPlan(partition, fate, count, oldest_us, lacking, has_unordered, unknown))
         return found
 
 
@@ -75,7 +74,7 @@ def _fate(connection: Connection, partition: int, retention: Retention) -> tuple
     if not _content(connection, partition)[0].entries:
         return Fate.FREE, None
     verdict = segment_reads(connection).verdict
-    at_worst = verdict(connection, partition, _NOTHING_KEPT)
+    at_worst = verdict(connection, partition, replace(retention, seconds=0.0, payload_bytes=0))
     if at_worst is None:
         return Fate.OPEN, None
     now = verdict(connection, partition, retention)
@@ -83,7 +82,7 @@ def _fate(connection: Connection, partition: int, retention: Retention) -> tuple
         return Fate.KEPT, at_worst
     if now.is_held:
         return Fate.UNORDERED, now
-    return (Fate.LOST if now.laggards or now.has_unordered else Fate.FREE), now
+    return (Fate.LOST if now.laggards or now.unknown or now.has_unordered else Fate.FREE), now
 
 
 def _content(connection: Connection, partition: int) -> tuple[Count, int]:

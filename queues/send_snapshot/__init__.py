@@ -2,9 +2,10 @@
 
 from queues.send_snapshot.blocks import StoredBlock, read_blocks
 from queues.send_snapshot.garbage import collect_garbage
-from queues.send_snapshot.providers import Provider, provider_gone, provider_seen, providers
+from queues.send_snapshot.providers import SILENCE, Provider, provider_gone, provider_seen, providers
 from queues.send_snapshot.requests import (
     cancel,
+    cancel_one,
     expand,
     find,
     listing,
@@ -19,11 +20,13 @@ from queues.states import SnapshotState
 
 __all__ = [
     "EVERY_SITE",
+    "SILENCE",
     "Provider",
     "SnapshotState",
     "SnapshotSync",
     "StoredBlock",
     "cancel",
+    "cancel_one",
     "cancel_superseded",
     "collect_garbage",
     "expand",

@@ -147,6 +147,12 @@ def cancel(
     return finish(connection, SnapshotState.CANCELLED, reason, *chosen)
 
 
+def cancel_one(connection: Connection, sync_id: str, reason: str) -> None:
+    """Cancel one snapshot that is not ready; later states stay."""
+    waiting = snapshots.c.state.in_([SnapshotState.REQUESTED, SnapshotState.BUILDING])
+    finish(connection, SnapshotState.CANCELLED, reason, snapshots.c.sync_id == sync_id, waiting)
+
+
 def mark_applied(connection: Connection, sync_id: str) -> None:
     """Record that the sink has the whole snapshot, so that its rows can be deleted. Repetition is harmless."""
     now = dialects.of(connection).now_us(connection)

@@ -7,6 +7,9 @@ from typing import Any, Self
 
 import queues
 from lr_server import Settings
+from lr_server.session import table as session_table
+from queues.names import ClientName, SiteId
+from queues.send_log.port import SessionKey
 from tests.faults import ledger
 from tests.system.world import QUICK
 
@@ -85,6 +88,8 @@ def set_up(plan: Plan) -> None:
         queues.initialize(engine, site_id=site)
         engines.append(engine)
     ledger.prepare(*engines)
+    # The session begins with the server, before the application has written an entry.
+    session_table.ensure(engines[0], SessionKey(ClientName(ledger.CLIENT), SiteId(SINK)))
     for engine in engines:
         engine.dispose()
     plan.save()

@@ -3,8 +3,8 @@
 import pytest
 
 from lr_server.metrics import families
-from lr_server.status_types import FailureStatus, Lag, OrderingStatus, ServerStatus, SiteStatus
-from queues.names import ClientName
+from lr_server.status_types import FailureStatus, Lag, OrderingStatus, ServerStatus, SiteStatus, UnknownStatus
+from queues.names import ClientName, SiteId
 from queues.send_log.unordered import Unordered
 from queues.states import SessionState, SnapshotState
 from tests.lr_server.statuses import a_log, a_queue, a_session, a_site, a_snapshot
@@ -15,8 +15,18 @@ QUEUE = a_queue(
 )  # fmt: skip
 STATUS = a_site(
     server=ServerStatus(owner=True, reason="", troubles={"trim": "the disk is full"}),
-    log=a_log(seq=10, trimmed_seq=2, waiting=5, ordering=OrderingStatus((Unordered(ClientName("policy"), 3, 4),))),
-    sessions=(a_session(state=SessionState.BACKING_OFF, acked_seq=7, stalled=True, lag=Lag(3, 30, 1.5), replaced=6),),
+    log=a_log(
+        seq=10,
+        trimmed_seq=2,
+        waiting=5,
+        ordering=OrderingStatus((Unordered(ClientName("policy"), 3, 4),)),
+        unknown=(UnknownStatus(ClientName("policy"), SiteId("tokio"), 6, False, 2.5, 9),),
+    ),
+    sessions=(
+        a_session(
+            state=SessionState.BACKING_OFF, acked_seq=7, stalled=True, lag=Lag(3, 30, 1.5), replaced=6, unprovided=True
+        ),
+    ),
     receive_queues=(QUEUE,),
 )
 
@@ -39,6 +49,10 @@ def samples(status: SiteStatus) -> dict[tuple[str, ...], float]:
         (("lrq_log_trimmed_seq",), 2),
         (("lrq_log_waiting_entries",), 5),
         (("lrq_log_unordered_entries",), 7),
+        (("lrq_unknown_entries", "policy", "tokio"), 6),
+        (("lrq_unknown_oldest_seconds", "policy", "tokio"), 2.5),
+        (("lrq_unknown_dropped_entries", "policy", "tokio"), 9),
+        (("lrq_session_unprovided", "policy", "tokyo"), 1),
         (("lrq_session_acked_seq", "policy", "tokyo"), 7),
         (("lrq_session_lag_entries", "policy", "tokyo"), 3),
         (("lrq_session_lag_bytes", "policy", "tokyo"), 30),

@@ -29,16 +29,16 @@ EXPECTED: dict[str, Any] = {
     "at": "time",
     "owners": [{"lease": "server", "owner": "test", "generation": 2, "alive": True}],
     "log": {"branch": "branch", "seq": 2, "trimmed_seq": 0, "last_tick_at": "time", "waiting": 1, "unordered": [],
-            "untriggered": []},
+            "untriggered": [], "unknown_destinations": []},
     "sessions": [
         {
             "client": "policy", "destination": "lima", "state": "inactive", "reason": "gone", "branch": "branch",
-            "acked_seq": 0, "lag": {"entries": 0, "bytes": 0, "seconds": 0.0}, "stalled": False,
+            "acked_seq": 0, "lag": {"entries": 0, "bytes": 0, "seconds": 0.0}, "stalled": False, "unprovided": False,
             "replaced": 0, "updated_at": "time",
         },
         {
             "client": "policy", "destination": "tokyo", "state": "backing off", "reason": "away", "branch": "branch",
-            "acked_seq": 1, "lag": {"entries": 1, "bytes": 2, "seconds": -1.0}, "stalled": False,
+            "acked_seq": 1, "lag": {"entries": 1, "bytes": 2, "seconds": -1.0}, "stalled": False, "unprovided": False,
             "replaced": 0, "updated_at": "time",
         },
     ],
@@ -69,6 +69,7 @@ EXPECTED: dict[str, Any] = {
             "staging": {"sync_id": "s", "rows": 7}, "sync_id": "", "failure": {"tries": 4, "error": "no"},
         },
     ],
+    "quiet": [],
     "server": {"owner": False, "reason": "server: not started", "endpoints": [], "metrics": "", "troubles": {}},
 }  # fmt: skip
 #: The facts that differ from run to run: numbers that grow with time, and two words.

@@ -17,6 +17,7 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 def test_entries_of_a_bulk_load_arrive_in_order(world: World) -> None:
     tokyo = world.subscribe("tokyo")
+    world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", clients=["policy"])
     in_log_sync(paris, "tokyo")
     world.transmit("paris", b"before", to=["tokyo"])
@@ -31,6 +32,7 @@ def test_entries_written_without_the_trigger_are_reported_and_arrive_once_on_dem
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     tokyo = world.subscribe("tokyo")
+    world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", clients=["policy"], segment_bytes=1, trim_seconds=0.05)
     in_log_sync(paris, "tokyo")
     with trigger_off(world.site("paris")):
@@ -46,6 +48,7 @@ def test_entries_written_without_the_trigger_are_reported_and_arrive_once_on_dem
 
 
 def test_unsent_entries_that_retention_drops_are_reported(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.begun("paris", "tokyo")
     paris = world.link(
         "paris",
         "tokyo",

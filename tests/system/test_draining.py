@@ -72,6 +72,7 @@ def test_drain_does_not_succeed_before_the_server_has_read_the_log(
 
 
 def test_a_session_in_snapshot_sync_is_not_drained_though_it_owes_no_entry(world: World) -> None:
+    world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo", initial_sync="snapshot", clients=["policy"])
     eventually(lambda: sessions_of(paris).get("tokyo", {}).get("state") == SessionState.SNAPSHOT_SYNC)
     eventually(lambda: "policy to tokyo: 0 of 0 (snapshot sync: waiting for the provider" in refused_drain(paris))

@@ -21,6 +21,7 @@ def test_five_snapshot_messages_then_ten_entries_reach_two_sites_once_each(
         peers[name] = server.endpoints[0] if network != "local" else f"local:{name}"
     world.provide("paris", Messages(lambda context: [f"{context.destination}{n}".encode() for n in range(5)]))
     tokyo = world.subscribe("tokyo")
+    world.begun("paris", *peers)
     paris = world.server("paris", peers=peers)
     eventually(lambda: tokyo.kinds("paris") == ["start 1", "snapshot 5", "complete 1"])
     in_log_sync(paris, "tokyo", "lima")

@@ -25,6 +25,7 @@ def names_its_own_database(server: LogReplicationServer, table: str) -> bool:
 
 
 def test_a_negotiation_that_cannot_read_the_source_names_the_source(world: World) -> None:
+    world.begun("paris", "tokyo")
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, clients=["policy"], initial_sync="log")
     eventually(lambda: sessions_of(paris).get("tokyo", {}).get("state") == "backing off")
     recorder = world.subscribe("tokyo")

@@ -92,6 +92,7 @@ def test_a_locked_database_of_the_source_delays_entries_and_loses_none(
     world.site("paris")  # connections of the test, made now, keep the long timeout
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.1)
     recorder = world.subscribe("tokyo")
+    world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", clients=["policy"])
     in_log_sync(paris, "tokyo")
     with locked(world, "paris", "lrq_ticks"):
@@ -122,6 +123,7 @@ def _says_why(session: dict[str, Any]) -> bool:
 
 def test_a_full_disk_of_the_source_is_reported_and_loses_no_entry(world: World) -> None:
     recorder = world.subscribe("tokyo")
+    world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", clients=["policy"])
     in_log_sync(paris, "tokyo")
     sent: list[bytes] = []

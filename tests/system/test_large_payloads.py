@@ -34,6 +34,7 @@ def test_a_sink_reports_a_payload_above_its_limit_and_accepts_it_after_the_limit
     recorder = world.subscribe("tokyo")
     small = {"max_payload_bytes": 1024, "max_batch_bytes": 1024, "tick_bytes": 1024, "max_message_bytes": 128 * 1024}
     tokyo = world.server("tokyo", listen=[], **small)
+    world.begun("paris", "tokyo")
     paris = world.server(
         "paris",
         listen=[],

@@ -46,6 +46,7 @@ def begin(world: World, table: Table, **options: Any) -> None:
     kind = "BYTEA" if world.site("tokyo").dialect.name == "postgresql" else "BLOB"
     world.execute("tokyo", f"CREATE TABLE applied (payload {kind})")
     world.provide("paris", Messages(lambda _: []))
+    world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo")
     in_log_sync(paris, "tokyo")
     for entry in ENTRIES:

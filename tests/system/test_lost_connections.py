@@ -15,6 +15,7 @@ def test_repeated_connection_losses_cost_only_time(world: World, chance: random.
     tokyo = world.behind("tokyo", lambda sink: UnreliableSink(sink, chance))
     recorder = world.subscribe("tokyo")
     quick = {"retry_first_seconds": 0.005, "retry_cap_seconds": 0.01}
+    world.begun("paris", "tokyo")
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, max_batch_bytes=1, **quick)
     sent = [f"entry{number}".encode() for number in range(200)]
     # Each of the hundreds of frames may need its own connection and transaction, hence the long timeout.

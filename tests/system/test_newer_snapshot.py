@@ -28,6 +28,7 @@ def delivers_only_the_newer(world: World, older: str) -> None:
 def test_a_half_built_snapshot_is_cancelled_and_only_the_newer_one_is_delivered(world: World) -> None:
     provider = Messages(rows_of, hold_after=ROWS // 2)
     world.provide("paris", provider)
+    world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo")
     assert provider.held.wait(20)
     (older,) = [snapshot["sync_id"] for snapshot in paris.status()["snapshots"]]
@@ -39,6 +40,7 @@ def test_a_half_built_snapshot_is_cancelled_and_only_the_newer_one_is_delivered(
 def test_a_half_sent_snapshot_is_given_up_and_only_the_newer_one_is_delivered(world: World) -> None:
     world.provide("paris", Messages(rows_of), block_rows=1)
     tokyo = world.behind("tokyo", lambda sink: HeldSink(sink, chunks=ROWS // 2))
+    world.begun("paris", "tokyo")
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, max_batch_bytes=1)
     assert tokyo.held.wait(20)
     (older,) = [snapshot["sync_id"] for snapshot in paris.status()["snapshots"]]

@@ -21,6 +21,7 @@ def test_one_sink_keeps_three_sources_apart(world: World) -> None:
     tokyo = world.subscribe("tokyo")
     for source in sources:
         world.provide(source, Messages(lambda _, source=source: [f"state of {source}".encode()]))
+        world.begun(source, "tokyo")
         in_log_sync(world.server(source, listen=[], peers={"tokyo": "local:tokyo"}), "tokyo")
     for number in range(10):
         for source in sources:
@@ -72,6 +73,7 @@ def test_each_client_gets_its_own_snapshot(world: World) -> None:
     recorders = {client: world.subscribe("tokyo", Recorder(client)) for client in clients}
     for client in clients:
         world.provide("paris", Messages(lambda _, client=client: [client.encode()] * 3), client)
+        world.begun("paris", "tokyo", client=client)
     paris = world.link("paris", "tokyo")
     in_log_sync(paris, "tokyo")
     for client, recorder in recorders.items():

@@ -43,6 +43,7 @@ class History:
         self.heard: dict[str, Recorder] = {name: world.subscribe(name) for name in ITEMS}
         for name in ITEMS:
             self.restart_sink(name)
+        world.begun("paris", *ITEMS)
         self.paris = self.begin_source()
 
     def begin_source(self) -> LogReplicationServer:

@@ -79,6 +79,7 @@ def test_writes_during_a_snapshot_follow_as_log_entries_from_exactly_its_base(wo
 def test_an_empty_snapshot_completes(world: World) -> None:
     world.provide("paris", Messages(lambda _: []))
     tokyo = world.subscribe("tokyo")
+    world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo")
     eventually(lambda: tokyo.kinds("paris") == ["start 1", "complete 1"])
     in_log_sync(paris, "tokyo")

@@ -31,6 +31,7 @@ def region(world: World) -> Region:
     provider = Messages(lambda _: [b"state"])
     world.provide("paris", provider)
     sinks = {name: world.subscribe(name) for name in SITES}
+    world.begun("paris", *SITES)
     in_log_sync(world.link("paris", *SITES), *SITES)
     world.transmit("paris", b"first", to=SITES)
     for sink in sinks.values():

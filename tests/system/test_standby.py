@@ -12,6 +12,7 @@ from tests.waiting import eventually
 def test_a_standby_takes_over_when_the_owner_stops_and_no_entry_is_lost_or_doubled(world: World) -> None:
     world.provide("paris", Messages(lambda _: [b"state"]))
     recorder = world.subscribe("tokyo")
+    world.begun("paris", "tokyo")
     owner = world.link("paris", "tokyo")
     standby = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
     assert owner.is_owner

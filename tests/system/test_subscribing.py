@@ -14,6 +14,7 @@ def test_a_subscriber_that_starts_at_any_time_receives_the_same(world: World, wh
     world.provide("paris", Messages(lambda _: [f"row{number}".encode() for number in range(ROWS)]), block_rows=1)
     tokyo = world.behind("tokyo", lambda sink: HeldSink(sink, chunks=ROWS // 2))
     subscribed: list[Recorder] = [world.subscribe("tokyo")] if when == "before" else []
+    world.begun("paris", "tokyo")
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, max_batch_bytes=1)
     assert tokyo.held.wait(20)
     if when == "during":

@@ -40,7 +40,7 @@ def send(world: World, payload: bytes, to: Sequence[str] = ("tokyo", "lima")) ->
     world.transmit("paris", payload, to=to)
 
 
-def test_drain_and_health_ignore_a_site_removed_from_the_peers(world: World) -> None:
+def test_drain_ignores_a_site_removed_from_the_peers_and_health_tells_only_its_new_entries(world: World) -> None:
     paris = world.link("paris", "tokyo", "lima", initial_sync="log")
     send(world, b"both")
     paris.drain(timeout=20)
@@ -53,7 +53,9 @@ def test_drain_and_health_ignore_a_site_removed_from_the_peers(world: World) -> 
     lima = sessions_of(paris)["lima"]
     assert (lima["lag"]["entries"], lima["stalled"]) == (0, False)
     found = paris.site_status()
-    assert troubles(found) == remarks(found) == []
+    (trouble,) = troubles(found)
+    assert trouble.startswith("1 entry of policy for lima, which is no peer")
+    assert remarks(found) == []
     refused = drain(world.site("paris"), Scope(destinations=frozenset({"lima"})), 0)
     assert refused.reasons() == ["there is no session to lima"]
 

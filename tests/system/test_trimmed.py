@@ -4,6 +4,8 @@ import pytest
 
 from queues.send_log import segments
 from queues.send_log import ticks as tick_rows
+from queues.send_log.port import Retention
+from queues.send_log.trim_plan import plan
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -20,6 +22,7 @@ class Region:
         self.tokyo, self.lima = world.subscribe("tokyo"), world.subscribe("lima")
         world.server("tokyo", listen=[])
         self.away = world.server("lima", listen=[])
+        world.begun("paris", "tokyo", "lima")
         self.paris = world.server(
             "paris", listen=[], peers={"tokyo": "local:tokyo", "lima": "local:lima"}, segment_bytes=1,
             retention_seconds=1e-6, retry_cap_seconds=0.1,
@@ -118,3 +121,13 @@ def test_a_restart_and_many_ticks_cause_no_full_sync_if_the_site_has_the_trimmed
     assert region.lima.log("paris") == [b"before", b"after"]
     assert region.lima.kinds("paris") == [*BEGUN[:3], "log 2"]
     assert region.provider.served == []
+
+
+def test_a_site_that_is_away_does_not_fill_all_partitions_at_once(world: World) -> None:
+    world.site("tokyo")
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, segment_bytes=1)
+    for number in range(6):
+        world.transmit("paris", b"%d" % number, to=["tokyo"])
+        eventually(lambda: paris.status()["log"]["waiting"] == 0)
+        paris._source.trim()  # type: ignore[union-attr]
+    assert len(plan(world.site("paris"), Retention())) == 3

@@ -15,7 +15,9 @@ from discovery.topology import Topology
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe
 from lr_client.snapshot.requests import SnapshotTransmitter
 from lr_server import LogReplicationServer, Settings
-from queues.names import SiteId
+from lr_server.session import table as session_table
+from queues.names import ClientName, SiteId
+from queues.send_log.port import SessionKey
 from queues.states import SessionState
 from sink import local
 from sink.port import Sink
@@ -149,6 +151,11 @@ class World:
         for sink in sinks:
             self.server(sink, listen=[])
         return self.server(source, listen=[], peers={sink: f"local:{sink}" for sink in sinks}, **options)
+
+    def begun(self, source: str, *sinks: str, client: str = "policy") -> None:
+        """Record sessions as an earlier server has left them; a server begins them without waiting for an entry."""
+        for sink in sinks:
+            session_table.ensure(self.site(source), SessionKey(ClientName(client), SiteId(sink)))
 
     def behind(self, sink: str, decorate: Callable[[Sink], Decorated]) -> Decorated:
         """Start the server of *sink*; its local sessions go through *decorate*."""

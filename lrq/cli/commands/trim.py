@@ -35,6 +35,12 @@ def trim(
     drop_unordered: Annotated[
         bool, typer.Option("--drop-unordered", metavar="", help="Delete such entries, with all records of them.")
     ] = False,
+    forget_dropped: Annotated[
+        bool,
+        typer.Option(
+            "--forget-dropped", metavar="", help="Forget the counts of entries dropped for sites that were no peers."
+        ),
+    ] = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -47,13 +53,28 @@ def trim(
 
     Entries written while the ordering trigger was off have no place in the order of commits. No site gets such
     entries, and the exit code is 3, until they are sent or dropped. Both options work beside a server.
+
+    Entries for a site that is no peer are kept for unknown_retention_seconds, then dropped and counted. The exit code
+    is 3 while there are such entries or counts.
     """
+    from dataclasses import replace
+
     from lr_server import Settings
-    from lrq.cli.health import unordered
-    from lrq.cli.manual_trim import counted, decide_unordered, owner_of, recorded_ordering, run, trim_facts, trim_view
+    from lrq.cli.health import unknown, unordered
+    from lrq.cli.manual_trim import (
+        counted,
+        decide_unordered,
+        forget_dropped_entries,
+        known_peers,
+        owner_of,
+        recorded_ordering,
+        recorded_unknown,
+        run,
+        trim_facts,
+        trim_view,
+    )
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened
-    from queues.send_log.port import Retention
     from queues.send_log.trim_plan import plan
 
     if send_unordered + drop_unordered + dry_run > 1:
@@ -61,17 +82,22 @@ def trim(
     with opened(config, database, site) as here:
         url = here.place.url.render_as_string(hide_password=False)
         settings = Settings.load(config, database_url=url, site_id=here.site)
-        retention = Retention(
-            settings.retention_seconds if retention_seconds is None else retention_seconds,
-            settings.retention_bytes if retention_bytes is None else retention_bytes,
-        )
+        retention = settings.retention(known_peers(here.engine, settings))
+        if retention_seconds is not None:
+            retention = replace(retention, seconds=retention_seconds)
+        if retention_bytes is not None:
+            retention = replace(retention, payload_bytes=retention_bytes)
         owner = owner_of(here.engine)
         decided = decide_unordered(here.engine, send=send_unordered, drop=drop_unordered)
+        forgotten = forget_dropped_entries(here.engine) if forget_dropped else 0
         done = None if owner or dry_run else run(here.engine, settings, retention, rotate=rotate)
         segments = plan(here.engine, retention)
         ordering = recorded_ordering(here.engine)
+        strangers = recorded_unknown(here.engine)
+    troubles = [*unordered(ordering), *unknown(strangers)]
     if as_json:
-        emit(trim_facts(here.site, owner, done, segments) | ordering.as_json() | decided)
+        told = {"unknown_destinations": [each.as_json() for each in strangers], "forgotten": forgotten}
+        emit(trim_facts(here.site, owner, done, segments) | ordering.as_json() | decided | told)
     else:
-        console().print(trim_view(here.site, owner, done, segments, [*counted(decided), *unordered(ordering)]))
-    return Exit.NO if any(unordered(ordering)) else Exit.WELL
+        console().print(trim_view(here.site, owner, done, segments, [*counted(decided), *troubles]))
+    return Exit.NO if troubles else Exit.WELL

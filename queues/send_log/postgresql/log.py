@@ -3,6 +3,7 @@
 See docs/design.md, "The tick".
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -35,6 +36,7 @@ from queues.send_log.postgresql import segments, tick_partitions, unordered
 from queues.send_log.postgresql.ticks import TickTaker
 from queues.send_log.postgresql.windows import NOTHING
 from queues.send_log.replaced import MAX_ITEMS, LastIds, remaining
+from queues.send_log.rotation import SegmentLimits
 
 _Done = TypeVar("_Done")
 
@@ -109,25 +111,30 @@ class PostgresqlLog:
         else:
             yield usual_entries(self._engine, ticks, partial(_all_rows, ticks=ticks))
 
-    def rotate(self, lease: Lease, segment_bytes: int, segment_seconds: float) -> bool:
+    def rotate(
+        self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None
+    ) -> bool:
         """See the port."""
+        limits = SegmentLimits(segment_seconds, segment_bytes).within(retention)
         with writing(self._engine) as connection:
             leases.check(connection, lease)
-            return segments.rotate(connection, segment_bytes, segment_seconds)
+            return segments.rotate(connection, limits, retention)
 
     def trim(self, lease: Lease, retention: Retention) -> TrimResult:
         """See the port. Tables in use by other transactions are left for the next run."""
         found = self._find_unordered(lease)
         emptied = dropped = 0
         laggards: list[SessionKey] = []
+        unknown: Counter[SessionKey] = Counter()
         while (gone := self._try(lease, lambda connection: segments.trim_one(connection, retention))) is not None:
             emptied += 1
             laggards += gone.laggards
             dropped += gone.unordered
+            unknown.update(gone.unknown)
         while self._try(lease, tick_partitions.empty_one):
             pass
         self._try(lease, rewriting.rewrite)
-        return TrimResult(self.bounds().trimmed_seq, emptied, tuple(laggards), found, dropped)
+        return TrimResult(self.bounds().trimmed_seq, emptied, tuple(laggards), found, dropped, unknown)
 
     def _find_unordered(self, lease: Lease) -> int:
         """Record unordered entries that are new since the last run; return their number."""

@@ -136,6 +136,12 @@ def owes(connection: Connection, owed: SessionKey, after: Visibility | None, upt
     return connection.exec_driver_sql(f"SELECT 1 FROM ({_OWED}) AS owed LIMIT 1", bounds).first() is not None  # noqa: S608
 
 
+def count_owed(connection: Connection, owed: SessionKey, after: Visibility | None, upto: Visibility) -> int:
+    """Count the entries for a session after the visibility *after*, up to *upto*."""
+    bounds = owed._asdict() | _bounds(after or Visibility(window=NOTHING), upto)
+    return int(connection.exec_driver_sql(f"SELECT count(*) FROM ({_OWED}) AS owed", bounds).scalar_one())  # noqa: S608
+
+
 def _bounds(previous: Visibility, last: Visibility) -> dict[str, Any]:
     """Return the bounds of the entries that `last` covers and `previous` does not; both are of one run."""
     in_part = previous.upto is not None and previous.window == last.window

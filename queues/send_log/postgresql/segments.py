@@ -1,5 +1,6 @@
 """Begin and trim the segments of PostgreSQL's send log."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, Select, select
@@ -10,8 +11,9 @@ from queues.positions import Visibility
 from queues.send_log import segments
 from queues.send_log.port import Retention, SessionKey
 from queues.send_log.postgresql import unordered
-from queues.send_log.postgresql.reads import owes
+from queues.send_log.postgresql.reads import count_owed, owes
 from queues.send_log.postgresql.windows import NOTHING
+from queues.send_log.rotation import SegmentLimits
 
 # Rows with transaction ids of the future do not count. Such rows were copied from another database; no tick holds them.
 _UNCOVERED = """
@@ -22,10 +24,14 @@ _UNCOVERED = """
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """The result of trimming a segment: the sessions that lost entries, and the number of unordered entries."""
+    """The result of trimming a segment: the sessions that lost entries, and the number of unordered entries.
+
+    `unknown` counts the entries that unknown destinations have lost.
+    """
 
     laggards: tuple[SessionKey, ...]
     unordered: int
+    unknown: Mapping[SessionKey, int]
 
 
 def current(connection: Connection) -> int:
@@ -38,15 +44,24 @@ def written(partition: int) -> Select[int]:
     return select(log_entries.c.created_us).where(log_entries.c.slot == partition).order_by(log_entries.c.xid)
 
 
-def rotate(connection: Connection, segment_bytes: int, segment_seconds: float) -> bool:
+def rotate(connection: Connection, limits: SegmentLimits, retention: Retention | None) -> bool:
     """See `queues.send_log.port.Log.rotate`. A database sequence holds the current segment: reading needs no lock."""
-    current = connection.exec_driver_sql("SELECT last_value FROM lrq_log_segment").scalar_one()
-    due = segments.segment_is_due(connection, segment_bytes, segment_seconds)
-    if not due or _is_empty(connection, current % PARTITIONS) or not _is_empty(connection, (current + 1) % PARTITIONS):
+    partition = current(connection)
+    following = [(partition + step) % PARTITIONS for step in range(1, PARTITIONS)]
+    due = segments.segment_is_due(connection, limits)
+    if not due or _is_empty(connection, partition) or not _is_empty(connection, following[0]):
         return False
+    if retention is not None:
+        closed = [_newest_first(each) for each in following if not _is_empty(connection, each)]
+        if not segments.has_room(connection, closed, retention):
+            return False
     segment = connection.exec_driver_sql("SELECT nextval('lrq_log_segment')").scalar_one()
     segments.open_segment(connection, segment)
     return True
+
+
+def _newest_first(partition: int) -> Select[int]:
+    return written(partition).order_by(None).order_by(log_entries.c.xid.desc())
 
 
 def _is_empty(connection: Connection, partition: int) -> bool:
@@ -80,9 +95,9 @@ def _empty(connection: Connection, partition: int, retention: Retention) -> Empt
     dropped = unordered.count(connection, partition) if found.has_unordered else {}
     unordered.record_dropped(connection, dropped)
     lock(connection, *tables)
-    segments.let_go(connection, found)
+    unknown = segments.let_go(connection, found, lambda *bounds: count_owed(connection, *bounds))
     connection.exec_driver_sql(f"TRUNCATE {', '.join(tables)}")
-    return Emptied(found.laggards, sum(dropped.values()))
+    return Emptied(found.laggards, sum(dropped.values()), unknown)
 
 
 def verdict(connection: Connection, partition: int, retention: Retention) -> segments.Verdict | None:

@@ -1,6 +1,7 @@
 """The send log on SQLite. With one writer at a time, ids are in commit order, so a tick ends at an id."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing as closed
 from functools import partial
 from typing import TypeVar
@@ -29,9 +30,12 @@ from queues.send_log.port import (
     count_within,
 )
 from queues.send_log.replaced import MAX_ITEMS, LastIds, remaining
+from queues.send_log.rotation import SegmentLimits
 from queues.send_log.ticks import TickDraft, insert_tick
 
 _Row = TypeVar("_Row")
+# The laggards of a trimmed segment, and the numbers of entries that unknown destinations have lost.
+_Emptied = tuple[tuple[SessionKey, ...], Mapping[SessionKey, int]]
 
 _COLUMNS = "transaction_id, id, id, client, tag_set, item_key, created_us, payload"
 _SETS = "SELECT tag_set FROM lrq_tag_set_members WHERE client = ? AND destination = ?"
@@ -168,18 +172,22 @@ class SqliteLog:
         else:
             yield logged_entries.usual_entries(self._engine, ticks, partial(_all_rows, ticks=ticks))
 
-    def rotate(self, lease: Lease, segment_bytes: int, segment_seconds: float) -> bool:
+    def rotate(
+        self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None
+    ) -> bool:
         """See the port."""
+        limits = SegmentLimits(segment_seconds, segment_bytes).within(retention)
         with writing(self._engine) as connection:
             leases.check(connection, lease)
             segment = connection.execute(select(log_head.c.segment)).scalar_one()
-            due = segments.segment_is_due(connection, segment_bytes, segment_seconds)
-            if (
-                not due
-                or _is_empty(connection, segment % PARTITIONS)
-                or not _is_empty(connection, (segment + 1) % PARTITIONS)
-            ):
+            following = [(segment + step) % PARTITIONS for step in range(1, PARTITIONS)]
+            due = segments.segment_is_due(connection, limits)
+            if not due or _is_empty(connection, segment % PARTITIONS) or not _is_empty(connection, following[0]):
                 return False
+            if retention is not None:
+                closed = [_newest_first(each) for each in following if not _is_empty(connection, each)]
+                if not segments.has_room(connection, closed, retention):
+                    return False
             segments.open_segment(connection, segment + 1)
             return True
 
@@ -187,14 +195,17 @@ class SqliteLog:
         """See the port."""
         emptied = 0
         laggards: list[SessionKey] = []
+        unknown: Counter[SessionKey] = Counter()
         while True:
             with writing(self._engine) as connection:
                 leases.check(connection, lease)
                 one = _trim_one(connection, retention)
                 if one is None:
-                    return TrimResult(sql_log.trimmed_seq(connection), emptied, tuple(laggards))
+                    seq = sql_log.trimmed_seq(connection)
+                    return TrimResult(seq, emptied, tuple(laggards), dropped_unknown=unknown)
                 emptied += 1
-                laggards += one
+                laggards += one[0]
+                unknown.update(one[1])
 
 
 def _high_before(connection: Connection, tick: Tick) -> int:
@@ -260,8 +271,8 @@ def _is_empty(connection: Connection, partition: int) -> bool:
     return found.first() is None
 
 
-def _trim_one(connection: Connection, retention: Retention) -> tuple[SessionKey, ...] | None:
-    """Trim the oldest segment with rows; return the laggards. None if there is none or it must be kept."""
+def _trim_one(connection: Connection, retention: Retention) -> _Emptied | None:
+    """Trim the oldest segment with rows; None if there is none or it must be kept."""
     newest = current(connection)
     for step in range(1, PARTITIONS):
         partition = (newest + step) % PARTITIONS
@@ -281,6 +292,10 @@ def written(partition: int) -> Select[int]:
     return select(table.c.created_us).order_by(table.c.id)
 
 
+def _newest_first(partition: int) -> Select[int]:
+    return written(partition).order_by(None).order_by(sqlite_segments[partition].c.id.desc())
+
+
 def verdict(connection: Connection, partition: int, retention: Retention) -> segments.Verdict | None:
     """Decide about one segment with rows; None while ticks or sessions need the segment."""
     high = connection.exec_driver_sql(f"SELECT max(id) FROM lrq_log_entries_{partition}").scalar_one()  # noqa: S608
@@ -291,15 +306,15 @@ def verdict(connection: Connection, partition: int, retention: Retention) -> seg
     return segments.judge(connection, upto, sets, lambda *bounds: _owes(connection, *bounds), retention)
 
 
-def _empty(connection: Connection, partition: int, retention: Retention) -> tuple[SessionKey, ...] | None:
+def _empty(connection: Connection, partition: int, retention: Retention) -> _Emptied | None:
     found = verdict(connection, partition, retention)
     if found is None:
         return None
-    segments.let_go(connection, found)
+    unknown = segments.let_go(connection, found, lambda *bounds: _count_owed(connection, *bounds))
     _forget_ticks(connection, found.upto)
     # A DELETE without a condition frees all pages of the table at once.
     connection.exec_driver_sql(f"DELETE FROM lrq_log_entries_{partition}")  # noqa: S608 - a number
-    return found.laggards
+    return found.laggards, unknown
 
 
 def _forget_ticks(connection: Connection, trimmed: Tick) -> None:
@@ -311,3 +326,9 @@ def _forget_ticks(connection: Connection, trimmed: Tick) -> None:
 def _owes(connection: Connection, owed: SessionKey, after: Visibility | None, upto: Visibility) -> bool:
     bounds = (owed.client, owed.destination, after.high if after else 0, upto.high)
     return connection.exec_driver_sql(f"SELECT 1 FROM ({_OWED}) LIMIT 1", bounds * PARTITIONS).first() is not None  # noqa: S608
+
+
+def _count_owed(connection: Connection, owed: SessionKey, after: Visibility | None, upto: Visibility) -> int:
+    bounds = (owed.client, owed.destination, after.high if after else 0, upto.high)
+    found = connection.exec_driver_sql(f"SELECT count(*) FROM ({_OWED})", bounds * PARTITIONS)  # noqa: S608
+    return int(found.scalar_one())

@@ -15,6 +15,7 @@ from lr_server.protocol.negotiation import (
     ResumeSnapshot,
     Rollback,
     decide,
+    obsolete_request,
 )
 from queues.errors import ProtocolError
 from queues.positions import Position
@@ -48,6 +49,30 @@ def test_without_snapshots_an_empty_sink_begins_with_the_oldest_kept_entry():
     decision = decided(replace(SOURCE, trimmed_seq=15, lost_seq=15), NEW, initial_sync="log")
     assert isinstance(decision, Resume)
     assert (decision.position.seq, decision.read_after) == (0, 15)
+
+
+FIRST = OfferedSnapshot("s", is_first=True)
+
+
+def test_the_request_for_a_first_snapshot_is_obsolete_once_sessions_begin_with_the_log():
+    waiting = replace(SOURCE, snapshot=FIRST)
+    assert obsolete_request(waiting, NEW, initial_sync="log") == "s"
+    assert obsolete_request(waiting, NEW, initial_sync="snapshot") is None
+
+
+@pytest.mark.parametrize(
+    ("offered", "sink"),
+    [
+        (None, NEW),
+        (replace(FIRST, is_first=False), NEW),
+        (replace(FIRST, ready=True), NEW),
+        (FIRST, replace(NEW, staged=StagedSnapshot("s", 1))),
+        (FIRST, AT_20),
+        (FIRST, replace(NEW, sync_id="t")),
+    ],
+)
+def test_an_ordered_or_ready_or_arriving_snapshot_is_never_obsolete(offered: OfferedSnapshot | None, sink: SinkHistory):
+    assert obsolete_request(replace(SOURCE, snapshot=offered), sink, initial_sync="log") is None
 
 
 def test_a_sink_with_a_snapshot_of_an_empty_log_continues_with_the_log():

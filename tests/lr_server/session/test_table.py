@@ -9,6 +9,7 @@ from queues.database.leases import Lease
 from queues.database.tables import sessions
 from queues.database.transactions import reading, writing
 from queues.names import ClientName, SiteId
+from queues.send_log.known_sites import KnownSites, read_known
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
 
@@ -51,7 +52,7 @@ def test_sessions_of_removed_sites_and_clients_become_inactive(site: Engine, lea
     for client in (POLICY, TENANT):
         for destination in (TOKYO, LIMA):
             table.ensure(site, SessionKey(client, destination))
-    table.deactivate(site, lease, [TOKYO], [POLICY])
+    table.follow(site, lease, KnownSites(frozenset({TOKYO}), frozenset({POLICY})))
     assert stored(site) == {
         (POLICY, TOKYO): ("idle", "not started"),
         (POLICY, LIMA): ("inactive", "the site is not among the peers of the server"),
@@ -60,9 +61,16 @@ def test_sessions_of_removed_sites_and_clients_become_inactive(site: Engine, lea
     }
 
 
+def test_the_known_sites_are_recorded_for_senders(site: Engine, lease: Lease):
+    known = KnownSites(frozenset({TOKYO}), frozenset({POLICY}), known_only=True)
+    table.follow(site, lease, known)
+    with reading(site) as connection:
+        assert read_known(connection) == known
+
+
 @pytest.mark.parametrize("word", ["inactive", "left out"])
 def test_an_inactive_session_is_not_deactivated_again(site: Engine, lease: Lease, word: str):
     store(site, POLICY, LIMA, word)
-    table.deactivate(site, lease, [TOKYO], [])
+    table.follow(site, lease, KnownSites(frozenset({TOKYO})))
     assert stored(site) == {(POLICY, LIMA): (word, "")}
     assert SessionState(word) is SessionState.INACTIVE

@@ -1,10 +1,21 @@
 """The troubles of a site in sentences, from its status alone."""
 
+from dataclasses import replace
+
 import pytest
 
-from lr_server.status_types import FailureStatus, Lag, OrderingStatus, OwnerStatus, SessionStatus, SnapshotStatus
+from lr_server.status_types import (
+    FailureStatus,
+    Lag,
+    OrderingStatus,
+    OwnerStatus,
+    SessionStatus,
+    SnapshotStatus,
+    UnknownStatus,
+)
 from lrq.cli.health import remarks, troubles
-from queues.names import ClientName
+from queues.names import ClientName, SiteId
+from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
 from queues.states import SessionState, SnapshotState
 from tests.lr_server.statuses import a_log, a_queue, a_session, a_site, a_snapshot
@@ -78,3 +89,44 @@ def test_unordered_entries_and_a_trigger_that_is_off_are_trouble():
         "unordered": [{"client": "policy", "waiting": 2, "dropped": 1}],
         "untriggered": ["lrq_log_entries_0"],
     }
+
+
+UNKNOWN = UnknownStatus(ClientName("policy"), SiteId("tokio"), 2, more=False, oldest_seconds=90.0, dropped=0)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "sentence"),
+    [
+        (
+            UNKNOWN,
+            "2 entries of policy for tokio, which is no peer, the oldest for 1m 30s: add the site to `peers`, or",
+        ),
+        (replace(UNKNOWN, entries=1), "1 entry of policy for tokio, which is no peer"),
+        (replace(UNKNOWN, entries=10_000, more=True), "10,000+ entries of policy for tokio, which is no peer"),
+        (replace(UNKNOWN, entries=0, dropped=1), "1 entry of policy for tokio was dropped because it is no peer"),
+        (
+            replace(UNKNOWN, entries=0, dropped=3, is_peer=True),
+            "3 entries of policy for tokio were dropped before it was a peer",
+        ),
+    ],
+)
+def test_entries_for_a_site_that_is_no_peer_are_trouble(unknown: UnknownStatus, sentence: str):
+    (trouble,) = troubles(a_site(log=a_log(unknown=(unknown,))))
+    assert trouble.startswith(sentence)
+
+
+def test_sessions_that_wait_for_a_provider_that_does_not_run_are_one_trouble_for_each_client():
+    waiting = a_session(state=SessionState.SNAPSHOT_SYNC, reason="waiting", unprovided=True)
+    stalled = replace(waiting, destination=SiteId("lima"), stalled=True, lag=OWED)
+    other = replace(waiting, client=ClientName("tenant"))
+    status = a_site(owners=SERVED, sessions=(stalled, waiting, other))
+    policy, tenant = troubles(status)
+    assert policy.startswith("lima and tokyo wait for a snapshot of policy, and no provider of policy runs: start")
+    assert 'set initial_sync = "log" and restart the server' in policy
+    assert tenant.startswith("tokyo waits for a snapshot of tenant, and no provider of tenant runs")
+    assert remarks(status) == []
+
+
+def test_peers_without_a_session_are_no_trouble():
+    quiet = SessionKey(ClientName("policy"), SiteId("lima"))
+    assert troubles(a_site(quiet=(quiet,))) == remarks(a_site(quiet=(quiet,))) == []

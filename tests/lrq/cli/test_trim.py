@@ -6,7 +6,9 @@ from discovery.processes import owner_name
 from lr_server.status import read_status
 from queues.browse.api import Wanted, browse
 from queues.database import leases
-from queues.names import SEND_LOG_ENTRIES
+from queues.database.transactions import writing
+from queues.names import SEND_LOG_ENTRIES, SiteId
+from queues.send_log.known_sites import KnownSites, record_known
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
 
@@ -39,9 +41,9 @@ def test_entries_that_every_site_has_are_trimmed_with_their_segment(trim, source
     source.transmit(b"old", to=["tokyo"])
     source.session("tokyo", source.tick())
     give_up(source)
-    assert trim("--json").json["trimmed"] == {"seq": 0, "segments": 0, "laggards": []}
+    assert trim("--json").json["trimmed"] == {"seq": 0, "segments": 0, "laggards": [], "unknown": []}
     facts = trim("--rotate", "--json").json
-    assert facts["trimmed"] == {"seq": 1, "segments": 1, "laggards": []}
+    assert facts["trimmed"] == {"seq": 1, "segments": 1, "laggards": [], "unknown": []}
     assert kept(source) == []
 
 
@@ -133,3 +135,43 @@ def test_trim_uses_the_retention_of_the_settings(trim, source: SourceSite, elsew
     give_up(source)
     (elsewhere / "lrq.toml").write_text("retention_seconds = 0.000001\n")
     assert trim("--rotate", "--json").json["trimmed"]["segments"] == 1
+
+
+def record_peers(source: SourceSite, *peers: str) -> None:
+    with writing(source.engine) as connection:
+        record_known(connection, KnownSites(frozenset(SiteId(peer) for peer in peers)))
+
+
+def test_entries_for_a_site_that_is_no_peer_are_told_then_dropped_and_counted_until_forgotten(
+    trim, source: SourceSite, elsewhere
+):
+    record_peers(source, "tokyo")
+    source.transmit(b"x", to=["tokyo", "tokio"])
+    source.session("tokyo", source.tick())
+    give_up(source)
+    done = trim("--rotate")
+    assert done.code == 3
+    assert "1 entry of policy for tokio, which is no peer" in done.out
+    assert "for tokio (policy), which is no peer, until unknown_retention_seconds" in " ".join(done.out.split())
+    (elsewhere / "lrq.toml").write_text("unknown_retention_seconds = 0.000001\n")
+    done = trim("--json")
+    lost = {"client": "policy", "destination": "tokio"}
+    assert (done.code, done.json["trimmed"]["segments"]) == (3, 1)
+    assert done.json["trimmed"]["unknown"] == [lost | {"entries": 1}]
+    (told,) = done.json["unknown_destinations"]
+    assert told.items() >= (lost | {"entries": 0, "dropped": 1, "is_peer": False}).items()
+    assert kept(source) == []
+    forgotten = trim("--forget-dropped", "--json")
+    assert (forgotten.code, forgotten.json["forgotten"], forgotten.json["unknown_destinations"]) == (0, 1, [])
+
+
+def test_a_peer_that_only_the_settings_name_keeps_its_entries(trim, source: SourceSite, elsewhere):
+    record_peers(source)
+    source.transmit(b"x", to=["tokyo"])
+    source.tick()
+    give_up(source)
+    peers = '[peers]\ntokyo = "tcp://tokyo:1"\n'
+    (elsewhere / "lrq.toml").write_text("unknown_retention_seconds = 0.000001\n" + peers)
+    assert trim("--rotate", "--json").json["trimmed"]["segments"] == 0
+    (elsewhere / "lrq.toml").write_text("unknown_retention_seconds = 0.000001\n")
+    assert trim("--json").json["trimmed"]["segments"] == 1

@@ -27,6 +27,20 @@ def test_durations_have_units_and_few_digits(seconds: float, shown: str):
 
 
 @pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        ([], ""),
+        (["a"], "a"),
+        (["a", "b"], "a and b"),
+        (["a", "b", "c"], "a, b and c"),
+        (list("abcd"), "a, b, c and 1 more"),
+    ],
+)
+def test_many_names_are_shown_in_part(names: list[str], shown: str):
+    assert words.some(names, 3) == shown
+
+
+@pytest.mark.parametrize(
     ("payload", "size", "shown"),
     [
         (b"hello", 5, "hello"),

@@ -309,6 +309,20 @@ def test_entries_for_a_site_without_a_session_are_kept_until_retention(store: St
     assert store.log.trim(store.lease, Retention(seconds=-1)).emptied_segments == 1
 
 
+def test_entries_that_only_unknown_destinations_lack_are_dropped_and_counted(store: Store) -> None:
+    store.acknowledge(TOKYO, 1)
+    commit(store, entry(b"1", "tokyo", "nairobi"))
+    drain(store)
+    assert store.log.rotate(store.lease, 1, 0)
+    peers = frozenset({SiteId("tokyo")})
+    assert store.log.trim(store.lease, Retention(peers=peers)).emptied_segments == 0
+    known = Retention(unknown_seconds=-1, peers=peers | {SiteId("nairobi")})
+    assert store.log.trim(store.lease, known).emptied_segments == 0
+    trimmed = store.log.trim(store.lease, Retention(unknown_seconds=-1, peers=peers))
+    lost = SessionKey(CLIENT, SiteId("nairobi"))
+    assert (trimmed.emptied_segments, trimmed.laggards, dict(trimmed.dropped_unknown)) == (1, (), {lost: 1})
+
+
 # --- the whole log ---------------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,7 @@ def test_large_rows_arrive_if_the_limits_of_all_sides_allow_them(world: World, s
     options = {"max_payload_bytes": _ALLOWED["max_payload_bytes"], "poll_interval": 0.05}
     with SnapshotTransmitter(world.site("paris"), "policy", provider, **options):
         tokyo = world.server("tokyo", **_ALLOWED)
+        world.begun("paris", "tokyo")
         world.server("paris", peers={"tokyo": tokyo.endpoints[0]}, **_ALLOWED)
         eventually(lambda: "complete 1" in recorder.kinds("paris"), timeout=readings.PATIENCE)
     sent = [f"{number}".ljust(size, "x").encode() for number, size in enumerate(_SIZES)]

@@ -1,0 +1,47 @@
+"""Rotation with a retention: it leaves enough empty partitions until the oldest segment goes."""
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from lr_client.sender import RoutingQueueSenderClient
+from queues.send_log.port import Retention
+from tests.queues.reading import Reader
+
+PAYLOAD = bytes(1_000)
+LONG = Retention(seconds=86_400.0)
+
+
+def rotates(site: Engine, reader: Reader, retention: Retention | None, payload: bytes = PAYLOAD) -> bool:
+    """Write an entry, and try to begin a new segment behind it."""
+    with Session(site) as session, session.begin():
+        RoutingQueueSenderClient("policy").transmit_log_entry_message(session, payload, ["tokyo"])
+    reader.drain()
+    return reader.log.rotate(reader.lease, 1, 0, retention)
+
+
+def test_quick_rotations_stop_while_the_oldest_segment_is_young(site: Engine, reader: Reader) -> None:
+    assert [rotates(site, reader, LONG) for _ in range(4)] == [True, True, False, False]
+    # Without a retention only the number of partitions is a limit.
+    assert [rotates(site, reader, None) for _ in range(6)] == [True] * 5 + [False]
+
+
+def test_the_next_rotation_comes_once_the_oldest_segment_is_old_enough(site: Engine, reader: Reader) -> None:
+    assert [rotates(site, reader, LONG) for _ in range(3)] == [True, True, False]
+    assert rotates(site, reader, Retention(seconds=1e-6)), "by age"
+
+
+def test_the_next_rotation_comes_once_enough_was_written_since_the_oldest_segment(site: Engine, reader: Reader) -> None:
+    retention = Retention(seconds=86_400.0, payload_bytes=100_000)
+    large = bytes(20_000)
+    assert [rotates(site, reader, retention, large) for _ in range(3)] == [True, True, True]
+    assert [rotates(site, reader, retention) for _ in range(2)] == [True, False]
+    assert rotates(site, reader, retention, large)
+
+
+def test_segments_are_at_most_a_sixth_of_retention_long(site: Engine, reader: Reader) -> None:
+    assert rotates(site, reader, None)
+    with Session(site) as session, session.begin():
+        RoutingQueueSenderClient("policy").transmit_log_entry_message(session, PAYLOAD, ["tokyo"])
+    reader.drain()
+    assert not reader.log.rotate(reader.lease, 10**9, 10**9, LONG)
+    assert reader.log.rotate(reader.lease, 10**9, 10**9, Retention(payload_bytes=6_000))

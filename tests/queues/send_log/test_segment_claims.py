@@ -1,0 +1,30 @@
+"""The claims that keep a segment: all combinations of peers and unknown destinations."""
+
+from itertools import product
+
+import pytest
+
+from queues.names import ClientName, SiteId
+from queues.send_log.port import Retention, SessionKey
+from queues.send_log.segment_claims import Claim, is_kept
+
+HOUR = 3_600_000_000
+RETENTION = Retention(unknown_seconds=3_600.0, peers=frozenset({SiteId("tokyo")}))
+PEER = Claim(SessionKey(ClientName("policy"), SiteId("tokyo")), 0, is_unknown=False)
+TYPO = Claim(SessionKey(ClientName("policy"), SiteId("tokio")), 0, is_unknown=True)
+#: A site that was removed half an hour after the newest tick of the segment.
+REMOVED = Claim(SessionKey(ClientName("policy"), SiteId("lima")), 5, is_unknown=True, since_us=HOUR // 2)
+
+
+@pytest.mark.parametrize("hours", [0.5, 1.2, 2.0, 1_000.0])
+@pytest.mark.parametrize(("peer", "typo", "removed"), [*product([False, True], repeat=3)])
+def test_a_peer_keeps_a_segment_always_and_an_unknown_destination_for_its_own_time(
+    hours: float, peer: bool, typo: bool, removed: bool
+) -> None:
+    claims = [claim for claim, is_there in ((PEER, peer), (TYPO, typo), (REMOVED, removed)) if is_there]
+    kept = is_kept(claims, 0, RETENTION, int(hours * HOUR))
+    assert kept == (peer or (typo and hours <= 1.0) or (removed and hours <= 1.5))
+
+
+def test_a_segment_without_claims_is_not_kept() -> None:
+    assert not is_kept([], 0, RETENTION, 0)
