@@ -12,6 +12,7 @@ from typing import assert_never
 
 from sqlalchemy import Engine
 
+from lr_server.protocol import answers
 from lr_server.protocol import effects as do
 from lr_server.protocol import events as happened
 from lr_server.protocol.effects import Effect
@@ -29,7 +30,7 @@ from lr_server.protocol.states import (
 )
 from lr_server.session import table as session_table
 from lr_server.session.failures import event_for
-from lr_server.session.history import sink_history, source_history
+from lr_server.session.history import source_history
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork
@@ -226,13 +227,14 @@ class Session:
         self._disconnect()
         answer = self._ask()
         if answer.HasField("refusal"):
-            self._post(happened.Refused(RefusalKind(answer.refusal.kind), answer.refusal.reason))
+            self._post(answers.refused(answer.refusal))
             return
         if answer.site != self.owed.destination:
-            words = f"site {answer.site!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
+            there = answers.plain(answer.site)
+            words = f"site {there!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
             self._post(happened.Refused(RefusalKind.WRONG_SITE, words))
             return
-        sink = sink_history(answer)
+        sink = answers.history_of(answer)
         self._applied_seq = answer.applied_seq
         source = source_history(self._context.engine, self.owed, sink)
         decision = decide(source, sink, initial_sync=self._context.limits.initial_sync)
@@ -247,11 +249,11 @@ class Session:
         self._disconnect()
         answer = self._ask(to)
         if answer.HasField("refusal"):
-            self._post(happened.Refused(RefusalKind(answer.refusal.kind), answer.refusal.reason))
+            self._post(answers.refused(answer.refusal))
             return
-        received = answer.received
+        received = answers.position_of(answer.received)
         self._open()
-        self._post(happened.RolledBack(Position(received.branch, received.seq, received.cut)))
+        self._post(happened.RolledBack(received))
 
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
         if self._sink is None:

@@ -6,8 +6,9 @@ The transport pulls the frames (gRPC in a thread of its own). The stream's own t
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from lr_server.protocol.answers import SentLog, SentSnapshot, refused
 from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
@@ -26,7 +27,7 @@ from lr_server.session.failures import source_failed
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, batch
 from queues.clock import Clock
-from queues.errors import LrqError, SnapshotCancelledError, TrimmedError
+from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, TrimmedError
 from queues.positions import Position, Tick
 from queues.send_snapshot import SnapshotSync
 from queues.wire.replication_pb2 import Ack, Frame, SessionId
@@ -38,20 +39,30 @@ _LOOK = 0.5
 _IDLE = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class LogWork:
     """Send the log after `position`; the session has no entries between `position` and `read_after`."""
 
     position: Position
     read_after: int
+    sent: SentLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing sent."""
+        self.sent = SentLog(self.position)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class SnapshotWork:
     """Send this snapshot; the sink has the first `after_row` rows."""
 
     snapshot: SnapshotSync
     after_row: int
+    sent: SentSnapshot = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing sent."""
+        self.sent = SentSnapshot(self.snapshot.sync_id, self.after_row)
 
 
 Work = LogWork | SnapshotWork
@@ -160,15 +171,25 @@ class FrameStream:
     def _note(self, ack: Ack) -> None:
         self._heard = self._clock.monotonic()
         if ack.HasField("refusal"):
-            self._closed = True
-            self._report(Refused(RefusalKind(ack.refusal.kind), ack.refusal.reason))
+            self._end_with(refused(ack.refusal))
             return
+        try:
+            self._note_progress(ack)
+        except ProtocolError as error:
+            self._end_with(Refused(RefusalKind.PROTOCOL, str(error)))
+
+    def _end_with(self, refusal: Refused) -> None:
+        self._closed = True
+        self._report(refusal)
+
+    def _note_progress(self, ack: Ack) -> None:
         match self._work:
-            case LogWork():
-                position = Position(ack.received.branch, ack.received.seq, ack.received.cut)
+            case LogWork(sent=sent):
+                position = sent.accept(ack)
                 self._inflight.ack(position.seq)
                 self._report(BatchAcked(position))
-            case SnapshotWork(snapshot=snapshot):
+            case SnapshotWork(snapshot=snapshot, sent=rows):
+                rows.check(ack)
                 self._note_snapshot(ack, snapshot)
             case None:
                 pass
@@ -212,6 +233,7 @@ class FrameStream:
                 if not self._inflight.admit(row, size, wanted):
                     return
                 frame.session.CopyFrom(self._session)
+                work.sent.note(row, is_end=frame.HasField("snapshot_end"))
                 if frame.HasField("snapshot_end"):
                     self._report_while_open(SnapshotSent(work.snapshot.sync_id))
                 yield frame
@@ -227,6 +249,7 @@ class FrameStream:
                 size = sum(piece.size for piece in pieces)
                 if not self._inflight.admit(pieces[-1].end.seq, size, wanted):
                     return
+                work.sent.note(pieces[-1].end)
                 yield Frame(session=self._session, batch=batch(start, pieces, self._paths.newest()))
         except TrimmedError as error:
             self._report_while_open(Trimmed(error.requested, error.oldest))
