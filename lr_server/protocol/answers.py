@@ -27,25 +27,32 @@ _LONGEST_WORDS: Final = 500
 class SentLog:
     """The log that one stream has sent after a position, and the acknowledgements that the sink may give for it."""
 
-    def __init__(self, start: Position) -> None:
-        """Begin after *start*, which the sink has received."""
-        self._acked = self._sent = start.seq
-        self._branches = {start.branch}
+    def __init__(self, start: Position, earlier: "SentLog | None" = None) -> None:
+        """Begin after *start*, which the sink has received.
+
+        The sink may store the last frame of an *earlier* stream of the same history after the negotiation.
+        """
+        self._acked = start.seq
+        #: The end of the newest sent frame, and the branches of all sent frames.
+        self.sent_seq: int = max(start.seq, earlier.sent_seq if earlier else 0)
+        self.branches: set[str] = {start.branch, *(earlier.branches if earlier else ())}
         self._cuts = {start.cut, ""}
 
     def note(self, end: Position) -> None:
         """Record that a frame up to *end* is about to be sent."""
-        self._branches.add(end.branch)
-        self._sent = end.seq
+        self.branches.add(end.branch)
+        self.sent_seq = max(self.sent_seq, end.seq)
 
     def accept(self, ack: pb.Ack) -> Position:
         """Return the acknowledged position; raise `ProtocolError` for a position that the sink cannot have."""
         received = ack.received
-        if received.seq > self._sent:
-            raise ProtocolError(f"the sink acknowledges {received.seq}, but was sent entries up to {self._sent} only")
+        if received.seq > self.sent_seq:
+            raise ProtocolError(
+                f"the sink acknowledges {received.seq}, but was sent entries up to {self.sent_seq} only"
+            )
         if received.seq < self._acked:
             raise ProtocolError(f"the sink acknowledges {received.seq} after {self._acked}: entries are lost there")
-        if received.branch not in self._branches:
+        if received.branch not in self.branches:
             raise ProtocolError(f"the sink acknowledges a branch that was not sent: {plain(received.branch)!r}")
         if received.cut not in self._cuts:
             raise ProtocolError("the sink acknowledges the cut of another snapshot")
@@ -113,7 +120,7 @@ def position_of(message: pb.Position) -> Position:
 
 def refused(refusal: pb.Refusal) -> Refused:
     """Convert a refusal; the sink's sentence is cut to a bounded length and has no control characters."""
-    return Refused(RefusalKind(refusal.kind), plain(refusal.reason))
+    return Refused(RefusalKind(refusal.kind), plain(refusal.reason), min(refusal.known_generation, LARGEST))
 
 
 def plain(words: str, most: int = _LONGEST_WORDS) -> str:

@@ -6,7 +6,7 @@ The transport pulls the frames (gRPC in a thread of its own). The stream's own t
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lr_server.protocol.answers import SentLog, SentSnapshot, refused
 from lr_server.protocol.events import (
@@ -39,30 +39,22 @@ _LOOK = 0.5
 _IDLE = 60.0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class LogWork:
     """Send the log after `position`; the session has no entries between `position` and `read_after`."""
 
     position: Position
     read_after: int
-    sent: SentLog = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with nothing sent."""
-        self.sent = SentLog(self.position)
+    sent: SentLog
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class SnapshotWork:
     """Send this snapshot; the sink has the first `after_row` rows."""
 
     snapshot: SnapshotSync
     after_row: int
-    sent: SentSnapshot = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with nothing sent."""
-        self.sent = SentSnapshot(self.snapshot.sync_id, self.after_row)
+    sent: SentSnapshot
 
 
 Work = LogWork | SnapshotWork

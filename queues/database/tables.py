@@ -183,7 +183,8 @@ ticks = Table(
 )
 
 #: The source's record of each session; the sink's receive state is the truth. `lost_seq` is the end of the newest
-#: trimmed tick with unacknowledged entries for the session.
+#: trimmed tick with unacknowledged entries for the session. The session tells its sink the lease's generation plus
+#: `lead`; `leaps` counts the last changes of `lead`, the newest of them at `leaped_us`.
 sessions = Table(
     "lrq_sessions",
     metadata,
@@ -197,6 +198,9 @@ sessions = Table(
     Column("lost_seq", BigInteger, nullable=False),
     Column("transferred_rows", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    Column("lead", BigInteger, nullable=False, server_default=text("0")),
+    Column("leaps", Integer, nullable=False, server_default=text("0")),
+    Column("leaped_us", BigInteger, nullable=False, server_default=text("0")),
 )
 
 # --- source: snapshots ----------------------------------------------------------------------------------------

@@ -67,6 +67,14 @@ def test_an_acknowledgement_below_an_earlier_one_is_a_protocol_error():
         log.accept(ack(15))
 
 
+def test_the_last_frame_of_an_earlier_stream_may_be_stored_after_the_negotiation():
+    again = SentLog(Position("b1", 10), sent(15, 20))
+    again.note(Position("b1", 12))
+    assert again.accept(ack(20)) == Position("b1", 20)
+    with pytest.raises(ProtocolError, match="acknowledges 21"):
+        again.accept(ack(21))
+
+
 def staged(rows: int, sync_id: str = "s1", complete: str = "") -> pb.Ack:
     return pb.Ack(staging=pb.SnapshotProgress(sync_id=sync_id, rows=rows), sync_id=complete)
 
