@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from queues.receive.writer_marks import Stored
+from queues.wire.replication_pb2 import Refusal
+from sink.protocol.log_rules import Refuse, Speaker
 
 #: (source, client)
 SessionKey = tuple[str, str]
@@ -18,6 +20,7 @@ class _Begun:
     """One negotiation; one stream may follow it."""
 
     generation: int
+    installation: str = ""
     followed: bool = False
 
 
@@ -36,11 +39,11 @@ class Streams:
     _begun: dict[SessionKey, _Begun] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, key: SessionKey, generation: int) -> None:
+    def begin(self, key: SessionKey, generation: int, installation: str = "") -> None:
         """Admit the next stream of this generation, and no older stream from now on."""
         with self._lock:
             self._begun.pop(key, None)
-            self._begun[key] = _Begun(generation)
+            self._begun[key] = _Begun(generation, installation)
             if len(self._begun) > MAX_SESSIONS:
                 del self._begun[next(iter(self._begun))]
 
@@ -49,6 +52,17 @@ class Streams:
         with self._lock:
             begun = self._begun.get(key)
             return 0 if begun is None else begun.generation
+
+    def refusal_of_twin(self, speaker: Speaker) -> Refuse | None:
+        """Return the refusal if another installation of the source has negotiated with the same generation."""
+        with self._lock:
+            begun = self._begun.get((speaker.source, speaker.client))
+        if begun is None or begun.generation != speaker.generation or not begun.installation:
+            return None
+        if speaker.installation in ("", begun.installation):
+            return None
+        reason = f"another installation of {speaker.source} has generation {speaker.generation} already"
+        return Refuse(Refusal.STALE_LEADER, reason, speaker.generation)
 
     def admits(self, key: SessionKey, generation: int, stream: ValidStream) -> bool:
         """Return whether *stream* follows the session's last negotiation; only the first stream after it does."""

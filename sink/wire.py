@@ -8,6 +8,7 @@ from sink.protocol.snapshot_rules import SnapshotClaim
 
 # Databases have signed 64-bit numbers.
 _LIMIT = 2**63
+_LONGEST_INSTALLATION = 200
 
 
 def _number(value: int, what: str) -> int:
@@ -58,9 +59,11 @@ def claim_of(message: pb.SnapshotEnd) -> SnapshotClaim:
 def speaker_of(message: pb.SessionId) -> Speaker:
     """Convert the names and the generation of a session."""
     generation = _number(message.generation, "the generation")
-    return Speaker(message.source, message.sink, message.client, generation)
+    if len(message.installation) > _LONGEST_INSTALLATION:
+        raise CorruptFrameError(f"the name of an installation has {len(message.installation)} characters")
+    return Speaker(message.source, message.sink, message.client, generation, message.installation)
 
 
 def to_refusal(refuse: Refuse) -> pb.Refusal:
     """Convert a refusal."""
-    return pb.Refusal(kind=refuse.kind, reason=refuse.reason)
+    return pb.Refusal(kind=refuse.kind, reason=refuse.reason, known_generation=refuse.known_generation)

@@ -104,13 +104,15 @@ class SinkWriter:
         with self._writing() as connection:
             inbox = self._open(connection, speaker)
             refuse = log_rules.admit(inbox.marks, speaker, self._site, negotiated=True)
+            if refuse is None and speaker.generation == inbox.marks.generation:
+                refuse = self._streams.refusal_of_twin(speaker)
             if refuse is None:
                 inbox.fence(speaker.generation)
                 if request.HasField("rollback_to"):
                     refuse = inbox.roll_back(position_of(request.rollback_to))
             answer = refuse or inbox.answer(self._site, protocol)
         if refuse is None:
-            self._streams.begin((speaker.source, speaker.client), speaker.generation)
+            self._streams.begin((speaker.source, speaker.client), speaker.generation, speaker.installation)
         return answer
 
     def _take(self, frame: pb.Frame, stream: ValidStream) -> pb.Ack | Refuse:
@@ -164,7 +166,8 @@ class SinkWriter:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)
         inbox = open_inbox(connection, client, source, self._working_under(), self._clock.now_us())
         # An unregistered queue has no row with a generation, so the one of the negotiation counts.
-        inbox.fence(self._streams.generation((source, client)))
+        if inbox.kept is None:
+            inbox.fence(self._streams.generation((source, client)))
         return inbox
 
     def _expect(self, connection: Connection, speaker: Speaker, expected: ExpectedMarks) -> Inbox:

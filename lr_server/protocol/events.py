@@ -69,10 +69,11 @@ class SourceFailed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The sink answered with a refusal."""
+    """The sink answered with a refusal; `known_generation` is the newest one that it has seen, 0 if untold."""
 
     kind: RefusalKind
     reason: str
+    known_generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,15 @@
-"""Read the two histories of a negotiation: the source's from its database, the sink's from its answer."""
+"""Read the source's history of a negotiation from its database."""
 
 from sqlalchemy import Connection, Engine
 
-from lr_server.protocol.histories import Branch, OfferedSnapshot, SinkHistory, SourceHistory, StagedSnapshot, TickKey
+from lr_server.protocol.histories import Branch, OfferedSnapshot, SinkHistory, SourceHistory, TickKey
 from lr_server.protocol.negotiation import FIRST_SNAPSHOT
 from queues import send_snapshot
 from queues.database.transactions import reading
-from queues.positions import Position
 from queues.send_log.history import branch_starts, known_ticks
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import keep_ticks, newest_tick, trimmed_seq
 from queues.send_log.sessions import find_session
-from queues.wire.replication_pb2 import NegotiateResponse
 
 
 def source_history(engine: Engine, owed: SessionKey, sink: SinkHistory) -> SourceHistory:
@@ -43,18 +41,3 @@ def _offered(connection: Connection, owed: SessionKey) -> OfferedSnapshot | None
         return None
     ready = newest.state is send_snapshot.SnapshotState.READY
     return OfferedSnapshot(newest.sync_id, ready, newest.base, newest.rows, newest.reason == FIRST_SNAPSHOT)
-
-
-def sink_history(answer: NegotiateResponse) -> SinkHistory:
-    """Convert the sink's answer; raise `ProtocolError` if the answer contradicts itself."""
-    received = answer.received
-    staging = answer.staging
-    return SinkHistory(
-        received=Position(received.branch, received.seq, received.cut),
-        boundary_seq=answer.boundary.seq,
-        applied_seq=answer.applied_seq,
-        headers=tuple(TickKey(header.branch, header.end_seq, header.uid) for header in answer.headers),
-        staged=StagedSnapshot(staging.sync_id, staging.rows) if staging.sync_id else None,
-        sync_id=answer.sync_id,
-        undoes=answer.undoes,
-    )

@@ -12,8 +12,10 @@ from typing import assert_never
 
 from sqlalchemy import Engine
 
+from lr_server.protocol import answers
 from lr_server.protocol import effects as do
 from lr_server.protocol import events as happened
+from lr_server.protocol.answers import SentLog, SentSnapshot
 from lr_server.protocol.effects import Effect
 from lr_server.protocol.events import Event, RefusalKind
 from lr_server.protocol.machine import advance
@@ -30,7 +32,8 @@ from lr_server.protocol.states import (
 )
 from lr_server.session import table as session_table
 from lr_server.session.failures import event_for
-from lr_server.session.history import sink_history, source_history
+from lr_server.session.fence import SessionFence
+from lr_server.session.history import source_history
 from lr_server.session.inflight import Inflight
 from lr_server.session.outages import LogLine, Outages
 from lr_server.session.outgoing import Outgoing
@@ -41,7 +44,7 @@ from queues.backoff import Backoff
 from queues.clock import Clock, jittered
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
-from queues.errors import LrqError, PeerUnreachableError
+from queues.errors import LrqError, OwnershipLostError, PeerUnreachableError
 from queues.logs import logger
 from queues.names import SiteId
 from queues.positions import Position
@@ -79,7 +82,8 @@ class SessionContext:
     clock: Clock
     limits: SessionLimits
     connect: Callable[[SiteId], Sink]
-    on_fenced: Callable[[str], None]
+    installation: str
+    on_lost: Callable[[OwnershipLostError], None]
     outgoing: Callable[[SessionKey], Outgoing]
     paths: Callable[[Outgoing], FrameSources]
     outages: Outages
@@ -98,10 +102,15 @@ class Session:
         self._sink: Sink | None = None
         self._stream: FrameStream | None = None
         self._outgoing = context.outgoing(owed)
+        self._fence = SessionFence(
+            context.engine, context.site, owed, context.lease,
+            pause_seconds=context.limits.slow_retry_seconds, clock=context.clock,
+        )  # fmt: skip
         self._retry_at: float | None = None
         self._told: SnapshotSync | None = None
         self._acked: Position | None = None
         self._applied_seq = 0
+        self._sent: SentLog | None = None
         self._shown: tuple[State, Position | None, SessionStanding] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._thread = threading.Thread(
@@ -176,13 +185,22 @@ class Session:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, happened.Refused) and event.kind is RefusalKind.STALE_LEADER:
-            self._guarded(partial(self._context.on_fenced, event.reason))
+            event = self._succession(event)
         self._state, asked = advance(self._state, event)
         if isinstance(self._state, LogEntrySync):
             self._acked = self._state.acked
         for effect in asked:
             if not self._guarded(partial(self._carry_out, effect)):
                 return
+
+    def _succession(self, refused: happened.Refused) -> Event:
+        """Return the event of a sink that knows a later generation; only the own database replaces this server."""
+        try:
+            return self._fence.answer(refused)
+        except Exception as error:  # noqa: BLE001 - the session shows the error and tries again
+            if isinstance(error, OwnershipLostError):
+                self._context.on_lost(error)
+            return event_for(error)
 
     def _guarded(self, act: Callable[[], None]) -> bool:
         """Call *act* and return True; after an error post its event, which breaks the connection, and return False."""
@@ -214,7 +232,8 @@ class Session:
             case do.MarkSnapshotApplied(sync_id=sync_id):
                 self._mark_snapshot_applied(sync_id)
             case do.StreamLog(position=position, read_after=read_after):
-                self._assign(LogWork(position, read_after))
+                self._sent = SentLog(position, self._sent)
+                self._assign(LogWork(position, read_after, self._sent))
             case do.StopSending():
                 self._assign(None)
             case do.Disconnect():
@@ -251,19 +270,21 @@ class Session:
         self._disconnect()
         answer = self._ask()
         if answer.HasField("refusal"):
-            self._post(happened.Refused(RefusalKind(answer.refusal.kind), answer.refusal.reason))
+            self._post(answers.refused(answer.refusal))
             return
         if words := unspoken(answer.protocol, SPOKEN):
             self._post(happened.Refused(RefusalKind.PROTOCOL, words))
             return
         if answer.site != self.owed.destination:
-            words = f"site {answer.site!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
+            there = answers.plain(answer.site)
+            words = f"site {there!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
             self._post(happened.Refused(RefusalKind.WRONG_SITE, words))
             return
-        sink = sink_history(answer)
+        sink = answers.history_of(answer)
         self._applied_seq = answer.applied_seq
         initial_sync = self._context.limits.initial_sync
         source = source_history(self._context.engine, self.owed, sink)
+        self._fence.note_success()
         if obsolete := obsolete_request(source, sink, initial_sync=initial_sync):
             self._cancel_snapshot(obsolete, "initial_sync is 'log' now, so the session begins with the log")
             source = source_history(self._context.engine, self.owed, sink)
@@ -280,16 +301,19 @@ class Session:
         self._disconnect()
         answer = self._ask(to)
         if answer.HasField("refusal"):
-            self._post(happened.Refused(RefusalKind(answer.refusal.kind), answer.refusal.reason))
+            self._post(answers.refused(answer.refusal))
             return
-        received = answer.received
+        received = answers.position_of(answer.received)
+        self._sent = None
         self._open()
-        self._post(happened.RolledBack(Position(received.branch, received.seq, received.cut)))
+        self._post(happened.RolledBack(received))
 
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
         if self._sink is None:
             self._sink = self._context.connect(self.owed.destination)
+        self._fence.read()
         request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
+        request.session.installation = self._context.installation
         if rollback_to is not None:
             request.rollback_to.CopyFrom(WirePosition(branch=rollback_to.branch, seq=rollback_to.seq))
         return self._sink.negotiate(request)
@@ -300,7 +324,7 @@ class Session:
             source=context.site,
             sink=self.owed.destination,
             client=self.owed.client,
-            generation=context.lease.generation,
+            generation=self._fence.generation,
         )
 
     def _open(self) -> None:
@@ -365,7 +389,8 @@ class Session:
             return
         # A durable commit makes the application's earlier commits durable too, before the snapshot is sent.
         session_table.touch(self._context.engine, self.owed)
-        self._assign(SnapshotWork(found, after_row))
+        self._sent = None
+        self._assign(SnapshotWork(found, after_row, SentSnapshot(sync_id, after_row)))
 
     def _find_snapshot(self, sync_id: str) -> SnapshotSync | None:
         with reading(self._context.engine) as connection:

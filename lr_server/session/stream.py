@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from lr_server.protocol.answers import SentLog, SentSnapshot, refused
 from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
@@ -27,7 +28,7 @@ from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, batch
 from lr_server.session.replaced import ReplacedCount
 from queues.clock import Clock
-from queues.errors import LrqError, SnapshotCancelledError, TrimmedError
+from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, TrimmedError
 from queues.positions import Position, Tick
 from queues.send_snapshot import SnapshotSync
 from queues.wire.replication_pb2 import Ack, Frame, SessionId
@@ -45,6 +46,7 @@ class LogWork:
 
     position: Position
     read_after: int
+    sent: SentLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class SnapshotWork:
 
     snapshot: SnapshotSync
     after_row: int
+    sent: SentSnapshot
 
 
 Work = LogWork | SnapshotWork
@@ -164,16 +167,26 @@ class FrameStream:
     def _note(self, ack: Ack) -> None:
         self._heard = self._clock.monotonic()
         if ack.HasField("refusal"):
-            self._closed = True
-            self._report(Refused(RefusalKind(ack.refusal.kind), ack.refusal.reason))
+            self._end_with(refused(ack.refusal))
             return
+        try:
+            self._note_progress(ack)
+        except ProtocolError as error:
+            self._end_with(Refused(RefusalKind.PROTOCOL, str(error)))
+
+    def _end_with(self, refusal: Refused) -> None:
+        self._closed = True
+        self._report(refusal)
+
+    def _note_progress(self, ack: Ack) -> None:
         match self._work:
-            case LogWork():
-                position = Position(ack.received.branch, ack.received.seq, ack.received.cut)
+            case LogWork(sent=sent):
+                position = sent.accept(ack)
                 self._inflight.ack(position.seq)
                 self._replaced.acknowledged(position.seq)
                 self._report(BatchAcked(position))
-            case SnapshotWork(snapshot=snapshot):
+            case SnapshotWork(snapshot=snapshot, sent=rows):
+                rows.check(ack)
                 self._note_snapshot(ack, snapshot)
             case None:
                 pass
@@ -217,6 +230,7 @@ class FrameStream:
                 if not self._inflight.admit(row, size, wanted):
                     return
                 frame.session.CopyFrom(self._session)
+                work.sent.note(row, is_end=frame.HasField("snapshot_end"))
                 if frame.HasField("snapshot_end"):
                     self._report_while_open(SnapshotSent(work.snapshot.sync_id))
                 yield frame
@@ -233,6 +247,7 @@ class FrameStream:
                 if not self._inflight.admit(pieces[-1].end.seq, size, wanted):
                     return
                 self._replaced.sent(pieces[-1].end.seq, sum(piece.replaced for piece in pieces))
+                work.sent.note(pieces[-1].end)
                 yield Frame(session=self._session, batch=batch(start, pieces, self._paths.newest()))
         except TrimmedError as error:
             self._report_while_open(Trimmed(error.requested, error.oldest))

@@ -1,18 +1,28 @@
 """The sessions' rows in the database, which status, `wait_replicated` and trim read."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
 
 from sqlalchemy import Engine
 
-from lr_server.protocol.states import Idle, SessionStanding, describe
+from lr_server.protocol.answers import plain
+from lr_server.protocol.states import Idle, SessionStanding, StatusText, describe
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
+from queues.errors import OwnershipLostError, StoreUnavailableError, first_line
+from queues.logs import logger
 from queues.send_log import sessions
 from queues.send_log.known_sites import KnownSites, record_known
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import SessionChange
 from queues.states import SessionState
+
+log = logger("lrq.session")
+
+#: The most characters of a stored reason.
+_LONGEST_REASON: Final = 2000
 
 
 def ensure(engine: Engine, owed: SessionKey) -> int:
@@ -37,7 +47,31 @@ def touch(engine: Engine, owed: SessionKey) -> None:
 
 
 def save(engine: Engine, lease: Lease, standings: Iterable[tuple[SessionKey, SessionStanding]]) -> None:
-    """Save the sessions in one transaction; raise `OwnershipLostError` when another server owns the site."""
+    """Save the sessions in one transaction, or one by one if the database refuses the values of one of them.
+
+    A refused session is stored as failed, so that it never stops the others. Raises `OwnershipLostError` when another
+    server owns the site, and `StoreUnavailableError`.
+    """
+    found = list(standings)
+    try:
+        _save(engine, lease, found)
+    except (OwnershipLostError, StoreUnavailableError):
+        raise
+    except Exception as error:
+        if len(found) > 1:
+            for each in found:
+                save(engine, lease, [each])
+            return
+        [(owed, standing)] = found
+        if standing.acked is None and standing.words.name is SessionState.FAILED:
+            raise
+        reason = f"the standing of this session cannot be stored: {first_line(getattr(error, 'orig', None) or error)}"
+        log.warning("a standing cannot be stored", **owed._asdict(), reason=plain(reason))
+        words = StatusText(SessionState.FAILED, reason)
+        save(engine, lease, [(owed, replace(standing, words=words, acked=None, transferred_rows=0))])
+
+
+def _save(engine: Engine, lease: Lease, standings: Iterable[tuple[SessionKey, SessionStanding]]) -> None:
     with writing(engine) as connection:
         leases.check(connection, lease)
         sessions.save_sessions(connection, [_change(owed, standing) for owed, standing in standings])
@@ -64,4 +98,4 @@ def follow(engine: Engine, lease: Lease, known: KnownSites) -> None:
 def _change(owed: SessionKey, standing: SessionStanding) -> SessionChange:
     rows, words = standing.transferred_rows, standing.words
     reason = f"{words.detail} ({rows:,} rows sent)" if rows else words.detail
-    return SessionChange(owed, words.name, reason, rows, standing.acked, standing.replaced)
+    return SessionChange(owed, words.name, plain(reason, _LONGEST_REASON), rows, standing.acked, standing.replaced)

@@ -20,7 +20,6 @@ from queues import send_snapshot
 from queues.backoff import Backoff
 from queues.browse.unknown import unknown_destinations
 from queues.clock import Clock, chosen, iso, now_us
-from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.migrations import require
 from queues.database.transactions import reading, writing
@@ -60,11 +59,12 @@ class Source:
         self._on_lost = on_lost
         self._clock = clock
         self._limits = TickLimits(settings.tick_rows, settings.tick_bytes)
+        self._branch = require(engine).branch
         self.log = open_log(engine, self._limits)
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
         self.sequencer = Sequencer(
             engine, self.log, self.feed, lease,
-            wakeup=Wakeup(require(engine).branch), clock=clock, idle_seconds=settings.idle_poll_seconds,
+            wakeup=Wakeup(self._branch), clock=clock, idle_seconds=settings.idle_poll_seconds,
             interval_seconds=settings.tick_interval_seconds, on_lost=on_lost,
         )  # fmt: skip
         self.supervisor = Supervisor(
@@ -126,15 +126,6 @@ class Source:
                 **owed._asdict(), count=found[owed].waiting.entries, oldest=iso(found[owed].oldest_us),
             )  # fmt: skip
 
-    def _fenced(self, reason: str) -> None:
-        """Stand down; if this server still holds the lease, release the lease with a much higher generation.
-
-        A sink has seen later generations than a restored database holds. The next owner's generation must be higher.
-        """
-        if leases.bump_generation(self._engine, self._lease):
-            log.warning("a sink knows later owners of this site than its database", reason=reason)
-        self._on_lost(OwnershipLostError(self._lease.name, self._lease.generation, self._lease.generation * 2))
-
     def _failed(self, name: str, error: Exception) -> None:
         log.warning("periodic work failed", job=name, reason=str(error))
         self.troubles[name] = str(error)
@@ -158,7 +149,8 @@ class Source:
             clock=clock,
             limits=limits,
             connect=self._connect,
-            on_fenced=self._fenced,
+            installation=self._branch,
+            on_lost=self._on_lost,
             outgoing=lambda owed: Outgoing(
                 owed, self.log, self.feed, self._limits, part_bytes=settings.max_batch_bytes
             ),

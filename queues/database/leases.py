@@ -74,16 +74,6 @@ def renew(engine: Engine, lease: Lease, ttl: float) -> None:
     _end_older(engine, lease, ttl)
 
 
-def bump_generation(engine: Engine, lease: Lease) -> bool:
-    """Release *lease* and double its generation, if the lease is still held; return whether it was.
-
-    After a restore from a backup, other sites may have seen higher generations than the restored table holds.
-    """
-    with writing_briefly(engine) as connection:
-        leaped = connection.execute(_held(lease).values(generation=leases.c.generation * 2, expires_us=0))
-        return leaped.rowcount > 0
-
-
 def release(engine: Engine, lease: Lease, *, last_owner: str | None = None) -> None:
     """Make *lease* available at once; do nothing if a later acquisition exists.
 

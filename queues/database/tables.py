@@ -189,7 +189,8 @@ ticks = Table(
 
 #: The source's record of each session; the sink's receive state is the truth. `lost_seq` is the end of the newest
 #: trimmed tick with unacknowledged entries for the session. `replaced_total` counts entries that were not sent,
-#: because a later entry of the same tick replaced them.
+#: because a later entry of the same tick replaced them. The session tells its sink the lease's generation plus
+#: `lead`; `leaps` counts the last changes of `lead`, the newest of them at `leaped_us`.
 sessions = Table(
     "lrq_sessions",
     metadata,
@@ -204,6 +205,9 @@ sessions = Table(
     Column("transferred_rows", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
     Column("replaced_total", BigInteger, nullable=False, server_default=text("0")),
+    Column("lead", BigInteger, nullable=False, server_default=text("0")),
+    Column("leaps", Integer, nullable=False, server_default=text("0")),
+    Column("leaped_us", BigInteger, nullable=False, server_default=text("0")),
 )
 
 #: One row, written by the server: the names of its peers and clients, each list as one text. Empty `clients` mean every

@@ -94,6 +94,21 @@ def touch_session(connection: Connection, key: SessionKey) -> None:
     connection.execute(update(sessions).where(*_own(key)).values(updated_us=now_us()))
 
 
+def stored_fence(connection: Connection, key: SessionKey) -> tuple[int, int, int]:
+    """Return the session's lead over the lease's generation, the number of its leaps, and the time of the last one."""
+    row = connection.execute(select(*_FENCE).where(*_own(key))).first()
+    return (0, 0, 0) if row is None else (row.lead, row.leaps, row.leaped_us)
+
+
+def replace_fence(
+    connection: Connection, key: SessionKey, seen: tuple[int, int, int], fence: tuple[int, int, int]
+) -> bool:
+    """Replace the fence of a session if it is still *seen*; return whether it was."""
+    unchanged = [column == value for column, value in zip(_FENCE, seen, strict=True)]
+    values = dict(zip((column.name for column in _FENCE), fence, strict=True))
+    return connection.execute(update(sessions).where(*_own(key), *unchanged).values(values)).rowcount > 0
+
+
 def set_state(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
     """Change the state of one row."""
     values = {"state": state, "reason": reason, "updated_us": now_us()}
@@ -139,6 +154,7 @@ def _own(key: SessionKey) -> tuple[ColumnElement[bool], ...]:
 
 _COLUMNS = tuple(sessions.c[name] for name in SessionRow._fields)
 _KEY = (sessions.c.client, sessions.c.destination)
+_FENCE = (sessions.c.lead, sessions.c.leaps, sessions.c.leaped_us)
 _SAVE = update(sessions).where(
     sessions.c.client == bindparam("of_client"), sessions.c.destination == bindparam("of_destination")
 )

@@ -44,11 +44,14 @@ class SessionId(_message.Message):
     SINK_FIELD_NUMBER: _builtins.int
     CLIENT_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
+    INSTALLATION_FIELD_NUMBER: _builtins.int
     source: _builtins.str
     sink: _builtins.str
     client: _builtins.str
     generation: _builtins.int
     """the sink refuses lower generations"""
+    installation: _builtins.str
+    """in negotiations: two installations of one site differ"""
     def __init__(
         self,
         *,
@@ -56,10 +59,11 @@ class SessionId(_message.Message):
         sink: _builtins.str = ...,
         client: _builtins.str = ...,
         generation: _builtins.int = ...,
+        installation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "generation", b"generation", "sink", b"sink", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "generation", b"generation", "installation", b"installation", "sink", b"sink", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -645,17 +649,21 @@ class Refusal(_message.Message):
 
     KIND_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    KNOWN_GENERATION_FIELD_NUMBER: _builtins.int
     kind: Global___Refusal.Kind.ValueType
     reason: _builtins.str
+    known_generation: _builtins.int
+    """STALE_LEADER: the newest generation of the source that the sink knows"""
     def __init__(
         self,
         *,
         kind: Global___Refusal.Kind.ValueType = ...,
         reason: _builtins.str = ...,
+        known_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "known_generation", b"known_generation", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -13,7 +13,7 @@ Every frame passes one ordered list of checks:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from queues.positions import Position
 from queues.receive.marks import ReceiveState
@@ -24,10 +24,11 @@ Kind: TypeAlias = "Refusal.Kind.ValueType"
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The frame is refused; nothing of it is stored."""
+    """The frame is refused; nothing of it is stored. `known_generation` is told with STALE_LEADER."""
 
     kind: Kind
     reason: str
+    known_generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +39,44 @@ class Nothing:
 # --- admission --------------------------------------------------------------------------------------------------
 
 
+#: No source may claim a higher generation, so that a later one is always possible.
+LARGEST_GENERATION: Final = 2**62
+#: A sink that knows a source believes generations up to this number above the newest known one.
+LARGEST_STEP: Final = 2**20
+
+
 class Speaker(NamedTuple):
-    """The source, sink, client and generation that a frame claims."""
+    """The source, sink, client and generation that a frame claims; a negotiation names the `installation` too."""
 
     source: str
     sink: str
     client: str
     generation: int
+    installation: str = ""
 
 
 def admit(marks: ReceiveState, speaker: Speaker, site: str, *, negotiated: bool) -> Refuse | None:
     """Return the refusal if *speaker* may not write here; None if it may."""
     if speaker.generation < marks.generation:
         reason = f"generation {speaker.generation} of {speaker.source} was replaced by {marks.generation}"
-        return Refuse(Refusal.STALE_LEADER, reason)
+        return Refuse(Refusal.STALE_LEADER, reason, marks.generation)
+    if speaker.generation > believable(marks.generation):
+        reason = f"generation {speaker.generation} of {speaker.source} is far above {marks.generation}, the newest here"
+        return Refuse(Refusal.PROTOCOL, f"{reason}: if it is right, run `lrq fence reset {speaker.source}` here")
     if speaker.sink != site:
         return Refuse(Refusal.WRONG_SITE, f"this is site {site!r}, not {speaker.sink!r}: correct the peer's address")
     if not negotiated:
         reason = f"{speaker.source} has not negotiated this stream, or a newer one has taken its place"
         return Refuse(Refusal.NO_STREAM_BEGIN, reason)
     return None
+
+
+def believable(known: int) -> int:
+    """Return the highest generation that a sink believes of a source; *known* is the newest, 0 if there was none.
+
+    Each takeover raises a generation by one, so only a mistaken or forged source is far above.
+    """
+    return min(known + LARGEST_STEP, LARGEST_GENERATION) if known else LARGEST_GENERATION
 
 
 # --- log entries ------------------------------------------------------------------------------------------------

@@ -6,8 +6,10 @@ from sqlalchemy import update
 from queues.blocks import EntryRow, encode_entries
 from queues.database import leases
 from queues.database.tables import receive_entries, receive_marks
+from queues.database.transactions import writing
 from queues.names import site_id
 from queues.positions import Position
+from queues.receive.fences import fences, reset_fences
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
 from sink.inbox import ANSWERED_HEADERS
@@ -153,6 +155,73 @@ def test_the_generation_survives_a_restart_of_the_sink(engine, connect):
     SinkWriter(engine, site_id("tokyo")).negotiate(request(session(generation=2)))
     refusal = SinkWriter(engine, site_id("tokyo")).negotiate(request(session(generation=1))).refusal
     assert refusal.kind == pb.Refusal.STALE_LEADER
+
+
+def test_a_refusal_names_the_newest_generation(sink):
+    talk(sink, batch(0, tick(0, 1, [b"x"]), by=session(generation=7)))
+    assert sink.negotiate(request(session(generation=6))).refusal.known_generation == 7
+
+
+@pytest.mark.parametrize("generation", [2**40, 2**63 - 1])
+def test_a_generation_far_above_the_newest_one_is_not_believed(sink, contents, generation):
+    sink.negotiate(request())
+    stream = Conversation(sink)
+    accepted([stream.say(FIRST)])
+    refusal = sink.negotiate(request(session(generation=generation))).refusal
+    assert refusal.kind == pb.Refusal.PROTOCOL
+    assert "run `lrq fence reset paris` here" in refusal.reason
+    # The stream of the honest source goes on.
+    accepted([stream.say(SECOND)])
+    stream.hang_up()
+    assert contents.marks().generation == 1
+
+
+def test_a_generation_that_cannot_be_outbid_is_never_believed(sink):
+    assert sink.negotiate(request(session(generation=2**63 - 1))).refusal.kind == pb.Refusal.PROTOCOL
+    talk(sink, batch(0, tick(0, 1, [b"x"]), by=session(generation=2**62)))
+    assert sink.negotiate(request(session(generation=2**62 + 1))).refusal.kind == pb.Refusal.PROTOCOL
+
+
+def test_a_fence_can_be_reset_beside_a_running_sink(engine, sink, contents):
+    talk(sink, batch(0, tick(0, 3, numbered(1, 3)), by=session(generation=2**40)))
+    assert sink.negotiate(request()).refusal.kind == pb.Refusal.STALE_LEADER
+    with writing(engine) as connection:
+        reset_fences(connection, fences(connection, site_id("paris")))
+    accepted(talk(sink, SECOND))
+    assert contents.marks().generation == 1
+
+
+def test_a_fence_that_is_reset_during_a_stream_is_kept_by_its_next_frame(engine, sink, contents):
+    sink.negotiate(request())
+    stream = Conversation(sink)
+    accepted([stream.say(FIRST)])
+    with writing(engine) as connection:
+        reset_fences(connection, fences(connection))
+    accepted([stream.say(SECOND)])
+    stream.hang_up()
+    assert contents.marks().generation == 1
+
+
+def installed(name, generation=1):
+    return pb.SessionId(source="paris", sink="tokyo", client="policy", generation=generation, installation=name)
+
+
+def test_another_installation_with_the_same_generation_is_refused(sink):
+    talk(sink, batch(0, tick(0, 1, [b"x"]), by=installed("b1")))
+    refusal = sink.negotiate(request(installed("b2"))).refusal
+    assert (refusal.kind, refusal.known_generation) == (pb.Refusal.STALE_LEADER, 1)
+    assert refusal.reason == "another installation of paris has generation 1 already"
+    assert not sink.negotiate(request(installed("b1"))).HasField("refusal")
+    assert not sink.negotiate(request(installed("b2", 2))).HasField("refusal")
+
+
+def test_a_source_that_names_no_installation_is_admitted(sink):
+    talk(sink, batch(0, tick(0, 1, [b"x"]), by=installed("b1")))
+    assert not sink.negotiate(request(installed(""))).HasField("refusal")
+
+
+def test_an_absurd_installation_is_refused(sink):
+    assert sink.negotiate(request(installed("b" * 201))).refusal.kind == pb.Refusal.CORRUPT
 
 
 def test_a_stream_skips_entries_that_another_server_has_stored_meanwhile(engine, connect, contents):

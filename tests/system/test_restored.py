@@ -1,9 +1,11 @@
 """A source whose database was restored to an earlier time."""
 
+from typing import Any
+
 import pytest
 
-from queues.database import leases
 from queues.errors import StoreUnavailableError
+from queues.send_log import sessions
 from tests.system.world import World
 from tests.waiting import eventually
 
@@ -31,14 +33,14 @@ def test_a_restored_source_works_though_its_database_fails_when_it_raises_its_ge
     eventually(lambda: heard.log("paris") == [b"before"])
     paris.stop()
     world.execute("tokyo", "UPDATE lrq_receive_marks SET generation = 40")
-    really, tries = leases.bump_generation, iter(["out"])
+    really, tries = sessions.replace_fence, iter(["out"])
 
-    def bump(*arguments: object) -> bool:
+    def replace(*arguments: Any) -> bool:
         if next(tries, None):
             raise StoreUnavailableError("the database cannot be used just now")
-        return really(*arguments)  # type: ignore[arg-type]
+        return really(*arguments)
 
-    monkeypatch.setattr(leases, "bump_generation", bump)
+    monkeypatch.setattr(sessions, "replace_fence", replace)
     world.server("paris", peers={"tokyo": tokyo.endpoints[0]}, initial_sync="log", slow_retry_seconds=0.1)
     world.transmit("paris", b"after", to=["tokyo"])
     eventually(lambda: heard.log("paris") == [b"before", b"after"])

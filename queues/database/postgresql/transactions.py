@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, Integer, bindparam, cast, event, func, text, true
 from sqlalchemy import select as _select
+from sqlalchemy.dialects.postgresql import BIT
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -67,14 +68,17 @@ class PostgresqlTransactions:
 # A shared advisory lock on (name, generation). No transaction ever waits for it, because none takes it exclusively. The
 # lock only tells a successor the backends to end.
 _PRESENCE: Final[ColumnElement[Any]] = func.pg_advisory_xact_lock_shared(
-    func.hashtext(text("'lrq lease ' || :name")), cast(bindparam("held", type_=BigInteger), Integer)
+    func.hashtext(text("'lrq lease ' || :name")),
+    # A lock has 32-bit numbers. Equal low bits of two generations would only delay a successor.
+    cast(cast(bindparam("held", type_=BigInteger), BIT(32)), Integer),
 )
 _DURABLY: Final[Any] = text("set_config('synchronous_commit', 'on', true)")
 # A busy backend may already serve another transaction from a pool, so only idle backends are terminated.
 _END_OLDER: Final = text(
     "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
     " WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    " AND l.classid = hashtext('lrq lease ' || :name)::bit(32)::bigint::oid AND l.objid <> CAST(:held AS oid)"
+    " AND l.classid = hashtext('lrq lease ' || :name)::bit(32)::bigint::oid"
+    " AND l.objid <> CAST(:held AS bigint)::bit(32)::bigint::oid"
     " AND a.usename = current_user AND l.pid <> pg_backend_pid()"
     # Idle between two statements, or in the middle of a COPY.
     " AND (a.state LIKE 'idle in transaction%' OR a.wait_event_type = 'Client')"

@@ -3,18 +3,21 @@
 import pytest
 from sqlalchemy import Engine, insert, select
 
+from lr_server.protocol.states import SessionStanding, StatusText
 from lr_server.session import table
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.tables import sessions
 from queues.database.transactions import reading, writing
+from queues.errors import OwnershipLostError
 from queues.names import ClientName, SiteId
+from queues.positions import Position
 from queues.send_log.known_sites import KnownSites, read_known
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
 
 POLICY, TENANT = ClientName("policy"), ClientName("tenant")
-TOKYO, LIMA = SiteId("tokyo"), SiteId("lima")
+TOKYO, LIMA, ROME = SiteId("tokyo"), SiteId("lima"), SiteId("rome")
 
 
 @pytest.fixture
@@ -74,3 +77,47 @@ def test_an_inactive_session_is_not_deactivated_again(site: Engine, lease: Lease
     table.follow(site, lease, KnownSites(frozenset({TOKYO})))
     assert stored(site) == {(POLICY, LIMA): (word, "")}
     assert SessionState(word) is SessionState.INACTIVE
+
+
+def standing(acked: Position | None, reason: str = "live") -> SessionStanding:
+    return SessionStanding(StatusText(SessionState.LOG_ENTRY_SYNC, reason), acked, 0)
+
+
+def test_values_that_the_database_refuses_stop_no_other_session(site: Engine, lease: Lease):
+    for destination in (TOKYO, LIMA, ROME):
+        table.ensure(site, SessionKey(POLICY, destination))
+    healthy = standing(Position("b1", 3))
+    table.save(
+        site,
+        lease,
+        [
+            (SessionKey(POLICY, LIMA), healthy),
+            (SessionKey(POLICY, ROME), standing(Position("b1", 2**64 - 1))),
+            (SessionKey(POLICY, TOKYO), healthy),
+        ],
+    )
+    found = stored(site)
+    assert [found[POLICY, each] for each in (LIMA, TOKYO)] == [("log-entry sync", "live")] * 2
+    state, reason = found[POLICY, ROME]
+    assert state == "failed"
+    assert reason.startswith("the standing of this session cannot be stored: ")
+    with reading(site) as connection:
+        acked = {row.destination: row.acked_seq for row in connection.execute(select(sessions))}
+    assert acked == {LIMA: 3, ROME: 0, TOKYO: 3}
+
+
+def test_a_reason_is_stored_bounded_and_printable(site: Engine, lease: Lease):
+    table.ensure(site, SessionKey(POLICY, TOKYO))
+    table.save(site, lease, [(SessionKey(POLICY, TOKYO), standing(None, "\0" + "x" * 3_500_000))])
+    ((state, reason),) = stored(site).values()
+    assert state == "log-entry sync"
+    assert reason.startswith("\N{REPLACEMENT CHARACTER}xxx")
+    assert len(reason) == 2000
+
+
+def test_a_replaced_server_stores_no_standing(site: Engine, lease: Lease):
+    table.ensure(site, SessionKey(POLICY, TOKYO))
+    leases.acquire(site, "server", "test", ttl=60)
+    with pytest.raises(OwnershipLostError):
+        table.save(site, lease, [(SessionKey(POLICY, TOKYO), standing(Position("b1", 3)))])
+    assert stored(site) == {(POLICY, TOKYO): ("idle", "not started")}

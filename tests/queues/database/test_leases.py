@@ -3,9 +3,9 @@
 import threading
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, text, update
 
-from queues.database import leases
+from queues.database import leases, tables
 from queues.database.transactions import reading, writing, writing_briefly
 from queues.errors import OwnershipLostError, StoreUnavailableError
 from tests.waiting import eventually
@@ -117,9 +117,13 @@ def test_a_renewal_does_not_wait_for_a_transaction_under_the_same_lease(site: En
         leases.renew(site, lease, ttl=60)
 
 
-def test_a_takeover_ends_the_open_transactions_of_a_stopped_owner(site: Engine, dialect: str) -> None:
+@pytest.mark.parametrize("generation", [1, 2**31, 2**40])
+def test_a_takeover_ends_the_open_transactions_of_a_stopped_owner(site: Engine, dialect: str, generation: int) -> None:
     if dialect == "sqlite":
         pytest.skip("no process can end another one's transaction on SQLite")
+    leases.acquire(site, "server", "a", ttl=0)
+    with writing(site) as connection:
+        connection.execute(update(tables.leases).values(generation=generation))
     lease = leases.acquire(site, "server", "a", ttl=0)
     with pytest.raises(StoreUnavailableError):
         _be_taken_over_in_the_middle(site, lease)
@@ -195,3 +199,16 @@ def test_a_takeover_does_not_end_transactions_under_other_leases(site: Engine) -
         leases.check(connection, other)
         eventually(lambda: leases.acquire(site, "server", "b", ttl=60))
         leases.check(connection, other)
+
+
+@pytest.mark.parametrize("generation", [2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**62])
+def test_a_lease_works_with_each_generation_of_64_bits(site: Engine, generation: int) -> None:
+    leases.acquire(site, "server", "a", ttl=60)
+    with writing(site) as connection:
+        connection.execute(update(tables.leases).values(generation=generation - 1))
+    lease = leases.acquire(site, "server", "a", ttl=60)
+    assert lease is not None
+    assert lease.generation == generation
+    with writing(site) as connection:
+        leases.check(connection, lease)
+    leases.renew(site, lease, ttl=60)
