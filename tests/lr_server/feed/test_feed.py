@@ -1,4 +1,4 @@
-"""The live feed with one-row ticks: each reader gets every tick after its position, or is told that it is behind."""
+"""The live feed with one-row ticks: a reader gets every tick after its position, or is behind."""
 
 import threading
 from collections.abc import Iterator

@@ -26,7 +26,7 @@ from tests.sink.frames import begin, end, request, session
 
 TOKYO = SessionKey(client_name("policy"), site_id("tokyo"))
 CLIENT = RoutingQueueSenderClient("policy")
-#: Each transaction is a tick of its own; one of several rows is a large tick, which is sent in parts.
+#: Each transaction is a tick of its own; several rows are a large tick, which is sent in parts.
 LIMITS = TickLimits(rows=1)
 
 
@@ -103,7 +103,7 @@ def link(request: pytest.FixtureRequest, new_site: NewSite) -> Iterator[Link]:
 
 
 def after_a_snapshot(link: Link, *in_cut: tuple[bytes, ...]) -> list[bytes]:
-    """Make a snapshot whose cut holds entries that are in no tick yet, and ticks after it; return what the log owes."""
+    """Make a snapshot whose cut holds entries that are in no tick yet; return the payloads that the log must send."""
     link.transmit(b"before")
     link.take_ticks()
     is_postgresql = link.source.dialect.name == "postgresql"
