@@ -88,6 +88,11 @@ def test_the_first_mark_that_covers_a_row_is_found():
     assert first_covering([], 1, order=1) is None
 
 
+def test_the_first_mark_of_a_backlog_that_covers_a_row_depends_on_its_commit():
+    marks = [Visibility(window=WINDOW, base=PgSnapshot(2, 2, frozenset()), upto=upto) for upto in (10, 20)]
+    assert [first_covering(marks, 2, order) for order in (10, 11, 20, 21)] == [0, 1, 1, None]
+
+
 def test_a_tick_counts_its_rows():
     tick = Tick(1, 2, "b1", 10, 13, 0, is_large=False, mark="id/13", created_us=0)
     assert tick.rows == 3

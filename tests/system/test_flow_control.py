@@ -1,4 +1,4 @@
-"""One of three sites stands still: the rule of the live feed for the others, and all entries once at the end."""
+"""One of three sites stands still: the live feed's rule for the others, and all entries once at the end."""
 
 from collections.abc import Iterable
 
@@ -30,7 +30,7 @@ class ShiftedClock(SystemClock):
 
 
 class Region:
-    """A source with three sinks, each of which can stand still; all have the first entry and read the live feed."""
+    """A source with three sinks, each of which can stand still; all have the first entry and read the feed."""
 
     def __init__(self, world: World, policy: str) -> None:
         self.world = world

@@ -63,3 +63,8 @@ def test_rows_up_to_the_cut_are_in_the_snapshot_and_not_sent_again(high: int):
 def test_rows_of_transactions_that_the_cut_saw_running_are_sent():
     cut = Visibility(window=PgSnapshot(3, 6, frozenset({3, 5})))
     assert [one.id for one in after_cut([row(n) for n in range(1, 8)], cut)] == [3, 5, 6, 7]
+
+
+def test_rows_that_were_committed_after_the_end_of_the_cut_are_sent():
+    cut = Visibility(window=PgSnapshot(9, 9, frozenset()), base=PgSnapshot(1, 1, frozenset()), upto=3)
+    assert [one.id for one in after_cut([row(n) for n in range(1, 6)], cut)] == [4, 5]

@@ -103,7 +103,7 @@ def link(request: pytest.FixtureRequest, new_site: NewSite) -> Iterator[Link]:
 
 
 def after_a_snapshot(link: Link, *in_cut: tuple[bytes, ...]) -> list[bytes]:
-    """Make a snapshot whose cut holds entries that are in no tick yet; return the payloads that the log must send."""
+    """Make a snapshot whose cut holds entries that are in no tick yet; return the payloads that the log owes."""
     link.transmit(b"before")
     link.take_ticks()
     is_postgresql = link.source.dialect.name == "postgresql"
