@@ -3,10 +3,11 @@
 JOBS ?= 2
 ARGS ?=
 SEED ?=
+MINUTES ?= 30
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit faults bench bench-snapshot check format proto diagram clean
+.PHONY: help demo test unit faults mutants bench bench-snapshot check format proto diagram clean
 
 help: ## Tell what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -28,6 +29,11 @@ unit: ## Run the quick tests: pure ones and those on SQLite; needs neither Java 
 faults: ## Kill processes at random moments and judge what arrived (SEED=number repeats a run, ARGS="--moments 200")
 	@tools/ensure_venv.sh test
 	@$(BIN)/python -m tests.faults.run $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+mutants: ## Break the code on purpose and count the changes that no test notices (MINUTES=30, ARGS="NAME ...")
+	@tools/ensure_venv.sh mutants
+	@$(BIN)/python -m tests.faults.mutants $(ARGS)
+	@$(BIN)/python -m tests.faults.mutants.pure --minutes $(MINUTES)
 
 bench: ## Measure lrq beside what one would use instead (ARGS="--quick --only deliveries"); writes docs/benchmarks.md
 	@tools/ensure_venv.sh bench
@@ -59,5 +65,5 @@ diagram: ## Draw the states of a session into ARCHITECTURE.md
 	$(BIN)/python -m tools.diagram
 
 clean: ## Remove all that was made, the environment included
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv mutants build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

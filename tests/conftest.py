@@ -17,6 +17,8 @@ import queues
 
 # No deadline: the duration of an example depends on the load of the machine, not on the code.
 hypothesis.settings.register_profile("lrq", deadline=None, print_blob=True)
+# A mutant meets few and always the same examples, so that thousands of runs end and can be repeated.
+hypothesis.settings.register_profile("mutants", deadline=None, derandomize=True, max_examples=30, database=None)
 hypothesis.settings.load_profile("lrq")
 
 #: Creates and initialises the database of a site; returns its engine.

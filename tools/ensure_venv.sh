@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install this project with the extra $1 (unit, demo, test, dev or bench) into .venv, unless .venv has it already.
+# Install this project with the extra $1 (unit, demo, test, mutants, dev or bench) into .venv, unless .venv has it already.
 # The script prints one line per step on stderr. The output of pip goes to .venv/lrq-install.log; its end is shown if
 # pip fails. PYTHON names the interpreter; by default the first of python3, python3.14, … that is 3.11 or later.
 set -eu
@@ -45,11 +45,11 @@ if ! [ -x .venv/bin/python ] || ! is_new_enough .venv/bin/python; then
     make_venv
 fi
 
-# dev and bench include test, and test includes unit and demo: an installed wider extra suffices.
+# dev, bench and mutants include test, and test includes unit and demo: an installed wider extra suffices.
 wanted=$(cat pyproject.toml lrq/__init__.py | cksum | tr -d ' ')
 case $extra in
-    unit | demo) will_do="$extra test dev bench" ;;
-    test) will_do="test dev bench" ;;
+    unit | demo) will_do="$extra test dev bench mutants" ;;
+    test) will_do="test dev bench mutants" ;;
     *) will_do=$extra ;;
 esac
 for stamp in $will_do; do

@@ -206,8 +206,9 @@ class LiveFeed:
     def _outbox(self, reader: _Reader, now: float) -> Outbox:
         unread = sum(group.size for group in self._groups if group.tick.end_seq > reader.seq)
         passed = now - reader.window_began
-        # A reader that has stopped updates no speed itself, so its stale speed would look healthy.
-        speed = reader.per_second if passed < 2 * _WINDOW else reader.drained / passed
+        # A reader that has stopped updates no speed itself, so its stale speed would look healthy. So would a mean over
+        # the pause, because the readers that wait for this one have the same pause.
+        speed = reader.per_second if passed < 2 * _WINDOW else 0.0
         return Outbox(fill=unread / self._limit, drained_per_second=speed)
 
 

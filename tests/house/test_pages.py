@@ -13,7 +13,14 @@ from tools.diagram import with_diagram
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 #: The pages in plain English; pages with measurements or changes have their own rules.
-PLAIN = ["ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "docs/compatibility.md", "docs/design.md"]
+PLAIN = [
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "GLOSSARY.md",
+    "docs/compatibility.md",
+    "docs/design.md",
+    "docs/faults.md",
+]
 
 #: A path of the project, between backticks or in a command.
 PATH = re.compile(

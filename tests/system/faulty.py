@@ -47,6 +47,60 @@ class HeldSink(PassingSink):
             yield frame
 
 
+class StillSink(PassingSink):
+    """Stands still while asked to: no frame is answered, and no negotiation, until the caller hangs up."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._answers = threading.Event()
+        self._answers.set()
+        self._wake = threading.Condition()
+        self._calls = 0
+        #: The number of frames that wait for an answer, and of connections that were given up meanwhile.
+        self.held = 0
+        self.given_up = 0
+
+    def stand_still(self) -> None:
+        self._answers.clear()
+
+    def go_on(self) -> None:
+        with self._wake:
+            self._answers.set()
+            self._wake.notify_all()
+
+    @property
+    def stands_still(self) -> bool:
+        return not self._answers.is_set()
+
+    def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
+        if self.stands_still:
+            raise PeerUnreachableError("the sink stands still")
+        return super().negotiate(request)
+
+    def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
+        with self._wake:
+            self._calls += 1
+            call = self._calls
+        return self._sink.replicate(self._hold(frames, call))
+
+    def close(self) -> None:
+        """End the connection in which a frame waits."""
+        with self._wake:
+            self._calls += 1
+            self._wake.notify_all()
+
+    def _hold(self, frames: Iterator[Frame], call: int) -> Iterator[Frame]:
+        for frame in frames:
+            with self._wake:
+                self.held += 1
+                self._wake.wait_for(lambda: self._answers.is_set() or call != self._calls)
+                self.held -= 1
+                if call != self._calls:
+                    self.given_up += 1
+                    raise PeerUnreachableError("the caller has hung up")
+            yield frame
+
+
 class UnreliableSink(PassingSink):
     """Loses the connection at random: before a frame arrives, or between its commit and its acknowledgement."""
 

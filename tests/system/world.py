@@ -16,6 +16,7 @@ from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe
 from lr_client.snapshot.requests import SnapshotTransmitter
 from lr_server import LogReplicationServer, Settings
 from lr_server.session import table as session_table
+from queues.clock import SYSTEM_CLOCK, Clock
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
@@ -139,10 +140,13 @@ class World:
         url = self.site(name).url.render_as_string(hide_password=False)
         return Settings(**{"site_id": name, "database_url": url, **QUICK, **options})
 
-    def server(self, name: str, *, topology: Topology | None = None, **options: Any) -> LogReplicationServer:
+    def server(
+        self, name: str, *, topology: Topology | None = None, clock: Clock = SYSTEM_CLOCK, **options: Any
+    ) -> LogReplicationServer:
         """Start the server of a site, by default at a free port."""
         options.setdefault("listen", ["tcp://127.0.0.1:0"])
-        server = self._stack.enter_context(LogReplicationServer(self.settings(name, **options), topology=topology))
+        settings = self.settings(name, **options)
+        server = self._stack.enter_context(LogReplicationServer(settings, topology=topology, clock=clock))
         self.servers.append(server)
         return server
 

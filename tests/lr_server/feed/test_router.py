@@ -1,73 +1,59 @@
-"""The rows of a tick for one session: their numbers, and the last row of each item."""
+"""The rows of a tick for one session, and their numbers."""
 
-from collections.abc import Sequence
+import itertools
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from lr_server.feed.router import encoded, entry_rows
-from queues.blocks import EntryRow
-from queues.send_log.port import LogRow
-
-
-def rows_of(*transactions: str) -> list[LogRow]:
-    """Return the rows of *transactions*; each word is a row, and `a1` has the item `a`, while `-` has none."""
-    rows: list[LogRow] = []
-    for number, words in enumerate(transactions, start=1):
-        for word in words.split():
-            item = None if word.startswith("-") else word[0]
-            rows.append(LogRow(number, number, len(rows) + 1, "policy", 1, item, 0, word.encode()))
-    return rows
+from lr_server.feed.router import after_cut, entry_rows, owed_rows, owed_sets
+from queues.positions import PgSnapshot, Visibility
+from tests.lr_server.feed.ticks import LIMA, SETS, TOKYO, owed, row
 
 
-def calls(entries: Sequence[EntryRow]) -> list[list[str]]:
-    """Return the payloads that one call of a listener brings at least: those with one transaction index."""
-    found: dict[int, list[str]] = {}
-    for entry in entries:
-        found.setdefault(entry.transaction_index, []).append(entry.payload.decode())
-    return list(found.values())
+def test_a_site_is_owed_the_sets_that_name_it():
+    assert owed_sets(SETS, TOKYO) == {1, 3}
+    assert owed_sets(SETS, LIMA) == {2, 3}
+    assert owed_sets({}, LIMA) == frozenset()
 
 
-def test_every_transaction_has_the_index_of_its_first_row() -> None:
-    entries = entry_rows(rows_of("-1 -2", "-3", "-4 -5"))
-    assert [entry.transaction_index for entry in entries] == [0, 0, 2, 3, 3]
+def test_a_session_gets_the_rows_of_its_client_and_its_sets_in_order():
+    rows = [row(1), row(2, tag_set=2), row(3, tag_set=3), row(4, client="other"), row(5, client="other", tag_set=2)]
+    assert [one.id for one in owed_rows(rows, owed(), {1, 3})] == [1, 3]
+    assert [one.id for one in owed_rows(rows, owed(client="other"), {1, 3})] == [4]
+    assert owed_rows(rows, owed(), ()) == []
 
 
-def test_the_last_row_of_an_item_stays_where_it_is() -> None:
-    entries = entry_rows(rows_of("a1 -1 b1 a2 b2"))
-    assert [(entry.payload, entry.item_key) for entry in entries] == [(b"-1", None), (b"a2", "a"), (b"b2", "b")]
+def test_rows_keep_their_payloads_times_and_keys():
+    (only,) = entry_rows([row(7, item="cdg")])
+    assert only == (b"entry 7", 0, 1_007, "cdg")
 
 
-def test_transactions_are_joined_up_to_the_row_that_replaces_one_of_theirs() -> None:
-    assert calls(entry_rows(rows_of("-1", "a1 -2", "-3", "a2 -4", "-5"))) == [["-1"], ["-2", "-3", "a2", "-4"], ["-5"]]
+def test_each_row_names_the_first_row_of_its_transaction():
+    rows = [row(n, transaction=t) for n, t in enumerate([4, 4, 9, 9, 9, 5], start=1)]
+    assert [one.transaction_index for one in entry_rows(rows)] == [0, 0, 2, 2, 2, 5]
 
 
-def test_a_replaced_transaction_without_other_rows_joins_the_following_ones_too() -> None:
-    assert calls(entry_rows(rows_of("a1", "-1", "a2", "-2"))) == [["-1", "a2"], ["-2"]]
+@pytest.mark.parametrize("items", list(itertools.product([None, "a", "b"], repeat=4)))
+def test_only_the_last_row_of_an_item_is_kept_and_the_others_keep_their_order(items: tuple[str | None, ...]):
+    rows = [row(n, transaction=1, item=item) for n, item in enumerate(items, start=1)]
+    kept = [n for n, item in enumerate(items, start=1) if item is None or item not in items[n:]]
+    assert [one.payload for one in entry_rows(rows)] == [f"entry {n}".encode() for n in kept]
 
 
-def test_rows_replaced_within_one_transaction_join_no_other() -> None:
-    assert calls(entry_rows(rows_of("a1 a2", "-1"))) == [["a2"], ["-1"]]
+def test_no_rows_give_no_entries():
+    assert entry_rows([]) == []
 
 
-def test_the_number_of_replaced_rows_is_known() -> None:
-    assert encoded(rows_of("a1 a2", "a3 -1")).replaced == 2
-    assert encoded([]) == (None, 0)
+@pytest.mark.parametrize("high", range(6))
+def test_rows_up_to_the_cut_are_in_the_snapshot_and_not_sent_again(high: int):
+    sent = after_cut([row(n) for n in range(1, 6)], Visibility(high=high))
+    assert [one.id for one in sent] == list(range(high + 1, 6))
 
 
-def state_after(rows: Sequence[bytes]) -> tuple[dict[str, str], list[str]]:
-    """Return the state of a table that applies *rows*: the word of each item, and the words without an item."""
-    words = [row.decode() for row in rows]
-    return {word[0]: word for word in words if word[0] != "-"}, [word for word in words if word[0] == "-"]
+def test_rows_of_transactions_that_the_cut_saw_running_are_sent():
+    cut = Visibility(window=PgSnapshot(3, 6, frozenset({3, 5})))
+    assert [one.id for one in after_cut([row(n) for n in range(1, 8)], cut)] == [3, 5, 6, 7]
 
 
-@given(st.lists(st.lists(st.sampled_from("ab-"), min_size=1, max_size=4), max_size=8))
-def test_each_call_ends_in_a_state_that_the_source_had_after_a_transaction(items: list[list[str]]) -> None:
-    counter = iter(range(1_000))
-    rows = rows_of(*(" ".join(f"{item}{next(counter)}" for item in transaction) for transaction in items))
-    states = [state_after([row.payload for row in rows if row.transaction <= upto]) for upto in range(len(items) + 1)]
-    applied: list[bytes] = []
-    for call in calls(entry_rows(rows)):
-        applied += [word.encode() for word in call]
-        assert state_after(applied) in states
-    assert state_after(applied) == states[-1]
+def test_rows_that_were_committed_after_the_end_of_the_cut_are_sent():
+    cut = Visibility(window=PgSnapshot(9, 9, frozenset()), base=PgSnapshot(1, 1, frozenset()), upto=3)
+    assert [one.id for one in after_cut([row(n) for n in range(1, 6)], cut)] == [4, 5]

@@ -39,6 +39,12 @@ def test_smart_removes_slow_destinations_unless_more_than_half_are_slow(of: int,
     assert [len(leaving("smart", group(slow, of))) for slow in range(of + 1)] == leave
 
 
+@pytest.mark.parametrize(("speed", "leaves"), [(499.0, True), (500.0, True), (501.0, False)])
+def test_smart_removes_an_outbox_that_drains_at_most_half_as_fast_as_the_healthy_median(speed: float, leaves: bool):
+    outboxes = {"slow": Outbox(fill=0.95, drained_per_second=speed), "fast": FAST, "other": FAST}
+    assert ("slow" in leaving("smart", outboxes)) == leaves
+
+
 def test_smart_waits_for_a_full_outbox_that_drains_well():
     assert leaving("smart", {"busy": BUSY, "fast": FAST, "other": FAST}) == frozenset()
 

@@ -280,6 +280,11 @@ def test_the_cut_is_removed_when_the_batch_has_passed_it(start, groups, passed, 
     assert decide(CUT_AT_20, start, *groups, cut_passed=passed).marks.received.cut == cut
 
 
+def test_an_empty_sink_takes_over_the_branch_and_the_cut_of_the_batch():
+    decision = decide(ReceiveState(), at(20, cut="id/25"), group(20, 23, 1, complete=False))
+    assert decision.marks.received == at(21, cut="id/25")
+
+
 # --- rollback ---------------------------------------------------------------------------------------------------
 
 
