@@ -167,7 +167,7 @@ class Settings(BaseSettings):
 
     @property
     def look_alikes(self) -> list[tuple[str, str]]:
-        """The pairs of site ids, of this site and its peers, that look alike; a warning in the log names each."""
+        """The pairs of site ids, of this site and its peers, that look alike; the log warns about each."""
         return look_alikes.look_alikes([self.site_id, *self.peers])
 
     @property

@@ -95,7 +95,7 @@ def without_cancelled(
 ) -> list[send_snapshot.SnapshotSync]:
     """Leave out requests that were cancelled more than `CANCELLED_SECONDS` ago, and older ones of the same session.
 
-    An older request no longer tells how the session stands, and a failed one would look like a trouble of now. Pure.
+    An older request no longer tells how the session stands: a failed one would look like a new trouble. Pure.
     """
     left_out: set[tuple[str, str]] = set()
     shown = []

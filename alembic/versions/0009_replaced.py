@@ -10,7 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # A server of the version before inserts ticks without this column, and numbers the rows of large ones its own way.
+    # A server of the version before inserts ticks without this column, and numbers the rows of large ones differently.
     op.add_column("lrq_ticks", sa.Column("omits_replaced", sa.Boolean(), nullable=False, server_default=sa.false()))
     op.add_column("lrq_sessions", sa.Column("replaced_total", sa.BigInteger(), nullable=False, server_default="0"))
 

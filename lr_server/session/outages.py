@@ -1,6 +1,6 @@
 """Decide which changes of sessions are logged, so that a lost peer fills no log.
 
-A peer that is lost gets one line, a reminder now and then, and one line when all its sessions are back.
+A lost peer gets one line, a reminder now and then, and one line when its sessions are back.
 """
 
 import math

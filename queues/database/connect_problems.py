@@ -1,4 +1,4 @@
-"""Say in one sentence why a database cannot be opened, and what to do. Pure, but for a look at a file's folder."""
+"""Say in one sentence why a database cannot be opened, with the cure. Pure, but for a look at a file's folder."""
 
 import os
 import re

@@ -12,9 +12,9 @@ from queues.send_log.port import LogPiece, LogRow
 #: entries of further items are sent.
 MAX_ITEMS: Final = 20_000
 
-#: The id of the last entry of each item that occurs more than once in a large tick, for `MAX_ITEMS` items.
+#: The id of the last entry of each repeated item in a large tick, for `MAX_ITEMS` items.
 LastIds = Mapping[str, int]
-#: Reads the next rows after an id, without the first ones of a number; an empty list at the end of the tick.
+#: Reads the rows after an id, without a number of first ones; none at the end of the tick.
 ReadRows = Callable[[int, int], Sequence[LogRow]]
 #: Reads ids and item keys after an id; an empty sequence at the end of the tick.
 ReadKeys = Callable[[int], Sequence[tuple[int, str | None]]]

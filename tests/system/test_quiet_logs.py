@@ -1,4 +1,4 @@
-"""What a server writes into the log of its application, and past it, while nothing changes."""
+"""The log lines of a server in an application, and the lines past that log, while nothing changes."""
 
 import logging
 import os

@@ -44,7 +44,7 @@ def send(
     """Transmit one payload, in a transaction of its own, and print its token.
 
     The limit of a payload is max_payload_bytes of the site's file. A destination or client that is unknown here gets a
-    warning, since an entry for a misspelt site reaches no site.
+    warning: an entry for a misspelt site reaches no site.
 
     Exit code 3 means that the entry is committed, but did not reach every destination in time.
     """

@@ -32,7 +32,7 @@ FRONTS: dict[str, Callable[[Any], object]] = {
 
 
 def wrong_engines(file: Path) -> dict[str, Any]:
-    """Return objects that users mistake for an engine, by the words that say what to pass instead."""
+    """Return objects that users mistake for an engine, by the words that name the right object."""
     engine, url = create_engine("sqlite://"), f"sqlite+aiosqlite:///{file}"
     return {
         "needs an engine, not a Connection: pass `connection.engine`": engine.connect(),
@@ -47,7 +47,7 @@ def wrong_engines(file: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("front", FRONTS)
-def test_every_front_refuses_in_one_sentence_what_is_no_engine(front: str, tmp_path: Path) -> None:
+def test_every_front_refuses_another_object_than_an_engine_in_one_sentence(front: str, tmp_path: Path) -> None:
     for words, given in wrong_engines(tmp_path / "x.db").items():
         with pytest.raises(UsageError) as raised:
             FRONTS[front](given)
@@ -86,7 +86,7 @@ def wrong_sessions(file: Path) -> dict[str, Any]:
     }
 
 
-def test_calls_in_a_transaction_refuse_in_one_sentence_what_is_no_session(tmp_path: Path) -> None:
+def test_calls_in_a_transaction_refuse_another_object_than_a_session_in_one_sentence(tmp_path: Path) -> None:
     for words, given in wrong_sessions(tmp_path / "x.db").items():
         for call in (
             lambda given: _client.transmit_log_entry_message(given, b"x", ["tokyo"]),
