@@ -6,6 +6,7 @@ from lr_server import LogReplicationServer
 from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.health import remarks, troubles
 from lrq.cli.status_view import status_view
+from queues.send_log.named_sites import named_sites
 from queues.states import SessionState
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
@@ -43,8 +44,14 @@ def test_a_session_goes_on_after_a_restart_though_its_entries_are_trimmed(world:
     paris = world.link("paris", "tokyo", initial_sync="log", segment_bytes=1)
     world.transmit("paris", b"1", to=["tokyo"])
     paris.drain(timeout=20)
-    paris._source.trim()  # type: ignore[union-attr]
-    paris._source.trim()  # type: ignore[union-attr]
+
+    def is_trimmed() -> bool:
+        paris._source.trim()  # type: ignore[union-attr]
+        return bool(paris.status()["log"]["trimmed_seq"])
+
+    eventually(is_trimmed)
+    with world.site("paris").connect() as connection:
+        assert named_sites(connection) == []
     paris.stop()
     world.provide("paris", Messages(lambda _: []))  # makes the client known
     paris = world.server("paris", **peers("tokyo"), initial_sync="log")

@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import Connection, Engine
 
 from queues.clock import SYSTEM_CLOCK
-from queues.database.postgresql.pipeline import Answer, Request, ask_alone
+from queues.database.postgresql.pipeline import Answer, Request, ask_alone, forget_prepared
 from queues.database.transactions import mapped_errors
 
 #: A function that carries out one statement.
@@ -20,6 +20,8 @@ def held_connection(engine: Engine) -> Connection:
     """Open a connection in autocommit outside the pool: the pool's connections are for short use."""
     connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
     connection.detach()
+    # The driver may have dropped the statements that the pool's users have prepared.
+    forget_prepared(connection)
     return connection
 
 

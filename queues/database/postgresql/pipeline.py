@@ -81,6 +81,11 @@ def ask_alone(connection: Connection, asked: Request) -> Answer:
         return _answers(connection, [result])[0]
 
 
+def forget_prepared(connection: Connection) -> None:
+    """Prepare all statements of a connection anew at their next use."""
+    connection.info.pop("lrq_prepared", None)
+
+
 def _is_plain(driver: Any) -> bool:  # noqa: ANN401 - a driver's
     """Tell whether a connection begins transactions with a plain BEGIN and may prepare statements."""
     # Without a threshold the driver prepares nothing, for example behind a pooler without prepared statements.
