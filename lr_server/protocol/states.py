@@ -135,12 +135,12 @@ class StatusText(NamedTuple):
 class SessionStanding:
     """The facts of a session that its server saves in the database.
 
-    `acked` is None until the sink has answered for the first time since the server began.
+    `acked` and `applied_seq` are None until the sink has answered for the first time since the server began.
     """
 
     words: StatusText
     acked: Position | None
-    applied_seq: int
+    applied_seq: int | None
     transferred_rows: int = 0
 
 

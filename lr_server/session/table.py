@@ -58,4 +58,4 @@ def deactivate(engine: Engine, lease: Lease, peers: Collection[SiteId], clients:
 def _change(owed: SessionKey, standing: SessionStanding) -> SessionChange:
     rows, words = standing.transferred_rows, standing.words
     reason = f"{words.detail} ({rows:,} rows sent)" if rows else words.detail
-    return SessionChange(owed, words.name, reason, rows, standing.acked)
+    return SessionChange(owed, words.name, reason, rows, standing.acked, standing.applied_seq)

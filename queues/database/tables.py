@@ -183,7 +183,7 @@ ticks = Table(
 )
 
 #: The source's record of each session; the sink's receive state is the truth. `lost_seq` is the end of the newest
-#: trimmed tick with unacknowledged entries for the session.
+#: trimmed tick with unacknowledged entries for the session. The subscriber has applied the log up to `applied_seq`, if known.
 sessions = Table(
     "lrq_sessions",
     metadata,
@@ -197,6 +197,7 @@ sessions = Table(
     Column("lost_seq", BigInteger, nullable=False),
     Column("transferred_rows", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    Column("applied_seq", BigInteger),
 )
 
 # --- source: snapshots ----------------------------------------------------------------------------------------
@@ -316,6 +317,8 @@ receive_marks = Table(
     Column("source_seq", BigInteger, nullable=False),
     Column("source_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    # Bytes of all log entries received; less `consumers.applied_bytes`, the bytes of those not applied yet.
+    Column("bytes_total", BigInteger, nullable=False, server_default="0"),
 )
 
 receive_headers = Table(
@@ -369,6 +372,7 @@ consumers = Table(
     Column("undoes", Boolean, nullable=False),
     Column("back_seq", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    Column("applied_bytes", BigInteger, nullable=False, server_default="0"),
 )
 
 #: Failed deliveries; written outside the listener's transaction, which is rolled back.

@@ -20,7 +20,10 @@ from queues.states import STORED_INACTIVE, SessionState
 
 
 class SessionRow(NamedTuple):
-    """One row. `lost_seq` is the end of the newest trimmed tick with unacknowledged entries for the session."""
+    """One row. `lost_seq` is the end of the newest trimmed tick with unacknowledged entries for the session.
+
+    The subscriber has applied the log up to `applied_seq`; None while unknown.
+    """
 
     client: ClientName
     destination: SiteId
@@ -32,17 +35,19 @@ class SessionRow(NamedTuple):
     lost_seq: int
     transferred_rows: int
     updated_us: int
+    applied_seq: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """New values of one row; with `acked` None, the acknowledged position stays."""
+    """New values of one row; with None, the acknowledged or the applied position stays."""
 
     key: SessionKey
     state: SessionState
     reason: str
     transferred_rows: int
     acked: Position | None
+    applied_seq: int | None = None
 
 
 def find_session(connection: Connection, key: SessionKey) -> SessionRow | None:
@@ -75,7 +80,7 @@ def active_keys(connection: Connection) -> list[SessionKey]:
 
 def add_session(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
     """Insert the row of a session that has acknowledged nothing."""
-    row = SessionRow(*key, state, reason, "", 0, "", 0, 0, now_us())
+    row = SessionRow(*key, state, reason, "", 0, "", 0, 0, now_us(), None)
     connection.execute(insert(sessions).values(row._asdict()))
 
 
@@ -115,6 +120,8 @@ def _values(change: SessionChange) -> dict[str, object]:
     }
     if change.acked is not None:
         values |= {"branch": change.acked.branch, "acked_seq": change.acked.seq, "cut": change.acked.cut}
+    if change.applied_seq is not None:
+        values["applied_seq"] = change.applied_seq
     return values
 
 

@@ -48,6 +48,11 @@ _NEXT = _everywhere(_COLUMNS + ", destinations", "id > ?") + " ORDER BY 2"
 _OWED = _everywhere(_COLUMNS, f"tag_set IN ({_SETS}) AND id > ? AND id <= ?") + " ORDER BY 2"
 _ALL = _everywhere(_COLUMNS + ", partition_key", "id > ? AND id <= ?") + " ORDER BY 2"
 _SIZES = _everywhere("id, length(payload)", "id > ? AND id <= ?") + " ORDER BY 1 LIMIT ?"
+_OWED_SIZE = (
+    "SELECT count(*), coalesce(sum(size), 0), min(created_us) FROM (SELECT * FROM ("  # noqa: S608
+    + _everywhere("length(payload) AS size, created_us", f"tag_set IN ({_SETS}) AND id > ? AND id <= ?")
+    + ") LIMIT ?)"
+)
 _SIGHTED = (
     "SELECT client, tag_set, max(destinations), count(*), sum(length(payload)), max(id) FROM ("  # noqa: S608
     + _everywhere("client, tag_set, destinations, payload, id", "id >= ? AND transaction_id = ?")
@@ -293,3 +298,12 @@ def _forget_ticks(connection: Connection, trimmed: Tick) -> None:
 def _owes(connection: Connection, owed: SessionKey, after: Visibility | None, upto: Visibility) -> bool:
     bounds = (owed.client, owed.destination, after.high if after else 0, upto.high)
     return connection.exec_driver_sql(f"SELECT 1 FROM ({_OWED}) LIMIT 1", bounds * PARTITIONS).first() is not None  # noqa: S608
+
+
+def owed_size(
+    connection: Connection, owed: SessionKey, after: Visibility | None, upto: Visibility, limit: int
+) -> tuple[int, int, int | None]:
+    """See `queues.send_log.opening.OwedSize`."""
+    bounds = (owed.client, owed.destination, after.high if after else 0, upto.high) * PARTITIONS
+    number, size, oldest = connection.exec_driver_sql(_OWED_SIZE, (*bounds, limit)).one()
+    return number, size, oldest
