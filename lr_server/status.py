@@ -96,7 +96,7 @@ def _session(connection: Connection, row: SessionRow, newest: Tick | None) -> Se
     # An inactive session sends nothing.
     until = None if row.state is SessionState.INACTIVE else newest
     lag = _lag(connection, row, row.acked_seq, until)
-    applied_seq = row.acked_seq if row.applied_seq is None else row.applied_seq
+    applied_seq = _applied_from(connection, row)
     applied_lag = _lag(connection, row, applied_seq, until) if applied_seq < row.acked_seq else lag
     # A session that tries to connect changes its state again and again, without progress.
     is_stuck = row.state in _WITHOUT_CONNECTION or now_us() - row.updated_us > STALL_SECONDS * 1_000_000
@@ -114,6 +114,16 @@ def _session(connection: Connection, row: SessionRow, newest: Tick | None) -> Se
         applied_lag=applied_lag,
         unapplied=applied_lag.entries > lag.entries and applied_lag.seconds > STALL_SECONDS,
     )
+
+
+def _applied_from(connection: Connection, row: SessionRow) -> int:
+    """Return the position from which entries are not applied; a snapshot that is applied now holds those before."""
+    if row.applied_seq is None:
+        return row.acked_seq
+    if row.applied_seq:
+        return row.applied_seq
+    newest = send_snapshot.newest(connection, row.client, row.destination)
+    return newest.base.seq if newest is not None and newest.state is send_snapshot.SnapshotState.APPLIED else 0
 
 
 def _lag(connection: Connection, row: SessionRow, seq: int, newest: Tick | None) -> Lag:

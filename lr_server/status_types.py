@@ -83,8 +83,8 @@ class LogStatus:
 class Lag:
     """The entries of one session after a position: `bytes` are bytes of payload, `seconds` the age of the oldest.
 
-    Above `queues.counts.COUNTED` entries, or after a loss by trimming, the numbers are upper bounds (`is_most`). Entries
-    for other sites count then too.
+    Above `queues.counts.COUNTED` entries, or after a loss by trimming, the numbers are upper bounds: `is_most`. Then
+    entries for other sites count too.
     """
 
     entries: int = 0

@@ -78,11 +78,17 @@ class Inflight:
             while self._window.gathers(size) and still_wanted():
                 self._changed.wait(0.5)
 
-    def ack(self, upto: int, room: int | None = None) -> None:
-        """Remove the acknowledged frames up to *upto* from the window, whose sink has *room* now."""
+    def ack(self, upto: int) -> None:
+        """Remove the acknowledged frames up to *upto* from the window."""
+        with self._changed:
+            if self._window.ack(upto):
+                self._changed.notify_all()
+
+    def heed(self, room: int | None) -> None:
+        """Heed the *room* that the sink tells with an acknowledgement; call `ack` afterwards."""
         with self._changed:
             had_room, self._window.room = self._window.has_room, room
-            if self._window.ack(upto) or self._window.has_room is not had_room:
+            if self._window.has_room is not had_room:
                 self._changed.notify_all()
 
     def wake(self) -> None:

@@ -169,11 +169,12 @@ class FrameStream:
             self._closed = True
             self._report(Refused(RefusalKind(ack.refusal.kind), ack.refusal.reason))
             return
+        self._inflight.heed(ack.room if ack.HasField("room") else None)
         match self._work:
             case LogWork():
                 position = Position(ack.received.branch, ack.received.seq, ack.received.cut)
                 self._progress.note(position.seq, ack.applied_seq)
-                self._inflight.ack(position.seq, ack.room if ack.HasField("room") else None)
+                self._inflight.ack(position.seq)
                 self._report(BatchAcked(position))
             case SnapshotWork(snapshot=snapshot):
                 self._note_snapshot(ack, snapshot)

@@ -183,7 +183,8 @@ ticks = Table(
 )
 
 #: The source's record of each session; the sink's receive state is the truth. `lost_seq` is the end of the newest
-#: trimmed tick with unacknowledged entries for the session. The subscriber has applied the log up to `applied_seq`, if known.
+#: trimmed tick with unacknowledged entries for the session. The subscriber has applied the log up to `applied_seq`;
+#: NULL while unknown.
 sessions = Table(
     "lrq_sessions",
     metadata,

@@ -36,5 +36,6 @@ def owed_after(connection: Connection, owed: SessionKey, seq: int, newest: Tick)
     if found[0] > COUNTED:
         return None
     # In the middle of a tick, the session's entries are numbered from the tick's beginning.
-    known = 0 if last is None else seq - last.end_seq
+    following = select(ticks.c.start_seq).where(ticks.c.end_seq > seq).order_by(ticks.c.end_seq).limit(1)
+    known = max(seq - connection.execute(following).scalar_one(), 0)
     return OwedEntries(max(found[0] - known, 0), found[1], found[2])

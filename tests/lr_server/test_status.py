@@ -44,7 +44,8 @@ EXPECTED: dict[str, Any] = {
     "snapshots": [
         {
             "sync_id": "id", "client": "policy", "destination": "tokyo", "state": "building", "reason": "wanted",
-            "attempt": 1, "failed_attempts": 0, "rows": 50, "bytes": 0, "progress": "", **PROGRESS, "expected_rows": 200, "share": 0.25,
+            "attempt": 1, "failed_attempts": 0, "rows": 50, "bytes": 0, "progress": "", **PROGRESS,
+            "expected_rows": 200, "share": 0.25,
             "rows_per_second": -1.0, "seconds_left": -1.0, "cut_seconds": -1.0, "error": "",
             "requested_at": "time", "updated_at": "time",
         },

@@ -3,12 +3,14 @@
 import pytest
 from sqlalchemy import Engine, insert, select
 
+from lr_server.protocol.states import SessionStanding, StatusText
 from lr_server.session import table
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.tables import sessions
 from queues.database.transactions import reading, writing
 from queues.names import ClientName, SiteId
+from queues.positions import Position
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
 
@@ -45,6 +47,17 @@ def stored(engine: Engine) -> dict[tuple[str, str], tuple[str, str]]:
 def test_a_session_is_idle_before_it_begins(site: Engine):
     table.ensure(site, SessionKey(POLICY, TOKYO))
     assert stored(site) == {(POLICY, TOKYO): ("idle", "not started")}
+
+
+def test_a_position_that_is_not_known_again_yet_stays(site: Engine, lease: Lease):
+    owed = SessionKey(POLICY, TOKYO)
+    table.ensure(site, owed)
+    words = StatusText(SessionState.LOG_ENTRY_SYNC, "live")
+    table.save(site, lease, [(owed, SessionStanding(words, Position("b", 9), 4))])
+    table.save(site, lease, [(owed, SessionStanding(words, None, None))])
+    with reading(site) as connection:
+        kept = connection.execute(select(sessions.c.acked_seq, sessions.c.applied_seq)).one()
+    assert tuple(kept) == (9, 4)
 
 
 def test_sessions_of_removed_sites_and_clients_become_inactive(site: Engine, lease: Lease):

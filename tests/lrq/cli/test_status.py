@@ -117,6 +117,17 @@ def test_a_session_with_progress_or_recent_retries_is_not_stalled(
     assert (done.code, "STALLED" in done.out) == (0, False)
 
 
+def test_entries_that_the_destination_has_not_applied_are_trouble(status, source: SourceSite):
+    source.transmit(b"x", b"y", to=["tokyo"])
+    source.session("tokyo", source.tick(), applied=0)
+    assert status().code == 0
+    source.age(79_200)
+    done = status()
+    assert done.code == 3
+    assert "not applied: 2, oldest 22h 00m" in done.out
+    assert "tokyo has not applied 2 entries of policy, the oldest for 22h 00m" in done.out
+
+
 def test_a_failed_session_is_trouble(status, source: SourceSite):
     source.session("tokyo", state="failed", reason="another site answers")
     done = status()
