@@ -25,7 +25,7 @@ from lr_server.protocol.events import (
 from lr_server.session.failures import source_failed
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, batch
-from lr_server.session.sink_progress import SinkProgress
+from lr_server.session.sink_progress import Questions, SinkProgress
 from queues.clock import Clock
 from queues.errors import LrqError, SnapshotCancelledError, TrimmedError
 from queues.logs import logger
@@ -281,7 +281,7 @@ class FrameStream:
         waiting: list[TickPart] = []
         size = 0
         told = self._clock.monotonic()
-        questions = _Questions(self._progress, self._inflight, self._heartbeat)
+        questions = Questions(self._progress, self._inflight, heartbeat=self._heartbeat, idle=_IDLE)
         while wanted():
             self._inflight.gather(self._batch_bytes, wanted)
             idle = self._heartbeat if waiting else questions.pause
@@ -314,35 +314,6 @@ class FrameStream:
         elif was_live:
             self._report_while_open(FellBehind())
         return is_live
-
-
-class _Questions:
-    """The times at which an idle session asks for the progress of a subscriber that is behind."""
-
-    def __init__(self, progress: SinkProgress, inflight: Inflight, heartbeat: float) -> None:
-        self._progress = progress
-        self._inflight = inflight
-        self._heartbeat = self._doubled = heartbeat
-        self._seen = progress.applied_seq
-
-    @property
-    def pause(self) -> float:
-        """The longest time until the next look, in seconds."""
-        if self._inflight.busy:  # the answers may say that the subscriber is behind
-            return self._heartbeat
-        if not self._progress.is_behind:
-            return _IDLE
-        return self._heartbeat if self._progress.applied_seq != self._seen else self._doubled
-
-    def is_due(self, passed: float) -> bool:
-        """Return whether to ask, *passed* seconds after the last frame."""
-        return not self._inflight.busy and self._progress.is_behind and passed >= self.pause
-
-    def asked(self) -> None:
-        """Note a question; without progress since the last one, the next pause is twice as long."""
-        applied_seq = self._progress.applied_seq
-        self._doubled = min(2 * self._doubled, _IDLE) if applied_seq == self._seen else self._heartbeat
-        self._seen = applied_seq
 
 
 @contextmanager

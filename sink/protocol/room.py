@@ -1,6 +1,6 @@
 """The room that a receive queue has left for log entries. Pure.
 
-Snapshots need no room: a queue holds at most one complete snapshot and one that arrives, and these must arrive whole.
+Snapshots need no room, because one must arrive whole. A queue holds at most one complete snapshot and one that arrives.
 """
 
 from queues.receive.marks import ReceiveState
@@ -11,7 +11,7 @@ from sink.protocol.log_rules import Refuse
 def unapplied_bytes(marks: ReceiveState, applied_seq: int, applied_bytes: int) -> int:
     """Return the bytes of the received entries that a subscriber could apply and has not applied.
 
-    Rows of an open tick do not count: a subscriber applies them only when the tick is complete, so it must get through.
+    Rows of an open tick do not count then: no subscriber can apply them before the tick is complete.
     """
     if applied_seq >= marks.boundary_seq:
         return 0
@@ -24,7 +24,7 @@ def room_left(limit: int, marks: ReceiveState, applied_seq: int, applied_bytes: 
 
 
 def refuse_full(limit: int, marks: ReceiveState, applied_seq: int, applied_bytes: int) -> Refuse | None:
-    """Return the refusal of new rows for a queue without room; a source that heeds the room never gets the refusal."""
+    """Return the refusal of new rows for a queue without room; a source that heeds the room never gets one."""
     if room_left(limit, marks, applied_seq, applied_bytes) != 0:
         return None
     waiting = unapplied_bytes(marks, applied_seq, applied_bytes)

@@ -1,4 +1,4 @@
-"""What a destination has applied: its source shows it, and each site shows a subscriber that is missing."""
+"""The applied position of a destination, as its source shows it; both sites show a subscriber that is missing."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from tests.waiting import eventually
 
 
 def shown(paris: LogReplicationServer) -> tuple[Any, ...]:
-    """Return what paris shows of tokyo: acknowledged and applied sequence, entries of both lags."""
+    """Return tokyo's acknowledged and applied sequence and the entries of both lags, as paris shows them."""
     found = sessions_of(paris).get("tokyo", {"acked_seq": 0, "applied_seq": None, "lag": {}, "applied_lag": {}})
     lags = found["lag"].get("entries"), found["applied_lag"].get("entries")
     return found["acked_seq"], found["applied_seq"], *lags
 
 
-def test_a_quiet_source_learns_what_its_destination_applies(world: World):
+def test_a_quiet_source_learns_the_progress_of_its_destination(world: World):
     paris = world.link("paris", "tokyo", initial_sync="log")
     tokyo, may_apply = Recorder(), []
     tokyo.obey = lambda *_: bool(may_apply)

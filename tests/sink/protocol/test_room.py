@@ -63,5 +63,5 @@ def test_the_refusal_names_the_bytes_and_the_setting():
         (marks(10, seq=11, received=1_000), 10, 1_000),
     ],
 )
-def test_an_empty_queue_forgets_what_others_have_not_counted(state, applied_seq, counted):
+def test_an_empty_queue_begins_to_count_anew(state, applied_seq, counted):
     assert counted_from(state, applied_seq, 700) == counted
