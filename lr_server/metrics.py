@@ -64,14 +64,34 @@ _UNKNOWN: Final[Sequence[Reading[UnknownStatus]]] = (
 )
 _SESSION: Final[Sequence[Reading[SessionStatus]]] = (
     ("lrq_session_acked_seq", "The destination has the log durably up to this sequence number", lambda s: s.acked_seq),
-    ("lrq_session_lag_entries", "Unacknowledged entries, also those for other sites", lambda s: s.lag.entries),
+    (
+        "lrq_session_applied_seq",
+        "The destination's subscriber has applied the log up to this sequence number",
+        lambda s: s.applied_seq or 0,
+    ),
+    ("lrq_session_lag_entries", "Unacknowledged entries; above 10,000 an upper bound", lambda s: s.lag.entries),
     ("lrq_session_lag_bytes", "Payload bytes of the unacknowledged entries", lambda s: s.lag.bytes),
-    ("lrq_session_lag_seconds", "Age of the oldest unacknowledged tick", lambda s: s.lag.seconds),
+    ("lrq_session_lag_seconds", "Age of the oldest unacknowledged entry", lambda s: s.lag.seconds),
+    (
+        "lrq_session_applied_lag_entries",
+        "Entries that the destination has not applied; above 10,000 an upper bound",
+        lambda s: s.applied_lag.entries,
+    ),
+    (
+        "lrq_session_applied_lag_seconds",
+        "Age of the oldest entry that the destination has not applied",
+        lambda s: s.applied_lag.seconds,
+    ),
     ("lrq_session_stalled", "1 if the session is behind without progress", lambda s: s.stalled),
     (
         "lrq_session_unprovided",
         "1 if the session waits for a snapshot, and no provider of its client runs",
         lambda s: s.unprovided,
+    ),
+    (
+        "lrq_session_unapplied",
+        "1 if the destination has entries that it should have applied by now",
+        lambda s: s.unapplied,
     ),
 )
 _SESSION_TOTALS: Final[Sequence[Reading[SessionStatus]]] = (
@@ -87,6 +107,7 @@ _RECEIVE: Final[Sequence[Reading[ReceiveQueueStatus]]] = (
     ("lrq_receive_source_seq", "End of the source's log in its last message", lambda q: q.source_seq),
     ("lrq_receive_outstanding_entries", "Stored entries, not applied yet, up to 10,000", lambda q: q.outstanding),
     ("lrq_receive_oldest_seconds", "Age of the oldest unapplied entry", lambda q: q.oldest_seconds),
+    ("lrq_receive_subscribed", "1 while a subscriber of the client works here", lambda q: q.subscribed),
     ("lrq_receive_parked_entries", "Parked entries, which the listener refused", lambda q: q.parked),
     (
         "lrq_receive_refused_tries",
@@ -139,7 +160,8 @@ def _counters(
 def _states(name: str, meaning: str, found: Sequence[Labelled[SessionStatus] | Labelled[SnapshotStatus]]) -> Metric:
     gauge = GaugeMetricFamily(name, meaning, labels=["site", "client", "destination", "state"])
     for labels, part in found:
-        gauge.add_metric([*labels, part.state.value], 1)
+        state = part.told_state if isinstance(part, SnapshotStatus) else part.state
+        gauge.add_metric([*labels, state.value], 1)
     return gauge
 
 

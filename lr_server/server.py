@@ -64,7 +64,8 @@ class LogReplicationServer:
         )  # fmt: skip
         self._writer = SinkWriter(
             self._engine, settings.site,
-            lease=lambda: self._ownership.lease, max_frame_bytes=settings.max_message_bytes, clock=clock,
+            lease=lambda: self._ownership.lease, max_frame_bytes=settings.max_message_bytes,
+            receive_bytes=settings.receive_bytes, clock=clock,
         )  # fmt: skip
 
     def start(self) -> None:

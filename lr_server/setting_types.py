@@ -71,6 +71,7 @@ PeerEndpoint = Annotated[str, _checked(_peer_endpoints)]
 ListenEndpoint = Annotated[str, _checked(network_endpoint)]
 MetricsAddress = Annotated[str, _checked(metrics_endpoint)]
 Positive = Annotated[int, Field(gt=0)]
+NotNegative = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 #: For fields whose variable holds a list or a table as text.

@@ -19,6 +19,7 @@ from lr_server.setting_types import (
     ListenEndpoint,
     ListFromText,
     MetricsAddress,
+    NotNegative,
     PeerEndpoint,
     Positive,
     Seconds,
@@ -73,6 +74,9 @@ class Settings(BaseSettings):
         max_message_bytes: The largest accepted frame; a tick, or a batch and one payload, must fit.
         window_bytes: The most bytes in flight to the sink of one session.
         window_frames: The most frames in flight to the sink of one session.
+        receive_bytes: The most bytes of log entries that each receive queue here holds for its subscriber; further ones
+            wait at their source. A larger transaction passes when the queue is empty. Snapshots do not count; 0 for no
+            limit.
         tick_rows: A tick closes at this many rows, but never within a transaction.
         tick_bytes: A tick closes at this many bytes of payload, but never within a transaction.
         tick_interval_seconds: The longest pause between two ticks under load; an idle log is closed at once.
@@ -118,6 +122,7 @@ class Settings(BaseSettings):
     max_message_bytes: Positive = 24 * MIB
     window_bytes: Positive = 8 * MIB
     window_frames: Positive = 64
+    receive_bytes: NotNegative = GIB
 
     tick_rows: Positive = 5_000
     tick_bytes: Positive = 2 * MIB

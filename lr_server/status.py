@@ -1,6 +1,7 @@
 """Read the status of a site, for the server, the command line and monitors.
 
-The lag of a session counts entries that its sink has not acknowledged as durable, sent or not.
+The lag of a session counts its entries that the sink has not acknowledged as durable, sent or not. The applied lag also
+counts those that the subscriber there has not applied.
 """
 
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from typing import Final
 from sqlalchemy import Connection, Engine
 
 from lr_server.status_types import (
+    STALL_SECONDS,
     FailureStatus,
     Lag,
     LogStatus,
@@ -32,18 +34,18 @@ from queues.database.migrations import require
 from queues.database.transactions import reading
 from queues.positions import Tick
 from queues.receive import failures
+from queues.receive.consumer_marks import subscriber_lease
 from queues.receive.queue_marks import QueueRow, backlog, every_queue
 from queues.send_log import unordered
 from queues.send_log.history import bytes_upto, first_created_after
 from queues.send_log.known_sites import read_known
+from queues.send_log.lag import owed_after
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
 from queues.send_log.sessions import SessionRow, every_session
 from queues.send_snapshot.progress import Progress, cut_seconds, progress_of
 from queues.states import SessionState, SnapshotState
 
-#: A session that is behind without progress for this time, in seconds, is stalled.
-STALL_SECONDS = 60.0
 #: A cancelled request for a snapshot is shown for this time, in seconds; `lrq snapshot list` shows it longer.
 CANCELLED_SECONDS = 60.0
 #: The newest requests that are read, and shown at most.
@@ -63,10 +65,12 @@ def read_status(engine: Engine) -> SiteStatus:
         info = require(connection)
         newest = newest_tick(connection)
         rows, unprovided = every_session(connection), _unprovided(connection)
+        owners = _owners(connection)
+        alive = {each.lease for each in owners if each.alive}
         return SiteStatus(
             site=info.site_id,
             at_us=now_us(),
-            owners=_owners(connection),
+            owners=owners,
             log=LogStatus(
                 branch=info.branch,
                 seq=newest.end_seq if newest else 0,
@@ -85,8 +89,11 @@ def read_status(engine: Engine) -> SiteStatus:
                 snapshot_status(found)
                 for found in without_cancelled(send_snapshot.listing(connection, limit=_READ), now_us())[:_SHOWN]
             ),
-            receive_queues=tuple(_receive(connection, row) for row in every_queue(connection)),
             quiet=_quiet(connection, rows),
+            receive_queues=tuple(
+                _receive(connection, row, is_subscribed=subscriber_lease(row.client) in alive)
+                for row in every_queue(connection)
+            ),
         )
 
 
@@ -166,7 +173,10 @@ def _owners(connection: Connection) -> tuple[OwnerStatus, ...]:
 
 def _session(connection: Connection, row: SessionRow, newest: Tick | None, *, unprovided: bool) -> SessionStatus:
     # An inactive session sends nothing.
-    lag = _lag(connection, row.acked_seq, None if row.state is SessionState.INACTIVE else newest)
+    until = None if row.state is SessionState.INACTIVE else newest
+    lag = _lag(connection, row, row.acked_seq, until)
+    applied_seq = _applied_from(connection, row)
+    applied_lag = _lag(connection, row, applied_seq, until) if applied_seq < row.acked_seq else lag
     # A session that tries to connect changes its state again and again, without progress.
     is_stuck = row.state in _WITHOUT_CONNECTION or now_us() - row.updated_us > STALL_SECONDS * 1_000_000
     return SessionStatus(
@@ -181,18 +191,38 @@ def _session(connection: Connection, row: SessionRow, newest: Tick | None, *, un
         updated_us=row.updated_us,
         replaced=row.replaced_total,
         unprovided=unprovided and row.state is not SessionState.INACTIVE,
+        applied_seq=row.applied_seq,
+        applied_lag=applied_lag,
+        unapplied=applied_lag.entries > lag.entries and applied_lag.seconds > STALL_SECONDS,
     )
 
 
-def _lag(connection: Connection, acked_seq: int, newest: Tick | None) -> Lag:
-    if newest is None or acked_seq >= newest.end_seq:
+def _applied_from(connection: Connection, row: SessionRow) -> int:
+    """Return the position from which entries are not applied; a snapshot that is applied now holds those before."""
+    if row.applied_seq is None:
+        return row.acked_seq
+    if row.applied_seq:
+        return row.applied_seq
+    newest = send_snapshot.newest(connection, row.client, row.destination)
+    return newest.base.seq if newest is not None and newest.state is send_snapshot.SnapshotState.APPLIED else 0
+
+
+def _lag(connection: Connection, row: SessionRow, seq: int, newest: Tick | None) -> Lag:
+    if newest is None or seq >= newest.end_seq:
         return Lag()
-    since = first_created_after(connection, acked_seq) or newest.created_us
-    return Lag(
-        entries=newest.end_seq - acked_seq,
-        bytes=newest.bytes_total - bytes_upto(connection, acked_seq),
-        seconds=round(max(now_us() - since, 0) / 1_000_000, 3),
-    )
+    is_lost = seq < min(row.lost_seq, trimmed_seq(connection))
+    found = None if is_lost else owed_after(connection, SessionKey(row.client, row.destination), seq, newest)
+    if found is None:
+        since = first_created_after(connection, seq) or newest.created_us
+        size = newest.bytes_total - bytes_upto(connection, seq)
+        return Lag(newest.end_seq - seq, size, _seconds_since(since), is_most=True)
+    if not found.entries or found.oldest_us is None:
+        return Lag()
+    return Lag(found.entries, found.bytes, _seconds_since(found.oldest_us))
+
+
+def _seconds_since(moment_us: int) -> float:
+    return round(max(now_us() - moment_us, 0) / 1_000_000, 3)
 
 
 _NO_PROGRESS: Final = Progress(0, None, None, None)
@@ -228,7 +258,7 @@ def _rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def _receive(connection: Connection, row: QueueRow) -> ReceiveQueueStatus:
+def _receive(connection: Connection, row: QueueRow, *, is_subscribed: bool) -> ReceiveQueueStatus:
     outstanding, oldest, parked = backlog(connection, row.queue_id)
     failure = failures.last(connection, row.queue_id)
     return ReceiveQueueStatus(
@@ -242,7 +272,7 @@ def _receive(connection: Connection, row: QueueRow) -> ReceiveQueueStatus:
         # Counted up to a limit, because counting a long backlog takes as long as reading it.
         outstanding=min(outstanding, COUNTED),
         more=outstanding > COUNTED,
-        oldest_seconds=round((now_us() - oldest) / 1_000_000, 3) if oldest else 0.0,
+        oldest_seconds=_seconds_since(oldest) if oldest else 0.0,
         received_total=row.entries_total or 0,
         duplicates_total=row.duplicates_total or 0,
         applied_total=row.applied_total or 0,
@@ -250,4 +280,6 @@ def _receive(connection: Connection, row: QueueRow) -> ReceiveQueueStatus:
         staging=StagingStatus(row.staging_sync_id, row.staging_rows or 0) if row.staging_sync_id else None,
         sync_id=row.sync_id or "",
         failure=FailureStatus(failure.tries, failure.error) if failure else None,
+        subscribed=is_subscribed,
+        snapshot_waits=(row.sync_id or "") != (row.consumed_sync_id or "") or row.phase == ReceivePhase.SNAPSHOT,
     )

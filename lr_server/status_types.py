@@ -16,6 +16,10 @@ from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
 from queues.states import SessionState, SnapshotState
 
+#: A session that is behind without progress for this time, in seconds, is stalled. Received entries are due then too.
+STALL_SECONDS: Final = 60.0
+#: After this number of failures in a row, a snapshot counts as failed; the provider tries again all the same.
+FAILING_ATTEMPTS: Final = 3
 #: The lease that makes a server the owner of its site.
 SERVER_LEASE: Final = "server"
 
@@ -100,18 +104,20 @@ class LogStatus:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The log after the last acknowledged tick: an upper bound, because it counts entries of other sites too.
+    """The entries of one session after a position: `bytes` are bytes of payload, `seconds` the age of the oldest.
 
-    `bytes` are bytes of payload; `seconds` is the age of the oldest tick.
+    Above `queues.counts.COUNTED` entries, or after a loss by trimming, the numbers are upper bounds: `is_most`. Then
+    entries for other sites count too.
     """
 
     entries: int = 0
     bytes: int = 0
     seconds: float = 0.0
+    is_most: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return the value of `lag`."""
-        return {"entries": self.entries, "bytes": self.bytes, "seconds": self.seconds}
+        """Return the value of `lag` or `applied_lag`."""
+        return {"entries": self.entries, "bytes": self.bytes, "seconds": self.seconds, "is_most": self.is_most}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,8 @@ class SessionStatus:
 
     `replaced` counts entries that were not sent, because a later entry of the same item was sent in their place.
     `unprovided`: the session waits for a snapshot, and no provider of its client runs.
+    The subscriber at the destination has applied the log up to `applied_seq`, as far as the source has heard; None
+    while unknown. `applied_lag` counts from there. `unapplied`: the destination has entries that are due for too long.
     """
 
     client: ClientName
@@ -133,6 +141,9 @@ class SessionStatus:
     updated_us: int
     replaced: int = 0
     unprovided: bool = False
+    applied_seq: int | None = None
+    applied_lag: Lag = Lag()
+    unapplied: bool = False
 
     @property
     def state_text(self) -> str:
@@ -148,10 +159,13 @@ class SessionStatus:
             "reason": self.reason,
             "branch": self.branch,
             "acked_seq": self.acked_seq,
+            "applied_seq": self.applied_seq,
             "lag": self.lag.as_json(),
+            "applied_lag": self.applied_lag.as_json(),
             "stalled": self.stalled,
             "replaced": self.replaced,
             "unprovided": self.unprovided,
+            "unapplied": self.unapplied,
             "updated_at": iso(self.updated_us),
         }
 
@@ -183,9 +197,22 @@ class SnapshotStatus:
     updated_us: int
 
     @property
+    def failed_attempts(self) -> int:
+        """The attempts of an unfinished snapshot that have failed until now."""
+        if not self.error or self.state not in (SnapshotState.REQUESTED, SnapshotState.BUILDING):
+            return 0
+        return self.attempt - (self.state is SnapshotState.BUILDING)
+
+    @property
+    def told_state(self) -> SnapshotState:
+        """The state as monitors see it: failed after `FAILING_ATTEMPTS` failures, though the provider tries again."""
+        return SnapshotState.FAILED if self.failed_attempts >= FAILING_ATTEMPTS else self.state
+
+    @property
     def is_failing(self) -> bool:
         """Whether the snapshot has failed, or its last attempt has."""
-        return self.state is SnapshotState.FAILED or (self.state is SnapshotState.REQUESTED and bool(self.error))
+        is_waiting = self.state is SnapshotState.REQUESTED and bool(self.error)
+        return is_waiting or self.told_state is SnapshotState.FAILED
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `snapshots`."""
@@ -196,6 +223,7 @@ class SnapshotStatus:
             "state": self.state.value,
             "reason": self.reason,
             "attempt": self.attempt,
+            "failed_attempts": self.failed_attempts,
             "rows": self.rows,
             "bytes": self.bytes,
             "progress": self.progress,
@@ -248,7 +276,8 @@ class ReceiveQueueStatus:
     """A receive queue: received up to `received_seq` and applied up to `applied_seq`, of the source's `source_seq`.
 
     `outstanding` entries are stored and not applied, counted up to `queues.counts.COUNTED`; there are `more` beyond.
-    `oldest_seconds` is the age of the oldest of them. The totals count entries since the queue began.
+    `oldest_seconds` is the age of the oldest of them. The totals count entries since the queue began. `subscribed`: a
+    subscriber of the client works now. `snapshot_waits`: a complete snapshot is not applied as a whole yet.
     """
 
     name: str
@@ -268,6 +297,8 @@ class ReceiveQueueStatus:
     staging: StagingStatus | None
     sync_id: str
     failure: FailureStatus | None
+    subscribed: bool = False
+    snapshot_waits: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `receive_queues`."""
@@ -289,6 +320,8 @@ class ReceiveQueueStatus:
             "staging": self.staging and self.staging.as_json(),
             "sync_id": self.sync_id,
             "failure": self.failure and self.failure.as_json(),
+            "subscribed": self.subscribed,
+            "snapshot_waits": self.snapshot_waits,
         }
 
 

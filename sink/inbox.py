@@ -10,15 +10,16 @@ from queues.database.dialect import Statement
 from queues.database.leases import Lease
 from queues.names import ClientName, SiteId
 from queues.positions import Header, Position
+from queues.receive import consumer_marks, snapshot_blocks, writer_marks
 from queues.receive import entries as receive_entries
-from queues.receive import snapshot_blocks, writer_marks
 from queues.receive.entries import NO_ENTRIES, ReceivedColumns
-from queues.receive.marks import ReceiveState, with_rows
+from queues.receive.marks import ReceiveState, stored_size, with_rows
 from queues.receive.optimistic_marks import ExpectedMarks
 from queues.receive.writer_marks import LockedMarks, Stored
 from queues.wire import replication_pb2 as pb
 from sink.protocol import log_rules, snapshot_rules
 from sink.protocol.log_rules import Advance, FrameTick, Refuse
+from sink.protocol.room import counted_from, refuse_full, room_left
 from sink.wire import claim_of, group_of, header_of, position_of, to_header, to_position
 
 #: The most headers in one answer to a negotiation.
@@ -30,7 +31,7 @@ class Inbox:
     """A receive queue in one transaction; the queue is registered when its first state is stored.
 
     `marks` equal those of `kept`. If `kept` is None, the queue is not registered and its marks are only in memory. An
-    inbox with expected marks serves a single batch.
+    inbox with expected marks serves a single batch. `receive_bytes` limits the unapplied log entries; 0 for no limit.
     """
 
     connection: Connection
@@ -39,6 +40,7 @@ class Inbox:
     now_us: int
     marks: ReceiveState
     kept: LockedMarks | ExpectedMarks | None
+    receive_bytes: int = 0
 
     def take(self, frame: pb.Frame, limit: int) -> Refuse | None:
         """Store the new rows of *frame*, at most *limit* bytes of them; return the refusal, if any.
@@ -64,6 +66,7 @@ class Inbox:
             applied_seq=self.applied_seq,
             staging=self._progress(),
             sync_id=self.marks.sync_id,
+            room=room_left(self.receive_bytes, self.marks, *self._applied),
         )
 
     def answer(self, site: SiteId, protocol: int) -> pb.NegotiateResponse:
@@ -82,12 +85,18 @@ class Inbox:
             headers=map(to_header, headers),
             staging=self._progress(),
             sync_id=self.marks.sync_id,
+            room=room_left(self.receive_bytes, self.marks, *self._applied),
         )
 
     @property
     def applied_seq(self) -> int:
         """The subscriber's progress."""
-        return 0 if self.kept is None else self.kept.stored.applied_seq
+        return self._applied[0]
+
+    @property
+    def _applied(self) -> tuple[int, int]:
+        stored = self.stored()
+        return (0, 0) if stored is None else (stored.applied_seq, stored.applied_bytes)
 
     def stored(self) -> Stored | None:
         """Return the queue as stored once the transaction is committed; None if the queue is not registered."""
@@ -113,6 +122,10 @@ class Inbox:
                 return decision
             case log_rules.RollbackTo(marks):
                 queue_id = self._queue_id()
+                freed = consumer_marks.size_between(
+                    self.connection, queue_id, marks.received.seq, self.marks.received.seq
+                )
+                marks = replace(marks, bytes_total=marks.bytes_total - freed)
                 receive_entries.forget_after(self.connection, queue_id, marks.received.seq)
                 if marks.received.seq < applied_seq:
                     writer_marks.require_rollback(self.connection, queue_id, marks.received.seq)
@@ -131,6 +144,10 @@ class Inbox:
         if isinstance(decision, Refuse):
             return decision
         before, after = self.marks, decision.marks
+        if after.entries_total > before.entries_total and (
+            full := refuse_full(self.receive_bytes, before, *self._applied)
+        ):
+            return full
         new = _unpacked(batch.groups, groups, decision.steps, limit)
         # The header of an open tick is stored too: it tells the source to which tick the rows belong.
         begun = [header_of(g.header) for g, step in zip(batch.groups, decision.steps, strict=True) if step.begins]
@@ -138,9 +155,15 @@ class Inbox:
         if before.received.cut and not after.received.cut:
             # A rollback behind the cut would need the cut again.
             changes.append(receive_entries.forgetting_headers_before(self._queue_id(), after.boundary_seq))
-        source_seq = max(before.source_seq, batch.source_seq)
-        marks = replace(after, source_seq=source_seq, source_us=max(before.source_us, batch.source_us))
-        self._save(marks, changes, new, last=True)
+        marks = replace(
+            after,
+            source_seq=max(before.source_seq, batch.source_seq),
+            source_us=max(before.source_us, batch.source_us),
+            bytes_total=counted_from(before, *self._applied) + stored_size(new.payload),
+        )
+        # A frame without ticks only asks for an acknowledgement.
+        if batch.groups or marks != before:
+            self._save(marks, changes, new, last=True)
         return None
 
     def _begin(self, sync_id: str) -> Refuse | None:
@@ -194,8 +217,8 @@ class Inbox:
         receive_entries.clear_log(self.connection, queue_id)
         snapshot_blocks.drop_staged(self.connection, queue_id, keep={marks.sync_id})
         header = self._adding([header_of(end.header)]) if end.HasField("header") else ()
-        # The subscriber has not begun this snapshot yet.
-        self._save(marks, header, applied_seq=0)
+        # The subscriber has not begun this snapshot yet, and the log in the queue is empty.
+        self._save(replace(marks, bytes_total=self._applied[1]), header, applied_seq=0)
 
     def _restage(self, marks: ReceiveState) -> None:
         snapshot_blocks.drop_staged(self.connection, self._queue_id(), keep={marks.sync_id})
@@ -232,19 +255,33 @@ class Inbox:
         return pb.SnapshotProgress(sync_id=self.marks.staging.sync_id, rows=self.marks.staging.rows)
 
 
-def open_inbox(connection: Connection, client: ClientName, source: SiteId, lease: Lease | None, now_us: int) -> Inbox:
+def open_inbox(
+    connection: Connection,
+    client: ClientName,
+    source: SiteId,
+    lease: Lease | None,
+    now_us: int,
+    *,
+    receive_bytes: int = 0,
+) -> Inbox:
     """Read and lock the marks of a receive queue; see `writer_marks.find`."""
     stored = writer_marks.find(connection, client, source, lease)
     if stored is None:
-        return Inbox(connection, client, source, now_us, ReceiveState(), None)
-    return Inbox(connection, client, source, now_us, stored.marks, LockedMarks(stored))
+        return Inbox(connection, client, source, now_us, ReceiveState(), None, receive_bytes)
+    return Inbox(connection, client, source, now_us, stored.marks, LockedMarks(stored), receive_bytes)
 
 
 def expect_inbox(
-    connection: Connection, client: ClientName, source: SiteId, expected: ExpectedMarks, now_us: int
+    connection: Connection,
+    client: ClientName,
+    source: SiteId,
+    expected: ExpectedMarks,
+    now_us: int,
+    *,
+    receive_bytes: int = 0,
 ) -> Inbox:
     """Open a receive queue with *expected* marks, for one batch; see `optimistic_marks`."""
-    return Inbox(connection, client, source, now_us, expected.stored.marks, expected)
+    return Inbox(connection, client, source, now_us, expected.stored.marks, expected, receive_bytes)
 
 
 def _unpacked(

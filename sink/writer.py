@@ -47,17 +47,20 @@ class SinkWriter:
         *,
         lease: Callable[[], Lease | None] | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
+        receive_bytes: int = 0,
         spoken: ProtocolVersions = SPOKEN,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Accept frames of up to *max_frame_bytes* of unpacked rows, in the versions *spoken* of the protocol.
 
+        A receive queue takes log entries while less than *receive_bytes* of them are not applied; 0 for no limit.
         Raises `UsageError` unless *engine* is an engine.
         """
         self._engine = require_engine(engine, "SinkWriter")
         self._site = site
         self._lease = lease
         self._limit = max_frame_bytes
+        self._receive_bytes = receive_bytes
         self._spoken = spoken
         self._clock = clock
         self._streams = Streams()
@@ -135,7 +138,8 @@ class SinkWriter:
 
     def _is_small(self, batch: pb.Batch) -> bool:
         rows, size = _extent(batch)
-        return len(batch.groups) <= entries.FEW_HEADERS and dialects.of(self._engine).is_at_once(rows, size)
+        # A frame without ticks asks for the subscriber's newest progress, and mostly writes nothing.
+        return 0 < len(batch.groups) <= entries.FEW_HEADERS and dialects.of(self._engine).is_at_once(rows, size)
 
     def _take_as(
         self, frame: pb.Frame, speaker: Speaker, stream: ValidStream, expected: ExpectedMarks | None
@@ -164,7 +168,14 @@ class SinkWriter:
 
     def _open(self, connection: Connection, speaker: Speaker) -> Inbox:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)
-        inbox = open_inbox(connection, client, source, self._working_under(), self._clock.now_us())
+        inbox = open_inbox(
+            connection,
+            client,
+            source,
+            self._working_under(),
+            self._clock.now_us(),
+            receive_bytes=self._receive_bytes,
+        )
         # An unregistered queue has no row with a generation, so the one of the negotiation counts.
         if inbox.kept is None:
             inbox.fence(self._streams.generation((source, client)))
@@ -172,7 +183,9 @@ class SinkWriter:
 
     def _expect(self, connection: Connection, speaker: Speaker, expected: ExpectedMarks) -> Inbox:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)
-        return expect_inbox(connection, client, source, expected, self._clock.now_us())
+        return expect_inbox(
+            connection, client, source, expected, self._clock.now_us(), receive_bytes=self._receive_bytes
+        )
 
     def _working_under(self) -> Lease | None:
         if self._lease is None:

@@ -21,6 +21,7 @@ from queues.errors import ListenerError, SnapshotFailedError
 from queues.positions import Position
 from queues.receive import consumer_marks, delivery_claim, failures, parked, snapshot_blocks
 from queues.receive.batches import ReceivedRow
+from queues.receive.marks import stored_size
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 
 
@@ -149,10 +150,10 @@ class Delivery:
         if step.retry is not None:
             done = parked.take(connection, step.retry)
         else:
-            applied, back = len(step.rows), step.back_seq
-            done = consumer_marks.move(
-                connection, queue_id, self._lease, step.seen, step.to, applied=applied, back_seq=back
-            )
+            in_log = step.kind is Kind.LOG_ENTRIES
+            size = stored_size([row.payload for row in step.rows]) if in_log else 0
+            applied = {"applied": len(step.rows), "applied_bytes": size, "back_seq": step.back_seq}
+            done = consumer_marks.move(connection, queue_id, self._lease, step.seen, step.to, **applied)
         if not done:
             raise Superseded
         if step.kind is Kind.ROLLBACK:

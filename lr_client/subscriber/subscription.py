@@ -19,6 +19,7 @@ from queues.database.transactions import reading
 from queues.errors import UsageError
 from queues.names import ClientName
 from queues.receive.batches import BatchLimits
+from queues.receive.consumer_marks import subscriber_lease
 
 #: Longest wait between two polls of an idle queue, in seconds.
 _IDLE: Final = 0.2
@@ -85,11 +86,6 @@ def subscribe(
     return subscription
 
 
-def lease_name(client: ClientName) -> str:
-    """Return the name of the lease that the working subscriber of *client* holds."""
-    return f"subscriber/{client}"
-
-
 class Subscription:
     """A running subscription; call `close`, or use the object in a `with` statement."""
 
@@ -114,7 +110,7 @@ class Subscription:
         self._threads: QueueThreads | None = None
         self._reports = ErrorReports(listener, client)
         self._ownership = Ownership(
-            engine, lease_name(client), on_acquired=self._begin, on_lost=self._end, ttl=ttl, clock=clock
+            engine, subscriber_lease(client), on_acquired=self._begin, on_lost=self._end, ttl=ttl, clock=clock
         )
 
     def start(self) -> None:

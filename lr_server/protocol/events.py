@@ -25,6 +25,7 @@ class RefusalKind(IntEnum):
     TOO_LARGE = 8
     PROTOCOL = 9
     CONSUMED = 10
+    FULL = 11
 
     @classmethod
     def _missing_(cls, _value: object) -> "RefusalKind":

@@ -390,7 +390,7 @@ def _refused(state: _Connected, refusal: Refused) -> Step:
             return Failed(attempt, refusal.reason), (Disconnect(), RetryAfter(attempt, slow=True))
         case (
             RefusalKind.UNSPECIFIED | RefusalKind.NO_STREAM_BEGIN | RefusalKind.GAP | RefusalKind.CORRUPT
-            | RefusalKind.OTHER_SNAPSHOT | RefusalKind.TRANSIENT | RefusalKind.CONSUMED
+            | RefusalKind.OTHER_SNAPSHOT | RefusalKind.TRANSIENT | RefusalKind.CONSUMED | RefusalKind.FULL
         ):  # fmt: skip
             return _back_off(state, refusal.reason)
         case _:

@@ -135,13 +135,13 @@ class StatusText(NamedTuple):
 class SessionStanding:
     """The facts of a session that its server saves in the database.
 
-    `acked` is None until the sink has answered for the first time since the server began. `replaced` entries were not
-    sent, because later entries of the same item were.
+    `acked` and `applied_seq` are None until the sink has answered for the first time since the server began. `replaced`
+    entries were not sent, because later entries of the same item were.
     """
 
     words: StatusText
     acked: Position | None
-    applied_seq: int
+    applied_seq: int | None
     transferred_rows: int = 0
     replaced: int = 0
 

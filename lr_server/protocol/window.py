@@ -1,4 +1,7 @@
-"""The frames in flight to one sink: sent and not acknowledged. After raft's `Inflights`. Pure."""
+"""The frames in flight to one sink: sent and not acknowledged. After raft's `Inflights`. Pure.
+
+The window is the smaller one of the source's own limits and of the room that the sink tells.
+"""
 
 from collections import deque
 from typing import NamedTuple
@@ -19,6 +22,9 @@ class Frame(NamedTuple):
 class Window:
     """A limit of the frames and bytes in flight; an empty window admits one frame of any size.
 
+    `room` is the sink's, in bytes beyond the last acknowledged frame; None for no limit. Frames without
+    entries need no room; for the others the caller asks `has_room`.
+
     Invariants for the frames f1 .. fn in flight:
 
     * acked < f1.end <= f2.end <= ... <= fn.end
@@ -27,9 +33,9 @@ class Window:
     * bytes - fn.size < max_bytes: only the newest frame may reach beyond the limit
     """
 
-    __slots__ = ("_bytes", "_frames", "_max_bytes", "_max_frames")
+    __slots__ = ("_bytes", "_frames", "_max_bytes", "_max_frames", "room")
 
-    def __init__(self, *, max_frames: int, max_bytes: int) -> None:
+    def __init__(self, *, max_frames: int, max_bytes: int, room: int | None = None) -> None:
         """Begin with nothing in flight; both limits are at least 1."""
         if max_frames < 1 or max_bytes < 1:
             raise UsageError(
@@ -39,6 +45,7 @@ class Window:
         self._max_bytes = max_bytes
         self._frames: deque[Frame] = deque()
         self._bytes = 0
+        self.room = room
 
     def __len__(self) -> int:
         """How many frames are in flight."""
@@ -53,6 +60,11 @@ class Window:
     def full(self) -> bool:
         """Whether the next frame must wait for an acknowledgement."""
         return len(self._frames) >= self._max_frames or self._bytes >= self._max_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the sink has room beyond the bytes in flight; a frame may reach beyond it, as beyond the limit."""
+        return self.room is None or self._bytes < self.room
 
     @property
     def fill(self) -> float:

@@ -7,6 +7,7 @@ from lr_server.feed.feed import Behind, LiveFeed, RoutedTick
 from lr_server.feed.router import RoutedRows, after_cut, encoded
 from queues.blocks import EntryRow, encode_entries
 from queues.positions import Position, Tick, Visibility
+from queues.receive.marks import ENTRY_BYTES
 from queues.send_log.port import Log, SessionKey, TickLimits
 from queues.wire.replication_pb2 import Batch, Block, TickGroup, TickHeader
 from queues.wire.replication_pb2 import Position as WirePosition
@@ -32,6 +33,12 @@ class TickPart:
     def size(self) -> int:
         """The approximate bytes in memory; a compressed block has fewer bytes on the wire."""
         return self.group.block.plain_size + 128
+
+    @property
+    def stored_size(self) -> int:
+        """The most bytes that the entries count in the sink's receive queue; 0 without entries."""
+        block = self.group.block
+        return block.plain_size + ENTRY_BYTES * block.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +151,16 @@ def passed(cut: Visibility, mark: Visibility) -> bool:
 
 
 def batch(start: Position, pieces: list[TickPart], newest: Tick | None) -> Batch:
-    """Put *pieces*, which follow *start*, into one batch, without the quiet ones before the last."""
-    last = pieces[-1]
-    groups = [piece.group for piece in pieces if not piece.is_quiet or piece is last]
+    """Put *pieces*, which follow *start*, into one batch, without the quiet ones before the last.
+
+    A batch without pieces only asks the sink for an acknowledgement.
+    """
+    end = pieces[-1].end if pieces else start
+    groups = [piece.group for piece in pieces if not piece.is_quiet or piece is pieces[-1]]
     return Batch(
         start=WirePosition(branch=start.branch, seq=start.seq, cut=start.cut),
         groups=groups,
-        cut_passed=bool(start.cut) and not last.end.cut,
-        source_seq=newest.end_seq if newest else last.end.seq,
+        cut_passed=bool(start.cut) and not end.cut,
+        source_seq=newest.end_seq if newest else end.seq,
         source_us=newest.created_us if newest else 0,
     )

@@ -38,6 +38,7 @@ from lr_server.session.inflight import Inflight
 from lr_server.session.outages import LogLine, Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.replaced import ReplacedCount
+from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork
 from queues import send_snapshot
 from queues.backoff import Backoff
@@ -109,9 +110,10 @@ class Session:
         self._retry_at: float | None = None
         self._told: SnapshotSync | None = None
         self._acked: Position | None = None
-        self._applied_seq = 0
         self._sent: SentLog | None = None
-        self._shown: tuple[State, Position | None, SessionStanding] | None = None
+        self._progress = SinkProgress()
+        self._room: int | None = None
+        self._shown: tuple[tuple[object, ...], SessionStanding] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._thread = threading.Thread(
             target=self._run, name=f"lrq-session-{owed.client}-{owed.destination}", daemon=True
@@ -151,13 +153,17 @@ class Session:
     @property
     def standing(self) -> SessionStanding:
         """The facts to save; the same object while nothing changes, so that frequent reads are cheap."""
-        state, acked, counts = self._state, self._acked, (self._applied_seq, self._replaced.total)
-        shown = self._shown
-        is_same = shown is not None and shown[0] is state and shown[1] is acked
-        if shown is None or not is_same or (shown[2].applied_seq, shown[2].replaced) != counts:
+        state, acked, applied_seq, waits = self._state, self._acked, self._progress.applied_seq, self._progress.waits
+        replaced = self._replaced.total
+        shown, facts = self._shown, (state, acked, applied_seq, waits, replaced)
+        # Most often the facts are the same objects, so that comparing them is quick.
+        if shown is None or shown[0] != facts:
             rows = state.acked_row if isinstance(state, SnapshotTransferring) else 0
-            self._shown = shown = state, acked, SessionStanding(describe(state), acked, counts[0], rows, counts[1])
-        return shown[2]
+            words = describe(state)
+            if waits and isinstance(state, LogEntrySync):
+                words = words._replace(detail=f"waiting: the subscriber at {self.owed.destination} does not keep up")
+            self._shown = shown = facts, SessionStanding(words, acked, applied_seq, rows, replaced)
+        return shown[1]
 
     # --- the thread -------------------------------------------------------------------------------------------
 
@@ -281,7 +287,8 @@ class Session:
             self._post(happened.Refused(RefusalKind.WRONG_SITE, words))
             return
         sink = answers.history_of(answer)
-        self._applied_seq = answer.applied_seq
+        self._progress.note(answer.received.seq, answer.applied_seq)
+        self._room = answer.room if answer.HasField("room") else None
         initial_sync = self._context.limits.initial_sync
         source = source_history(self._context.engine, self.owed, sink)
         self._fence.note_success()
@@ -336,9 +343,13 @@ class Session:
             self._name(),
             self._context.paths(self._outgoing),
             inflight=Inflight(
-                max_frames=limits.window_frames, max_bytes=limits.window_bytes, clock=self._context.clock
+                max_frames=limits.window_frames,
+                max_bytes=limits.window_bytes,
+                clock=self._context.clock,
+                room=self._room,
             ),
             replaced=self._replaced,
+            progress=self._progress,
             batch_bytes=limits.batch_bytes,
             heartbeat=limits.heartbeat_seconds,
             clock=self._context.clock,

@@ -4,7 +4,7 @@ The transport pulls the frames (gRPC in a thread of its own). The stream's own t
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -27,12 +27,16 @@ from lr_server.session.failures import source_failed
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, batch
 from lr_server.session.replaced import ReplacedCount
+from lr_server.session.sink_progress import Questions, SinkProgress
 from queues.clock import Clock
 from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, TrimmedError
+from queues.logs import logger
 from queues.positions import Position, Tick
 from queues.send_snapshot import SnapshotSync
 from queues.wire.replication_pb2 import Ack, Frame, SessionId
 from sink.port import Sink
+
+log = logger("lrq.session")
 
 #: The longest sleep of a sender without work, in seconds.
 _LOOK = 0.5
@@ -81,6 +85,7 @@ class FrameStream:
         *,
         inflight: Inflight,
         replaced: ReplacedCount,
+        progress: SinkProgress,
         batch_bytes: int,
         heartbeat: float,
         clock: Clock,
@@ -91,6 +96,7 @@ class FrameStream:
         self._paths = paths
         self._inflight = inflight
         self._replaced = replaced
+        self._progress = progress
         self._batch_bytes = batch_bytes
         self._heartbeat = heartbeat
         self._clock = clock
@@ -169,6 +175,7 @@ class FrameStream:
         if ack.HasField("refusal"):
             self._end_with(refused(ack.refusal))
             return
+        self._inflight.heed(ack.room if ack.HasField("room") else None)
         try:
             self._note_progress(ack)
         except ProtocolError as error:
@@ -182,6 +189,7 @@ class FrameStream:
         match self._work:
             case LogWork(sent=sent):
                 position = sent.accept(ack)
+                self._progress.note(position.seq, ack.applied_seq)
                 self._inflight.ack(position.seq)
                 self._replaced.acknowledged(position.seq)
                 self._report(BatchAcked(position))
@@ -243,20 +251,51 @@ class FrameStream:
         wanted = self._wants(work)
         try:
             for start, pieces in self._batches(work, wanted):
-                size = sum(piece.size for piece in pieces)
-                if not self._inflight.admit(pieces[-1].end.seq, size, wanted):
+                if not (yield from self._until_admitted(start, pieces, wanted)):
                     return
-                self._replaced.sent(pieces[-1].end.seq, sum(piece.replaced for piece in pieces))
-                work.sent.note(pieces[-1].end)
-                yield Frame(session=self._session, batch=batch(start, pieces, self._paths.newest()))
+                if pieces:
+                    self._replaced.sent(pieces[-1].end.seq, sum(piece.replaced for piece in pieces))
+                    work.sent.note(pieces[-1].end)
+                yield self._batch(start, pieces)
         except TrimmedError as error:
             self._report_while_open(Trimmed(error.requested, error.oldest))
             self._next_work(done=work)
 
+    def _batch(self, start: Position, pieces: list[TickPart]) -> Frame:
+        return Frame(session=self._session, batch=batch(start, pieces, self._paths.newest()))
+
+    def _until_admitted(
+        self, start: Position, pieces: list[TickPart], wanted: Callable[[], bool]
+    ) -> Generator[Frame, None, bool]:
+        """Wait for the window, and with entries for room at the sink; return False once the work is not wanted.
+
+        While the sink has no room, yield a frame without ticks once a heartbeat: its acknowledgement tells the room.
+        """
+        stored = sum(piece.stored_size for piece in pieces)
+        size = stored + sum(piece.size - piece.group.block.plain_size for piece in pieces)
+        end = pieces[-1].end.seq if pieces else start.seq
+        if stored and not self._inflight.has_room:
+            # The live feed must not wait for this session, and other sites with it.
+            self._paths.outgoing.leave()
+        try:
+            while not self._inflight.admit(end, size, wanted, in_room=stored > 0, patience=self._heartbeat):
+                if not wanted():
+                    return False
+                if not self._progress.waits:
+                    log.info("entries wait", client=self._session.client, destination=self._session.sink)
+                self._progress.waits = True
+                if not self._inflight.admit(start.seq, 0, wanted):
+                    return False
+                yield self._batch(start, [])
+        finally:
+            self._progress.waits = False
+        return True
+
     def _batches(self, work: LogWork, wanted: Callable[[], bool]) -> Iterator[tuple[Position, list[TickPart]]]:
         """Yield the ticks of each batch, with the position before the batch.
 
-        Ticks without rows for this session are sent once a heartbeat, or with the next rows.
+        Ticks without rows for this session are sent once a heartbeat, or with the next rows. Batches without
+        ticks ask for the progress of a subscriber that is behind, less and less often.
         """
         sent = cursor = work.position
         read_after = work.read_after
@@ -264,9 +303,11 @@ class FrameStream:
         waiting: list[TickPart] = []
         size = 0
         told = self._clock.monotonic()
+        questions = Questions(self._progress, self._inflight, heartbeat=self._heartbeat, idle=_IDLE)
         while wanted():
             self._inflight.gather(self._batch_bytes, wanted)
-            found = self._paths.outgoing.after(cursor, read_after, self._heartbeat if waiting else _IDLE, wanted)
+            idle = self._heartbeat if waiting else questions.pause
+            found = self._paths.outgoing.after(cursor, read_after, idle, wanted)
             if not wanted():
                 return
             if found.is_live is not is_live:
@@ -284,6 +325,10 @@ class FrameStream:
             if waiting and (not waiting[0].is_quiet or self._clock.monotonic() - told >= self._heartbeat):
                 yield sent, waiting
                 sent, waiting, size, told = cursor, [], 0, self._clock.monotonic()
+            elif not waiting and questions.is_due(self._clock.monotonic() - told):
+                yield sent, []
+                told = self._clock.monotonic()
+                questions.asked()
 
     def _change_mode(self, is_live: bool, was_live: bool | None) -> bool:
         if is_live:

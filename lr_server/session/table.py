@@ -98,4 +98,5 @@ def follow(engine: Engine, lease: Lease, known: KnownSites) -> None:
 def _change(owed: SessionKey, standing: SessionStanding) -> SessionChange:
     rows, words = standing.transferred_rows, standing.words
     reason = f"{words.detail} ({rows:,} rows sent)" if rows else words.detail
-    return SessionChange(owed, words.name, plain(reason, _LONGEST_REASON), rows, standing.acked, standing.replaced)
+    words_kept = plain(reason, _LONGEST_REASON)
+    return SessionChange(owed, words.name, words_kept, rows, standing.acked, standing.applied_seq, standing.replaced)

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 
-from lr_server.status_types import OrderingStatus, SessionStatus, SiteStatus, UnknownStatus
+from lr_server.status_types import (
+    STALL_SECONDS,
+    OrderingStatus,
+    ReceiveQueueStatus,
+    SessionStatus,
+    SiteStatus,
+    UnknownStatus,
+)
 from lrq.cli.words import duration, number, plural, some
 from queues.states import SessionState, SnapshotState
 
@@ -39,9 +46,12 @@ def server_is_alive(status: SiteStatus) -> bool:
 
 
 def _server(status: SiteStatus) -> Iterator[str]:
-    owed = any(session.lag.entries for session in status.sessions)
-    if (owed or status.log.waiting) and not server_is_alive(status):
+    if server_is_alive(status):
+        return
+    if status.log.waiting or any(session.lag.entries for session in status.sessions):
         yield "no server works for this site, though it owes entries: run `lrq serve`"
+    elif status.server_owner is not None:
+        yield "no server works for this site any more: run `lrq serve`"
 
 
 def unordered(ordering: OrderingStatus) -> Iterator[str]:
@@ -92,6 +102,26 @@ def _sessions(status: SiteStatus) -> Iterator[str]:
         elif session.stalled and not session.unprovided:
             waiting = f"{plural(lag.entries, 'entry', 'entries')}, the oldest for {duration(lag.seconds)}"
             yield f"{name} is stalled with {waiting} ({session.state_text})"
+        if session.unapplied:
+            yield _unapplied(session)
+
+
+def _unapplied(session: SessionStatus) -> str:
+    lag = session.applied_lag
+    return (
+        f"{session.destination} has not applied {plural(lag.entries, 'entry', 'entries')} of {session.client}, the "
+        f"oldest for {duration(lag.seconds)}: look at its subscriber, and run `lrq status` there"
+    )
+
+
+def _waiting(queue: ReceiveQueueStatus) -> Iterator[str]:
+    """Yield the trouble of a queue whose content is due or can be applied by no subscriber."""
+    left = plural(queue.outstanding, "entry", "entries") + " or more" * queue.more
+    holds = left if queue.outstanding else "a snapshot"
+    if not queue.subscribed:
+        yield f"{queue.name} holds {holds}, and no subscriber of {queue.client} works here: start one"
+    elif queue.oldest_seconds > STALL_SECONDS:
+        yield f"{queue.name} holds {holds}, the oldest for {duration(queue.oldest_seconds)}: its subscriber is too slow"
 
 
 def _unprovided(status: SiteStatus) -> Iterator[str]:
@@ -122,7 +152,7 @@ def _snapshots(status: SiteStatus) -> Iterator[str]:
         if snapshot.state is SnapshotState.FAILED:
             yield f"{name} has failed: {snapshot.error}"
         elif snapshot.is_failing:
-            yield f"{name} has failed {plural(snapshot.attempt, 'time')} and is tried again: {snapshot.error}"
+            yield f"{name} has failed {plural(snapshot.failed_attempts, 'time')} and is tried again: {snapshot.error}"
 
 
 def _queues(status: SiteStatus) -> Iterator[str]:
@@ -130,6 +160,8 @@ def _queues(status: SiteStatus) -> Iterator[str]:
         if queue.failure:
             tries = plural(queue.failure.tries, "time")
             yield f"{queue.name} is blocked, refused {tries}: {queue.failure.error}"
+        elif queue.outstanding or queue.snapshot_waits:
+            yield from _waiting(queue)
         if queue.parked:
             parked = plural(queue.parked, "parked entry", "parked entries")
             yield f"{queue.name} has {parked}: see `lrq park list`"

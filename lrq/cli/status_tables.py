@@ -7,7 +7,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from lr_server.status_types import ReceivePhase, ReceiveQueueStatus, SiteStatus, SnapshotStatus
+from lr_server.status_types import Lag, ReceivePhase, ReceiveQueueStatus, SiteStatus, SnapshotStatus
 from lrq.cli.output import add, table
 from lrq.cli.rates import Rates
 from lrq.cli.words import NONE, duration, number, one_line, plural, rate, size
@@ -53,13 +53,15 @@ def owner_words(owner: str) -> str:
 def sessions_table(status: SiteStatus, rates: Rates | None) -> Table:
     """Show each session with its state, lag and reason."""
     made = table(
-        "Sessions", "client", "to", "state", ("acked", "right"), *_rate_column(rates),
+        "Sessions", "client", "to", "state", ("acked", "right"), *_rate_column(rates), ("applied", "right"),
         ("behind", "right"), ("bytes", "right"), ("oldest", "right"), ("", "cut"),
     )  # fmt: skip
     for session in status.sessions:
         lag, bad = session.lag, session.stalled or session.state is SessionState.FAILED
         behind = [number(lag.entries), size(lag.bytes), duration(lag.seconds)] if lag.entries else [NONE] * 3
         why = Text(one_line(session.reason), style="red" if bad else "")
+        if session.applied_lag.entries > lag.entries:
+            why = Text.assemble(why, (f" · {_unapplied_words(session.applied_lag)}", "yellow"))
         if session.stalled:
             why = Text.assemble(("STALLED ", "bold red"), why)
         if session.replaced:
@@ -73,11 +75,16 @@ def sessions_table(status: SiteStatus, rates: Rates | None) -> Table:
                 state_text(session.state, is_bad=bad),
                 number(session.acked_seq),
                 *_rate_cell(rates, "session", session.client, session.destination),
+                NONE if session.applied_seq is None else number(session.applied_seq),
                 *(Text(cell, style="yellow" if lag.entries else "dim") for cell in behind),
                 why,
             ],
         )
     return made
+
+
+def _unapplied_words(lag: Lag) -> str:
+    return f"not applied: {number(lag.entries)}, oldest {duration(lag.seconds)}"
 
 
 def snapshots_table(status: SiteStatus) -> Table:

@@ -39,11 +39,12 @@ def _parts(status: SiteStatus, where: str, rates: Rates | None, history: Sequenc
 def verdict(status: SiteStatus) -> RenderableType:
     """Show whether all is well, then the troubles and the remarks."""
     found, remarkable = troubles(status), remarks(status)
-    title = (
-        Text(f"✗ {plural(len(found), 'trouble')}", style="bold red")
-        if found
-        else Text("✓ all is well", style="bold green")
-    )
+    if found:
+        title = Text(f"✗ {plural(len(found), 'trouble')}", style="bold red")
+    elif server_is_alive(status):
+        title = Text("✓ all is well", style="bold green")
+    else:
+        title = Text("○ no server works for this site: run `lrq serve`", style="bold yellow")
     lines = Table.grid(padding=(0, 1))
     for words, style in [*((words, "red") for words in found), *((words, "yellow") for words in remarkable)]:
         lines.add_row(Text("  •", style=style), Text(one_line(words), style=style, overflow="fold"))

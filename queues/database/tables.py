@@ -189,7 +189,8 @@ ticks = Table(
 
 #: The source's record of each session; the sink's receive state is the truth. `lost_seq` is the end of the newest
 #: trimmed tick with unacknowledged entries for the session. `replaced_total` counts entries that were not sent,
-#: because a later entry of the same tick replaced them. The session tells its sink the lease's generation plus
+#: because a later entry of the same tick replaced them. The subscriber has applied the log up to `applied_seq` (NULL:
+#: unknown). The session tells its sink the lease's generation plus
 #: `lead`; `leaps` counts the last changes of `lead`, the newest of them at `leaped_us`.
 sessions = Table(
     "lrq_sessions",
@@ -204,6 +205,7 @@ sessions = Table(
     Column("lost_seq", BigInteger, nullable=False),
     Column("transferred_rows", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    Column("applied_seq", BigInteger),
     Column("replaced_total", BigInteger, nullable=False, server_default=text("0")),
     Column("lead", BigInteger, nullable=False, server_default=text("0")),
     Column("leaps", Integer, nullable=False, server_default=text("0")),
@@ -348,6 +350,8 @@ receive_marks = Table(
     Column("source_seq", BigInteger, nullable=False),
     Column("source_us", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    # Bytes of all log entries received; less `consumers.applied_bytes`, the bytes of those not applied yet.
+    Column("bytes_total", BigInteger, nullable=False, server_default="0"),
 )
 
 receive_headers = Table(
@@ -401,6 +405,7 @@ consumers = Table(
     Column("undoes", Boolean, nullable=False),
     Column("back_seq", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    Column("applied_bytes", BigInteger, nullable=False, server_default="0"),
 )
 
 #: Failed deliveries; written outside the listener's transaction, which is rolled back.

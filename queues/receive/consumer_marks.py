@@ -21,6 +21,8 @@ from queues.database.leases import Lease
 from queues.database.tables import consumers, parked_entries, receive_marks, receive_queues
 from queues.database.tables import receive_entries as log
 from queues.database.transactions import reading, writing_briefly
+from queues.names import ClientName
+from queues.receive.marks import ENTRY_BYTES
 from queues.receive.newest import newest
 
 #: The phases of a subscriber.
@@ -28,6 +30,11 @@ IN_LOG: Final = "log"
 IN_SNAPSHOT: Final = "snapshot"
 #: The `back_seq` of a subscriber that has nothing to undo.
 NOWHERE: Final = -1
+
+
+def subscriber_lease(client: ClientName) -> str:
+    """Return the name of the lease that the working subscriber of *client* holds."""
+    return f"subscriber/{client}"
 
 
 class Consumed(NamedTuple):
@@ -94,6 +101,7 @@ _ORIGIN: Final = {
     "branch": "",
     "seq": 0,
     "applied_total": 0,
+    "applied_bytes": 0,
     "back_seq": NOWHERE,
 }
 
@@ -139,9 +147,12 @@ def move(
     to: Consumed,
     *,
     applied: int = 0,
+    applied_bytes: int = 0,
     back_seq: int = NOWHERE,
 ) -> bool:
     """Compare-and-set the subscriber's marks from *seen* to *to*; return False if they differ from *seen*.
+
+    *applied* entries leave the queue; *applied_bytes* is the `stored_size` of those from the log.
 
     Also return False after a write under a newer lease than *lease*. The same holds if the stored `back_seq` differs
     from *back_seq*, unless *to* begins another snapshot. After True, the marks stay locked until the end of the
@@ -150,6 +161,7 @@ def move(
     values = {
         **as_seen(queue_id, lease, seen, to, back_seq),
         "applied": applied,
+        "applied_size": applied_bytes,
         "moved_us": now_us(),
         **{f"to_{name}": value for name, value in to._asdict().items()},
     }
@@ -179,6 +191,7 @@ _MOVE = (
         version=consumers.c.version + 1,
         generation=bindparam("lease"),
         applied_total=consumers.c.applied_total + bindparam("applied"),
+        applied_bytes=consumers.c.applied_bytes + bindparam("applied_size"),
         updated_us=bindparam("moved_us"),
         **{name: bindparam(f"to_{name}") for name in Consumed._fields},
     )
@@ -221,3 +234,10 @@ def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch
     """
     values = {"queue": queue_id, "sync_id": seen.sync_id, "branch": branch, "after": seen.seq, "end": end}
     return connection.execute(_REMOVE, values).rowcount
+
+
+def size_between(connection: Connection, queue_id: int, after: int, upto: int) -> int:
+    """Return the `stored_size` of the log entries with `after < seq <= upto`."""
+    size = func.coalesce(func.sum(func.length(log.c.payload) + ENTRY_BYTES), 0)
+    chosen = log.c.queue_id == queue_id, log.c.seq > after, log.c.seq <= upto
+    return int(connection.execute(select(size).where(*chosen)).scalar_one())

@@ -2,9 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from queues.checksum import combine, rows_checksum
 from queues.positions import ORIGIN, Position
+
+#: A log entry in a receive queue counts as its payload and this number of bytes.
+ENTRY_BYTES: Final = 64
+
+
+def stored_size(payloads: Sequence[bytes]) -> int:
+    """Return the bytes that log entries with these payloads count in a receive queue."""
+    return sum(map(len, payloads)) + ENTRY_BYTES * len(payloads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,8 @@ class ReceiveState:
     """The durable state of a receive queue.
 
     Invariant: `boundary_seq <= received.seq`. If they differ, a tick is open: it arrives in parts and began at
-    `boundary_seq`. Of this tick, `received.seq - boundary_seq` rows have arrived.
+    `boundary_seq`. Of this tick, `received.seq - boundary_seq` rows have arrived. `bytes_total` is the `stored_size` of
+    all log entries that have arrived.
     """
 
     generation: int = 0
@@ -49,3 +59,4 @@ class ReceiveState:
     duplicates_total: int = 0
     source_seq: int = 0
     source_us: int = 0
+    bytes_total: int = 0

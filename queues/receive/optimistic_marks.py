@@ -14,12 +14,14 @@ from sqlalchemy import (
     Integer,
     Select,
     Update,
+    and_,
     bindparam,
     case,
     cast,
     exc,
     exists,
     func,
+    literal,
     select,
     true,
     update,
@@ -68,8 +70,8 @@ class ExpectedMarks:
             if getattr(error.orig, "sqlstate", None) != _NO_NUMBER:
                 raise
             raise StaleMarks from error
-        applied_seq = answers[0][0][0]
-        return ExpectedMarks(replaced(self.stored, marks, applied_seq), self.lease)
+        applied_seq, applied_bytes, *_ = answers[0][0]
+        return ExpectedMarks(replaced(self.stored, marks, applied_seq, applied_bytes), self.lease)
 
 
 def _replacing(expected: Stored, marks: ReceiveState, now_us: int, lease: Lease | None) -> Statement:
@@ -110,14 +112,13 @@ _HELD = exists().where(leases.c.name == bindparam("lease"), leases.c.generation 
 def _failing_without_row(save: Update) -> Select[tuple[Any, ...]]:
     saved = save.returning(receive_marks.c.queue_id).cte("saved")
     own: ColumnElement[int] = bindparam("of_queue")
-    applied = select(APPLIED_SEQ).where(
-        consumers.c.queue_id == own, newest(consumers, own), consumers.c.sync_id == _NEW["sync_id"]
-    )
+    one = select(literal(1)).subquery("one")  # the row of a queue without a subscriber
     return select(
-        func.coalesce(applied.scalar_subquery(), 0),
+        case((consumers.c.sync_id == _NEW["sync_id"], APPLIED_SEQ), else_=0),
+        func.coalesce(consumers.c.applied_bytes, 0),
         cast(case((exists(select(saved.c.queue_id)), "1"), else_=_STALE), Integer),
         func.set_config("synchronous_commit", "on", true()),
-    )
+    ).outerjoin_from(one, consumers, and_(consumers.c.queue_id == own, newest(consumers, own)))
 
 
 _REPLACE = _failing_without_row(_AS_EXPECTED)

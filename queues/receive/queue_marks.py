@@ -88,6 +88,7 @@ class QueueRow(NamedTuple):
     phase: str | None
     applied_seq: int | None
     applied_total: int | None
+    consumed_sync_id: str | None
 
 
 def every_queue(connection: Connection) -> list[QueueRow]:
@@ -110,6 +111,7 @@ def every_queue(connection: Connection) -> list[QueueRow]:
         consumers.c.phase,
         APPLIED_SEQ,
         consumers.c.applied_total,
+        consumers.c.sync_id,
     ]
     ordered = select(*columns).select_from(joined).order_by(receive_queues.c.name)
     return [QueueRow(*row) for row in connection.execute(ordered)]

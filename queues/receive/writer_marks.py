@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, exc, false, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, case, exc, false, func, insert, select, update
 
 from queues import names
 from queues.database import dialects, leases
@@ -24,7 +24,8 @@ from queues.receive.newest import newest
 class Stored(NamedTuple):
     """A stored receive queue: the sink's marks, and `applied_seq`, the subscriber's progress in the same history.
 
-    `undoes`: the subscriber can undo applied entries.
+    `undoes`: the subscriber can undo applied entries. `applied_bytes`: the `stored_size` of all log entries that
+    subscribers have ever removed.
     """
 
     queue_id: int
@@ -32,6 +33,7 @@ class Stored(NamedTuple):
     marks: ReceiveState
     applied_seq: int
     undoes: bool
+    applied_bytes: int = 0
 
 
 #: The most reads of the marks; a read that waited for another writer's update finds no row.
@@ -59,7 +61,7 @@ def find(connection: Connection, client: ClientName, source: SiteId, lease: Leas
             leases.judge(lease, checked[0])
         if rows:
             found = dict(zip(_FOUND, rows[0], strict=True))
-            applied = found["applied_seq"], bool(found["undoes"])
+            applied = found["applied_seq"], bool(found["undoes"]), found["applied_bytes"]
             return Stored(found["queue_id"], found["version"], _marks_of(found), *applied)
         if connection.execute(_REGISTERED, values).first() is None:
             return None
@@ -111,12 +113,13 @@ class LockedMarks:
         key = {"of_queue": before.queue_id, "seen": before.version, "version": before.version + 1}
         saving = _SAVE, {**key, "updated_us": now_us, **columns_of(marks)}
         entries.append(connection, before.queue_id, new, then=[*changes, saving], last=last)
-        return LockedMarks(replaced(before, marks, before.applied_seq))
+        return LockedMarks(replaced(before, marks, before.applied_seq, before.applied_bytes))
 
 
-def replaced(before: Stored, marks: ReceiveState, applied_seq: int) -> Stored:
+def replaced(before: Stored, marks: ReceiveState, applied_seq: int, applied_bytes: int) -> Stored:
     """Return the stored queue after a writer has replaced its marks by *marks*."""
-    return before._replace(version=before.version + 1, marks=marks, applied_seq=applied_seq)
+    version = before.version + 1
+    return before._replace(version=version, marks=marks, applied_seq=applied_seq, applied_bytes=applied_bytes)
 
 
 _SAVE = update(receive_marks).where(
@@ -124,22 +127,16 @@ _SAVE = update(receive_marks).where(
 )
 _REGISTERED = select(receive_queues.c.queue_id).where(receive_queues.c.name == bindparam("queue_name"))
 _ITS_ID = _REGISTERED.scalar_subquery()
+_SAME_HISTORY = consumers.c.sync_id == receive_marks.c.sync_id
 _FIND = (
     select(
         receive_marks,
-        func.coalesce(APPLIED_SEQ, 0).label("applied_seq"),
-        func.coalesce(consumers.c.undoes, false()).label("undoes"),
+        # A subscriber that has not begun the newest snapshot has numbers of another history, so it counts as 0.
+        case((_SAME_HISTORY, APPLIED_SEQ), else_=0).label("applied_seq"),
+        case((_SAME_HISTORY, consumers.c.undoes), else_=false()).label("undoes"),
+        func.coalesce(consumers.c.applied_bytes, 0).label("applied_bytes"),
     )
-    # A subscriber that has not begun the newest snapshot has numbers of another history, so it counts as 0.
-    .outerjoin_from(
-        receive_marks,
-        consumers,
-        and_(
-            consumers.c.queue_id == _ITS_ID,
-            newest(consumers, _ITS_ID),
-            consumers.c.sync_id == receive_marks.c.sync_id,
-        ),
-    )
+    .outerjoin_from(receive_marks, consumers, and_(consumers.c.queue_id == _ITS_ID, newest(consumers, _ITS_ID)))
     .where(receive_marks.c.queue_id == _ITS_ID, newest(receive_marks, _ITS_ID))
     .with_for_update(of=receive_marks)
 )
@@ -161,6 +158,7 @@ def _marks_of(row: Mapping[str, Any]) -> ReceiveState:
         duplicates_total=row["duplicates_total"],
         source_seq=row["source_seq"],
         source_us=row["source_us"],
+        bytes_total=row["bytes_total"],
     )
 
 
@@ -183,6 +181,7 @@ def columns_of(marks: ReceiveState) -> dict[str, int | str]:
         "duplicates_total": marks.duplicates_total,
         "source_seq": marks.source_seq,
         "source_us": marks.source_us,
+        "bytes_total": marks.bytes_total,
     }
 
 

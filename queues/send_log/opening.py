@@ -8,10 +8,12 @@ from sqlalchemy import Connection, Engine, Select
 
 from queues.database import dialects
 from queues.database.dialect import Dialect
+from queues.positions import Visibility
 from queues.send_log.outbox import Write
-from queues.send_log.port import Log, Retention, TickLimits
+from queues.send_log.port import Log, Retention, SessionKey, TickLimits
 from queues.send_log.postgresql import commit_watch as postgresql_commit_watch
 from queues.send_log.postgresql import outbox as postgresql_outbox
+from queues.send_log.postgresql import reads as postgresql_reads
 from queues.send_log.postgresql import segments as postgresql_segments
 from queues.send_log.postgresql.log import PostgresqlLog
 from queues.send_log.segments import Verdict
@@ -72,6 +74,11 @@ class SegmentReads:
     written: Callable[[int], Select[int]]
 
 
+#: Measures the entries for a session after the first visibility, up to the second; the number limits the count.
+#: Returns their number, their payload bytes, and the commit time of the oldest.
+OwedSize = Callable[[Connection, SessionKey, Visibility | None, Visibility, int], tuple[int, int, int | None]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Store:
     """The implementations for one database."""
@@ -81,6 +88,7 @@ class _Store:
     commit_watch: Callable[[Engine], CommitWatch]
     log_watch: Callable[[Engine], LogWatch]
     segments: SegmentReads
+    owed_size: OwedSize
 
 
 _STORES: Final[Mapping[Dialect, _Store]] = {
@@ -90,6 +98,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         sqlite_commit_watch.DataVersion,
         sqlite_commit_watch.LogVersion,
         SegmentReads(sqlite_log.current, sqlite_log.verdict, sqlite_log.written),
+        sqlite_log.owed_size,
     ),
     dialects.POSTGRESQL: _Store(
         postgresql_outbox.write,
@@ -97,6 +106,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         postgresql_commit_watch.SnapshotWatch,
         postgresql_commit_watch.PostgresqlLogWatch,
         SegmentReads(postgresql_segments.current, postgresql_segments.verdict, postgresql_segments.written),
+        postgresql_reads.owed_size,
     ),
 }
 
@@ -124,3 +134,8 @@ def watch_log(engine: Engine) -> LogWatch:
 def segment_reads(connection: Connection) -> SegmentReads:
     """Return the reads of segments for the connection's database."""
     return _STORES[dialects.of(connection)].segments
+
+
+def owed_size(connection: Connection) -> OwedSize:
+    """Return the measure of a session's entries for the connection's database."""
+    return _STORES[dialects.of(connection)].owed_size

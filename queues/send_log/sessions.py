@@ -23,6 +23,7 @@ class SessionRow(NamedTuple):
     """One row. `lost_seq` is the end of the newest trimmed tick with unacknowledged entries for the session.
 
     `replaced_total` counts entries that were not sent, because a later entry of the same tick replaced them.
+    The subscriber has applied the log up to `applied_seq`; None while unknown.
     """
 
     client: ClientName
@@ -35,18 +36,20 @@ class SessionRow(NamedTuple):
     lost_seq: int
     transferred_rows: int
     updated_us: int
+    applied_seq: int | None
     replaced_total: int
 
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """New values of one row; with `acked` None, the acknowledged position stays."""
+    """New values of one row; with None, the acknowledged or the applied position stays."""
 
     key: SessionKey
     state: SessionState
     reason: str
     transferred_rows: int
     acked: Position | None
+    applied_seq: int | None = None
     replaced_total: int = 0
 
 
@@ -85,7 +88,7 @@ def active_keys(connection: Connection) -> list[SessionKey]:
 
 def add_session(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
     """Insert the row of a session that has acknowledged nothing."""
-    row = SessionRow(*key, state, reason, "", 0, "", 0, 0, now_us(), 0)
+    row = SessionRow(*key, state, reason, "", 0, "", 0, 0, now_us(), None, 0)
     connection.execute(insert(sessions).values(row._asdict()))
 
 
@@ -141,6 +144,8 @@ def _values(change: SessionChange) -> dict[str, object]:
     }
     if change.acked is not None:
         values |= {"branch": change.acked.branch, "acked_seq": change.acked.seq, "cut": change.acked.cut}
+    if change.applied_seq is not None:
+        values["applied_seq"] = change.applied_seq
     return values
 
 

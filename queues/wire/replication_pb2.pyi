@@ -177,6 +177,7 @@ class NegotiateResponse(_message.Message):
     SYNC_ID_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
     UNDOES_FIELD_NUMBER: _builtins.int
+    ROOM_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     """the version that the sink has chosen"""
     site: _builtins.str
@@ -187,6 +188,8 @@ class NegotiateResponse(_message.Message):
     """the last complete snapshot"""
     undoes: _builtins.bool
     """the subscriber can undo applied entries"""
+    room: _builtins.int
+    """as in Ack"""
     @_builtins.property
     def received(self) -> Global___Position:
         """durable at the sink"""
@@ -218,12 +221,15 @@ class NegotiateResponse(_message.Message):
         sync_id: _builtins.str = ...,
         refusal: Global___Refusal | None = ...,
         undoes: _builtins.bool = ...,
+        room: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["boundary", b"boundary", "received", b"received", "refusal", b"refusal", "staging", b"staging"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "boundary", b"boundary", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "site", b"site", "staging", b"staging", "sync_id", b"sync_id", "undoes", b"undoes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "room", b"room", "site", b"site", "staging", b"staging", "sync_id", b"sync_id", "undoes", b"undoes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__room: _TypeAlias = _typing.Literal["room"]  # noqa: Y015
+    _WhichOneofArgType__room: _TypeAlias = _typing.Literal["_room", b"_room"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__room) -> _WhichOneofReturnType__room | None: ...
 
 Global___NegotiateResponse: _TypeAlias = NegotiateResponse  # noqa: Y015
 
@@ -561,10 +567,15 @@ class Ack(_message.Message):
     STAGING_FIELD_NUMBER: _builtins.int
     SYNC_ID_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    ROOM_FIELD_NUMBER: _builtins.int
     applied_seq: _builtins.int
     """applied by the subscriber"""
     sync_id: _builtins.str
     """the last complete snapshot"""
+    room: _builtins.int
+    """Bytes of log entries that the receive queue still takes, beyond `received`; absent for a queue without a limit.
+    An entry counts as its payload and 64 bytes.
+    """
     @_builtins.property
     def received(self) -> Global___Position:
         """durable at the sink, cumulative"""
@@ -583,12 +594,15 @@ class Ack(_message.Message):
         staging: Global___SnapshotProgress | None = ...,
         sync_id: _builtins.str = ...,
         refusal: Global___Refusal | None = ...,
+        room: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["received", b"received", "refusal", b"refusal", "staging", b"staging"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_seq", b"applied_seq", "received", b"received", "refusal", b"refusal", "staging", b"staging", "sync_id", b"sync_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "applied_seq", b"applied_seq", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging", "sync_id", b"sync_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__room: _TypeAlias = _typing.Literal["room"]  # noqa: Y015
+    _WhichOneofArgType__room: _TypeAlias = _typing.Literal["_room", b"_room"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__room) -> _WhichOneofReturnType__room | None: ...
 
 Global___Ack: _TypeAlias = Ack  # noqa: Y015
 
@@ -623,6 +637,8 @@ class Refusal(_message.Message):
         """another protocol version"""
         CONSUMED: Refusal._Kind.ValueType  # 10
         """no rollback: the subscriber has already applied these entries"""
+        FULL: Refusal._Kind.ValueType  # 11
+        """the receive queue has no room for log entries until its subscriber applies some"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     UNSPECIFIED: Refusal.Kind.ValueType  # 0
@@ -646,6 +662,8 @@ class Refusal(_message.Message):
     """another protocol version"""
     CONSUMED: Refusal.Kind.ValueType  # 10
     """no rollback: the subscriber has already applied these entries"""
+    FULL: Refusal.Kind.ValueType  # 11
+    """the receive queue has no room for log entries until its subscriber applies some"""
 
     KIND_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int

@@ -11,7 +11,7 @@ from tests.lr_server.statuses import a_log, a_queue, a_session, a_site, a_snapsh
 
 QUEUE = a_queue(
     received_seq=9, source_seq=11, received_total=90, duplicates_total=1, applied_total=80, outstanding=10,
-    oldest_seconds=2.5, failure=FailureStatus(4, "no"),
+    oldest_seconds=2.5, failure=FailureStatus(4, "no"), subscribed=True,
 )  # fmt: skip
 STATUS = a_site(
     server=ServerStatus(owner=True, reason="", troubles={"trim": "the disk is full"}),
@@ -24,7 +24,15 @@ STATUS = a_site(
     ),
     sessions=(
         a_session(
-            state=SessionState.BACKING_OFF, acked_seq=7, stalled=True, lag=Lag(3, 30, 1.5), replaced=6, unprovided=True
+            state=SessionState.BACKING_OFF,
+            acked_seq=7,
+            stalled=True,
+            lag=Lag(3, 30, 1.5),
+            applied_seq=4,
+            applied_lag=Lag(6, 60, 9.5),
+            unapplied=True,
+            replaced=6,
+            unprovided=True,
         ),
     ),
     receive_queues=(QUEUE,),
@@ -59,6 +67,11 @@ def samples(status: SiteStatus) -> dict[tuple[str, ...], float]:
         (("lrq_session_lag_seconds", "policy", "tokyo"), 1.5),
         (("lrq_session_stalled", "policy", "tokyo"), 1),
         (("lrq_session_replaced_total", "policy", "tokyo"), 6),
+        (("lrq_session_applied_seq", "policy", "tokyo"), 4),
+        (("lrq_session_applied_lag_entries", "policy", "tokyo"), 6),
+        (("lrq_session_applied_lag_seconds", "policy", "tokyo"), 9.5),
+        (("lrq_session_unapplied", "policy", "tokyo"), 1),
+        (("lrq_receive_subscribed", "policy", "lima"), 1),
         (("lrq_session_state", "policy", "tokyo", "backing off"), 1),
         (("lrq_receive_received_seq", "policy", "lima"), 9),
         (("lrq_receive_source_seq", "policy", "lima"), 11),
@@ -84,6 +97,14 @@ def test_the_newest_snapshot_request_of_a_session_counts():
     found = samples(a_site(snapshots=asked))
     assert [sample for sample in found if sample[0] == "lrq_snapshot_state"] == [
         ("lrq_snapshot_state", "policy", "tokyo", "building")
+    ]
+
+
+@pytest.mark.parametrize(("attempt", "state"), [(2, "requested"), (3, "failed")])
+def test_a_snapshot_that_has_failed_three_times_is_told_as_failed(attempt: int, state: str):
+    found = samples(a_site(snapshots=(a_snapshot(error="no", attempt=attempt),)))
+    assert [sample for sample in found if sample[0] == "lrq_snapshot_state"] == [
+        ("lrq_snapshot_state", "policy", "tokyo", state)
     ]
 
 

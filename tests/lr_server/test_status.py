@@ -23,6 +23,7 @@ PROGRESS: dict[str, Any] = {
     "expected_rows": 0, "sent_rows": 0, "share": None, "rows_per_second": None, "seconds_left": None,
     "cut_seconds": None,
 }  # fmt: skip
+NO_LAG: dict[str, Any] = {"entries": 0, "bytes": 0, "seconds": 0.0, "is_most": False}
 #: The status of a site with one of everything; "time" stands for a time, and -1 for a number that grows with time.
 EXPECTED: dict[str, Any] = {
     "site": "paris",
@@ -33,25 +34,27 @@ EXPECTED: dict[str, Any] = {
     "sessions": [
         {
             "client": "policy", "destination": "lima", "state": "inactive", "reason": "gone", "branch": "branch",
-            "acked_seq": 0, "lag": {"entries": 0, "bytes": 0, "seconds": 0.0}, "stalled": False, "unprovided": False,
-            "replaced": 0, "updated_at": "time",
+            "acked_seq": 0, "applied_seq": None, "lag": NO_LAG, "applied_lag": NO_LAG, "stalled": False,
+            "unapplied": False, "replaced": 0, "unprovided": False, "updated_at": "time",
         },
         {
             "client": "policy", "destination": "tokyo", "state": "backing off", "reason": "away", "branch": "branch",
-            "acked_seq": 1, "lag": {"entries": 1, "bytes": 2, "seconds": -1.0}, "stalled": False, "unprovided": False,
-            "replaced": 0, "updated_at": "time",
+            "acked_seq": 1, "applied_seq": 0, "lag": {"entries": 1, "bytes": 2, "seconds": -1.0, "is_most": False},
+            "applied_lag": {"entries": 2, "bytes": 3, "seconds": -1.0, "is_most": False}, "stalled": False,
+            "unapplied": False, "replaced": 0, "unprovided": False, "updated_at": "time",
         },
     ],
     "snapshots": [
         {
             "sync_id": "id", "client": "policy", "destination": "tokyo", "state": "building", "reason": "wanted",
-            "attempt": 1, "rows": 50, "bytes": 0, "progress": "", **PROGRESS, "expected_rows": 200, "share": 0.25,
+            "attempt": 1, "failed_attempts": 0, "rows": 50, "bytes": 0, "progress": "", **PROGRESS,
+            "expected_rows": 200, "share": 0.25,
             "rows_per_second": -1.0, "seconds_left": -1.0, "cut_seconds": -1.0, "error": "",
             "requested_at": "time", "updated_at": "time",
         },
         {
             "sync_id": "id", "client": "policy", "destination": "lima", "state": "cancelled", "reason": "wanted",
-            "attempt": 0, "rows": 0, "bytes": 0, "progress": "", **PROGRESS, "error": "cancelled",
+            "attempt": 0, "failed_attempts": 0, "rows": 0, "bytes": 0, "progress": "", **PROGRESS, "error": "cancelled",
             "requested_at": "time", "updated_at": "time",
         },
     ],
@@ -60,13 +63,14 @@ EXPECTED: dict[str, Any] = {
             "name": "LRQ_Recv_policy_lima", "client": "policy", "source": "lima", "received_seq": 0, "source_seq": 0,
             "applied_seq": 0, "phase": "not subscribed", "outstanding": 0, "more": False, "oldest_seconds": 0.0,
             "received_total": 0, "duplicates_total": 0, "applied_total": 0, "parked": 0, "staging": None,
-            "sync_id": "", "failure": None,
+            "sync_id": "", "failure": None, "subscribed": False, "snapshot_waits": False,
         },
         {
             "name": "LRQ_Recv_policy_oslo", "client": "policy", "source": "oslo", "received_seq": 2, "source_seq": 0,
             "applied_seq": 0, "phase": "not subscribed", "outstanding": 2, "more": False, "oldest_seconds": -1.0,
             "received_total": 0, "duplicates_total": 0, "applied_total": 0, "parked": 1,
             "staging": {"sync_id": "s", "rows": 7}, "sync_id": "", "failure": {"tries": 4, "error": "no"},
+            "subscribed": False, "snapshot_waits": False,
         },
     ],
     "quiet": [],
@@ -86,7 +90,7 @@ def source(site: Engine) -> SourceSite:
     source.transmit(b"22", to=["tokyo"])
     source.tick()
     source.transmit(b"3", to=["tokyo"])
-    source.session("tokyo", 1, state="backing off", reason="away")
+    source.session("tokyo", 1, state="backing off", reason="away", applied=0)
     source.session("lima", 0, state="left out", reason="gone")
     ask_for_snapshots(site)
     receive(site)

@@ -198,10 +198,10 @@ class Contents:
         with self.engine.connect() as connection:
             return connection.execute(select(receive_marks)).one()
 
-    def consume(self, seq, sync_id="", *, undoes=False):
-        """Set the subscriber's position to *seq*."""
+    def consume(self, seq, sync_id="", *, undoes=False, size=0):
+        """Set the subscriber's position to *seq*; the entries until there count *size* bytes."""
         at = {"version": 0, "generation": 0, "phase": "log", "row_no": 0, "branch": "b1"}
-        at |= {"applied_total": 0, "updated_us": 0, "undoes": undoes, "back_seq": -1}
+        at |= {"applied_total": 0, "updated_us": 0, "undoes": undoes, "back_seq": -1, "applied_bytes": size}
         with self.engine.begin() as connection:
             queue_id = connection.execute(select(receive_queues.c.queue_id)).scalar_one()
             connection.execute(insert(consumers).values(queue_id=queue_id, sync_id=sync_id, seq=seq, **at))

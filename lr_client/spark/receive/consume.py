@@ -35,7 +35,11 @@ def consume(engine: Engine, queue: ReceiveQueue, lease: Lease, at: Offset) -> No
         entries = at.total - view.total
         if entries < 0:
             raise passed(queue)
-        moved = consumer_marks.move(connection, queue.queue_id, lease, view.consumed, at.consumed, applied=entries)
+        size = _size_upto(connection, queue, view, at)
+        to = at.consumed
+        moved = consumer_marks.move(
+            connection, queue.queue_id, lease, view.consumed, to, applied=entries, applied_bytes=size
+        )
         leases.check(connection, lease)
         if not moved:
             raise StoreUnavailableError(f"the marks of {queue.name} were moved at this moment: start again")
@@ -73,6 +77,12 @@ def passed(queue: ReceiveQueue) -> NeedsFullSyncError:
 
 class _ChangedError(Exception):
     """The queue has changed since it was read: read the queue again."""
+
+
+def _size_upto(connection: Connection, queue: ReceiveQueue, view: QueueView, at: Offset) -> int:
+    if at.phase != IN_LOG or view.received.sync_id != at.sync_id:
+        return 0
+    return consumer_marks.size_between(connection, queue.queue_id, 0, at.seq)
 
 
 def _remove(connection: Connection, queue: ReceiveQueue, view: QueueView, at: Offset, entries: int) -> None:

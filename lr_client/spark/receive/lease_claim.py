@@ -6,11 +6,11 @@ from typing import Final
 from sqlalchemy import Engine
 
 from discovery.ownership import Ownership
-from lr_client.subscriber.subscription import lease_name
 from queues.clock import SYSTEM_CLOCK
 from queues.database.leases import Lease
 from queues.errors import WaitTimeoutError
 from queues.names import ClientName
+from queues.receive.consumer_marks import subscriber_lease
 
 #: Seconds to wait for the lease beyond its own duration.
 _GRACE: Final = 5.0
@@ -29,7 +29,7 @@ class LeaseClaim:
         self._owned = threading.Event()
         self._ownership = Ownership(
             engine,
-            lease_name(client),
+            subscriber_lease(client),
             on_acquired=lambda _lease: self._owned.set(),
             on_lost=lambda _error: self._owned.clear(),
             ttl=ttl,

@@ -26,6 +26,12 @@ _OWED = f"""
     SELECT {_COLUMNS} {_IN_TICKS} AND tag_set = ANY(ARRAY(
       SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))
 """  # noqa: S608 - constants
+_OWED_SIZE = f"""
+    SELECT count(*), coalesce(sum(size), 0)::bigint, min(committed_us) FROM (
+      SELECT length(payload) AS size, committed_us {_IN_TICKS} AND tag_set = ANY(ARRAY(
+        SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))
+      LIMIT %(limit)s) AS owed
+"""  # noqa: S608 - constants
 _ALL = f"SELECT {_COLUMNS}, partition_key {_IN_TICKS}"
 # `+ 0` prevents a walk over all transaction ids until one matches.
 _REACH = """
@@ -140,6 +146,23 @@ def count_owed(connection: Connection, owed: SessionKey, after: Visibility | Non
     """Count the entries for a session after the visibility *after*, up to *upto*."""
     bounds = owed._asdict() | _bounds(after or Visibility(window=NOTHING), upto)
     return int(connection.exec_driver_sql(f"SELECT count(*) FROM ({_OWED}) AS owed", bounds).scalar_one())  # noqa: S608
+
+
+def owed_size(
+    connection: Connection, owed: SessionKey, after: Visibility | None, upto: Visibility, limit: int
+) -> tuple[int, int, int | None]:
+    """See `queues.send_log.opening.OwedSize`."""
+    spans = [(after or Visibility(window=NOTHING), upto)]
+    if after is not None and after.upto is not None and after.window != upto.window:
+        # The tick closed only a part of its window: the rest of that window is a span of its own.
+        rest = Visibility(window=after.window)
+        spans = [(after, rest), (rest, upto)]
+    number, size, oldest = 0, 0, None
+    for begin, end in spans:
+        bounds = _narrowed(connection, owed._asdict() | _bounds(begin, end))
+        ((found, more, first),) = fetch(connection, _OWED_SIZE, bounds | {"limit": limit - number})
+        number, size, oldest = number + found, size + more, first if oldest is None else oldest
+    return number, size, oldest
 
 
 def _bounds(previous: Visibility, last: Visibility) -> dict[str, Any]:

@@ -61,6 +61,11 @@ _LAST_IDS = (
 )
 _KEYS = _everywhere("id, item_key", f"tag_set IN ({_SETS}) AND id > ? AND id <= ?") + " ORDER BY 1 LIMIT ?"
 _SIZES = _everywhere("id, length(payload)", "id > ? AND id <= ?") + " ORDER BY 1 LIMIT ?"
+_OWED_SIZE = (
+    "SELECT count(*), coalesce(sum(size), 0), min(created_us) FROM (SELECT * FROM ("  # noqa: S608
+    + _everywhere("length(payload) AS size, created_us", f"tag_set IN ({_SETS}) AND id > ? AND id <= ?")
+    + ") LIMIT ?)"
+)
 _SIGHTED = (
     "SELECT client, tag_set, max(destinations), count(*), sum(length(payload)), max(id) FROM ("  # noqa: S608
     + _everywhere("client, tag_set, destinations, payload, id", "id >= ? AND transaction_id = ?")
@@ -332,3 +337,12 @@ def _count_owed(connection: Connection, owed: SessionKey, after: Visibility | No
     bounds = (owed.client, owed.destination, after.high if after else 0, upto.high)
     found = connection.exec_driver_sql(f"SELECT count(*) FROM ({_OWED})", bounds * PARTITIONS)  # noqa: S608
     return int(found.scalar_one())
+
+
+def owed_size(
+    connection: Connection, owed: SessionKey, after: Visibility | None, upto: Visibility, limit: int
+) -> tuple[int, int, int | None]:
+    """See `queues.send_log.opening.OwedSize`."""
+    bounds = (owed.client, owed.destination, after.high if after else 0, upto.high) * PARTITIONS
+    number, size, oldest = connection.exec_driver_sql(_OWED_SIZE, (*bounds, limit)).one()
+    return number, size, oldest

@@ -8,7 +8,6 @@ from sqlalchemy import Engine, update
 from discovery import registry
 from lr_client.subscriber.delivery import Delivery, Superseded
 from lr_client.subscriber.steps import next_step
-from lr_client.subscriber.subscription import lease_name
 from queues.database import leases, tables
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
@@ -86,7 +85,7 @@ def deliveries(sink: Engine, listener: Apply) -> tuple[Delivery, Delivery]:
 
 
 def _acquire(sink: Engine, owner: str) -> Lease:
-    lease = leases.acquire(sink, lease_name("policy"), owner, ttl=0)
+    lease = leases.acquire(sink, "subscriber/policy", owner, ttl=0)
     assert lease is not None
     return lease
 

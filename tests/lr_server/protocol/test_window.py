@@ -65,6 +65,19 @@ def test_a_window_of_size_0_is_refused(frames: int, size: int):
         Window(max_frames=frames, max_bytes=size)
 
 
+def test_the_room_of_the_sink_closes_the_window_for_entries_and_no_other_frames():
+    window = Window(max_frames=9, max_bytes=100, room=10)
+    assert window.has_room
+    window.add(1, 12)
+    assert (window.has_room, window.full) == (False, False)
+    window.ack(1)
+    window.room = 0
+    assert (window.has_room, window.full) == (False, False)
+    window.room = None
+    window.add(2, 99)
+    assert window.has_room
+
+
 class WindowAgainstList(RuleBasedStateMachine):
     """The model keeps a list and counts it anew each time."""
 

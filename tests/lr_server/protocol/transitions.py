@@ -114,7 +114,7 @@ EVENTS: dict[str, Event] = {
 _FOR_GOOD = tuple(f"refused {kind}" for kind in ("STALE_LEADER", "WRONG_SITE", "PROTOCOL", "TOO_LARGE"))
 _FOR_NOW = tuple(
     f"refused {kind}"
-    for kind in ("UNSPECIFIED", "NO_STREAM_BEGIN", "GAP", "OTHER_SNAPSHOT", "TRANSIENT", "CONSUMED", "CORRUPT")
+    for kind in ("UNSPECIFIED", "NO_STREAM_BEGIN", "GAP", "OTHER_SNAPSHOT", "TRANSIENT", "CONSUMED", "CORRUPT", "FULL")
 )
 _REFUSED = (*_FOR_GOOD, *_FOR_NOW)
 _DECIDED = tuple(f"decided {what}" for what in ("resume", "rollback", "rebuild", "await", "transfer", "confirm"))

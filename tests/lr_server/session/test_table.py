@@ -51,6 +51,17 @@ def test_a_session_is_idle_before_it_begins(site: Engine):
     assert stored(site) == {(POLICY, TOKYO): ("idle", "not started")}
 
 
+def test_a_position_that_is_not_known_again_yet_stays(site: Engine, lease: Lease):
+    owed = SessionKey(POLICY, TOKYO)
+    table.ensure(site, owed)
+    words = StatusText(SessionState.LOG_ENTRY_SYNC, "live")
+    table.save(site, lease, [(owed, SessionStanding(words, Position("b", 9), 4))])
+    table.save(site, lease, [(owed, SessionStanding(words, None, None))])
+    with reading(site) as connection:
+        kept = connection.execute(select(sessions.c.acked_seq, sessions.c.applied_seq)).one()
+    assert tuple(kept) == (9, 4)
+
+
 def test_sessions_of_removed_sites_and_clients_become_inactive(site: Engine, lease: Lease):
     for client in (POLICY, TENANT):
         for destination in (TOKYO, LIMA):

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Engine, delete, insert, select
+from sqlalchemy import Engine, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueSenderClient
-from queues.database import leases, migrations
-from queues.database.tables import receive_queues, sessions
+from queues.clock import now_us
+from queues.database import dialects, leases, migrations
+from queues.database.tables import log_commits, receive_queues, sessions, sqlite_segments, ticks
 from queues.database.transactions import reading, writing
 from queues.names import receive_queue
 from queues.positions import PositionToken
@@ -52,6 +53,7 @@ class SourceSite:
         client: str = "policy",
         state: str = "log-entry sync",
         reason: str = "live",
+        applied: int | None = None,
     ) -> None:
         """Write the row of a session as the server would."""
         branch = migrations.require(self.engine).branch
@@ -62,8 +64,20 @@ class SourceSite:
                 insert(sessions).values(
                     client=client, destination=destination, state=state, reason=reason, branch=branch,
                     acked_seq=acked, cut="", lost_seq=0, transferred_rows=0, updated_us=0,
+                    applied_seq=applied,
                 )
             )  # fmt: skip
+
+    def age(self, seconds: float) -> None:
+        """Move the times of all ticks and entries *seconds* into the past."""
+        is_sqlite = dialects.of(self.engine) is dialects.SQLITE
+        written = [(table, table.c.created_us) for table in sqlite_segments] if is_sqlite else []
+        moments = [*written, (ticks, ticks.c.created_us)]
+        if not is_sqlite:
+            moments.append((log_commits, log_commits.c.committed_us))
+        with writing(self.engine) as connection:
+            for table, moment in moments:
+                connection.execute(update(table).values({moment: now_us() - int(seconds * 1e6)}))
 
     def receive_queue(self, client: str, source: str) -> str:
         """Return the name of a receive queue; fail if the queue does not exist."""

@@ -1,6 +1,7 @@
 """The troubles of a site in sentences, from its status alone."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,46 @@ def test_owed_entries_without_a_server_are_trouble(alive: bool):
     missing = ["no server works for this site, though it owes entries: run `lrq serve`"] * (not alive)
     assert troubles(a_site(owners=owners, sessions=(a_session(lag=OWED),))) == missing
     assert troubles(a_site(owners=owners, log=a_log(waiting=1))) == missing
-    assert troubles(a_site(owners=owners)) == []
+    gone = ["no server works for this site any more: run `lrq serve`"] * (not alive)
+    assert troubles(a_site(owners=owners)) == gone
+
+
+def test_entries_that_a_destination_does_not_apply_are_trouble():
+    stale = a_session(acked_seq=9, applied_seq=2, applied_lag=Lag(500, 10, 79_200.0), unapplied=True)
+    assert troubles(a_site(owners=SERVED, sessions=(stale,))) == [
+        "tokyo has not applied 500 entries of policy, the oldest for 22h 00m: look at its subscriber, "
+        "and run `lrq status` there"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"outstanding": 1}, "holds 1 entry, and no subscriber of policy works here: start one"),
+        (
+            {"outstanding": 9, "more": True},
+            "holds 9 entries or more, and no subscriber of policy works here: start one",
+        ),
+        ({"snapshot_waits": True}, "holds a snapshot, and no subscriber of policy works here: start one"),
+        (
+            {"outstanding": 2, "subscribed": True, "oldest_seconds": 61.0},
+            "holds 2 entries, the oldest for 1m 01s: its subscriber is too slow",
+        ),
+        ({"outstanding": 2, "subscribed": True, "oldest_seconds": 59.0}, ""),
+        ({"snapshot_waits": True, "subscribed": True}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_queue_whose_entries_are_due_or_have_no_subscriber_is_trouble(changes: dict[str, Any], sentence: str):
+    expected = [f"LRQ_Recv_policy_lima {sentence}"] if sentence else []
+    assert troubles(a_site(receive_queues=(a_queue(**changes),))) == expected
+
+
+@pytest.mark.parametrize(("attempt", "is_trouble"), [(3, False), (4, True)])
+def test_a_snapshot_under_way_that_has_failed_three_times_is_trouble(attempt: int, is_trouble: bool):
+    building = a_snapshot(state=SnapshotState.BUILDING, error="no", attempt=attempt)
+    said = "the snapshot of policy for tokyo has failed 3 times and is tried again: no"
+    assert troubles(a_site(snapshots=(building,))) == [said] * is_trouble
 
 
 @pytest.mark.parametrize(

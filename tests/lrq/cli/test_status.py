@@ -10,7 +10,7 @@ from queues import send_snapshot
 from queues.clock import now_us
 from queues.counts import COUNTED
 from queues.database import leases
-from queues.database.tables import consumer_failures, sessions, snapshots, ticks
+from queues.database.tables import consumer_failures, sessions, snapshots
 from queues.database.transactions import writing
 from queues.names import ClientName, SiteId
 from queues.positions import ORIGIN
@@ -32,16 +32,28 @@ def behind(source: SourceSite, state: str, *, seconds: float, quiet: float) -> N
     source.transmit(b"x", to=["tokyo"])
     source.tick()
     source.session("tokyo", 0, state=state, reason="why not")
+    source.age(seconds)
     with writing(source.engine) as connection:
-        connection.execute(update(ticks).values(created_us=now_us() - int(seconds * 1e6)))
         connection.execute(update(sessions).values(updated_us=now_us() - int(quiet * 1e6)))
 
 
-def test_a_new_site_is_well(status):
+def test_a_new_site_without_a_server_is_not_called_well(status, source: SourceSite):
     done = status()
     assert (done.code, done.err) == (0, "")
-    assert "all is well" in done.out
+    assert "all is well" not in done.out
+    assert "○ no server works for this site: run `lrq serve`" in done.out
     assert "none has worked for this site yet" in done.out
+    leases.acquire(source.engine, "server", "me", 60)
+    assert "✓ all is well" in status().out
+
+
+def test_a_site_whose_server_is_gone_is_trouble(status, source: SourceSite):
+    lease = leases.acquire(source.engine, "server", "me", 60)
+    assert lease is not None
+    assert status().code == 0
+    leases.release(source.engine, lease)
+    done = status()
+    assert (done.code, "no server works for this site any more: run `lrq serve`" in done.out) == (3, True)
 
 
 def test_json_equals_the_status_of_the_server(status, source: SourceSite):
@@ -103,6 +115,17 @@ def test_a_session_with_progress_or_recent_retries_is_not_stalled(
     behind(source, state, seconds=seconds, quiet=quiet)
     done = status()
     assert (done.code, "STALLED" in done.out) == (0, False)
+
+
+def test_entries_that_the_destination_has_not_applied_are_trouble(status, source: SourceSite):
+    source.transmit(b"x", b"y", to=["tokyo"])
+    source.session("tokyo", source.tick(), applied=0)
+    assert status().code == 0
+    source.age(79_200)
+    done = status()
+    assert done.code == 3
+    assert "not applied: 2, oldest 22h 00m" in done.out
+    assert "tokyo has not applied 2 entries of policy, the oldest for 22h 00m" in done.out
 
 
 def test_a_failed_session_is_trouble(status, source: SourceSite):

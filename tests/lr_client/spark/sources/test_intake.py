@@ -15,6 +15,7 @@ from queues.database.tables import consumers, receive_entries
 from queues.database.transactions import reading
 from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, UsageError, WaitTimeoutError
 from queues.receive.batches import BatchLimits
+from queues.receive.marks import stored_size
 from tests.lr_client.spark.sources.taking import Stream, change_branch, options, rows_of, url_of
 from tests.lr_client.subscriber.applying import payloads, texts
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
@@ -61,6 +62,18 @@ def test_consuming_deletes_the_entries_and_may_be_repeated(sink: Engine, tokyo: 
         stream.intake.consume(end)
         stream.intake.consume(end)
     assert tokyo.left == 0
+
+
+def test_the_bytes_of_consumed_log_entries_are_counted(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.snapshot("s", [b"row"], base=10)
+    tokyo.tick([b"1"], [b"22"])
+    tokyo.tick([b"333"])
+    with Stream(sink) as stream:
+        while stream.batch(BatchLimits(2, 100)):
+            pass
+    with reading(sink) as connection:
+        counted = connection.execute(select(consumers.c.applied_bytes)).scalar_one()
+    assert (tokyo.left, counted) == (0, stored_size([b"1", b"22", b"333"]))
 
 
 def test_an_unfinished_batch_is_repeated_after_a_restart(sink: Engine, tokyo: Arrivals) -> None:
