@@ -14,7 +14,7 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Engine, create_engine, create_mock_engine, event, inspect, make_url, select, text
+from sqlalchemy import Engine, create_engine, create_mock_engine, event, insert, inspect, make_url, select, text
 
 import queues
 from queues.database import dialects, migrations, schema, tables
@@ -362,3 +362,17 @@ def test_check_notices_a_disabled_ordering_trigger(site: Engine):
         connection.execute(text("ALTER TABLE lrq_log_entries DISABLE TRIGGER lrq_sequence_commit"))
     with pytest.raises(SchemaMismatchError, match="the enabled trigger lrq_sequence_commit"):
         migrations.check(site)
+
+
+def test_sessions_from_before_fences_have_no_lead_and_stay_in_a_downgrade(site: Engine):
+    values = {"client": "policy", "destination": "tokyo", "state": "idle", "reason": "", "branch": "", "cut": ""}
+    values |= dict.fromkeys(("acked_seq", "lost_seq", "transferred_rows", "updated_us"), 0)
+    with site.begin() as connection:
+        config = migrations.config()
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0003")
+        connection.execute(insert(tables.sessions).values(values))
+        command.upgrade(config, "0007")
+        assert connection.execute(select(tables.sessions.c["lead", "leaps", "leaped_us"])).all() == [(0, 0, 0)]
+        command.downgrade(config, "0003")
+        assert connection.execute(select(tables.sessions.c.destination)).scalars().all() == ["tokyo"]
