@@ -218,6 +218,8 @@ class ReceiveQueueStatus:
 
     `outstanding` entries are stored and not applied, counted up to `queues.counts.COUNTED`; there are `more` beyond.
     `oldest_seconds` is the age of the oldest of them. The totals count entries since the queue began.
+    `received_total` and `applied_total` count log entries and the rows of complete snapshots; `applied_total` has the
+    parked ones too.
     """
 
     name: str
