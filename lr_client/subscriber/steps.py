@@ -27,8 +27,8 @@ class Kind(Enum):
 class DeliveryStep:
     """One transaction of a subscriber: `rows` are delivered and removed, and the marks move from `seen` to `to`.
 
-    `back_seq` is the sequence to which a pending rollback goes back, or `NOWHERE`. It is read with the step, as is
-    `version`, the version of the subscriber's marks.
+    `back_seq` is the sequence to which a pending rollback goes back, or `NOWHERE`. `version` is the version of the
+    subscriber's marks. Both are read with the step.
     """
 
     kind: Kind

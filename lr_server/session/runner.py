@@ -4,7 +4,6 @@ The machine decides, and the runner keeps the order of its effects. So durable w
 """
 
 import queue
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from typing import assert_never
 
 from sqlalchemy import Engine
 
+from discovery.threads import OnEnded, watched
 from lr_server.protocol import effects as do
 from lr_server.protocol import events as happened
 from lr_server.protocol.effects import Effect
@@ -19,6 +19,8 @@ from lr_server.protocol.events import Event, RefusalKind
 from lr_server.protocol.machine import advance
 from lr_server.protocol.negotiation import InitialSync, decide
 from lr_server.protocol.states import (
+    BackingOff,
+    Failed,
     Idle,
     LogEntrySync,
     SessionStanding,
@@ -28,7 +30,7 @@ from lr_server.protocol.states import (
     describe,
 )
 from lr_server.session import table as session_table
-from lr_server.session.failures import event_for
+from lr_server.session.failures import event_for, refused_by
 from lr_server.session.history import sink_history, source_history
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing
@@ -40,12 +42,13 @@ from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.errors import LrqError, PeerUnreachableError
 from queues.logs import logger
-from queues.names import SiteId
+from queues.names import MAX_NAME_LENGTH, SiteId
 from queues.positions import Position
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import SnapshotState, SnapshotSync
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, SessionId
 from queues.wire.replication_pb2 import Position as WirePosition
+from queues.words import cleaned
 from sink.port import PROTOCOL, Sink
 
 log = logger("lrq.session")
@@ -76,6 +79,7 @@ class SessionContext:
     limits: SessionLimits
     connect: Callable[[SiteId], Sink]
     on_fenced: Callable[[str], None]
+    on_ended: OnEnded
     outgoing: Callable[[SessionKey], Outgoing]
     paths: Callable[[Outgoing], FrameSources]
 
@@ -97,9 +101,7 @@ class Session:
         self._applied_seq = 0
         self._shown: tuple[State, Position | None, int, SessionStanding] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
-        self._thread = threading.Thread(
-            target=self._run, name=f"lrq-session-{owed.client}-{owed.destination}", daemon=True
-        )
+        self._thread = watched(f"lrq-session-{owed.client}-{owed.destination}", self._run, context.on_ended)
 
     # --- called by the supervisor -----------------------------------------------------------------------------
 
@@ -149,11 +151,15 @@ class Session:
             self._events.put((event, stream))
 
     def _run(self) -> None:
-        while not isinstance(self._state, Stopped):
-            event, stream = self._wait()
-            if stream is not None and stream is not self._stream:
-                continue
-            self._take(event)
+        try:
+            while not isinstance(self._state, Stopped):
+                event, stream = self._wait()
+                if stream is not None and stream is not self._stream:
+                    continue
+                self._take(event)
+        finally:
+            # A session that ended by an error must not go on sending.
+            self._disconnect()
 
     def _wait(self) -> tuple[Event, FrameStream | None]:
         while True:
@@ -169,18 +175,29 @@ class Session:
     def _take(self, event: Event) -> None:
         if isinstance(event, happened.Refused) and event.kind is RefusalKind.STALE_LEADER:
             self._guarded(partial(self._context.on_fenced, event.reason))
-        self._state, asked = advance(self._state, event)
+        try:
+            self._state, asked = advance(self._state, event)
+        except Exception as error:
+            # A sink may have sent nonsense: only this session fails. The machine must take at least this event.
+            if isinstance(event, happened.SourceFailed):
+                raise
+            self._log.exception("the session failed unexpectedly")
+            self._post(event_for(error))
+            return
         if isinstance(self._state, LogEntrySync):
             self._acked = self._state.acked
         for effect in asked:
-            if not self._guarded(partial(self._carry_out, effect)):
+            if isinstance(self._state, BackingOff | Failed | Stopped):
+                # No later event would repeat a lost delay: an error ends the thread, and the server gives up the site.
+                self._carry_out(effect)
+            elif not self._guarded(partial(self._carry_out, effect)):
                 return
 
     def _guarded(self, act: Callable[[], None]) -> bool:
         """Call *act* and return True; after an error post its event, which breaks the connection, and return False."""
         try:
             act()
-        except Exception as error:  # noqa: BLE001 - the top of the loop: the error is posted, and the session tries again
+        except BaseException as error:  # noqa: BLE001 - the top of the loop: the error is posted, and the session tries again
             if not isinstance(error, LrqError):
                 self._log.exception("the session failed unexpectedly")
             self._post(event_for(error))
@@ -226,10 +243,11 @@ class Session:
         self._disconnect()
         answer = self._ask()
         if answer.HasField("refusal"):
-            self._post(happened.Refused(RefusalKind(answer.refusal.kind), answer.refusal.reason))
+            self._post(refused_by(answer.refusal))
             return
         if answer.site != self.owed.destination:
-            words = f"site {answer.site!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
+            site = cleaned(answer.site, MAX_NAME_LENGTH)
+            words = f"site {site!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
             self._post(happened.Refused(RefusalKind.WRONG_SITE, words))
             return
         sink = sink_history(answer)
@@ -247,7 +265,7 @@ class Session:
         self._disconnect()
         answer = self._ask(to)
         if answer.HasField("refusal"):
-            self._post(happened.Refused(RefusalKind(answer.refusal.kind), answer.refusal.reason))
+            self._post(refused_by(answer.refusal))
             return
         received = answer.received
         self._open()

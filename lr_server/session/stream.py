@@ -14,15 +14,13 @@ from lr_server.protocol.events import (
     ChunkAcked,
     FellBehind,
     PeerLost,
-    RefusalKind,
-    Refused,
     SessionEvent,
     SnapshotApplied,
     SnapshotCancelled,
     SnapshotSent,
     Trimmed,
 )
-from lr_server.session.failures import source_failed
+from lr_server.session.failures import peer_lost, refused_by, source_failed
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, batch
 from queues.clock import Clock
@@ -143,8 +141,8 @@ class FrameStream:
             self._lost("the sink has ended the stream")
         except LrqError as error:
             # After a failure of this site the stream is closed already; see `_frames`.
-            self._lost(str(error))
-        except Exception as error:  # noqa: BLE001 - the top of the loop: the session shows the error and tries again
+            self._report_while_open(peer_lost(error))
+        except BaseException as error:  # noqa: BLE001 - the top of the loop: the session shows the error and tries again
             self._report_while_open(source_failed(error))
         finally:
             # The transport may still wait for the next frame, and must not join the feed again.
@@ -161,7 +159,7 @@ class FrameStream:
         self._heard = self._clock.monotonic()
         if ack.HasField("refusal"):
             self._closed = True
-            self._report(Refused(RefusalKind(ack.refusal.kind), ack.refusal.reason))
+            self._report(refused_by(ack.refusal))
             return
         match self._work:
             case LogWork():
@@ -191,7 +189,9 @@ class FrameStream:
                         yield from self._log(work)
                     case SnapshotWork():
                         yield from self._snapshot(work)
-        except Exception as error:  # noqa: BLE001 - the transport would report the error as the sink's
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the transport would report the error as the sink's
             self._report_while_open(source_failed(error))
             self.close()
 

@@ -54,8 +54,8 @@ def was_committed(connection: Connection, queue_id: int, claimed_us: int) -> boo
     return connection.execute(_COMMITTED, {"queue": queue_id, "claimed_us": claimed_us}).first() is not None
 
 
-# Without the version, equal marks could stand for other rows: a sink can roll back and receive other entries with the
-# same numbers, on the same branch too, because a restored SQLite file keeps its branch.
+# A sink can roll back and receive other entries with the same numbers. The branch can be the same too, because a
+# restored SQLite file keeps its branch. Only the version then tells the entries apart.
 _CLAIM = (
     update(consumers)
     .where(*AS_SEEN, consumers.c.version == bindparam("seen_version"))

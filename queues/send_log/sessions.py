@@ -17,6 +17,7 @@ from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.send_log.port import SessionKey
 from queues.states import STORED_INACTIVE, SessionState
+from queues.words import cleaned
 
 
 class SessionRow(NamedTuple):
@@ -86,7 +87,7 @@ def touch_session(connection: Connection, key: SessionKey) -> None:
 
 def set_state(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
     """Change the state of one row."""
-    values = {"state": state, "reason": reason, "updated_us": now_us()}
+    values = {"state": state, "reason": cleaned(reason), "updated_us": now_us()}
     connection.execute(update(sessions).where(*_own(key)).values(values))
 
 
@@ -109,7 +110,7 @@ def _values(change: SessionChange) -> dict[str, object]:
         "of_client": change.key.client,
         "of_destination": change.key.destination,
         "state": change.state,
-        "reason": change.reason,
+        "reason": cleaned(change.reason),
         "transferred_rows": change.transferred_rows,
         "updated_us": now_us(),
     }

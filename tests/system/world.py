@@ -15,6 +15,7 @@ from discovery.topology import Topology
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe
 from lr_client.snapshot.requests import SnapshotTransmitter
 from lr_server import LogReplicationServer, Settings
+from queues.clock import SYSTEM_CLOCK, Clock
 from queues.names import SiteId
 from queues.states import SessionState
 from sink import local
@@ -137,10 +138,13 @@ class World:
         url = self.site(name).url.render_as_string(hide_password=False)
         return Settings(**{"site_id": name, "database_url": url, **QUICK, **options})
 
-    def server(self, name: str, *, topology: Topology | None = None, **options: Any) -> LogReplicationServer:
+    def server(
+        self, name: str, *, topology: Topology | None = None, clock: Clock = SYSTEM_CLOCK, **options: Any
+    ) -> LogReplicationServer:
         """Start the server of a site, by default at a free port."""
         options.setdefault("listen", ["tcp://127.0.0.1:0"])
-        server = self._stack.enter_context(LogReplicationServer(self.settings(name, **options), topology=topology))
+        made = LogReplicationServer(self.settings(name, **options), topology=topology, clock=clock)
+        server = self._stack.enter_context(made)
         self.servers.append(server)
         return server
 
