@@ -19,7 +19,7 @@ from queues.repeats import Repeats
 from queues.send_snapshot import attempts as snapshot_attempts
 from queues.send_snapshot.block_packer import WriteLimits
 from queues.send_snapshot.states import Attempt
-from queues.words import cleaned, in_words
+from queues.words import in_words
 
 log = logger(__name__)
 
@@ -97,7 +97,7 @@ class Build:
         """
         backoff = self._settings.backoff(self.attempt.number)
         retry_after = 0.0 if self._given_up else backoff
-        error = cleaned(self._given_up or error)
+        error = self._given_up or error
         try:
             with writing(self._engine) as connection:
                 leases.check(connection, self._lease)

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, text, update
 
 from discovery.ownership import Ownership, OwnershipState
-from queues.clock import SystemClock
+from queues.clock import SYSTEM_CLOCK, Clock, SystemClock
 from queues.database import leases, tables
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
@@ -19,14 +19,40 @@ from queues.errors import LrqError, OwnershipLostError, ThreadEndedError
 from tests.waiting import eventually
 
 
+class CountingClock(SystemClock):
+    """Counts the turns of an `Ownership`: each of them ends with a wait."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def wait(self, event: threading.Event, timeout: float) -> bool:
+        self.turns += 1
+        return super().wait(event, timeout)
+
+    def let_turns_pass(self, ownership: Ownership) -> None:
+        for _ in range(3):
+            before = self.turns
+            ownership.wake()
+            eventually(lambda: self.turns > before)  # noqa: B023 - called in this turn
+
+
 class Worker:
     """Records the callbacks of an `Ownership`."""
 
-    def __init__(self, engine: Engine, *, ttl: float = 60, begin: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        ttl: float = 60,
+        begin: Callable[[], None] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self.acquired: list[Lease] = []
         self.lost: list[Exception | None] = []
         self._begin = begin
-        self.ownership = Ownership(engine, "server", on_acquired=self._acquire, on_lost=self.lost.append, ttl=ttl)
+        self.ownership = Ownership(
+            engine, "server", on_acquired=self._acquire, on_lost=self.lost.append, ttl=ttl, clock=clock
+        )
 
     def _acquire(self, lease: Lease) -> None:
         if self._begin:
@@ -170,11 +196,26 @@ def test_an_owner_that_gives_up_releases_the_lease_and_lets_others_begin_first(w
 
 
 def test_an_owner_that_gave_up_works_again_after_a_rest(worker: Callable[..., Worker]) -> None:
-    one = worker(ttl=0.3)
+    clock = CountingClock()
+    one = worker(ttl=0.3, clock=clock)
     eventually(lambda: one.acquired)
     one.ownership.give_up(LrqError("once"))
     eventually(lambda: len(one.acquired) == 2)
+    clock.let_turns_pass(one.ownership)
     assert len(one.lost) == 1
+
+
+def test_a_lonely_owner_that_gave_up_leaves_the_lease_free_during_its_rest(
+    site: Engine, worker: Callable[..., Worker]
+) -> None:
+    clock = CountingClock()
+    one = worker(ttl=600, clock=clock)
+    eventually(lambda: one.acquired)
+    one.ownership.give_up(LrqError("a bug"))
+    eventually(lambda: one.ownership.state is OwnershipState.ENDED)
+    clock.let_turns_pass(one.ownership)
+    assert leases.holder(site, "server").expired
+    assert len(one.acquired) == 1
 
 
 def test_the_rest_after_each_failure_in_a_row_doubles(worker: Callable[..., Worker]) -> None:

@@ -10,14 +10,27 @@ from sqlalchemy import Engine, text
 
 from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter
 from lr_client.snapshot.transmitter import exponential
+from queues import send_snapshot
 from queues.clock import SystemClock
 from queues.database import leases, tables
 from queues.database.transactions import reading, writing
 from queues.errors import UsageError
 from queues.logs import FIELDS
+from queues.send_snapshot import attempts as snapshot_attempts
 from queues.send_snapshot.states import transmitter_lease
 from queues.words import LONGEST
-from tests.lr_client.snapshot.providing import POLICY, Provider, by_id, newest, numbered, quick, ready, request
+from tests.lr_client.snapshot.providing import (
+    LIMA,
+    POLICY,
+    Provider,
+    by_id,
+    claim,
+    newest,
+    numbered,
+    quick,
+    ready,
+    request,
+)
 from tests.waiting import eventually
 
 HOUR = 3_600.0
@@ -67,15 +80,19 @@ def test_a_progress_in_any_words_is_stored(site: Engine) -> None:
     assert found.progress == "bad �� " + "x" * (LONGEST - 8) + "…"
 
 
-def test_the_reason_of_a_request_is_stored_in_any_words(site: Engine) -> None:
-    from queues import send_snapshot
-    from queues.names import SiteId
-
+def test_the_reasons_of_a_request_of_a_failure_and_of_a_cancel_are_stored_in_any_words(site: Engine) -> None:
+    kept = "bad �� " + "x" * (LONGEST - 8) + "…"
     with writing(site) as connection:
         (sync_id,) = send_snapshot.request(connection, POLICY, ["tokyo"], FOREIGN)
-        send_snapshot.cancel(connection, POLICY, SiteId("tokyo"), reason=FOREIGN)
-    found = by_id(site, sync_id)
-    assert found.reason == found.error == "bad �� " + "x" * (LONGEST - 8) + "…"
+    assert by_id(site, sync_id).reason == kept
+    attempt = claim(site)
+    with writing(site) as connection:
+        snapshot_attempts.fail(connection, attempt, FOREIGN, retry_after=HOUR)
+    assert by_id(site, sync_id).error == kept
+    request(site, "lima")
+    with writing(site) as connection:
+        send_snapshot.cancel(connection, POLICY, LIMA, reason=FOREIGN)
+    assert newest(site, LIMA).error == kept
 
 
 def test_the_backoff_doubles_up_to_five_minutes() -> None:

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, create_engine, text
 
 from lr_server.status import read_status
 from lrq.cli.health import troubles
@@ -92,16 +92,11 @@ def test_a_queue_that_cannot_be_read_is_a_trouble_until_nothing_is_left(
     eventually(lambda: troubles(read_status(sink)) == [])
 
 
-def test_the_trouble_of_a_queue_that_was_emptied_elsewhere_ends(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+def test_a_failure_is_forgotten_with_the_refused_entry(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
     tokyo.tick([b"e1"])
-    with writing(sink) as connection:
-        connection.execute(text("ALTER TABLE lrq_receive_entries RENAME TO away"))
-    listener = Apply()
-    follow(listener)
-    eventually(lambda: listener.errors)
-    with writing(sink) as connection:
-        connection.execute(text("ALTER TABLE away RENAME TO lrq_receive_entries"))
-    eventually(lambda: tokyo.left == 0)
+    follow(Failing(ValueError("cannot apply this")))
+    eventually(lambda: read_status(sink).receive_queues[0].failure)
+    tokyo.go_back(0)
     eventually(lambda: troubles(read_status(sink)) == [])
 
 
@@ -133,7 +128,7 @@ def test_the_first_failure_of_a_row_is_logged_with_its_traceback(
 
 
 def test_a_failing_statement_is_logged_without_its_parameters(
-    tokyo: Arrivals, follow: Follow, caplog: pytest.LogCaptureFixture
+    sink: Engine, tokyo: Arrivals, follow: Follow, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Wrong(Apply):
         def process_updates_in_log_entry_sync(self, session, source_id, entries):
@@ -142,7 +137,10 @@ def test_a_failing_statement_is_logged_without_its_parameters(
 
     caplog.set_level(logging.INFO, "lrq")
     tokyo.tick([b"a secret payload"])
-    follow(Wrong())
+    engine = create_engine(sink.url)
+    subscription = follow(Wrong(), engine)
     eventually(lambda: traces(caplog))
+    subscription.close()
+    engine.dispose()
     assert "nowhere" in traces(caplog)[0]
     assert "secret" not in caplog.text
