@@ -8,15 +8,20 @@ from typing import Final
 from sqlalchemy import Engine
 
 from discovery.processes import owner_name, surely_gone
+from discovery.threads import watched
+from queues.backoff import Backoff
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.errors import OwnershipLostError
+from queues.errors import OwnershipLostError, ThreadEndedError
+from queues.words import cleaned, in_words
 
 #: The default time until the lease of an unresponsive owner expires, in seconds.
 TTL: Final = 10.0
 #: The longest time between two attempts of a standby to acquire the lease, in seconds.
 _LOOK: Final = 1.0
+#: The longest rest after a failure of the own work, in terms of the lease.
+_LONGEST_REST: Final = 30
 
 
 class OwnershipState(StrEnum):
@@ -27,7 +32,7 @@ class OwnershipState(StrEnum):
     STANDING_BY = "standing by"
     #: The process holds the lease and works.
     OWNER = "owner"
-    #: The work has just ended, or failed to start. The next turn stands by again.
+    #: The work has just ended, or failed to start. A later turn stands by again.
     ENDED = "ended"
     STOPPED = "stopped"
 
@@ -39,6 +44,7 @@ class Ownership:
 
     * the `OwnershipLostError`, after another owner has taken over;
     * the error of *on_acquired*, after that failed;
+    * the error of `give_up`;
     * None, after `stop`.
 
     The work must have ended when *on_lost* returns. A lease that is still held is then released for the next owner.
@@ -67,7 +73,10 @@ class Ownership:
         self._lease: Lease | None = None
         self._stopping = threading.Event()
         self._awake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"lrq-owner-{name}", daemon=True)
+        self._given_up: Exception | None = None
+        self._failures = 0
+        self._began = self._rest_until = clock.monotonic()
+        self._thread = watched(f"lrq-owner-{name}", self._run, self._end_by_error)
         self.state = OwnershipState.NOT_STARTED
         self.reason = f"{name}: not started"
 
@@ -82,6 +91,15 @@ class Ownership:
 
     def wake(self) -> None:
         """Check the lease at once, for example after a transaction was refused."""
+        self._awake.set()
+
+    def give_up(self, error: Exception) -> None:
+        """End the work because of *error*, and release the lease; for any thread of the work.
+
+        After an `OwnershipLostError` this process stands by at once. After another error it rests first, so that
+        others can take over. The rest is the term of the lease, doubled for each failure in a row.
+        """
+        self._given_up = self._given_up or error
         self._awake.set()
 
     def stop(self, *, wait: bool = True) -> None:
@@ -99,20 +117,40 @@ class Ownership:
                 self._clock.wait(self._awake, self._pause())
         self._end(None, OwnershipState.STOPPED, f"{self._name}: stopped")
 
+    def _end_by_error(self, error: ThreadEndedError) -> None:
+        self._end(error, OwnershipState.ENDED, f"{self._name}: {error}")
+
     def _pause(self) -> float:
         return self._ttl / 3 if self._lease else min(self._ttl / 3, _LOOK)
 
     def _turn(self) -> None:
         try:
-            if self._lease:
+            if self._lease and self._given_up:
+                self._end_given_up(self._given_up)
+            elif self._lease:
                 leases.renew(self._engine, self._lease, self._ttl)
                 self._show_owner(self._lease)
-            else:
+            elif self._clock.monotonic() >= self._rest_until:
                 self._stand_by()
         except OwnershipLostError as error:
             self._end(error, OwnershipState.ENDED, str(error))
         except Exception as error:  # noqa: BLE001 - told in `reason`; the next turn tries again
-            self.reason = f"{self._name}: {error}"
+            self.reason = f"{self._name}: {in_words(error)}"
+
+    def _end_given_up(self, error: Exception) -> None:
+        if isinstance(error, OwnershipLostError):
+            self._end(error, OwnershipState.ENDED, str(error))
+            return
+        now = self._clock.monotonic()
+        has_recovered = now - self._began > _LONGEST_REST * self._ttl
+        self._failures = 1 if has_recovered else self._failures + 1
+        rest = Backoff(self._ttl, _LONGEST_REST * self._ttl).delay_seconds(self._failures)
+        self._rest_until = now + rest
+        self._end(
+            error,
+            OwnershipState.ENDED,
+            f"{self._name}: {in_words(error)}; the lease is released, and this process stands by again in {rest:.0f} s",
+        )
 
     def _stand_by(self) -> None:
         held = leases.holder(self._engine, self._name)
@@ -124,6 +162,7 @@ class Ownership:
             leases.release(self._engine, held.lease)
         self._lease = leases.acquire(self._engine, self._name, self._owner, self._ttl)
         if self._lease:
+            self._began = self._clock.monotonic()
             self._show_owner(self._lease)
             self._begin(self._lease)
 
@@ -135,7 +174,7 @@ class Ownership:
         try:
             self._on_acquired(lease)
         except Exception as error:  # noqa: BLE001 - told to `on_lost`; the next turn tries again
-            self._end(error, OwnershipState.ENDED, f"{self._name}: the work could not begin: {error}")
+            self._end(error, OwnershipState.ENDED, f"{self._name}: the work could not begin: {in_words(error)}")
 
     def _end(self, error: Exception | None, state: OwnershipState, reason: str) -> None:
         lease, self._lease = self._lease, None
@@ -143,7 +182,9 @@ class Ownership:
             if lease is not None:
                 self._on_lost(error)
                 leases.release(self._engine, lease)
-            self.reason = reason
-        except Exception as problem:  # noqa: BLE001 - the lease expires by itself
-            self.reason = f"{reason}; not released, it expires within {self._ttl} s: {problem}"
+            self.reason = cleaned(reason)
+        except BaseException as problem:  # noqa: BLE001 - the lease expires by itself
+            self.reason = f"{cleaned(reason)}; not released, it expires within {self._ttl} s: {in_words(problem)}"
+        # All threads of the work have ended, so none gives up the next lease.
+        self._given_up = None
         self.state = state

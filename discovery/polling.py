@@ -7,6 +7,7 @@ from sqlalchemy import Engine
 from discovery import registry
 from discovery.registry import ReceiveQueue
 from discovery.scheduler import Jobs
+from discovery.threads import OnEnded
 from queues.database.transactions import reading
 from queues.names import ClientName
 
@@ -22,15 +23,19 @@ class RegistryPoller:
         interval: float,
         on_found: Callable[[ReceiveQueue], None],
         on_error: Callable[[Exception], None],
+        on_ended: OnEnded = lambda _error: None,
     ) -> None:
-        """Poll every *interval* seconds; an error goes to *on_error*, and the polling continues."""
+        """Poll every *interval* seconds; an error goes to *on_error*, and the polling continues.
+
+        *on_ended* is called if the polling itself ends by an error.
+        """
         self._engine = engine
         self._client = client
         self._interval = interval
         self._on_found = on_found
         self._on_error = on_error
         self._known: set[int] = set()
-        self._jobs = Jobs(max_threads=1, thread_names=f"lrq-registry-{client}")
+        self._jobs = Jobs(max_threads=1, thread_names=f"lrq-registry-{client}", on_ended=on_ended)
 
     def start(self) -> None:
         """Poll once in the caller's thread, then periodically in another."""

@@ -8,6 +8,7 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
+from discovery.threads import OnEnded, ended, watching
 from queues.logs import errors_only
 
 # APScheduler warns of each call skipped while the previous one runs, and writes two lines for each call. Here both are
@@ -34,14 +35,24 @@ class Jobs:
     A call that outlasts its period delays the next one; missed calls are not made up for.
     """
 
-    def __init__(self, *, max_threads: int = MAX_THREADS, thread_names: str = "lrq-job") -> None:
-        """Prefix the names of the threads with *thread_names*. No job runs before `start`."""
-        self._scheduler = BackgroundScheduler(
+    def __init__(
+        self,
+        *,
+        max_threads: int = MAX_THREADS,
+        thread_names: str = "lrq-job",
+        on_ended: OnEnded = lambda _error: None,
+    ) -> None:
+        """Prefix the names of the threads with *thread_names*. No job runs before `start`.
+
+        *on_ended* is called if the thread that starts the jobs ends by an error.
+        """
+        self._scheduler = _Scheduler(
             executors={"default": _QuietExecutor(max_threads, {"thread_name_prefix": thread_names})},
             job_defaults={"max_instances": 1, "coalesce": True, "misfire_grace_time": None},
             logger=_LOGGER,
             timezone=UTC,
         )
+        self._scheduler.on_ended = on_ended
 
     def add_periodic(self, name: str, seconds: float, function: Callable[[], object], on_error: OnError) -> None:
         """Call *function* every *seconds*, first after that time; the job replaces an earlier one of the same *name*.
@@ -54,6 +65,8 @@ class Jobs:
                 function()
             except Exception as error:  # noqa: BLE001 - reported, and the next call may succeed
                 on_error(name, error)
+            except BaseException as error:  # noqa: BLE001 - as above; APScheduler would tell nothing
+                on_error(name, ended(f"a call of the job {name}", error))
 
         trigger = IntervalTrigger(seconds=seconds, timezone=UTC)
         self._scheduler.add_job(run, trigger, id=name, name=name, replace_existing=True)
@@ -66,3 +79,12 @@ class Jobs:
         """Start no further call and wait for running ones; without effect before `start`."""
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
+
+
+class _Scheduler(BackgroundScheduler):  # type: ignore[misc]  # APScheduler has no types
+    """APScheduler's, whose thread does not end in silence."""
+
+    on_ended: OnEnded
+
+    def _main_loop(self) -> None:
+        watching("APScheduler", super()._main_loop, self.on_ended)()

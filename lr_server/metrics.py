@@ -98,9 +98,13 @@ _SESSION_TOTALS: Final[Sequence[Reading[SessionStatus]]] = (
     ("lrq_session_replaced", "Entries not sent, because a later entry of the item was sent", lambda s: s.replaced),
 )
 _RECEIVE_TOTALS: Final[Sequence[Reading[ReceiveQueueStatus]]] = (
-    ("lrq_receive_received", "Log entries that were stored", lambda q: q.received_total),
+    ("lrq_receive_received", "Log entries and snapshot rows that were stored", lambda q: q.received_total),
     ("lrq_receive_duplicates", "Log entries that were received again and skipped", lambda q: q.duplicates_total),
-    ("lrq_receive_applied", "Log entries that a subscriber has applied", lambda q: q.applied_total),
+    (
+        "lrq_receive_applied",
+        "Log entries and snapshot rows that a subscriber has applied or parked",
+        lambda q: q.applied_total,
+    ),
 )
 _RECEIVE: Final[Sequence[Reading[ReceiveQueueStatus]]] = (
     ("lrq_receive_received_seq", "The source's log is received up to this sequence number", lambda q: q.received_seq),

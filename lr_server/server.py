@@ -22,6 +22,7 @@ from queues.database.leases import Lease
 from queues.database.migrations import require
 from queues.errors import ConfigurationError, OwnershipLostError, UsageError
 from queues.logs import logger
+from queues.words import in_words
 from sink import local
 from sink.transport.service import SinkService, serve
 from sink.writer import SinkWriter
@@ -179,7 +180,15 @@ class LogReplicationServer:
     def _begin(self, lease: Lease) -> None:
         self._stood_down = ""
         adopt(self._engine, lease)
-        source = Source(self._engine, self._settings, self._topology, lease, clock=self._clock, on_lost=self._refused)
+        source = Source(
+            self._engine,
+            self._settings,
+            self._topology,
+            lease,
+            clock=self._clock,
+            on_lost=self._refused,
+            on_ended=self._ownership.give_up,
+        )
         source.start()
         self._source = source
         self._settled.set()
@@ -188,13 +197,13 @@ class LogReplicationServer:
     def _end(self, error: Exception | None) -> None:
         source, self._source = self._source, None
         if error is not None:
-            self._stood_down = str(error)
-            log.warning("standing down", site=self._settings.site_id, reason=str(error))
+            self._stood_down = in_words(error)
+            log.warning("standing down", site=self._settings.site_id, reason=self._stood_down)
         if source is not None:
-            source.stop(None if error is None else str(error))
+            source.stop(None if error is None else in_words(error))
 
-    def _refused(self, _error: OwnershipLostError) -> None:
-        self._ownership.wake()
+    def _refused(self, error: OwnershipLostError) -> None:
+        self._ownership.give_up(error)
 
 
 def _troubles(source: Source) -> dict[str, str]:

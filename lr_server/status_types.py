@@ -278,6 +278,8 @@ class ReceiveQueueStatus:
     `outstanding` entries are stored and not applied, counted up to `queues.counts.COUNTED`; there are `more` beyond.
     `oldest_seconds` is the age of the oldest of them. The totals count entries since the queue began. `subscribed`: a
     subscriber of the client works now. `snapshot_waits`: a complete snapshot is not applied as a whole yet.
+    `received_total` and `applied_total` count log entries and the rows of complete snapshots; `applied_total` has the
+    parked ones too.
     """
 
     name: str

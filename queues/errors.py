@@ -25,6 +25,7 @@
         + TrimmedError
       x DataLossError         restore the tables that the sentence names from a backup
       x OwnershipLostError    stop working: another owner has taken over
+      x ThreadEndedError      nothing: the lease is released, and the sentence names the bug to report
       x ListenerError         the listener refused a batch or ended its transaction; the batch returns
       x ProtocolError         the peers disagree; the sentence names the peer and the reason
         + CorruptFrameError
@@ -153,6 +154,10 @@ class OwnershipLostError(LrqError):
         self.name = name
         self.held = held
         self.current = current
+
+
+class ThreadEndedError(LrqError):
+    """A thread or a job of lrq has ended by an error of its own; the cause is attached."""
 
 
 class ListenerError(LrqError):

@@ -1,13 +1,18 @@
 """Loggers that write events with fields through the standard `logging`, so that the application decides on handlers."""
 
 import logging
-import traceback
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from queues.words import cleaned, traced
+
 #: The attribute of a `logging.LogRecord` with the fields as values, for formatters that show them.
 FIELDS: Final = "lrq_fields"
+
+#: The longest text in a field, in characters; tracebacks have a limit of their own.
+_LONGEST: Final = 2_000
 
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 
@@ -36,9 +41,12 @@ class EventLogger:
         """Write *event*: expected progress."""
         self._write(logging.INFO, event, fields)
 
-    def warning(self, event: str, *, exc_info: bool = False, **fields: object) -> None:
-        """Write *event*: a failure that lrq repairs or retries; *exc_info* adds the current traceback."""
-        self._write(logging.WARNING, event, fields, with_traceback=exc_info)
+    def warning(self, event: str, *, exc_info: bool | BaseException = False, **fields: object) -> None:
+        """Write *event*: a failure that lrq repairs or retries.
+
+        *exc_info* adds the traceback of that error; True, the traceback of the current exception.
+        """
+        self._write(logging.WARNING, event, fields, exc_info=exc_info)
 
     def error(self, event: str, **fields: object) -> None:
         """Write *event*: a failure that an operator must repair."""
@@ -46,17 +54,24 @@ class EventLogger:
 
     def exception(self, event: str, **fields: object) -> None:
         """Write *event* as an error, with the traceback of the current exception."""
-        self._write(logging.ERROR, event, fields, with_traceback=True)
+        self._write(logging.ERROR, event, fields, exc_info=True)
 
-    def _write(self, level: int, event: str, fields: Mapping[str, object], *, with_traceback: bool = False) -> None:
+    def _write(
+        self, level: int, event: str, fields: Mapping[str, object], *, exc_info: bool | BaseException = False
+    ) -> None:
         if not self._logger.isEnabledFor(level):
             return
-        shown = {"event": event, **self._bound, **fields}
-        if with_traceback:
-            shown["exception"] = traceback.format_exc().rstrip("\n")
+        shown = {name: _shown(value) for name, value in {"event": event, **self._bound, **fields}.items()}
+        error = exc_info if isinstance(exc_info, BaseException) else sys.exception() if exc_info else None
+        if error is not None:
+            shown["exception"] = traced(error)
         text = " ".join(f"{name}={value!r}" for name, value in shown.items())
         # `stacklevel` 3: the record names the module that called `info`, `warning` or another public method.
         self._logger.log(level, "%s", text, extra={FIELDS: shown}, stacklevel=3)
+
+
+def _shown(value: object) -> object:
+    return cleaned(value, _LONGEST) if type(value) is str else value
 
 
 def logger(name: str) -> EventLogger:

@@ -3,6 +3,7 @@
 from queues.errors import CorruptFrameError
 from queues.positions import Header, Position
 from queues.wire import replication_pb2 as pb
+from queues.words import cleaned
 from sink.protocol.log_rules import FrameTick, Refuse, Speaker
 from sink.protocol.snapshot_rules import SnapshotClaim
 
@@ -65,5 +66,5 @@ def speaker_of(message: pb.SessionId) -> Speaker:
 
 
 def to_refusal(refuse: Refuse) -> pb.Refusal:
-    """Convert a refusal."""
-    return pb.Refusal(kind=refuse.kind, reason=refuse.reason, known_generation=refuse.known_generation)
+    """Convert a refusal; its reason may hold words of a caller or of the database."""
+    return pb.Refusal(kind=refuse.kind, reason=cleaned(refuse.reason), known_generation=refuse.known_generation)

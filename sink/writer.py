@@ -19,6 +19,7 @@ from queues.names import SiteId
 from queues.receive import entries
 from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.wire import replication_pb2 as pb
+from queues.words import describe
 from sink.gate import Gate
 from sink.inbox import Inbox, expect_inbox, open_inbox
 from sink.protocol import log_rules, versions
@@ -70,7 +71,7 @@ class SinkWriter:
         """See `Sink`."""
         try:
             answer = self._negotiate(request)
-        except (LrqError, SQLAlchemyError) as error:
+        except BaseException as error:  # noqa: BLE001 - a bug refuses one request and ends no thread of the transport
             answer = _refuse_for(error)
         if isinstance(answer, Refuse):
             _log_refusal(request.session, answer)
@@ -83,7 +84,7 @@ class SinkWriter:
         for frame in frames:
             try:
                 answer = self._take(frame, stream)
-            except (LrqError, SQLAlchemyError) as error:
+            except BaseException as error:  # noqa: BLE001 - see `negotiate`
                 answer = _refuse_for(error)
             if isinstance(answer, Refuse):
                 _log_refusal(frame.session, answer)
@@ -201,13 +202,16 @@ def _extent(batch: pb.Batch) -> tuple[int, int]:
     return sum(group.block.rows for group in batch.groups), sum(group.block.plain_size for group in batch.groups)
 
 
-def _refuse_for(error: LrqError | SQLAlchemyError) -> Refuse:
+def _refuse_for(error: BaseException) -> Refuse:
     if isinstance(error, CorruptFrameError):
         return Refuse(pb.Refusal.CORRUPT, str(error))
     if isinstance(error, InvalidNameError):
         return Refuse(pb.Refusal.PROTOCOL, str(error))
     if isinstance(error, LrqError):
         return Refuse(pb.Refusal.TRANSIENT, str(error))
+    if not isinstance(error, SQLAlchemyError):
+        _log.exception("the sink failed unexpectedly")
+        return Refuse(pb.Refusal.TRANSIENT, f"the sink failed unexpectedly: {describe(error)}")
     # Only the driver's first line: the other lines, and SQLAlchemy's text, may contain payloads.
     words = first_line(getattr(error, "orig", None) or error)
     return Refuse(pb.Refusal.TRANSIENT, f"the database of the sink does not take it: {words}")

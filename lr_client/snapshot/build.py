@@ -2,8 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -14,11 +13,13 @@ from lr_client.snapshot.cut import open_cut
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.transactions import writing
-from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError, first_line
+from queues.errors import LrqError, OwnershipLostError
 from queues.logs import logger
+from queues.repeats import Repeats
 from queues.send_snapshot import attempts as snapshot_attempts
 from queues.send_snapshot.block_packer import WriteLimits
 from queues.send_snapshot.states import Attempt
+from queues.words import in_words
 
 log = logger(__name__)
 
@@ -28,13 +29,14 @@ class BuildSettings:
     """The settings of all attempts of one transmitter.
 
     `backoff(n)` returns the seconds to wait after failed attempt number n, from 1. `alone` is called when the provider
-    builds for one site at a time.
+    builds for one site at a time. `repeats` knows the failures of the provider that were logged with a traceback.
     """
 
     limits: WriteLimits
     backoff: Callable[[int], float]
     scratch: Path | None
     alone: Callable[[], None] = lambda: None
+    repeats: Repeats = field(default_factory=Repeats)
 
 
 class Build:
@@ -53,6 +55,8 @@ class Build:
         self._context: SnapshotContext | None = None
         self._told = False
         self._given_up = ""
+        #: The seconds that the transmitter waits before its next build, because this failure could not be stored.
+        self.rest = 0.0
 
     def start(self, then: Callable[["Build"], None]) -> threading.Thread:
         """Run the provider in a new thread, which calls *then* at the end; return the thread."""
@@ -86,30 +90,46 @@ class Build:
         self._given_up = why
         self.cancel()
 
-    def hand_back(self, error: str) -> None:
-        """Return the request to the queue for another attempt, unless the snapshot is published or replaced."""
-        retry_after = 0.0 if self._given_up else self._settings.backoff(self.attempt.number)
-        # Without the lease or the database nothing is written: the next owner of the lease begins a new attempt anyway.
-        with suppress(OwnershipLostError, StoreUnavailableError), writing(self._engine) as connection:
-            leases.check(connection, self._lease)
-            error = self._given_up or error
-            if snapshot_attempts.fail(connection, self.attempt, error, retry_after=retry_after):
-                log.warning("snapshot attempt failed", sync_id=self.attempt.sync_id, error=error)
+    def hand_back(self, error: str, *, cause: BaseException | None = None) -> None:
+        """Return the request to the queue for another attempt, unless the snapshot is published or replaced.
+
+        The log gets the traceback of *cause* at the first failure of this kind.
+        """
+        backoff = self._settings.backoff(self.attempt.number)
+        retry_after = 0.0 if self._given_up else backoff
+        error = self._given_up or error
+        try:
+            with writing(self._engine) as connection:
+                leases.check(connection, self._lease)
+                is_ours = snapshot_attempts.fail(connection, self.attempt, error, retry_after=retry_after)
+        except OwnershipLostError:
+            return  # the next owner of the lease begins a new attempt
+        except Exception as problem:  # noqa: BLE001 - without the backoff in the database, the transmitter waits
+            self.rest = backoff
+            log.warning("a failed attempt cannot be stored", sync_id=self.attempt.sync_id, error=in_words(problem))
+            is_ours = True
+        if is_ours:
+            shown = cause if cause is not None and self._shows_trace(cause) else False
+            log.warning("snapshot attempt failed", sync_id=self.attempt.sync_id, error=error, exc_info=shown)
+
+    def _shows_trace(self, cause: BaseException) -> bool:
+        is_of_application = not isinstance(cause, LrqError)
+        return is_of_application and self._settings.repeats.is_first(self.attempt.client, cause)
 
     def _cancel_provider(self, context: SnapshotContext) -> None:
         if context.attempt.settled():
             return
         try:
             self._provider.cancel(context)
-        except Exception:
-            # The error is the application's; the attempt is over in any case.
+        except BaseException:
             log.warning("a snapshot provider's cancel failed", sync_id=context.sync_id, exc_info=True)
 
     def _run(self) -> None:
         try:
             error = self._provide()
-        except (Exception, SystemExit) as failure:  # noqa: BLE001 - an error of the application ends only this attempt
-            error = in_words(failure)
+        except BaseException as failure:  # noqa: BLE001 - an error of the application ends only this attempt
+            self.hand_back(in_words(failure), cause=failure)
+            return
         if error:
             self.hand_back(error)
 
@@ -137,15 +157,10 @@ class Build:
             with self._guard:
                 self._context = None
             if attempt.completed:
+                self._settings.repeats.forget(self.attempt.client)
                 log.info("snapshot published", sync_id=context.sync_id, destinations=list(attempt.destinations))
         return "" if attempt.completed else "the provider returned without mark_completed()"
 
     def _check(self) -> None:
         if self._cancel.is_set():
             raise snapshot_attempts.cancelled(self.attempt)
-
-
-def in_words(error: BaseException) -> str:
-    """Describe *error* in one line: the sentence of an lrq error, or the class and first line of another error."""
-    first = first_line(error)
-    return first if isinstance(error, LrqError) else f"{type(error).__name__}: {first}"

@@ -10,8 +10,10 @@ from typing import Self
 from sqlalchemy import Connection, Engine
 
 from discovery.processes import owner_name, surely_gone
+from discovery.threads import watched
 from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit
-from lr_client.snapshot.build import Build, BuildSettings, in_words
+from lr_client.objects import require_methods
+from lr_client.snapshot.build import Build, BuildSettings
 from lr_client.snapshot.context import SnapshotProvider
 from queues import send_snapshot
 from queues.backoff import Backoff
@@ -20,7 +22,7 @@ from queues.database import leases
 from queues.database.engine_check import require_engine
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing, writing_briefly
-from queues.errors import ConfigurationError, LrqError, OwnershipLostError
+from queues.errors import ConfigurationError, LrqError, OwnershipLostError, ThreadEndedError
 from queues.logs import logger
 from queues.names import client_name
 from queues.send_snapshot import attempts as snapshot_attempts
@@ -28,6 +30,7 @@ from queues.send_snapshot import claims
 from queues.send_snapshot.block_packer import BLOCK_ROWS, WriteLimits
 from queues.send_snapshot.progress import progress_of
 from queues.send_snapshot.states import Attempt, transmitter_lease
+from queues.words import in_words
 
 log = logger(__name__)
 
@@ -75,8 +78,10 @@ class SnapshotTransmitter:
         A provider that reads `context.destination` gets one build per site instead.
         Rows are stored, sent and acknowledged in blocks of at most *block_rows*.
         Copies of SQLite databases go to *scratch_folder*, by default the system's folder for temporary files.
-        Raises `ConfigurationError` for a limit out of range, `InvalidNameError` for a malformed *client*.
+        Raises `ConfigurationError` for a limit out of range, `InvalidNameError` for a malformed *client*. Raises
+        `UsageError` for a provider that is a class or has an `async def` method.
         """
+        require_methods(provider, ("provide_full_state_data", "cancel"), "provider")
         self._engine = require_engine(engine, "start_snapshot_transmitter")
         self._client = client_name(client)
         self._provider = provider
@@ -97,9 +102,10 @@ class SnapshotTransmitter:
         self._threads: list[threading.Thread] = []
         self._lease: Lease | None = None
         self._next_sign = 0.0
+        self._rest_until = clock.monotonic()
         self._problem = ""
         self._close_by = 0.0
-        self._thread = threading.Thread(target=self._work, name=f"lrq-transmitter-{client}", daemon=True)
+        self._thread = watched(f"lrq-transmitter-{client}", self._work, self._end_by_error)
         self._thread.start()
 
     @property
@@ -148,7 +154,7 @@ class SnapshotTransmitter:
         if lease is None:
             return False
         running = self._running()
-        free = self._parallel - len(running)
+        free = self._parallel - len(running) if self._clock.monotonic() >= self._rest_until else 0
         with reading(self._engine) as connection:
             unwanted = [build for build in running.values() if not _is_wanted(connection, build.attempt)]
             due = free > 0 and claims.due(connection, self._client, running=running, window=self._window)
@@ -219,11 +225,16 @@ class SnapshotTransmitter:
     def _ended(self, build: Build) -> None:
         with self._guard:
             del self._builds[build.attempt.build]
+            self._rest_until = max(self._rest_until, self._clock.monotonic() + build.rest)
         self._wake.set()
 
     def _running(self) -> dict[str, Build]:
         with self._guard:
             return dict(self._builds)
+
+    def _end_by_error(self, error: ThreadEndedError) -> None:
+        self._problem = in_words(error)
+        self._finish()
 
     def _finish(self) -> None:
         for build in self._running().values():

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from discovery.registry import ReceiveQueue
 from lr_client.subscriber import listener_session
 from lr_client.subscriber.listener import RoutingQueueListener, undoes
-from lr_client.subscriber.listener_session import ListenerSession
 from lr_client.subscriber.steps import DeliveryStep, Kind
 from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, ended, guarded
 from queues.clock import now_us
@@ -23,6 +22,7 @@ from queues.receive import consumer_marks, delivery_claim, failures, parked, sna
 from queues.receive.batches import ReceivedRow
 from queues.receive.marks import stored_size
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
+from queues.words import describe
 
 
 class Superseded(Exception):  # noqa: N818 - no error, only a reason to read again
@@ -43,15 +43,30 @@ class Delivery:
         """Carry out all of *step* or nothing; with *recovers*, also clear the queue's recorded failure.
 
         Raises `Superseded` when the queue has changed, `OwnershipLostError` when another subscriber has taken over.
-        Raises `StoreUnavailableError` when the database cannot be used. Errors of the listener pass through, and
-        `ListenerError` means that the listener returned False or broke its contract.
+        Raises `StoreUnavailableError` when the database cannot be used. An `Exception` of the
+        listener passes through. `ListenerError`: the listener returned False, broke its contract, or raised no
+        `Exception`.
         """
+        try:
+            self._carry_out(step, recovers)
+        except Exception:
+            raise
+        except SystemExit as exit_:
+            raise ListenerError("the listener called sys.exit(): stop the subscription with close()") from exit_
+        except BaseException as raised:
+            raise ListenerError(
+                f"the listener raised {describe(raised)}, which is no Exception: the call counts as failed, "
+                "and the entries come again"
+            ) from raised
+
+    def _carry_out(self, step: DeliveryStep, recovers: bool) -> None:
         claimed_us = now_us()
         try:
             with mapped_errors(), listener_session.transaction(self._engine) as session:
                 connection = session.connection()
                 self._claim(connection, step, claimed_us, [(SAVEPOINT, {})])
-                self._call_guarded(session, step)
+                with guarded(session.connection(), session):
+                    self._call(session, step)
                 self._complete(connection, step)
                 if recovers:
                     failures.clear(connection, self._queue.queue_id)
@@ -102,21 +117,14 @@ class Delivery:
             "request a new snapshot"
         )
 
-    def _call_guarded(self, session: ListenerSession, step: DeliveryStep) -> None:
-        with guarded(session.connection(), session):
-            try:
-                self._call(session, step)
-            except SystemExit as exit_:
-                raise ListenerError("the listener called sys.exit(): stop the subscription with close()") from exit_
-
     def _call(self, session: Session, step: DeliveryStep) -> None:
         listener, source = self._listener, self._queue.source
         if step.kind is Kind.ROLLBACK:
             self._undo(session, step)
         elif step.kind is Kind.SNAPSHOT_START:
-            listener.on_snapshot_sync_start(session, source)
+            self._tell("on_snapshot_sync_start", session)
         elif step.kind is Kind.SNAPSHOT_COMPLETE:
-            listener.on_snapshot_sync_complete(session, source)
+            self._tell("on_snapshot_sync_complete", session)
         elif step.rows:
             name = "process_updates_in_snapshot_sync" if step.of_snapshot else "process_updates_in_log_entry_sync"
             answer = getattr(listener, name)(session, source, [self._entry(row, step) for row in step.rows])
@@ -129,7 +137,11 @@ class Delivery:
                 f"{self._queue.source} has lost the entries after {step.to.seq}, and the listener has no on_rollback "
                 f"to undo them: request a snapshot from {self._queue.source}"
             )
-        self._listener.on_rollback(session, self._queue.source, Position(step.to.branch, step.to.seq))
+        self._tell("on_rollback", session, Position(step.to.branch, step.to.seq))
+
+    def _tell(self, callback: str, session: Session, *details: object) -> None:
+        result = getattr(self._listener, callback)(session, self._queue.source, *details)
+        listener_session.require_done(result, callback)
 
     def _entry(self, row: ReceivedRow, step: DeliveryStep) -> RoutingTableEntryMsg:
         return received_entry(

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lr_client.subscriber.listener import RoutingQueueListener
+from queues.errors import ListenerError, LrqError
 from queues.logs import logger
 from queues.names import ClientName
-from queues.receive.failures import describe
+from queues.repeats import Repeats
+from queues.words import describe
 
 _log = logger("lrq.subscriber")
 
@@ -18,16 +20,26 @@ class ErrorReports:
     def __init__(self, listener: RoutingQueueListener, client: ClientName) -> None:
         self._listener = listener
         self._client = client
+        self._repeats = Repeats()
         self._thread = threading.local()
 
     def report(self, source: str, error: Exception) -> None:
-        """Log *error* and call the listener's `on_error`; *source* is "" for an error that concerns no single queue."""
-        _log.warning("delivery failed", client=self._client, source=source, error=describe(error))
+        """Log *error* and call the listener's `on_error`; *source* is "" for an error that concerns no single queue.
+
+        The first of a row of equal errors is logged with its traceback, if the application raised it.
+        """
+        shows_trace = _is_of_application(error) and self._repeats.is_first(source, error)
+        fields = {"client": self._client, "source": source, "error": describe(error)}
+        _log.warning("delivery failed", exc_info=shows_trace and error, **fields)
         try:
             with self.listening():
                 self._listener.on_error(source, error)
-        except (Exception, SystemExit) as problem:  # noqa: BLE001 - an error of the application; delivery continues
+        except BaseException as problem:  # noqa: BLE001 - an error of the application; delivery continues
             _log.error("on_error raised", client=self._client, source=source, error=describe(problem))
+
+    def recovered(self, source: str) -> None:
+        """Note that a delivery from *source* has succeeded, so that the next error begins a new row."""
+        self._repeats.forget(source)
 
     @property
     def in_listener(self) -> bool:
@@ -43,3 +55,7 @@ class ErrorReports:
             yield
         finally:
             self._thread.listens = before
+
+
+def _is_of_application(error: Exception) -> bool:
+    return error.__cause__ is not None if isinstance(error, ListenerError) else not isinstance(error, LrqError)

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from discovery.registry import ReceiveQueue
 from lr_client.subscriber.delivery import Delivery, Superseded
@@ -14,14 +16,18 @@ from lr_client.subscriber.steps import DeliveryStep, Kind, next_step
 from queues.backoff import Backoff
 from queues.clock import Clock, jittered
 from queues.database.leases import Lease
-from queues.database.transactions import reading
-from queues.errors import OwnershipLostError, StoreUnavailableError
+from queues.database.transactions import reading, writing_briefly
+from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
 from queues.receive import consumer_marks, failures, parked
 from queues.receive.batches import BatchLimits
 from queues.receive.failures import Failure
+from queues.words import describe, in_words
 
 #: First wait before an idle queue is polled again, in seconds; the wait doubles up to `Options.idle`.
 _QUICK: Final = 0.005
+
+#: The `seq` of a failure before any row was read.
+_UNREAD: Final = 0
 
 OnFailure = Literal["block", "park"]
 
@@ -56,9 +62,10 @@ class Follower:
         *,
         stopping: threading.Event,
         report: Callable[[str, Exception], None],
+        recovered: Callable[[str], None] = lambda _source: None,
         clock: Clock,
     ) -> None:
-        """Prepare; *report* is called with (source, error) for every error."""
+        """Prepare; *report* is called with (source, error) for every error, *recovered* after the next success."""
         self._engine = engine
         self._queue = queue
         self._options = options
@@ -66,6 +73,7 @@ class Follower:
         self._undoes = undoes(listener)
         self._stopping = stopping
         self._report = report
+        self._recovered = recovered
         self._clock = clock
         self._idle = _QUICK
         self._enrolled = False
@@ -88,6 +96,7 @@ class Follower:
                 troubles += 1
                 pause = self._options.delay(troubles)
                 self._report(self._queue.source, error)
+                self._record(error, troubles)
             if pause:
                 self._clock.wait(self._stopping, pause)
 
@@ -98,6 +107,7 @@ class Follower:
         with reading(self._engine, snapshot=True) as connection:
             step = next_step(connection, self._queue.queue_id, self._options.limits, one=self._one_by_one())
         if step is None:
+            self._forget_failure()
             return self._longer()
         try:
             self._delivery.carry_out(step, recovers=self._failure is not None and step.kind is not Kind.RETRY)
@@ -106,6 +116,23 @@ class Follower:
         except Exception as error:  # noqa: BLE001 - recorded and reported
             return self._refused(step, error)
         return self._done(step)
+
+    def _record(self, error: Exception, troubles: int) -> None:
+        """Store the failure of a step that did not reach the listener, so that the status shows it."""
+        if isinstance(error, StoreUnavailableError):
+            return
+        known = self._failure
+        seq, tries = (known.seq, max(known.tries, troubles)) if known else (_UNREAD, troubles)
+        self._failure = Failure(seq, tries, in_words(error))
+        with suppress(LrqError, SQLAlchemyError):
+            failures.record(self._engine, self._queue.queue_id, self._failure)
+
+    def _forget_failure(self) -> None:
+        """Clear the failure of a queue in which nothing is left to deliver."""
+        if self._failure is not None:
+            with writing_briefly(self._engine) as connection:
+                failures.clear(connection, self._queue.queue_id)
+            self._failure = None
 
     def _enroll(self) -> None:
         consumer_marks.enroll(self._engine, self._queue.queue_id, undoes=self._undoes)
@@ -127,6 +154,8 @@ class Follower:
         self._failure = None
         if self._singly and (step.kind is not self._singly[0] or step.end >= self._singly[1]):
             self._singly = None
+        if self._singly is None:
+            self._recovered(self._queue.source)
         if step.kind is Kind.LOG_ENTRIES and not step.rows:
             return self._longer()
         self._idle = _QUICK
@@ -134,7 +163,7 @@ class Follower:
 
     def _refused(self, step: DeliveryStep, error: Exception) -> float:
         """Record the failure, and divide, park or retry the step; return the seconds to wait."""
-        words = failures.describe(error)
+        words = describe(error)
         if step.retry is not None:
             parked.refuse(self._engine, step.retry, words)
             self._report(self._queue.source, error)

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Final
 
 from sqlalchemy.orm import Session
 
@@ -16,6 +17,8 @@ class RoutingQueueListener(ABC):
     The callback must not commit, roll back or close the session, also not by SQL or through the driver.
     Use `session.begin_nested()` for parts that may fail. Ending the transaction is a `ListenerError`, and the entries
     come again. Changes that a COMMIT has already made durable are then made twice.
+
+    Any error fails the call, and the entries come again. `SystemExit` or `asyncio.CancelledError` end no thread.
 
     Entries of one source come in order, one call at a time. Each source has its own thread, so calls for different
     sources may overlap.
@@ -81,6 +84,16 @@ class RoutingQueueListener(ABC):
 
         *source_id* is empty if the error concerns no single source.
         """
+
+
+#: The methods that a subscription calls; `on_rollback` may be missing.
+CALLBACKS: Final = (
+    "process_updates_in_snapshot_sync",
+    "process_updates_in_log_entry_sync",
+    "on_snapshot_sync_start",
+    "on_snapshot_sync_complete",
+    "on_error",
+)
 
 
 def undoes(listener: RoutingQueueListener) -> bool:

@@ -1,6 +1,6 @@
 """The session that a listener receives, and the check of its answer."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn
 
@@ -103,3 +103,12 @@ def checked_answer(answer: object, callback: str) -> bool:
     if answer is True or answer is False:
         return answer
     raise ListenerError(f"{callback} returned {type(answer).__name__}: return True (applied) or False (try again)")
+
+
+def require_done(result: object, callback: str) -> None:
+    """Raise `ListenerError` if a callback without an answer returned an awaitable: its code has not run."""
+    if isinstance(result, Awaitable):
+        close = getattr(result, "close", None)
+        if close is not None:
+            close()
+        raise ListenerError(f"{callback} returned {type(result).__name__}: nothing awaits it, make it a plain function")

@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 
 from discovery.polling import RegistryPoller
 from discovery.registry import ReceiveQueue
+from discovery.threads import watched
 from lr_client.subscriber.error_reports import ErrorReports
 from lr_client.subscriber.follower import Follower, Options
 from lr_client.subscriber.listener import RoutingQueueListener
@@ -30,16 +31,16 @@ class QueueThreads:
         *,
         poll_interval: float,
         reports: ErrorReports,
-        on_lost: Callable[[], None],
+        give_up: Callable[[Exception], None],
         clock: Clock,
     ) -> None:
-        """Work under *lease*; call *on_lost*, in any thread, when another subscriber has taken over."""
+        """Work under *lease*; call *give_up*, in any thread, when a thread of the work has ended by itself."""
         self._engine = engine
         self._listener = listener
         self._lease = lease
         self._options = options
         self._reports = reports
-        self._on_lost = on_lost
+        self._give_up = give_up
         self._clock = clock
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -49,6 +50,7 @@ class QueueThreads:
             interval=poll_interval,
             on_found=self.start_follower,
             on_error=partial(reports.report, ""),
+            on_ended=give_up,
         )
 
     def start(self) -> None:
@@ -64,7 +66,7 @@ class QueueThreads:
 
     def start_follower(self, queue: ReceiveQueue) -> None:
         """Follow *queue* in a new thread, until `stop` is called or the lease is lost."""
-        thread = threading.Thread(target=self._follow, args=(queue,), name=f"lrq-{queue.name}", daemon=True)
+        thread = watched(f"lrq-{queue.name}", partial(self._follow, queue), self._give_up)
         thread.start()
         self._threads.append(thread)
 
@@ -77,10 +79,11 @@ class QueueThreads:
             self._options,
             stopping=self._stopping,
             report=self._reports.report,
+            recovered=self._reports.recovered,
             clock=self._clock,
         )
         with self._reports.listening():
             try:
                 follower.run()
-            except OwnershipLostError:
-                self._on_lost()
+            except OwnershipLostError as lost:
+                self._give_up(lost)

@@ -6,14 +6,16 @@ from typing import Final, Self
 from sqlalchemy import Engine
 
 from discovery.ownership import TTL, Ownership
+from lr_client.objects import require_methods, require_plain
 from lr_client.subscriber.error_reports import ErrorReports
 from lr_client.subscriber.follower import OnFailure, Options
-from lr_client.subscriber.listener import RoutingQueueListener
+from lr_client.subscriber.listener import CALLBACKS, RoutingQueueListener
 from lr_client.subscriber.listener_session import require_transactions
 from lr_client.subscriber.queue_threads import QueueThreads
 from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import migrations
+from queues.database.engine_check import require_engine
 from queues.database.leases import Lease
 from queues.database.transactions import reading
 from queues.errors import UsageError
@@ -55,19 +57,23 @@ def subscribe(
         SetupError: the database has no lrq tables, or those of another version.
         NotInTransactionError: the engine commits every statement by itself.
         InvalidNameError: the listener's `client_name` is missing or malformed.
-        UsageError: an option is out of range.
+        UsageError: an option is out of range, the engine is asynchronous or none, or the listener is a class or has an
+            `async def` method.
         StoreUnavailableError: the database cannot be used now.
 
     Example:
         >>> with subscribe(engine, Apply()):
         ...     serve()
     """
+    require_methods(listener, CALLBACKS, "listener")
+    require_plain(getattr(listener, "on_rollback", None), f"{type(listener).__name__}.on_rollback")
     client = names.client_name(getattr(listener, "client_name", None))
     if on_failure not in ("block", "park"):
         raise UsageError(f"on_failure is {on_failure!r}: choose 'block' or 'park'")
     positive = (poll_interval, max_tries, backoff, max_backoff, max_batch_entries, max_batch_bytes, lease_ttl)
     if min(positive) <= 0:
         raise UsageError("intervals, limits and numbers of tries must be greater than zero")
+    require_engine(engine, "subscribe")
     with reading(engine) as connection:
         migrations.require(connection)
         require_transactions(connection)
@@ -87,7 +93,11 @@ def subscribe(
 
 
 class Subscription:
-    """A running subscription; call `close`, or use the object in a `with` statement."""
+    """A running subscription; call `close`, or use the object in a `with` statement.
+
+    A thread of the subscription may end by an error of its own. Then the subscription releases the lease, so that
+    another one begins, and stands by again after a rest. The log and `reason` name the error.
+    """
 
     def __init__(
         self,
@@ -153,7 +163,7 @@ class Subscription:
             self._options,
             poll_interval=self._poll_interval,
             reports=self._reports,
-            on_lost=self._ownership.wake,
+            give_up=self._ownership.give_up,
             clock=self._clock,
         )
         self._threads.start()

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, exc, text
 from lr_client.subscriber.listener_session import ListenerSession
 from queues.database.transactions import map_error
 from queues.errors import ListenerError
-from queues.receive.failures import describe
+from queues.words import describe
 
 #: Sets the savepoint; needs an open transaction, on SQLite one that has already written.
 SAVEPOINT: Final = text("SAVEPOINT lrq_listener")
@@ -28,7 +28,7 @@ _MISSING_SQLITE: Final = "no such savepoint"
 class EndedError(Exception):
     """Application code has ended the transaction; `error` is the exception of that code, or None."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: BaseException | None = None) -> None:
         """Store *error*."""
         super().__init__("the transaction was ended")
         self.error = error
@@ -47,7 +47,7 @@ def guarded(connection: Connection, session: ListenerSession | None = None) -> I
         yield
         if session is not None:
             session.settle()
-    except Exception as error:
+    except BaseException as error:
         if _is_gone(driver, failures):
             raise EndedError(error) from error
         raise

@@ -11,6 +11,7 @@ from lr_server.protocol.histories import SinkHistory, StagedSnapshot, TickKey
 from queues.errors import InvalidPositionError, ProtocolError
 from queues.positions import Position, Visibility
 from queues.wire import replication_pb2 as pb
+from queues.words import cleaned
 
 #: Databases have signed 64-bit numbers.
 LARGEST: Final = 2**63 - 1
@@ -20,8 +21,6 @@ _LONGEST_NAME: Final = 200
 _LONGEST_CUT: Final = 1024 * 1024
 #: The most headers in one answer; a sink sends at most 256.
 _MOST_HEADERS: Final = 4096
-#: The most characters of a sink's sentence that are shown and stored.
-_LONGEST_WORDS: Final = 500
 
 
 class SentLog:
@@ -53,7 +52,7 @@ class SentLog:
         if received.seq < self._acked:
             raise ProtocolError(f"the sink acknowledges {received.seq} after {self._acked}: entries are lost there")
         if received.branch not in self.branches:
-            raise ProtocolError(f"the sink acknowledges a branch that was not sent: {plain(received.branch)!r}")
+            raise ProtocolError(f"the sink acknowledges a branch that was not sent: {cleaned(received.branch)!r}")
         if received.cut not in self._cuts:
             raise ProtocolError("the sink acknowledges the cut of another snapshot")
         _check_applied(ack.applied_seq, received)
@@ -120,13 +119,7 @@ def position_of(message: pb.Position) -> Position:
 
 def refused(refusal: pb.Refusal) -> Refused:
     """Convert a refusal; the sink's sentence is cut to a bounded length and has no control characters."""
-    return Refused(RefusalKind(refusal.kind), plain(refusal.reason), min(refusal.known_generation, LARGEST))
-
-
-def plain(words: str, most: int = _LONGEST_WORDS) -> str:
-    """Return at most *most* characters of *words*, in a form that databases store and terminals show."""
-    kept = words if len(words) <= most else f"{words[: most - 1]}…"
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in kept)
+    return Refused(RefusalKind(refusal.kind), cleaned(refusal.reason), min(refusal.known_generation, LARGEST))
 
 
 def _tick_key(header: pb.TickHeader) -> TickKey:
@@ -147,7 +140,7 @@ def _number(value: int, noun: str) -> int:
 
 def _name(text: str, noun: str) -> str:
     if len(text) > _LONGEST_NAME or not text.isprintable():
-        raise ProtocolError(f"the sink answers with a malformed {noun}: {plain(text, _LONGEST_NAME)!r}")
+        raise ProtocolError(f"the sink answers with a malformed {noun}: {cleaned(text, _LONGEST_NAME)!r}")
     return text
 
 
@@ -157,4 +150,4 @@ def _check_cut(text: str) -> None:
     try:
         Visibility.parse(text)
     except InvalidPositionError as error:
-        raise ProtocolError(f"the sink answers with a malformed cut: {plain(text)!r}") from error
+        raise ProtocolError(f"the sink answers with a malformed cut: {cleaned(text)!r}") from error

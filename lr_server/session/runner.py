@@ -4,7 +4,6 @@ The machine decides, and the runner keeps the order of its effects. So durable w
 """
 
 import queue
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from typing import assert_never
 
 from sqlalchemy import Engine
 
+from discovery.threads import OnEnded, watched
 from lr_server.protocol import answers
 from lr_server.protocol import effects as do
 from lr_server.protocol import events as happened
@@ -21,6 +21,8 @@ from lr_server.protocol.events import Event, RefusalKind
 from lr_server.protocol.machine import advance
 from lr_server.protocol.negotiation import InitialSync, decide, obsolete_request
 from lr_server.protocol.states import (
+    BackingOff,
+    Failed,
     Idle,
     LogEntrySync,
     SessionStanding,
@@ -47,12 +49,13 @@ from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.errors import LrqError, OwnershipLostError, PeerUnreachableError
 from queues.logs import logger
-from queues.names import SiteId
+from queues.names import MAX_NAME_LENGTH, SiteId
 from queues.positions import Position
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import SnapshotState, SnapshotSync
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, SessionId
 from queues.wire.replication_pb2 import Position as WirePosition
+from queues.words import cleaned
 from sink.port import Sink
 from sink.protocol.versions import SPOKEN, unspoken
 
@@ -85,6 +88,7 @@ class SessionContext:
     connect: Callable[[SiteId], Sink]
     installation: str
     on_lost: Callable[[OwnershipLostError], None]
+    on_ended: OnEnded
     outgoing: Callable[[SessionKey], Outgoing]
     paths: Callable[[Outgoing], FrameSources]
     outages: Outages
@@ -115,9 +119,7 @@ class Session:
         self._room: int | None = None
         self._shown: tuple[tuple[object, ...], SessionStanding] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
-        self._thread = threading.Thread(
-            target=self._run, name=f"lrq-session-{owed.client}-{owed.destination}", daemon=True
-        )
+        self._thread = watched(f"lrq-session-{owed.client}-{owed.destination}", self._run, context.on_ended)
 
     # --- called by the supervisor -----------------------------------------------------------------------------
 
@@ -172,11 +174,15 @@ class Session:
             self._events.put((event, stream))
 
     def _run(self) -> None:
-        while not isinstance(self._state, Stopped):
-            event, stream = self._wait()
-            if stream is not None and stream is not self._stream:
-                continue
-            self._take(event)
+        try:
+            while not isinstance(self._state, Stopped):
+                event, stream = self._wait()
+                if stream is not None and stream is not self._stream:
+                    continue
+                self._take(event)
+        finally:
+            # A session that ended by an error must not go on sending.
+            self._disconnect()
 
     def _wait(self) -> tuple[Event, FrameStream | None]:
         while True:
@@ -192,11 +198,22 @@ class Session:
     def _take(self, event: Event) -> None:
         if isinstance(event, happened.Refused) and event.kind is RefusalKind.STALE_LEADER:
             event = self._succession(event)
-        self._state, asked = advance(self._state, event)
+        try:
+            self._state, asked = advance(self._state, event)
+        except Exception as error:
+            # A sink may have sent nonsense: only this session fails. The machine must take at least this event.
+            if isinstance(event, happened.SourceFailed):
+                raise
+            self._log.exception("the session failed unexpectedly")
+            self._post(event_for(error))
+            return
         if isinstance(self._state, LogEntrySync):
             self._acked = self._state.acked
         for effect in asked:
-            if not self._guarded(partial(self._carry_out, effect)):
+            if isinstance(self._state, BackingOff | Failed | Stopped):
+                # No later event would repeat a lost delay: an error ends the thread, and the server gives up the site.
+                self._carry_out(effect)
+            elif not self._guarded(partial(self._carry_out, effect)):
                 return
 
     def _succession(self, refused: happened.Refused) -> Event:
@@ -212,7 +229,7 @@ class Session:
         """Call *act* and return True; after an error post its event, which breaks the connection, and return False."""
         try:
             act()
-        except Exception as error:  # noqa: BLE001 - the top of the loop: the error is posted, and the session tries again
+        except BaseException as error:  # noqa: BLE001 - the top of the loop: the error is posted, and the session tries again
             if not isinstance(error, LrqError):
                 self._log.exception("the session failed unexpectedly")
             self._post(event_for(error))
@@ -282,7 +299,7 @@ class Session:
             self._post(happened.Refused(RefusalKind.PROTOCOL, words))
             return
         if answer.site != self.owed.destination:
-            there = answers.plain(answer.site)
+            there = cleaned(answer.site, MAX_NAME_LENGTH)
             words = f"site {there!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
             self._post(happened.Refused(RefusalKind.WRONG_SITE, words))
             return

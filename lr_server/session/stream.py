@@ -23,7 +23,7 @@ from lr_server.protocol.events import (
     SnapshotSent,
     Trimmed,
 )
-from lr_server.session.failures import source_failed
+from lr_server.session.failures import peer_lost, source_failed
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, batch
 from lr_server.session.replaced import ReplacedCount
@@ -34,6 +34,7 @@ from queues.logs import logger
 from queues.positions import Position, Tick
 from queues.send_snapshot import SnapshotSync
 from queues.wire.replication_pb2 import Ack, Frame, SessionId
+from queues.words import cleaned
 from sink.port import Sink
 
 log = logger("lrq.session")
@@ -156,8 +157,8 @@ class FrameStream:
             self._lost("the sink has ended the stream")
         except LrqError as error:
             # After a failure of this site the stream is closed already; see `_frames`.
-            self._lost(str(error))
-        except Exception as error:  # noqa: BLE001 - the top of the loop: the session shows the error and tries again
+            self._report_while_open(peer_lost(error))
+        except BaseException as error:  # noqa: BLE001 - the top of the loop: the session shows the error and tries again
             self._report_while_open(source_failed(error))
         finally:
             # The transport may still wait for the next frame, and must not join the feed again.
@@ -179,7 +180,7 @@ class FrameStream:
         try:
             self._note_progress(ack)
         except ProtocolError as error:
-            self._end_with(Refused(RefusalKind.PROTOCOL, str(error)))
+            self._end_with(Refused(RefusalKind.PROTOCOL, cleaned(str(error))))
 
     def _end_with(self, refusal: Refused) -> None:
         self._closed = True
@@ -217,7 +218,9 @@ class FrameStream:
                         yield from self._log(work)
                     case SnapshotWork():
                         yield from self._snapshot(work)
-        except Exception as error:  # noqa: BLE001 - the transport would report the error as the sink's
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the transport would report the error as the sink's
             self._report_while_open(source_failed(error))
             self.close()
 

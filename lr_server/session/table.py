@@ -6,7 +6,6 @@ from typing import Final
 
 from sqlalchemy import Engine
 
-from lr_server.protocol.answers import plain
 from lr_server.protocol.states import Idle, SessionStanding, StatusText, describe
 from queues.database import leases
 from queues.database.leases import Lease
@@ -18,6 +17,7 @@ from queues.send_log.known_sites import KnownSites, record_known
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import SessionChange
 from queues.states import SessionState
+from queues.words import cleaned
 
 log = logger("lrq.session")
 
@@ -66,7 +66,7 @@ def save(engine: Engine, lease: Lease, standings: Iterable[tuple[SessionKey, Ses
         if standing.acked is None and standing.words.name is SessionState.FAILED:
             raise
         reason = f"the standing of this session cannot be stored: {first_line(getattr(error, 'orig', None) or error)}"
-        log.warning("a standing cannot be stored", **owed._asdict(), reason=plain(reason))
+        log.warning("a standing cannot be stored", **owed._asdict(), reason=cleaned(reason))
         words = StatusText(SessionState.FAILED, reason)
         save(engine, lease, [(owed, replace(standing, words=words, acked=None, transferred_rows=0))])
 
@@ -98,5 +98,5 @@ def follow(engine: Engine, lease: Lease, known: KnownSites) -> None:
 def _change(owed: SessionKey, standing: SessionStanding) -> SessionChange:
     rows, words = standing.transferred_rows, standing.words
     reason = f"{words.detail} ({rows:,} rows sent)" if rows else words.detail
-    words_kept = plain(reason, _LONGEST_REASON)
-    return SessionChange(owed, words.name, words_kept, rows, standing.acked, standing.applied_seq, standing.replaced)
+    kept = cleaned(reason, _LONGEST_REASON)
+    return SessionChange(owed, words.name, kept, rows, standing.acked, standing.applied_seq, standing.replaced)

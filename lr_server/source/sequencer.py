@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine
 
+from discovery.threads import OnEnded, watched
 from lr_server.feed.feed import LiveFeed
 from lr_server.source.pacing import RECENT, SOON, Taken, pause_after
 from queues.clock import Clock
@@ -21,6 +22,7 @@ from queues.positions import Tick
 from queues.send_log.opening import LogWatch, watch_log
 from queues.send_log.port import Log, TickRows
 from queues.send_log.wakeup import Wakeup
+from queues.words import in_words
 
 #: After a wakeup or a tick the sequencer looks often for this time, in seconds.
 _HOT = 0.05
@@ -34,7 +36,8 @@ log = logger("lrq.sequencer")
 class Sequencer:
     """A thread that closes committed entries in ticks and publishes the ticks to the feed.
 
-    When another server takes the lease, the thread calls *on_lost* and ends.
+    When another server takes the lease, the thread calls *on_lost* and ends. After an error that ends the thread,
+    *on_ended* is called.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Sequencer:
         idle_seconds: float,
         interval_seconds: float,
         on_lost: Callable[[OwnershipLostError], None],
+        on_ended: OnEnded,
     ) -> None:
         self._engine = engine
         self._log = source
@@ -60,7 +64,7 @@ class Sequencer:
         self._interval = interval_seconds
         self._on_lost = on_lost
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lrq-sequencer", daemon=True)
+        self._thread = watched("lrq-sequencer", self._run, on_ended)
         #: The reason why no tick can be taken now; empty while all is well.
         self.trouble = ""
         #: The number of looks for committed entries.
@@ -89,14 +93,14 @@ class Sequencer:
                 self._on_lost(lost)
                 return
             except LrqError as error:
-                self._note_trouble(str(error))
+                self._note_trouble(in_words(error))
             except Exception as error:  # noqa: BLE001 - the top of the loop: the status shows the error, and the thread tries again
-                self._note_trouble(f"{type(error).__name__}: {error}")
+                self._note_trouble(in_words(error), error)
             self._clock.wait(self._stopping, _RETRY)
 
-    def _note_trouble(self, trouble: str) -> None:
+    def _note_trouble(self, trouble: str, bug: Exception | None = None) -> None:
         if trouble != self.trouble:
-            log.warning("no tick can be taken", reason=trouble)
+            log.warning("no tick can be taken", reason=trouble, exc_info=bug or False)
         self.trouble = trouble
 
     def _follow(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import Engine
 
 from discovery.scheduler import Jobs
+from discovery.threads import OnEnded
 from discovery.topology import Topology, split_endpoints
 from lr_server.feed.feed import LiveFeed
 from lr_server.session import snapshot_frames
@@ -23,7 +24,7 @@ from queues.clock import Clock, chosen, iso, now_us
 from queues.database.leases import Lease
 from queues.database.migrations import require
 from queues.database.transactions import reading, writing
-from queues.errors import OwnershipLostError
+from queues.errors import LrqError, OwnershipLostError
 from queues.logs import logger
 from queues.names import SiteId
 from queues.receive.parked import forget_parked
@@ -31,6 +32,7 @@ from queues.send_log.opening import open_log
 from queues.send_log.port import SessionKey, TickLimits
 from queues.send_log.rotation import trim_pause
 from queues.send_log.wakeup import Wakeup
+from queues.words import in_words
 from sink.local import find
 from sink.port import Sink
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
@@ -51,6 +53,7 @@ class Source:
         *,
         clock: Clock,
         on_lost: Callable[[OwnershipLostError], None],
+        on_ended: OnEnded,
     ) -> None:
         self._engine = engine
         self._settings = settings
@@ -58,6 +61,7 @@ class Source:
         self._lease = lease
         self._on_lost = on_lost
         self._clock = clock
+        self._on_ended = on_ended
         self._limits = TickLimits(settings.tick_rows, settings.tick_bytes)
         self._branch = require(engine).branch
         self.log = open_log(engine, self._limits)
@@ -65,7 +69,7 @@ class Source:
         self.sequencer = Sequencer(
             engine, self.log, self.feed, lease,
             wakeup=Wakeup(self._branch), clock=clock, idle_seconds=settings.idle_poll_seconds,
-            interval_seconds=settings.tick_interval_seconds, on_lost=on_lost,
+            interval_seconds=settings.tick_interval_seconds, on_lost=on_lost, on_ended=on_ended,
         )  # fmt: skip
         self.supervisor = Supervisor(
             engine, topology, self._session_context(clock), clients=settings.client_names,
@@ -73,7 +77,7 @@ class Source:
             known_only=settings.known_destinations_only,
         )  # fmt: skip
         self._unknown = UnknownReminders()
-        self._jobs = Jobs()
+        self._jobs = Jobs(on_ended=on_ended)
         #: The last error of each failing periodic job, by the job's name; empty while all is well.
         self.troubles: dict[str, str] = {}
 
@@ -127,8 +131,10 @@ class Source:
             )  # fmt: skip
 
     def _failed(self, name: str, error: Exception) -> None:
-        log.warning("periodic work failed", job=name, reason=str(error))
-        self.troubles[name] = str(error)
+        reason = in_words(error)
+        is_bug = not isinstance(error, LrqError) and self.troubles.get(name) != reason
+        log.warning("periodic work failed", job=name, reason=reason, exc_info=is_bug and error)
+        self.troubles[name] = reason
 
     def _session_context(self, clock: Clock) -> SessionContext:
         settings = self._settings
@@ -151,6 +157,7 @@ class Source:
             connect=self._connect,
             installation=self._branch,
             on_lost=self._on_lost,
+            on_ended=self._on_ended,
             outgoing=lambda owed: Outgoing(
                 owed, self.log, self.feed, self._limits, part_bytes=settings.max_batch_bytes
             ),

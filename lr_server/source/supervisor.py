@@ -8,6 +8,7 @@ from typing import Final
 
 from sqlalchemy import Engine
 
+from discovery.threads import watched
 from discovery.topology import Topology
 from lr_server.protocol.states import SessionStanding
 from lr_server.session import table as session_table
@@ -26,6 +27,7 @@ from queues.send_log.port import SessionKey
 from queues.send_log.reads import source_clients
 from queues.send_log.sessions import every_key
 from queues.send_snapshot import EVERY_SITE, SnapshotSync
+from queues.words import in_words
 
 log = logger("lrq.supervisor")
 
@@ -69,7 +71,7 @@ class Supervisor:
         self._guard = threading.Lock()
         self._saving = threading.Lock()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lrq-supervisor", daemon=True)
+        self._thread = watched("lrq-supervisor", self._run, context.on_ended)
         #: The reason why the sessions cannot be checked now; empty while all is well.
         self.trouble = ""
         #: The start of the last complete check, in the clock's `monotonic` seconds.
@@ -130,9 +132,9 @@ class Supervisor:
                     self.trouble = ""
                     self.looked_from = began
                 except LrqError as error:
-                    self._note_trouble(str(error))
+                    self._note_trouble(in_words(error))
                 except Exception as error:  # noqa: BLE001 - the top of the loop: the status shows it, and the thread tries again
-                    self._note_trouble(f"{type(error).__name__}: {error}")
+                    self._note_trouble(in_words(error), error)
                 self._clock.wait(self._stopping, self._look)
         finally:
             commits.close()
@@ -165,9 +167,9 @@ class Supervisor:
             log.warning(look_alikes.warning(pair))
             self._told.add(pair)
 
-    def _note_trouble(self, trouble: str) -> None:
+    def _note_trouble(self, trouble: str, bug: Exception | None = None) -> None:
         if trouble != self.trouble:
-            log.warning("the sessions cannot be checked", reason=trouble)
+            log.warning("the sessions cannot be checked", reason=trouble, exc_info=bug or False)
         self.trouble = trouble
 
     def _turn(self, *, look: bool) -> None:

@@ -22,7 +22,7 @@ def parked_view(found: Sequence[ParkedTransaction]) -> RenderableType:
     )  # fmt: skip
     for each in found:
         age = duration(max(now_us() - each.parked_us, 0) / 1_000_000)
-        tries = Text("retrying", style="yellow") if each.retrying else Text(number(each.tries))
+        tries = Text("retry planned", style="yellow") if each.retrying else Text(number(each.tries))
         error = Text(one_line(each.error), style="red")
         add(
             made,

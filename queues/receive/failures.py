@@ -2,15 +2,12 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, delete, exc, insert, select, update
+from sqlalchemy import Connection, Engine, delete, insert, select, update
 
 from queues.clock import now_us
 from queues.database.tables import consumer_failures as failures
 from queues.database.transactions import writing_briefly
-from queues.errors import first_line
-
-#: The longest stored description of an error, in characters.
-LONGEST = 500
+from queues.words import cleaned
 
 
 class Failure(NamedTuple):
@@ -21,15 +18,9 @@ class Failure(NamedTuple):
     error: str
 
 
-def describe(error: BaseException) -> str:
-    """Return the class and the first line of *error*, without the payloads that SQLAlchemy adds to messages."""
-    cause = error.orig if isinstance(error, exc.StatementError) and error.orig is not None else error
-    return f"{type(cause).__name__}: {first_line(cause)}"[:LONGEST]
-
-
 def record(engine: Engine, queue_id: int, failure: Failure) -> None:
     """Store *failure* as the last of the queue."""
-    values = {**failure._asdict(), "updated_us": now_us()}
+    values = {**failure._asdict(), "error": cleaned(failure.error), "updated_us": now_us()}
     with writing_briefly(engine) as connection:
         if not connection.execute(update(failures).where(failures.c.queue_id == queue_id).values(values)).rowcount:
             connection.execute(insert(failures).values(queue_id=queue_id, **values))

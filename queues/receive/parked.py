@@ -12,6 +12,7 @@ from queues.database.tables import receive_queues
 from queues.database.transactions import reading, writing, writing_briefly
 from queues.errors import UsageError
 from queues.receive.batches import ReceivedRow
+from queues.words import cleaned
 
 #: The kinds of parked transactions.
 LOG: Final = "log"
@@ -84,7 +85,7 @@ def park(
     connection: Connection, queue_id: int, kind: str, history: str, rows: Sequence[ReceivedRow], error: str, tries: int
 ) -> None:
     """Store a refused transaction, in the caller's transaction that removes it from the queue."""
-    common = {"queue_id": queue_id, "kind": kind, "branch": history, "error": error, "tries": tries}
+    common = {"queue_id": queue_id, "kind": kind, "branch": history, "error": cleaned(error), "tries": tries}
     moment = now_us()
     connection.execute(insert(parked_rows), [{**common, **row._asdict(), "parked_us": moment} for row in rows])
 
@@ -138,7 +139,7 @@ def _wanted(retry: Retry) -> tuple[ColumnElement[bool], ...]:
 def refuse(engine: Engine, retry: Retry, error: str) -> None:
     """Park the transaction again after another refusal."""
     with writing_briefly(engine) as connection:
-        connection.execute(update(parked_rows).where(_rows_of(retry.identity)).values(tries=1, error=error))
+        connection.execute(update(parked_rows).where(_rows_of(retry.identity)).values(tries=1, error=cleaned(error)))
 
 
 def _listing(client: str | None) -> Select[tuple[Any, ...]]:

@@ -17,6 +17,7 @@ from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.send_log.port import SessionKey
 from queues.states import STORED_INACTIVE, SessionState
+from queues.words import cleaned
 
 
 class SessionRow(NamedTuple):
@@ -114,7 +115,7 @@ def replace_fence(
 
 def set_state(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
     """Change the state of one row."""
-    values = {"state": state, "reason": reason, "updated_us": now_us()}
+    values = {"state": state, "reason": cleaned(reason), "updated_us": now_us()}
     connection.execute(update(sessions).where(*_own(key)).values(values))
 
 
@@ -137,7 +138,7 @@ def _values(change: SessionChange) -> dict[str, object]:
         "of_client": change.key.client,
         "of_destination": change.key.destination,
         "state": change.state,
-        "reason": change.reason,
+        "reason": cleaned(change.reason),
         "transferred_rows": change.transferred_rows,
         "replaced_total": change.replaced_total,
         "updated_us": now_us(),

@@ -16,7 +16,6 @@ from queues.errors import SnapshotCancelledError, SnapshotFailedError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.send_snapshot.states import (
-    MAX_WORDS,
     Attempt,
     Part,
     build_number,
@@ -24,6 +23,7 @@ from queues.send_snapshot.states import (
     superseded,
 )
 from queues.states import SnapshotState
+from queues.words import cleaned
 
 
 def is_live(connection: Connection, attempt: Attempt) -> bool:
@@ -97,7 +97,7 @@ def expect(connection: Connection, attempt: Attempt, rows: int) -> None:
 
 def report(connection: Connection, attempt: Attempt, *, rows: int, payload_bytes: int, progress: str) -> None:
     """Store the progress of *attempt*; raise `SnapshotCancelledError` if it is not live."""
-    _change(connection, attempt, row_count=rows, byte_count=payload_bytes, progress=progress[:MAX_WORDS])
+    _change(connection, attempt, row_count=rows, byte_count=payload_bytes, progress=cleaned(progress))
 
 
 def publish(connection: Connection, attempt: Attempt, *, base: Position, parts: Iterable[Part]) -> None:
@@ -182,7 +182,7 @@ def fail(connection: Connection, attempt: Attempt, error: str, *, retry_after: f
             state=SnapshotState.REQUESTED,
             owner="",
             build="",
-            error=error[:MAX_WORDS],
+            error=cleaned(error),
             retry_us=now + int(retry_after * 1_000_000),
             updated_us=now,
         )

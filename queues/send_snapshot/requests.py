@@ -28,13 +28,13 @@ from queues.database.tables import sessions, snapshots
 from queues.names import ClientName, SiteId, site_id
 from queues.send_snapshot.states import (
     EVERY_SITE,
-    MAX_WORDS,
     SnapshotSync,
     finish,
     snapshot_of,
     superseded,
 )
 from queues.states import SnapshotState
+from queues.words import cleaned
 
 #: The transferred rows of the destination's session; they belong to the one snapshot that is ready.
 _SENT_ROWS = (
@@ -71,7 +71,7 @@ def _insert(connection: Connection, client: ClientName, destination: SiteId, rea
         "client": literal(client, Text),
         "destination": literal(destination, Text),
         "state": literal(SnapshotState.REQUESTED.value, Text),
-        "reason": literal(reason[:MAX_WORDS], Text),
+        "reason": literal(cleaned(reason), Text),
         "requested_us": requested_us,
         "updated_us": literal(now, BigInteger),
         **{name: literal("", Text) for name in ("owner", "build", "branch", "cut", "progress", "error")},

@@ -10,14 +10,12 @@ from queues.database.tables import snapshots
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.states import SnapshotState
+from queues.words import cleaned
 
 UNFINISHED: Final = (SnapshotState.REQUESTED, SnapshotState.BUILDING, SnapshotState.READY)
 
 #: The destination of a request for every site; `queues.send_snapshot.expand` turns it into one request for each site.
 EVERY_SITE: Final = SiteId("*")
-
-#: The longest reason, progress or error that is kept, in characters.
-MAX_WORDS: Final = 500
 
 #: The numbers for parts of attempt a lie in [a << BITS, (a + 1) << BITS). Each try to write a part has its own number.
 PART_ATTEMPT_BITS: Final = 40
@@ -178,6 +176,6 @@ def finish(connection: Connection, state: SnapshotState, error: str, *chosen: Co
     finished = connection.execute(
         update(snapshots)
         .where(snapshots.c.state.in_(UNFINISHED), *chosen)
-        .values(state=state, error=error[:MAX_WORDS], updated_us=now)
+        .values(state=state, error=cleaned(error), updated_us=now)
     )
     return finished.rowcount

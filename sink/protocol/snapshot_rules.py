@@ -93,6 +93,7 @@ def decide_end(marks: ReceiveState, claim: SnapshotClaim) -> Nothing | Publish |
             sync_id=claim.sync_id,
             sync_rows=claim.rows,
             base_seq=claim.base.seq,
+            entries_total=marks.entries_total + claim.rows,
         )
     )
 

@@ -1,5 +1,6 @@
 """Ownership of a site: one process is the owner, the others stand by."""
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -10,21 +11,48 @@ import pytest
 from sqlalchemy import Engine, text, update
 
 from discovery.ownership import Ownership, OwnershipState
+from queues.clock import SYSTEM_CLOCK, Clock, SystemClock
 from queues.database import leases, tables
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
-from queues.errors import LrqError, OwnershipLostError
+from queues.errors import LrqError, OwnershipLostError, ThreadEndedError
 from tests.waiting import eventually
+
+
+class CountingClock(SystemClock):
+    """Counts the turns of an `Ownership`: each of them ends with a wait."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def wait(self, event: threading.Event, timeout: float) -> bool:
+        self.turns += 1
+        return super().wait(event, timeout)
+
+    def let_turns_pass(self, ownership: Ownership) -> None:
+        for _ in range(3):
+            before = self.turns
+            ownership.wake()
+            eventually(lambda: self.turns > before)  # noqa: B023 - called in this turn
 
 
 class Worker:
     """Records the callbacks of an `Ownership`."""
 
-    def __init__(self, engine: Engine, *, ttl: float = 60, begin: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        ttl: float = 60,
+        begin: Callable[[], None] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self.acquired: list[Lease] = []
         self.lost: list[Exception | None] = []
         self._begin = begin
-        self.ownership = Ownership(engine, "server", on_acquired=self._acquire, on_lost=self.lost.append, ttl=ttl)
+        self.ownership = Ownership(
+            engine, "server", on_acquired=self._acquire, on_lost=self.lost.append, ttl=ttl, clock=clock
+        )
 
     def _acquire(self, lease: Lease) -> None:
         if self._begin:
@@ -145,6 +173,102 @@ def test_an_owner_whose_work_cannot_begin_releases_the_lease_and_retries(worker:
     assert str(one.lost[0]) == "not yet"
     one.ownership.wake()
     eventually(lambda: one.acquired)
+
+
+# --- work that ends by an error of its own ----------------------------------------------------------------------
+
+
+def test_an_owner_that_gives_up_releases_the_lease_and_lets_others_begin_first(worker: Callable[..., Worker]) -> None:
+    one = worker()
+    eventually(lambda: one.acquired)
+    two = worker()
+    eventually(lambda: two.ownership.state is OwnershipState.STANDING_BY)
+    bug = LrqError("the thread lrq-x has ended")
+    one.ownership.give_up(bug)
+    eventually(lambda: two.acquired)
+    assert one.lost == [bug]
+    assert one.ownership.lease is None
+    assert (one.ownership.state, one.ownership.reason) == (
+        OwnershipState.ENDED,
+        "server: the thread lrq-x has ended; the lease is released, and this process stands by again in 60 s",
+    )
+    assert two.acquired[0].generation == 2
+
+
+def test_an_owner_that_gave_up_works_again_after_a_rest(worker: Callable[..., Worker]) -> None:
+    clock = CountingClock()
+    one = worker(ttl=0.3, clock=clock)
+    eventually(lambda: one.acquired)
+    one.ownership.give_up(LrqError("once"))
+    eventually(lambda: len(one.acquired) == 2)
+    clock.let_turns_pass(one.ownership)
+    assert len(one.lost) == 1
+
+
+def test_a_lonely_owner_that_gave_up_leaves_the_lease_free_during_its_rest(
+    site: Engine, worker: Callable[..., Worker]
+) -> None:
+    clock = CountingClock()
+    one = worker(ttl=600, clock=clock)
+    eventually(lambda: one.acquired)
+    one.ownership.give_up(LrqError("a bug"))
+    eventually(lambda: one.ownership.state is OwnershipState.ENDED)
+    clock.let_turns_pass(one.ownership)
+    assert leases.holder(site, "server").expired
+    assert len(one.acquired) == 1
+
+
+def test_the_rest_after_each_failure_in_a_row_doubles(worker: Callable[..., Worker]) -> None:
+    one = worker(ttl=0.3)
+    rests = []
+    for number in range(3):
+        eventually(lambda: len(one.acquired) == number + 1)  # noqa: B023 - called in this turn
+        one.ownership.give_up(LrqError("again"))
+        eventually(lambda: len(one.lost) == number + 1)  # noqa: B023 - called in this turn
+        rests.append(one.ownership._rest_until - one.ownership._began)
+    assert rests[1] >= 0.6
+    assert rests[2] >= 1.2
+
+
+def test_an_owner_that_gives_up_for_another_owner_stands_by_at_once(worker: Callable[..., Worker]) -> None:
+    one = worker()
+    eventually(lambda: one.acquired)
+    one.ownership.give_up(OwnershipLostError("server", 1, 2))
+    eventually(lambda: one.lost)
+    one.ownership.wake()
+    eventually(lambda: len(one.acquired) == 2)
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError()], ids=lambda error: type(error).__name__)
+def test_an_ownership_whose_own_thread_ends_ends_the_work_and_releases_the_lease(
+    site: Engine, error: BaseException
+) -> None:
+    class Broken(SystemClock):
+        def wait(self, event: threading.Event, timeout: float) -> bool:
+            if one.lease is not None:
+                raise error
+            return super().wait(event, timeout)
+
+    lost: list[Exception | None] = []
+    one = Ownership(site, "server", on_acquired=lambda _: None, on_lost=lost.append, ttl=60, clock=Broken())
+    one.start()
+    eventually(lambda: one.state is OwnershipState.ENDED)
+    assert isinstance(lost[0], ThreadEndedError)
+    assert f"server: the thread lrq-owner-server has ended by an error of its own: {type(error).__name__}" in one.reason
+    assert leases.holder(site, "server").expired
+
+
+def test_an_error_while_the_work_ends_is_part_of_the_reason(site: Engine) -> None:
+    def fail(_: Exception | None) -> None:
+        raise SystemExit("cannot end")
+
+    one = Ownership(site, "server", on_acquired=lambda _: None, on_lost=fail, ttl=60)
+    one.start()
+    eventually(lambda: one.lease)
+    one.give_up(LrqError("a bug"))
+    eventually(lambda: one.state is OwnershipState.ENDED)
+    assert "not released, it expires within 60 s: SystemExit: cannot end" in one.reason
+    one.stop()
 
 
 def test_a_failed_renewal_is_reported_until_one_succeeds(worker: Callable[..., Worker], site: Engine) -> None:

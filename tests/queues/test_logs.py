@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from sqlalchemy import exc
 
 from queues.logs import FIELDS, logger
 
@@ -45,6 +46,21 @@ def test_the_traceback_is_a_field(level: str, caught: pytest.LogCaptureFixture):
     (record,) = caught.records
     assert getattr(record, FIELDS)["exception"].splitlines()[-1] == "ValueError: no such site"
     assert record.exc_info is None
+
+
+def test_a_field_is_cut_and_has_only_characters_that_every_handler_can_write(caught: pytest.LogCaptureFixture):
+    logger("lrq.example").warning("refused", reason="a\0\ud800" + "x" * 3_500_000)
+    shown = getattr(caught.records[0], FIELDS)["reason"]
+    assert shown.startswith("a��x")
+    assert len(shown) == 2_000
+
+
+def test_a_traceback_shows_no_parameters_of_a_statement(caught: pytest.LogCaptureFixture):
+    refused = exc.IntegrityError("INSERT INTO rules VALUES (?)", {"payload": b"secret"}, ValueError("taken"))
+    logger("lrq.example").warning("failed", exc_info=refused)
+    shown = getattr(caught.records[0], FIELDS)["exception"]
+    assert shown.splitlines()[-1] == "ValueError: taken"
+    assert "secret" not in caught.text
 
 
 def test_an_event_below_the_level_of_its_logger_is_not_made(caplog: pytest.LogCaptureFixture):

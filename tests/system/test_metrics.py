@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from lr_server.metrics import MetricsServer
 from lr_server.status_types import SiteStatus
 from queues.errors import ConfigurationError, StoreUnavailableError
-from tests.system.world import World
+from tests.system.world import Messages, World
 from tests.waiting import eventually
 
 ANYWHERE = "127.0.0.1:0"
@@ -45,6 +45,20 @@ def test_metrics_count_the_entries_sent_and_applied(world: World) -> None:
     assert at_tokyo["lrq_receive_received_total"] == at_tokyo["lrq_receive_applied_total"] == 3
     assert at_tokyo["lrq_database_up"] == 1
     assert at_tokyo["process_cpu_seconds_total"] > 0
+
+
+def test_the_totals_of_a_sink_count_log_entries_and_snapshot_rows_alike(world: World) -> None:
+    world.provide("paris", Messages(lambda _: [b"state 1", b"state 2"]))
+    tokyo = world.server("tokyo", metrics=ANYWHERE)
+    world.server("paris", listen=[], peers={"tokyo": tokyo.endpoints[0]})
+    recorder = world.subscribe("tokyo")
+    world.transmit("paris", b"1", to=["tokyo"])
+    eventually(lambda: recorder.snapshot("paris"))
+    world.transmit("paris", b"2", b"3", b"4", to=["tokyo"])
+    eventually(lambda: recorder.log("paris")[-1:] == [b"4"])
+    count = len(recorder.snapshot("paris")) + len(recorder.log("paris"))
+    eventually(lambda: fetched(address_of(tokyo))["lrq_receive_applied_total"] == count)
+    assert fetched(address_of(tokyo))["lrq_receive_received_total"] == count
 
 
 def test_metrics_of_a_standby_say_that_it_owns_nothing(world: World) -> None:

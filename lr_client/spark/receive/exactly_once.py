@@ -15,6 +15,7 @@ entries, and entries at or below the stored place are skipped. The comparison us
 batches, so a stream with a new checkpoint is exactly-once too.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -22,8 +23,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, make_url
 
+from lr_client.objects import require_plain
 from lr_client.spark.receive.offsets import SNAPSHOT_START
 from lr_client.spark.receive.positions import NOWHERE, StreamName, StreamPlace, load, place_of, positions, save
+from lr_client.subscriber.listener_session import require_done
 from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, guarded
 from queues.database import dialects
 from queues.database.engine_check import require_engine
@@ -31,14 +34,15 @@ from queues.database.sqlite import BUSY_TIMEOUT
 from queues.database.urls import is_sqlite
 from queues.errors import ListenerError, NeedsFullSyncError, UsageError
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
+from queues.words import describe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: Writes entries in the transaction of the batch: rows of `lrq_receive`, of one source and kind, in order.
-Apply: TypeAlias = Callable[[Connection, Sequence[Any]], None]
+Apply: TypeAlias = Callable[[Connection, Sequence[Any]], object]
 #: Called in the transaction of the batch, with the source whose snapshot begins or completes.
-OnSnapshot: TypeAlias = Callable[[Connection, str], None]
+OnSnapshot: TypeAlias = Callable[[Connection, str], object]
 
 #: Limits of one call of `apply`; a larger entry comes alone.
 _CHUNK_ROWS: Final = 1_000
@@ -64,16 +68,20 @@ def exactly_once(
     `sequence` must be unchanged. An error in a batch, also of *apply*, undoes the whole batch and ends the query.
 
     Raises:
-        UsageError: *name* is empty, *database* is neither a URL nor an engine, a column is missing, or the rows are
-            out of order.
-        ListenerError: *apply* or a callback has ended the transaction (detected on SQLite and PostgreSQL).
+        UsageError: *name* is empty, *database* is neither a URL nor an engine, a function is `async def`, a column is
+            missing, or the rows are out of order.
+        ListenerError: *apply* or a callback has ended the transaction (detected on SQLite and PostgreSQL), or raised no
+            `Exception` (for example `asyncio.CancelledError`).
         NeedsFullSyncError: the source has lost entries that are applied here.
     """
     if not name:
         raise UsageError("give the stream a name: the place in each source is stored under that name")
     if not isinstance(database, str):
         require_engine(database, "exactly_once", of_any_database=True)
-    return _Once(name, database, _Calls(apply, on_snapshot_start, on_snapshot_complete))
+    calls = _Calls(apply, on_snapshot_start, on_snapshot_complete)
+    for role, function in zip(("apply", "on_snapshot_start", "on_snapshot_complete"), calls, strict=True):
+        require_plain(function, role)
+    return _Once(name, database, calls)
 
 
 class _Calls(NamedTuple):
@@ -98,13 +106,16 @@ class _Once:
         # Begin the transaction only when the first row is there: SQLite has one writer, and others would wait.
         rows = frame.toLocalIterator(prefetchPartitions=True)
         first = list(islice(rows, 1))
-        if not first:
-            return
+        if first:
+            with _failing_as_exception():
+                self._take(chain(first, rows))
+
+    def _take(self, rows: Iterator[Any]) -> None:
         with self._open().begin() as connection:
             places = load(connection, self._name)
             batch = _Batch(connection, self._calls, places)
             with _unended(connection):
-                for row in chain(first, rows):
+                for row in rows:
                     batch.take(row)
                 batch.flush()
             save(connection, self._name, places, batch.places)
@@ -114,6 +125,24 @@ class _Once:
             self._engine = _engine(self._database) if isinstance(self._database, str) else self._database
             positions.metadata.create_all(self._engine)
         return self._engine
+
+
+@contextmanager
+def _failing_as_exception() -> Iterator[None]:
+    """Turn an error that is no `Exception` into `ListenerError`: Spark reports only the latter and would wait for ever.
+
+    In the main thread all errors pass, because Ctrl-C is for the application.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as raised:
+        if threading.current_thread() is threading.main_thread():
+            raise
+        raise ListenerError(
+            f"apply or a callback raised {describe(raised)}, which is no Exception: the batch comes again"
+        ) from raised
 
 
 @contextmanager
@@ -173,7 +202,7 @@ class _Batch:
     def flush(self) -> None:
         """Apply the collected entries."""
         if self._chunk:
-            self._calls.apply(self._connection, self._chunk)
+            require_done(self._calls.apply(self._connection, self._chunk), "apply")
         self._chunk, self._chunk_bytes = [], 0
 
     def _add(self, of: tuple[StreamName, str], row: Any) -> None:  # noqa: ANN401 - a row of Spark's
@@ -197,7 +226,7 @@ class _Batch:
     def _call(self, callback: OnSnapshot | None, stream: StreamName) -> None:
         if callback is not None:
             self.flush()
-            callback(self._connection, stream.source)
+            require_done(callback(self._connection, stream.source), "a callback of a snapshot")
 
 
 def _require_same(stream: StreamName, place: StreamPlace, to: StreamPlace) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, Engine, make_url
 
+from lr_client.objects import require_plain
 from lr_client.snapshot.context import SnapshotContext
 from lr_client.spark.errors import in_one_sentence
 from lr_client.spark.formats import register
@@ -69,6 +70,7 @@ class SparkSnapshotProvider:
         For jobs of hours, give *staging*, a folder or URI that all tasks can reach. Tables read with
         `context.read_table` are copied there first, so the database holds the cut only until `build` returns.
         """
+        require_plain(build, "build")
         self._spark = spark
         self._build = build
         self._url = None if url is None else make_url(url)

@@ -62,13 +62,14 @@ def retry(
     site: Site = None,
     as_json: Json = False,
 ) -> None:
-    """Let the subscriber try parked transactions again, ahead of its queue; refused ones stay parked."""
+    """Plan another try of parked transactions: the subscriber makes it ahead of its queue; refused ones stay parked."""
     from lrq.cli.place import opened
     from queues.receive.parked import retry_parked
 
     with opened(config, database, site) as here:
         _check_client(here, client, strict=strict)
-        _each(here.engine, _chosen(here.engine, ids, client, for_all=for_all), retry_parked, "retried", as_json=as_json)
+        chosen = _chosen(here.engine, ids, client, for_all=for_all)
+        _each(here.engine, chosen, retry_parked, "planned", ": the subscriber tries again", as_json=as_json)
 
 
 @app.command("discard")
@@ -116,7 +117,13 @@ def _chosen(engine: "Engine", ids: list[int] | None, client: str | None, *, for_
 
 
 def _each(
-    engine: "Engine", chosen: list[int], do: "Callable[[Engine, int], None]", done: str, *, as_json: bool
+    engine: "Engine",
+    chosen: list[int],
+    do: "Callable[[Engine, int], None]",
+    done: str,
+    then: str = "",
+    *,
+    as_json: bool,
 ) -> None:
     from lrq.cli.output import emit
     from lrq.cli.words import plural
@@ -126,4 +133,4 @@ def _each(
     if as_json:
         emit({done: chosen})
     else:
-        typer.echo(f"{plural(len(chosen), 'parked transaction')} {done}")
+        typer.echo(f"{plural(len(chosen), 'parked transaction')} {done}{then}")

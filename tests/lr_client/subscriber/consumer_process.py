@@ -9,8 +9,8 @@ import threading
 
 import queues
 from lr_client.subscriber.subscription import subscribe
-from queues.receive.failures import describe
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
+from queues.words import describe
 from tests.lr_client.subscriber.applying import Apply
 
 

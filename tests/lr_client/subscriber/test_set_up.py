@@ -1,7 +1,11 @@
 """Subscribing fails at once, in one sentence, if the set-up is wrong; any engine of the application works."""
 
+from functools import partial
+from types import SimpleNamespace
+
 import pytest
 from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.ext.asyncio import create_async_engine
 
 import queues
 from lr_client.subscriber.listener import RoutingQueueListener
@@ -53,6 +57,82 @@ def test_a_listener_without_a_client_name_is_refused(sink: Engine) -> None:
 def test_an_invalid_option_is_refused(sink: Engine, option: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         subscribe(sink, Apply(), **option)
+
+
+def test_a_class_of_listeners_is_refused(sink: Engine) -> None:
+    with pytest.raises(UsageError, match=r"the listener is the class Apply: pass an object, Apply\(…\)"):
+        subscribe(sink, Apply)  # type: ignore[arg-type]
+
+
+CALLBACKS = [
+    "process_updates_in_snapshot_sync",
+    "process_updates_in_log_entry_sync",
+    "on_snapshot_sync_start",
+    "on_snapshot_sync_complete",
+    "on_rollback",
+    "on_error",
+]
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_a_listener_with_an_async_method_is_refused(sink: Engine, name: str) -> None:
+    async def later(_self: object, *_details: object) -> bool:
+        return True
+
+    listener = type("Later", (Apply,), {name: later})()
+    with pytest.raises(UsageError, match=f"Later.{name} is `async def`"):
+        subscribe(sink, listener)
+
+
+def test_an_async_method_behind_a_partial_or_an_object_is_refused(sink: Engine) -> None:
+    async def later(*_details: object) -> bool:
+        return True
+
+    class Later:
+        async def __call__(self, *_details: object) -> bool:
+            return True
+
+    for method in (partial(later), Later()):
+        listener = Apply()
+        listener.on_error = method  # type: ignore[method-assign]
+        with pytest.raises(UsageError, match=r"Apply\.on_error is `async def`"):
+            subscribe(sink, listener)
+
+
+def test_an_object_without_the_methods_of_a_listener_is_refused(sink: Engine) -> None:
+    with pytest.raises(UsageError, match="the listener SimpleNamespace has no method process_updates_in_snapshot_sync"):
+        subscribe(sink, SimpleNamespace(client_name="policy"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["on_snapshot_sync_start", "on_snapshot_sync_complete"])
+def test_a_callback_that_returns_a_coroutine_is_told_and_repeated(
+    sink: Engine, tokyo: Arrivals, follow: Follow, name: str
+) -> None:
+    async def later() -> None:
+        pass
+
+    listener = Apply()
+    setattr(listener, name, lambda *_: later())
+    tokyo.snapshot("s1", [b"r1"])
+    follow(listener)
+    eventually(lambda: listener.errors)
+    assert f"{name} returned coroutine: nothing awaits it" in str(listener.errors[0][1])
+    assert "<complete>" not in story(sink)
+
+
+def test_an_asynchronous_engine_is_refused(dialect: str) -> None:
+    url = "sqlite+aiosqlite://" if dialect == "sqlite" else "postgresql+psycopg://nowhere/x"
+    engine = create_async_engine(url)
+    for given in (engine, engine.sync_engine):
+        with pytest.raises(UsageError, match=r"^subscribe .*works in threads.* make one with queues.create_engine"):
+            subscribe(given, Apply())  # type: ignore[arg-type]
+
+
+def test_only_an_engine_is_taken_as_an_engine(sink: Engine) -> None:
+    with sink.connect() as connection:
+        for given in (connection, connection.connection.dbapi_connection, str(sink.url), None):
+            with pytest.raises(UsageError, match="subscribe needs an engine, not a"):
+                subscribe(given, Apply())  # type: ignore[arg-type]
 
 
 def test_an_engine_in_autocommit_mode_is_refused(sink: Engine) -> None:

@@ -44,9 +44,9 @@ def test_an_empty_list_says_that_nothing_is_parked(lrq: Command, source: SourceS
 def test_retry_marks_parked_transactions_for_another_try(park):
     first, second = (each["id"] for each in park("list", "--json").json["parked"])
     done = park("retry", str(first))
-    assert (done.code, done.out) == (0, "1 parked transaction retried\n")
+    assert (done.code, done.out) == (0, "1 parked transaction planned: the subscriber tries again\n")
     assert [each["retrying"] for each in park("list", "--json").json["parked"]] == [True, False]
-    assert park("retry", "--all", "--json").json == {"retried": [first, second]}
+    assert park("retry", "--all", "--json").json == {"planned": [first, second]}
 
 
 def test_discard_deletes_parked_transactions_after_a_confirmation(park, monkeypatch: pytest.MonkeyPatch):

@@ -79,8 +79,9 @@ def test_rows_that_do_not_follow_are_refused(marks, sync_id, first_row, kind):
 
 
 def test_a_complete_snapshot_replaces_the_whole_state():
+    snapshot = {"sync_id": "s2", "sync_rows": 5, "base_seq": 40, "entries_total": STAGED.entries_total + 5}
     assert decide_end(STAGED, CLAIM) == Publish(
-        replace(STAGED, received=BASE, boundary_seq=40, staging=StagedRows(), sync_id="s2", sync_rows=5, base_seq=40)
+        replace(STAGED, received=BASE, boundary_seq=40, staging=StagedRows(), **snapshot)
     )
 
 

@@ -1,0 +1,40 @@
+"""Threads that never end in silence: an error that ends one is logged and passed on."""
+
+import threading
+from collections.abc import Callable
+
+from queues.errors import ThreadEndedError
+from queues.logs import logger
+from queues.words import describe
+
+log = logger("lrq.threads")
+
+OnEnded = Callable[[ThreadEndedError], None]
+
+
+def watched(name: str, work: Callable[[], None], on_ended: OnEnded) -> threading.Thread:
+    """Return a new daemon thread that runs *work*.
+
+    An error that ends the thread is logged with its traceback, then *on_ended* gets it in the same thread.
+    """
+    return threading.Thread(target=watching(name, work, on_ended), name=name, daemon=True)
+
+
+def watching(name: str, work: Callable[[], None], on_ended: OnEnded) -> Callable[[], None]:
+    """Return *work* with the same guard, for a thread that a library starts."""
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            log.exception("a thread has ended by an error of its own", thread=name)
+            on_ended(ended(f"the thread {name}", error))
+
+    return run
+
+
+def ended(part: str, error: BaseException) -> ThreadEndedError:
+    """Return the error that tells that *part* was ended by *error*."""
+    told = ThreadEndedError(f"{part} has ended by an error of its own: {describe(error)}")
+    told.__cause__ = error
+    return told

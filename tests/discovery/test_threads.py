@@ -1,0 +1,71 @@
+"""A thread that ends by an error says so."""
+
+import asyncio
+import logging
+
+import pytest
+
+from discovery.scheduler import Jobs
+from discovery.threads import watched
+from queues.errors import ThreadEndedError
+from queues.logs import FIELDS
+from tests.waiting import eventually
+
+ERRORS = [KeyError("bug"), asyncio.CancelledError(), SystemExit(1), KeyboardInterrupt(), GeneratorExit()]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_that_ends_a_thread_is_logged_and_passed_on(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def work() -> None:
+        raise error
+
+    told: list[ThreadEndedError] = []
+    thread = watched("lrq-example", work, told.append)
+    thread.start()
+    thread.join()
+    assert "the thread lrq-example has ended by an error of its own: " + type(error).__name__ in str(told[0])
+    assert told[0].__cause__ is error
+    (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "in work" in getattr(record, FIELDS)["exception"]
+
+
+def test_a_thread_that_ends_without_an_error_tells_nothing() -> None:
+    told: list[ThreadEndedError] = []
+    thread = watched("lrq-example", lambda: None, told.append)
+    thread.start()
+    thread.join()
+    assert told == []
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_of_a_job_is_reported_and_the_job_is_called_again(error: BaseException) -> None:
+    def work() -> None:
+        calls.append(1)
+        raise error
+
+    calls: list[int] = []
+    reported: list[Exception] = []
+    jobs = Jobs()
+    jobs.add_periodic("work", 0.01, work, lambda _name, problem: reported.append(problem))
+    jobs.start()
+    try:
+        eventually(lambda: len(calls) > 1)
+        assert type(error).__name__ in f"{type(reported[0]).__name__}: {reported[0]}"
+    finally:
+        jobs.stop()
+
+
+def test_the_end_of_the_thread_that_starts_the_jobs_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> float:
+        raise MemoryError
+
+    told: list[ThreadEndedError] = []
+    jobs = Jobs(on_ended=told.append)
+    jobs.start()
+    # A fault of the library: its loop asks this function for the next jobs.
+    monkeypatch.setattr(jobs._scheduler, "_process_jobs", fail)
+    jobs.add_periodic("work", 3600, lambda: None, lambda _name, _error: None)
+    assert "MemoryError" in str(eventually(lambda: told)[0])
+    jobs.stop()

@@ -1,0 +1,195 @@
+"""A provider that fails, in any words and with any error, is tried again with a backoff and told once in full."""
+
+import asyncio
+import logging
+import threading
+
+import pytest
+import sqlalchemy
+from sqlalchemy import Engine, text
+
+from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter
+from lr_client.snapshot.transmitter import exponential
+from queues import send_snapshot
+from queues.clock import SystemClock
+from queues.database import leases, tables
+from queues.database.transactions import reading, writing
+from queues.errors import UsageError
+from queues.logs import FIELDS
+from queues.send_snapshot import attempts as snapshot_attempts
+from queues.send_snapshot.states import transmitter_lease
+from queues.words import LONGEST
+from tests.lr_client.snapshot.providing import (
+    LIMA,
+    POLICY,
+    Provider,
+    by_id,
+    claim,
+    newest,
+    numbered,
+    quick,
+    ready,
+    request,
+)
+from tests.waiting import eventually
+
+HOUR = 3_600.0
+FOREIGN = "bad \0\ud800 " + "x" * 3_500_000
+KEPT = "ValueError: bad �� " + "x" * (LONGEST - 20) + "…"
+
+
+class Failing(Provider):
+    """Raises *error* in its first *times* calls."""
+
+    def __init__(self, error: BaseException, times: float = float("inf")) -> None:
+        super().__init__(numbered(1))
+        self.error = error
+        self.left = times
+        self.calls = 0
+
+    def provide_full_state_data(self, context: SnapshotContext) -> None:
+        self.calls += 1
+        if self.left > 0:
+            self.left -= 1
+            raise self.error
+        super().provide_full_state_data(context)
+
+
+def test_a_failure_in_any_words_is_stored_and_waits_for_its_backoff(site: Engine) -> None:
+    (sync_id,) = request(site, "tokyo")
+    provider = Failing(ValueError(FOREIGN))
+    with quick(site, provider, backoff=lambda _attempt: HOUR):
+        eventually(lambda: by_id(site, sync_id).error)
+        request(site, "lima")
+        eventually(lambda: newest(site, "lima").error)
+    found = by_id(site, sync_id)
+    assert (found.state, found.error, found.attempt) == ("requested", KEPT, 1)
+    assert found.retry_us > found.updated_us
+    assert provider.calls == 2
+
+
+def test_a_progress_in_any_words_is_stored(site: Engine) -> None:
+    class Odd(Provider):
+        def provide_full_state_data(self, context: SnapshotContext) -> None:
+            context.transmit(b"row", progress=FOREIGN)
+            context.mark_completed()
+
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, Odd(numbered(1))):
+        found = ready(site, sync_id)
+    assert found.progress == "bad �� " + "x" * (LONGEST - 8) + "…"
+
+
+def test_the_reasons_of_a_request_of_a_failure_and_of_a_cancel_are_stored_in_any_words(site: Engine) -> None:
+    kept = "bad �� " + "x" * (LONGEST - 8) + "…"
+    with writing(site) as connection:
+        (sync_id,) = send_snapshot.request(connection, POLICY, ["tokyo"], FOREIGN)
+    assert by_id(site, sync_id).reason == kept
+    attempt = claim(site)
+    with writing(site) as connection:
+        snapshot_attempts.fail(connection, attempt, FOREIGN, retry_after=HOUR)
+    assert by_id(site, sync_id).error == kept
+    request(site, "lima")
+    with writing(site) as connection:
+        send_snapshot.cancel(connection, POLICY, LIMA, reason=FOREIGN)
+    assert newest(site, LIMA).error == kept
+
+
+def test_the_backoff_doubles_up_to_five_minutes() -> None:
+    for attempt, most in ((1, 1), (2, 2), (3, 4), (9, 256), (10, 300), (1_000_000, 300)):
+        assert most / 2 <= exponential(attempt) <= most
+
+
+def test_a_failure_that_cannot_be_stored_waits_for_its_backoff_too(
+    site: Engine, dialect: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (sync_id,) = request(site, "tokyo")
+    refuse_failures(site, dialect)
+    provider = Failing(ValueError("cannot provide"))
+    with quick(site, provider, backoff=lambda _attempt: HOUR, lease_seconds=0.2):
+        eventually(lambda: "a failed attempt cannot be stored" in caplog.text)
+        seen = {expiry(site)}
+        eventually(lambda: len(seen.add(expiry(site)) or seen) > 3)
+        assert provider.calls == 1
+    assert by_id(site, sync_id).state == "building"
+
+
+def refuse_failures(site: Engine, dialect: str) -> None:
+    """Make the database refuse every failed attempt."""
+    with writing(site) as connection:
+        if dialect == "sqlite":
+            connection.execute(
+                text(
+                    "CREATE TRIGGER refusal BEFORE UPDATE ON lrq_snapshots WHEN NEW.error != '' "
+                    "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+                )
+            )
+        else:
+            connection.execute(text("ALTER TABLE lrq_snapshots ADD CONSTRAINT refusal CHECK (error = '')"))
+
+
+def expiry(site: Engine) -> int:
+    with reading(site) as connection:
+        return int(connection.execute(sqlalchemy.select(tables.leases.c.expires_us)).scalar_one())
+
+
+ERRORS = [asyncio.CancelledError(), KeyboardInterrupt(), GeneratorExit(), SystemExit(1)]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_that_is_no_exception_fails_one_attempt(site: Engine, error: BaseException) -> None:
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, Failing(error, times=1)) as transmitter:
+        assert ready(site, sync_id).attempt == 2
+        assert transmitter.problem == ""
+
+
+def tracebacks(caplog: pytest.LogCaptureFixture) -> list[str]:
+    shown = [getattr(record, FIELDS) for record in caplog.records if hasattr(record, FIELDS)]
+    return [
+        fields["exception"]
+        for fields in shown
+        if fields["event"] == "snapshot attempt failed" and "exception" in fields
+    ]
+
+
+def test_the_traceback_of_a_repeated_failure_is_logged_once(site: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "lr_client")
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, Failing(ValueError("cannot provide"), times=5)):
+        assert ready(site, sync_id).attempt == 6
+    assert caplog.text.count("event='snapshot attempt failed'") == 5
+    [trace] = tracebacks(caplog)
+    assert "in provide_full_state_data" in trace
+
+
+def test_a_transmitter_whose_thread_ends_names_the_reason_and_releases_its_lease(site: Engine) -> None:
+    class Broken(SystemClock):
+        def wait(self, event: threading.Event, timeout: float) -> bool:
+            raise KeyError("bug")
+
+    transmitter = quick(site, Provider(numbered(1)), clock=Broken(), lease_seconds=60.0)
+    eventually(lambda: transmitter.problem)
+    assert "the thread lrq-transmitter-policy has ended by an error of its own: KeyError: 'bug'" in transmitter.problem
+    eventually(lambda: leases.holder(site, transmitter_lease(POLICY)).expired)
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, Provider(numbered(1))):
+        ready(site, sync_id)
+
+
+# --- objects of the application ---------------------------------------------------------------------------------
+
+
+def test_a_class_of_providers_is_refused(site: Engine) -> None:
+    with pytest.raises(UsageError, match=r"the provider is the class Provider: pass an object"):
+        SnapshotTransmitter(site, POLICY, Provider)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["provide_full_state_data", "cancel"])
+def test_a_provider_with_an_async_method_is_refused(site: Engine, name: str) -> None:
+    async def later(_self: object, _context: object) -> None:
+        pass
+
+    provider = type("Later", (Provider,), {name: later})(numbered(1))
+    with pytest.raises(UsageError, match=f"Later.{name} is `async def`"):
+        SnapshotTransmitter(site, POLICY, provider)

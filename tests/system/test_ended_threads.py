@@ -1,0 +1,106 @@
+"""A thread of a server that ends by itself: the server gives up the site, says so, and a standby takes over."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from lr_server import LogReplicationServer
+from queues.clock import SystemClock
+from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, Refusal
+from queues.words import LONGEST
+from tests.system.faulty import PassingSink
+from tests.system.world import World, in_log_sync, sessions_of
+from tests.waiting import eventually
+
+THREADS = ["lrq-sequencer", "lrq-supervisor", "lrq-session-policy-tokyo"]
+
+
+class BrokenClock(SystemClock):
+    """Raises an error, once, in the thread of this name; only after `breaks` is set."""
+
+    def __init__(self, thread: str, error: BaseException) -> None:
+        self.breaks = threading.Event()
+        self._thread = thread
+        self._error: BaseException | None = error
+
+    def monotonic(self) -> float:
+        self._fail()
+        return super().monotonic()
+
+    def wait(self, event: threading.Event, timeout: float) -> bool:
+        self._fail()
+        return super().wait(event, timeout)
+
+    def _fail(self) -> None:
+        if self._error is not None and self.breaks.is_set() and threading.current_thread().name == self._thread:
+            error, self._error = self._error, None
+            raise error
+
+
+@pytest.fixture
+def broken(world: World) -> Callable[[str, BaseException], tuple[LogReplicationServer, BrokenClock]]:
+    def start(thread: str, error: BaseException) -> tuple[LogReplicationServer, BrokenClock]:
+        world.server("tokyo", listen=[])
+        clock = BrokenClock(thread, error)
+        peers = {"tokyo": "local:tokyo"}
+        server = world.server("paris", listen=[], peers=peers, initial_sync="log", lease_seconds=60.0, clock=clock)
+        world.transmit("paris", b"1", to=["tokyo"])
+        in_log_sync(server, "tokyo")
+        return server, clock
+
+    return start
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_a_standby_takes_over_from_a_server_whose_thread_has_ended(
+    world: World, broken: Callable[..., tuple[LogReplicationServer, BrokenClock]], thread: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    recorder = world.subscribe("tokyo")
+    owner, clock = broken(thread, asyncio.CancelledError())
+    standby = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", lease_seconds=60.0)
+    clock.breaks.set()
+    if thread == "lrq-session-policy-tokyo":
+        # A session reads the clock when it is about to connect again.
+        owner._source.supervisor.sessions()[0]._stream.break_off("the test wants it")
+    eventually(lambda: standby.is_owner)
+    assert not owner.is_owner
+    sentence = f"the thread {thread} has ended by an error of its own: CancelledError"
+    assert sentence in owner.status()["server"]["reason"]
+    assert "Traceback" in caplog.text
+    world.transmit("paris", b"2", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"1", b"2"])
+
+
+def test_an_event_that_a_session_cannot_take_fails_this_session_alone(world: World) -> None:
+    server = world.link("paris", "tokyo", initial_sync="log")
+    world.transmit("paris", b"1", to=["tokyo"])
+    in_log_sync(server, "tokyo")
+    (session,) = server._source.supervisor.sessions()
+    session._post("no event")
+    world.transmit("paris", b"2", to=["tokyo"])
+    recorder = world.subscribe("tokyo")
+    eventually(lambda: recorder.log("paris") == [b"1", b"2"])
+    in_log_sync(server, "tokyo")
+    assert server.is_owner
+
+
+def test_a_refusal_of_any_length_is_kept_in_a_bounded_form(world: World) -> None:
+    class Verbose(PassingSink):
+        def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
+            return NegotiateResponse(refusal=Refusal(kind=Refusal.TRANSIENT, reason="no \0" + "x" * 3_500_000))
+
+    world.behind("tokyo", Verbose)
+    server = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log")
+    world.transmit("paris", b"1", to=["tokyo"])
+    reason = eventually(
+        lambda: (
+            sessions_of(server).get("tokyo", {}).get("reason", "").startswith("no �x")
+            and sessions_of(server)["tokyo"]["reason"]
+        )
+    )
+    assert len(reason) <= LONGEST
+    (session,) = server._source.supervisor.sessions()
+    assert len(session.standing.words.detail) <= LONGEST
