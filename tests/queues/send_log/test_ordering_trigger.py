@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, text
 
 import queues
 from lr_client import RoutingQueueSenderClient
-from queues.database import migrations
+from queues.database import migrations, schema
 from queues.errors import SchemaMismatchError
 from tests.queues.reading import Reader
 from tests.queues.unordered import migrate_to
@@ -113,7 +113,7 @@ def test_an_older_database_is_upgraded_and_downgraded_to_its_former_state(site: 
         before = connection.execute(body).scalar_one(), connection.execute(STATES).all()
     with site.begin() as connection:
         send(connection, b"old")
-    migrate_to(site, "0003")
+    migrate_to(site, schema.SCHEMA)
     with site.begin() as connection:
         be_a_replica(connection, "LOCAL")
         send(connection, b"new")
@@ -130,7 +130,7 @@ def test_segments_get_their_own_triggers_if_the_copied_triggers_cannot_be_change
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     migrate_to(site, "0002")
-    migrate_to(site, "0003")
+    migrate_to(site, schema.SCHEMA)
     with site.begin() as connection:
         connection.execute(text(re.sub(r"< 150000", "< 990000", module.OWN_TRIGGERS)))
     migrations.check(site)
