@@ -113,7 +113,7 @@ def test_an_older_database_is_upgraded_and_downgraded_to_its_former_state(site: 
         before = connection.execute(body).scalar_one(), connection.execute(STATES).all()
     with site.begin() as connection:
         send(connection, b"old")
-    migrate_to(site, "0003")
+    migrate_to(site, schema.SCHEMA)
     with site.begin() as connection:
         be_a_replica(connection, "LOCAL")
         send(connection, b"new")

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import Connection, Engine, insert, text
 
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
+from queues.database import schema
 from queues.database.tables import sessions
 from queues.errors import SchemaMismatchError
 from queues.names import ClientName
@@ -205,7 +206,7 @@ def test_an_upgraded_log_has_no_unordered_entries_whose_place_was_in_an_emptied_
         with site.begin() as another:
             another.execute(text("SELECT nextval('lrq_log_segment')"))
         client.transmit_log_entry_messages(connection, [LRMessageWithDestinations(b"2", ["tokyo"])] * 2)
-    migrate_to(site, "0003")
+    migrate_to(site, schema.SCHEMA)
     with site.begin() as connection:
         connection.execute(text("UPDATE lrq_log_commits SET slot = 0"))  # the place that the earlier trigger gave
     reader.drain()
@@ -213,7 +214,7 @@ def test_an_upgraded_log_has_no_unordered_entries_whose_place_was_in_an_emptied_
     migrate_to(site, "0002")
     with trigger_off(site):
         transmit(site, b"lost")
-    migrate_to(site, "0003")
+    migrate_to(site, schema.SCHEMA)
     assert Reader(site, reader.lease).log.trim(reader.lease, Retention()).found_unordered == 1
     assert unordered.send(site) == 1
     assert [row.payload for row in reader.drain()] == [b"lost"]
