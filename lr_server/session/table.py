@@ -13,7 +13,7 @@ from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError, StoreUnavailableError, first_line
 from queues.logs import logger
 from queues.send_log import sessions
-from queues.send_log.known_sites import KnownSites, record_known
+from queues.send_log.known_sites import KnownSites, read_known, record_known
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import SessionChange
 from queues.states import SessionState
@@ -84,8 +84,12 @@ def follow(engine: Engine, lease: Lease, known: KnownSites) -> None:
     """
     with writing(engine) as connection:
         leases.check(connection, lease)
+        before = read_known(connection)
         record_known(connection, known)
-        for owed in sessions.active_keys(connection):
+        removed = before.peers - known.peers if before else frozenset()
+        # The time of a removed site begins now, also for a session that its client has ended before.
+        again = {owed for owed in sessions.every_key(connection) if owed.destination in removed}
+        for owed in sorted(again.union(sessions.active_keys(connection))):
             if owed.destination not in known.peers:
                 reason = "the site is not among the peers of the server"
             elif not known.has_client(owed.client):

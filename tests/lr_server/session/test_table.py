@@ -82,6 +82,16 @@ def test_the_known_sites_are_recorded_for_senders(site: Engine, lease: Lease):
         assert read_known(connection) == known
 
 
+def test_the_time_of_a_removed_site_begins_with_its_removal_though_its_client_was_removed_before(
+    site: Engine, lease: Lease
+):
+    table.follow(site, lease, KnownSites(frozenset({TOKYO, LIMA}), frozenset({TENANT})))
+    store(site, POLICY, LIMA, "inactive")
+    table.follow(site, lease, KnownSites(frozenset({TOKYO}), frozenset({TENANT})))
+    with reading(site) as connection:
+        assert connection.execute(select(sessions.c.updated_us)).scalar_one() > 0
+
+
 @pytest.mark.parametrize("word", ["inactive", "left out"])
 def test_an_inactive_session_is_not_deactivated_again(site: Engine, lease: Lease, word: str):
     store(site, POLICY, LIMA, word)
