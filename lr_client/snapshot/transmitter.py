@@ -81,8 +81,8 @@ class SnapshotTransmitter:
         Raises `ConfigurationError` for a limit out of range, `InvalidNameError` for a malformed *client*. Raises
         `UsageError` for a provider that is a class or has an `async def` method.
         """
-        require_methods(provider, ("provide_full_state_data", "cancel"), "provider")
         self._engine = require_engine(engine, "start_snapshot_transmitter")
+        require_methods(provider, ("provide_full_state_data", "cancel"), "provider")
         self._client = client_name(client)
         self._provider = provider
         self._parallel = parallel

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
 from sqlalchemy import Engine
 
@@ -10,19 +9,15 @@ from lr_server.protocol.states import Idle, SessionStanding, StatusText, describ
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
-from queues.errors import OwnershipLostError, StoreUnavailableError, first_line
+from queues.errors import OwnershipLostError, StoreUnavailableError
 from queues.logs import logger
 from queues.send_log import sessions
 from queues.send_log.known_sites import KnownSites, read_known, record_known
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import SessionChange
 from queues.states import SessionState
-from queues.words import cleaned
 
 log = logger("lrq.session")
-
-#: The most characters of a stored reason.
-_LONGEST_REASON: Final = 2000
 
 
 def ensure(engine: Engine, owed: SessionKey) -> int:
@@ -65,8 +60,8 @@ def save(engine: Engine, lease: Lease, standings: Iterable[tuple[SessionKey, Ses
         [(owed, standing)] = found
         if standing.acked is None and standing.words.name is SessionState.FAILED:
             raise
-        reason = f"the standing of this session cannot be stored: {first_line(getattr(error, 'orig', None) or error)}"
-        log.warning("a standing cannot be stored", **owed._asdict(), reason=cleaned(reason))
+        reason = f"the standing of this session cannot be stored: {describe_error(error)}"
+        log.warning("a standing cannot be stored", **owed._asdict(), reason=reason)
         words = StatusText(SessionState.FAILED, reason)
         save(engine, lease, [(owed, replace(standing, words=words, acked=None, transferred_rows=0))])
 
@@ -102,5 +97,4 @@ def follow(engine: Engine, lease: Lease, known: KnownSites) -> None:
 def _change(owed: SessionKey, standing: SessionStanding) -> SessionChange:
     rows, words = standing.transferred_rows, standing.words
     reason = f"{words.detail} ({rows:,} rows sent)" if rows else words.detail
-    kept = cleaned(reason, _LONGEST_REASON)
-    return SessionChange(owed, words.name, kept, rows, standing.acked, standing.applied_seq, standing.replaced)
+    return SessionChange(owed, words.name, reason, rows, standing.acked, standing.applied_seq, standing.replaced)

@@ -35,13 +35,13 @@ EXPECTED: dict[str, Any] = {
         {
             "client": "policy", "destination": "lima", "state": "inactive", "reason": "gone", "branch": "branch",
             "acked_seq": 0, "applied_seq": None, "lag": NO_LAG, "applied_lag": NO_LAG, "stalled": False,
-            "unapplied": False, "replaced": 0, "unprovided": False, "updated_at": "time",
+            "replaced": 0, "unprovided": False, "unapplied": False, "updated_at": "time",
         },
         {
             "client": "policy", "destination": "tokyo", "state": "backing off", "reason": "away", "branch": "branch",
             "acked_seq": 1, "applied_seq": 0, "lag": {"entries": 1, "bytes": 2, "seconds": -1.0, "is_most": False},
             "applied_lag": {"entries": 2, "bytes": 3, "seconds": -1.0, "is_most": False}, "stalled": False,
-            "unapplied": False, "replaced": 0, "unprovided": False, "updated_at": "time",
+            "replaced": 0, "unprovided": False, "unapplied": False, "updated_at": "time",
         },
     ],
     "snapshots": [

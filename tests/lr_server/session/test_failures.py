@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from lr_server.protocol.answers import refused
 from lr_server.protocol.events import Event, PeerLost, RefusalKind, Refused, SourceFailed
-from lr_server.session.failures import event_for, peer_lost, refused_by, source_failed
+from lr_server.session.failures import event_for, peer_lost, source_failed
 from queues import errors
 from queues.wire.replication_pb2 import Refusal
 from queues.words import LONGEST
@@ -39,7 +40,7 @@ KEPT = "�" + "x" * (LONGEST - 2) + "…"
 
 
 def test_the_words_of_a_sink_or_of_an_error_are_cut_and_storable():
-    assert refused_by(Refusal(kind=Refusal.TRANSIENT, reason=FOREIGN)) == Refused(RefusalKind.TRANSIENT, KEPT)
+    assert refused(Refusal(kind=Refusal.TRANSIENT, reason=FOREIGN)) == Refused(RefusalKind.TRANSIENT, KEPT)
     assert peer_lost(errors.PeerUnreachableError(FOREIGN)) == PeerLost(KEPT)
     assert event_for(errors.ProtocolError(FOREIGN)) == Refused(RefusalKind.PROTOCOL, KEPT)
     for error in (errors.StoreUnavailableError(FOREIGN), errors.ConfigurationError(FOREIGN), KeyError(FOREIGN)):

@@ -15,6 +15,7 @@ from queues.positions import Position
 from queues.send_log.known_sites import KnownSites, read_known
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
+from queues.words import LONGEST
 
 POLICY, TENANT = ClientName("policy"), ClientName("tenant")
 TOKYO, LIMA, ROME = SiteId("tokyo"), SiteId("lima"), SiteId("rome")
@@ -133,7 +134,7 @@ def test_a_reason_is_stored_bounded_and_printable(site: Engine, lease: Lease):
     ((state, reason),) = stored(site).values()
     assert state == "log-entry sync"
     assert reason.startswith("\N{REPLACEMENT CHARACTER}xxx")
-    assert len(reason) == 2000
+    assert len(reason) == LONGEST
 
 
 def test_a_replaced_server_stores_no_standing(site: Engine, lease: Lease):
