@@ -24,6 +24,7 @@ from lr_server.setting_types import (
     Seconds,
     Site,
     TableFromText,
+    TickRows,
     misspelt,
     sentence,
 )
@@ -31,6 +32,7 @@ from queues.errors import ConfigurationError
 from queues.names import ClientName, SiteId
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import TlsEndpoint, parse_endpoint
+from sink.transport.service import FIRST_FRAME_SECONDS, MAX_STREAMS
 
 #: The largest size of a frame without its rows, in bytes.
 FRAME_OVERHEAD_BYTES: Final = 64 * 1024
@@ -65,9 +67,13 @@ class Settings(BaseSettings):
         max_payload_bytes: The largest payload of one entry; the sender in the application has its own limit.
         max_batch_bytes: Rows are gathered into one frame up to this size.
         max_message_bytes: The largest accepted frame; a tick, or a batch and one payload, must fit.
+        max_streams: The most sessions of other sites that this site serves at one moment.
+        max_streams_per_caller: The most of them for one caller, by default half of max_streams. A caller is a
+            certificate, or an address without TLS; callers at a Unix socket have no limit of their own.
+        first_frame_seconds: A stream is ended if its first valid frame does not come within this time.
         window_bytes: The most bytes in flight to the sink of one session.
         window_frames: The most frames in flight to the sink of one session.
-        tick_rows: A tick closes at this many rows, but never within a transaction.
+        tick_rows: A tick closes at this many rows, at most 262,144, but never within a transaction.
         tick_bytes: A tick closes at this many bytes of payload, but never within a transaction.
         tick_interval_seconds: The longest pause between two ticks under load; an idle log is closed at once.
         idle_poll_seconds: The longest time between two looks at a quiet log where no commit notifies the server.
@@ -106,10 +112,13 @@ class Settings(BaseSettings):
     max_payload_bytes: Positive = 16 * MIB
     max_batch_bytes: Positive = 2 * MIB
     max_message_bytes: Positive = 24 * MIB
+    max_streams: Positive = MAX_STREAMS
+    max_streams_per_caller: Positive | None = None
+    first_frame_seconds: Seconds = FIRST_FRAME_SECONDS
     window_bytes: Positive = 8 * MIB
     window_frames: Positive = 64
 
-    tick_rows: Positive = 5_000
+    tick_rows: TickRows = 5_000
     tick_bytes: Positive = 2 * MIB
     tick_interval_seconds: Seconds = 0.2
     idle_poll_seconds: Seconds = 0.1

@@ -19,7 +19,7 @@ from queues.receive import entries
 from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.wire import replication_pb2 as pb
 from sink.gate import Gate
-from sink.inbox import Inbox, expect_inbox, open_inbox
+from sink.inbox import Inbox, expect_inbox, extent, open_inbox
 from sink.port import PROTOCOL
 from sink.protocol import log_rules
 from sink.protocol.log_rules import Refuse, Speaker
@@ -125,8 +125,10 @@ class SinkWriter:
         return ExpectedMarks(stored, self._working_under()) if is_ours and self._is_small(frame.batch) else None
 
     def _is_small(self, batch: pb.Batch) -> bool:
-        rows, size = _extent(batch)
-        return len(batch.groups) <= entries.FEW_HEADERS and dialects.of(self._engine).is_at_once(rows, size)
+        if len(batch.groups) > entries.FEW_HEADERS:
+            return False
+        told = extent(group.block for group in batch.groups)
+        return dialects.of(self._engine).is_at_once(told.rows, told.bytes)
 
     def _take_as(
         self, frame: pb.Frame, speaker: Speaker, stream: ValidStream, expected: ExpectedMarks | None
@@ -171,11 +173,6 @@ class SinkWriter:
         if lease is None:
             raise TransientError(f"a server of site {self._site} stands by and takes no entries: try another server")
         return lease
-
-
-def _extent(batch: pb.Batch) -> tuple[int, int]:
-    """Return the number of rows in a batch and their bytes."""
-    return sum(group.block.rows for group in batch.groups), sum(group.block.plain_size for group in batch.groups)
 
 
 def _refuse_for(error: LrqError | SQLAlchemyError) -> Refuse:

@@ -29,6 +29,11 @@ class TickPart:
         """The approximate bytes in memory; a compressed block has fewer bytes on the wire."""
         return self.group.block.plain_size + 128
 
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.group.block.rows
+
 
 @dataclass(frozen=True, slots=True)
 class Found:

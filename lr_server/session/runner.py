@@ -240,7 +240,7 @@ class Session:
         if sink.is_empty:
             # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             self._acked = sink.received
-        self._open()
+        self._open(answer.received)
         self._post(happened.Negotiated(decision))
 
     def _roll_back(self, to: Position) -> None:
@@ -250,7 +250,7 @@ class Session:
             self._post(happened.Refused(RefusalKind(answer.refusal.kind), answer.refusal.reason))
             return
         received = answer.received
-        self._open()
+        self._open(received)
         self._post(happened.RolledBack(Position(received.branch, received.seq, received.cut)))
 
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
@@ -270,7 +270,7 @@ class Session:
             generation=context.lease.generation,
         )
 
-    def _open(self) -> None:
+    def _open(self, received: WirePosition) -> None:
         limits = self._context.limits
         if self._sink is None:
             raise PeerUnreachableError("the connection was closed before it was used")
@@ -278,6 +278,7 @@ class Session:
             self._sink,
             self._name(),
             self._context.paths(self._outgoing),
+            received,
             inflight=Inflight(
                 max_frames=limits.window_frames, max_bytes=limits.window_bytes, clock=self._context.clock
             ),
