@@ -36,7 +36,7 @@ class BoundedHttpServer(ThreadingMixIn, WSGIServer):
         """Answer in a thread if there is a room, otherwise turn the caller away."""
         connection: socket.socket = request
         room = self._rooms.enter(str(client_address[0]), lambda: _cut(connection))
-        if True:
+        if isinstance(room, Room):
             self._held[connection] = room
             super().process_request(request, client_address)
             return

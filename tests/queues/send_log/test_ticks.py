@@ -287,6 +287,22 @@ def test_a_tick_can_be_taken_after_its_connection_was_lost(site: Engine, reader:
     assert [group.tick.number for group in reader.groups] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("stale", [0, 1], ids=["none", "the first"])
+@pytest.mark.parametrize("to", ["tokyo", "lima"], ids=["known sets", "new sets"])
+def test_a_tick_after_one_that_is_not_the_newest_is_refused_in_one_sentence(
+    site: Engine, reader: Reader, stale: int, to: str
+) -> None:
+    for payload in (b"1", b"2"):
+        transmit(site, payload)
+        reader.drain()
+    transmit(site, b"3", to=(to,))
+    last = ([None] + [group.tick for group in reader.groups])[stale]
+    with pytest.raises(StoreUnavailableError, match=r"another server has taken .*tick.*: try again"):
+        reader.log.take_tick(reader.lease, last)
+    assert [row.payload for row in reader.drain()] == [b"3"]
+    assert [group.tick.number for group in reader.groups] == [1, 2, 3]
+
+
 # --- trim -----------------------------------------------------------------------------------------------------
 
 
