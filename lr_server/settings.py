@@ -30,6 +30,7 @@ from lr_server.setting_types import (
 )
 from queues.errors import ConfigurationError
 from queues.names import ClientName, SiteId
+from queues.send_snapshot.block_packer import FULL_BLOCK_BYTES
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import TlsEndpoint, parse_endpoint
 from sink.transport.service import FIRST_FRAME_SECONDS, MAX_STREAMS
@@ -66,7 +67,8 @@ class Settings(BaseSettings):
             database. `smart` does so unless more than half are slow. No rule loses entries.
         max_payload_bytes: The largest payload of one entry; the sender in the application has its own limit.
         max_batch_bytes: Rows are gathered into one frame up to this size.
-        max_message_bytes: The largest accepted frame; a tick, or a batch and one payload, must fit.
+        max_message_bytes: The largest accepted frame; a tick, or a batch and one payload, must fit. So must a block
+            of a snapshot, for which 2.5 MiB suffice.
         max_streams: The most sessions of other sites that this site serves at one moment.
         max_streams_per_caller: The most of them for one caller, by default half of max_streams. A caller is a
             certificate, or an address without TLS; callers at a Unix socket have no limit of their own.
@@ -77,7 +79,8 @@ class Settings(BaseSettings):
         tick_bytes: A tick closes at this many bytes of payload, but never within a transaction.
         tick_interval_seconds: The longest pause between two ticks under load; an idle log is closed at once.
         idle_poll_seconds: The longest time between two looks at a quiet log where no commit notifies the server.
-            SQLite has no notifications; PostgreSQL has none while a transaction that has transmitted is open.
+            SQLite has no notifications. PostgreSQL has none while a transaction that has transmitted is open, or where
+            max_prepared_transactions is above 0.
         snapshot_poll_seconds: The time between two looks at snapshot requests and their progress.
         feed_bytes: The size of the newest log that the live feed keeps in memory.
         retention_seconds: Unacknowledged entries are kept for this long.
@@ -230,6 +233,11 @@ def _check_together(settings: Settings) -> None:
         raise ConfigurationError(
             f"max_message_bytes is {settings.max_message_bytes}, but a tick, or a batch and the largest payload, need "
             f"{needed}: raise max_message_bytes, or lower tick_bytes and max_payload_bytes"
+        )
+    if settings.max_message_bytes < FULL_BLOCK_BYTES:
+        raise ConfigurationError(
+            f"max_message_bytes is {settings.max_message_bytes}, but a block of a snapshot may need "
+            f"{FULL_BLOCK_BYTES}: set at least {FULL_BLOCK_BYTES}"
         )
     if settings.retry_cap_seconds < settings.retry_first_seconds:
         raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds")

@@ -14,7 +14,7 @@ from queues.errors import CorruptFrameError
 MAX_ROWS: Final = 2**18
 #: The most ticks or parts of ticks in one batch, and the most blocks in one chunk of a snapshot.
 MAX_GROUPS: Final = 2**16
-#: A smaller body or frame takes little memory, whatever its content; in bytes.
+#: Any smaller body or frame takes little memory; in bytes.
 COUNTED_FROM: Final = 1024 * 1024
 
 # Values of the wire format, see https://protobuf.dev/programming-guides/encoding.

@@ -139,7 +139,7 @@ def _insert(connection: Connection, tick: Tick, lease: Lease, *, partitioned: bo
 
 @contextmanager
 def stale_as_unavailable() -> Iterator[None]:
-    """Raise `StoreUnavailableError` where a tick of the same number exists: the caller's newest tick is not the newest."""
+    """Raise `StoreUnavailableError` where a tick of the same number exists: the caller's tick is not the newest."""
     try:
         yield
     except exc.IntegrityError as error:

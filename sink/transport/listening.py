@@ -38,8 +38,8 @@ def bind(
 
 
 def _bind_socket(server: grpc.Server, endpoint: IpcEndpoint) -> int:
-    # gRPC binds and listens in one step, so the mask must hold before; the mode of the file is set afterwards. The mask
-    # counts for the whole process, therefore it leaves this user all rights.
+    # gRPC binds and listens in one step, so the mask must hold before. The mask counts for the whole process, so
+    # the mask leaves this user all rights. The mode of the file is set afterwards.
     with _masking:
         before = os.umask(0o077)
         try:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from queues.clock import Clock
 
-#: The log tells at most once in this time, in seconds, that callers are turned away: each one soon comes again.
+#: The log tells at most once in this time, in seconds, that callers are turned away.
 NEWS_SECONDS: Final = 60.0
 
 

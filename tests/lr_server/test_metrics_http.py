@@ -1,4 +1,4 @@
-"""The connections for metrics are bounded: many, slow and broken ones shut nobody out."""
+"""The connections for metrics are bounded: many, slow and broken ones do not shut others out."""
 
 import socket
 import threading
