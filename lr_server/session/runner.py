@@ -132,6 +132,10 @@ class Session:
         if stream is not None and stream.silent_seconds > self._context.limits.stall_seconds:
             stream.break_off(f"stalled: no acknowledgement for {self._context.limits.stall_seconds:g} s")
 
+    def reconnect(self, why: str) -> None:
+        """Break the connection, if there is one, and connect again; the supervisor calls this."""
+        self._post(happened.PeerLost(why))
+
     @property
     def standing(self) -> SessionStanding:
         """The facts to save; the same object while nothing changes, so that frequent reads are cheap."""

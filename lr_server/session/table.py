@@ -9,20 +9,25 @@ from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.names import ClientName, SiteId
-from queues.send_log import sessions
+from queues.send_log import released, sessions
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import SessionChange
 from queues.states import SessionState
 
 
 def ensure(engine: Engine, owed: SessionKey) -> None:
-    """Insert the session's row before the session begins, so that trim keeps its entries."""
+    """Insert the session's row before the session begins, so that trim keeps its entries.
+
+    A claim that an operator has released is back.
+    """
     with reading(engine) as connection:
-        if sessions.find_session(connection, owed) is not None:
+        if sessions.find_session(connection, owed) is not None and owed not in released.released(connection):
             return
     with writing(engine) as connection:
         if sessions.find_session(connection, owed) is None:
             sessions.add_session(connection, owed, *describe(Idle()))
+        else:
+            released.claim_again(connection, owed)
 
 
 def touch(engine: Engine, owed: SessionKey) -> None:

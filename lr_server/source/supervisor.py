@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -18,7 +18,7 @@ from queues.clock import Clock
 from queues.database.transactions import reading, writing
 from queues.errors import LrqError
 from queues.logs import logger
-from queues.names import ClientName
+from queues.names import ClientName, SiteId
 from queues.send_log.opening import watch_commits
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import source_clients
@@ -52,6 +52,7 @@ class Supervisor:
         self._sessions: dict[SessionKey, Session] = {}
         self._saved: dict[SessionKey, SessionStanding] = {}
         self._followed: int | None = None
+        self._endpoints: dict[SiteId, str] = {}
         self._save_from = 0.0
         self._stalls_from = 0.0
         self._stall_look = context.limits.stall_seconds / _STALL_LOOKS
@@ -127,7 +128,7 @@ class Supervisor:
             commits.close()
 
     def _follow_topology(self) -> bool:
-        """End the sessions of removed peers; return whether the peers have changed."""
+        """End the sessions of removed peers, and reconnect those of moved ones; return whether the topology is new."""
         version = self._topology.version
         if version == self._followed:
             return False
@@ -144,8 +145,17 @@ class Supervisor:
                     del self._sessions[session.owed]
                 self._saved.pop(session.owed, None)
             session_table.deactivate(self._engine, self._context.lease, peers, self._clients)
+        self._reconnect({peer: self._topology.endpoint(peer) for peer in peers})
         self._followed = version
         return True
+
+    def _reconnect(self, endpoints: Mapping[SiteId, str]) -> None:
+        """Make the sessions connect again whose site has another endpoint now."""
+        for session in self.sessions():
+            before, now = (known.get(session.owed.destination) for known in (self._endpoints, endpoints))
+            if before != now and before is not None:
+                session.reconnect("the site has another endpoint now")
+        self._endpoints = dict(endpoints)
 
     def _note_trouble(self, trouble: str) -> None:
         if trouble != self.trouble:

@@ -8,10 +8,10 @@ import typer
 from typer.core import TyperGroup
 
 from lrq.cli import exit_codes
-from lrq.cli.commands import browse, demo, drain, init, park, send, serve, snapshot, status, top, trim
+from lrq.cli.commands import browse, demo, drain, init, link, park, send, serve, snapshot, status, top, trim
 
 _DEBUG = "--debug"
-_ORDER = ("init", "serve", "status", "top", "browse", "send", "snapshot", "drain", "trim", "park", "demo")
+_ORDER = ("init", "serve", "status", "top", "browse", "send", "snapshot", "drain", "trim", "link", "park", "demo")
 
 
 class _InOrder(TyperGroup):
@@ -62,6 +62,7 @@ app.command("send")(send.send)
 app.add_typer(snapshot.app, name="snapshot")
 app.command("drain")(drain.drain)
 app.command("trim")(trim.trim)
+app.add_typer(link.app, name="link")
 app.add_typer(park.app, name="park")
 app.command("demo")(demo.demo)
 

@@ -183,7 +183,7 @@ ticks = Table(
 )
 
 #: The source's record of each session; the sink's receive state is the truth. `lost_seq` is the end of the newest
-#: trimmed tick with unacknowledged entries for the session.
+#: trimmed tick with unacknowledged entries for the session. `released`: trim keeps no entry for the session.
 sessions = Table(
     "lrq_sessions",
     metadata,
@@ -197,6 +197,7 @@ sessions = Table(
     Column("lost_seq", BigInteger, nullable=False),
     Column("transferred_rows", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    Column("released", Boolean, nullable=False, server_default=text("false")),
 )
 
 # --- source: snapshots ----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from queues.positions import Tick, Visibility
 from queues.send_log.destination_sets import forget_unused
 from queues.send_log.port import Retention, SessionKey
 from queues.send_log.reads import newest_tick, tick_of
+from queues.send_log.released import released
 from queues.states import SnapshotState
 
 #: Tells whether ticks after the first visibility, up to the second, hold entries for a session.
@@ -88,8 +89,9 @@ class Verdict:
 def judge(connection: Connection, upto: Tick, sets: Sequence[int], owes: Owes, retention: Retention) -> Verdict | None:
     """Decide about a segment with the tag *sets* and all entries in ticks up to *upto*; None: keep the segment."""
     laggards = tuple(owed for owed, mark in _behind(connection, upto) if owes(owed, mark, Visibility.parse(upto.mark)))
-    if not laggards and not _owed_to_strangers(connection, sets):
-        return Verdict(upto, ())
+    free = released(connection)
+    if all(owed in free for owed in laggards) and not _owed_to_strangers(connection, sets):
+        return Verdict(upto, laggards)
     return Verdict(upto, laggards) if is_beyond(connection, upto, retention) else None
 
 
