@@ -60,7 +60,7 @@ def check_parts(message: bytes, lists: Collection[int]) -> None:
     """Raise `CorruptFrameError` if the encoded frame *message* holds more than `MAX_GROUPS` ticks or blocks.
 
     *lists* are the numbers of the fields that hold them. The parser takes up to 60 bytes for each, and the shortest has
-    two, so a large frame is counted first.
+    two. So a large frame is counted first.
     """
     left = MAX_GROUPS + 64
     for field in _fields(message, 0, len(message)):
@@ -77,7 +77,7 @@ class _Field(NamedTuple):
 
 
 def _fields(encoded: bytes, at: int, end: int) -> Iterator[_Field]:
-    """Yield the fields of a message that begins at *at*; a field without a size of its own has the size 0."""
+    """Yield the fields of a message that begins at *at*. The size is 0 for a field that carries no size."""
     while at < end:
         tag, at = _varint(encoded, at)
         kind, size = tag & 7, 0

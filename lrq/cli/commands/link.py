@@ -35,7 +35,7 @@ def forget(
     """Keep no entries any more for a site that was taken away.
 
     Take the site out of `peers`, or the client out of `clients`, and restart the server first. The next run of trim
-    removes what only this site lacked. A site that comes back gets a snapshot if it lost entries.
+    removes entries that only this site lacked. A site that comes back gets a snapshot if it lost entries.
     """
     from lrq.cli.link_claims import forget as release
     from lrq.cli.output import emit
