@@ -28,6 +28,8 @@ FIRST_FRAME_SECONDS: Final = 60.0
 _NEGOTIATIONS = RoomLimits(32, 16, 10.0, "negotiations without a request")
 # Threads for work of a moment: complete negotiations, and calls that are turned away.
 _SPARE_THREADS = 16
+# The shortest time between two looks for calls that have no valid message in time, in seconds.
+_SHORTEST_PAUSE = 0.05
 # Calls that wait for a thread; gRPC itself turns further calls away.
 _WAITING = 1024
 
@@ -132,7 +134,7 @@ def _stream_limits(total: int, per_caller: int, patience: float) -> RoomLimits:
 
 
 def _end_overdue(kinds: Sequence[Rooms], stopping: threading.Event, clock: Clock) -> None:
-    pause = min(rooms.limits.patience for rooms in kinds) / 10
+    pause = max(min(rooms.limits.patience for rooms in kinds) / 10, _SHORTEST_PAUSE)
     while not clock.wait(stopping, pause):
         for rooms in kinds:
             for room in rooms.end_overdue():
