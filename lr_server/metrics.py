@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from lr_server.metrics_http import bounded_server
 from lr_server.setting_types import metrics_endpoint
 from lr_server.status_types import (
     ReceiveQueueStatus,
@@ -179,9 +180,11 @@ class MetricsServer:
         registry.register(_Site(status, patience))
         ProcessCollector(registry=registry)
         try:
-            self._server, self._thread = start_http_server(endpoint.port, endpoint.host, registry)
+            self._server = bounded_server(endpoint.host, endpoint.port, make_wsgi_app(registry))
         except OSError as error:
             raise ConfigurationError(f"cannot serve metrics at {address}: {error.strerror}") from error
+        self._thread = threading.Thread(target=self._server.serve_forever, name="lrq-metrics", daemon=True)
+        self._thread.start()
         #: The address of the server, with port 0 replaced by the real port.
         self.address = replace(endpoint, port=self._server.server_port).address
 

@@ -103,6 +103,10 @@ class LogReplicationServer:
                 settings.listen,
                 credentials=settings.credentials,
                 max_frame_bytes=settings.max_message_bytes,
+                max_streams=settings.max_streams,
+                max_streams_per_caller=settings.max_streams_per_caller,
+                first_frame_seconds=settings.first_frame_seconds,
+                clock=self._clock,
             )
         if settings.metrics:
             self._metrics = MetricsServer(settings.metrics, self.site_status)

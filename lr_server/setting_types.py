@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from discovery.topology import split_endpoints
 from queues import names
+from queues.block_limits import MAX_ROWS
 from queues.database import urls
 from queues.errors import ConfigurationError
 from sink.transport.endpoints import TcpEndpoint, network_endpoint, parse_endpoint, tcp_endpoint
@@ -72,6 +73,7 @@ ListenEndpoint = Annotated[str, _checked(network_endpoint)]
 MetricsAddress = Annotated[str, _checked(metrics_endpoint)]
 Positive = Annotated[int, Field(gt=0)]
 NotNegative = Annotated[int, Field(ge=0)]
+TickRows = Annotated[int, Field(gt=0, le=MAX_ROWS)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 #: For fields whose variable holds a list or a table as text.

@@ -25,6 +25,7 @@ from lr_server.setting_types import (
     Seconds,
     Site,
     TableFromText,
+    TickRows,
     misspelt,
     sentence,
 )
@@ -33,8 +34,10 @@ from queues.errors import ConfigurationError
 from queues.logs import logger
 from queues.names import ClientName, SiteId
 from queues.send_log.port import Retention
+from queues.send_snapshot.block_packer import FULL_BLOCK_BYTES
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import TlsEndpoint, parse_endpoint
+from sink.transport.service import FIRST_FRAME_SECONDS, MAX_STREAMS
 
 #: The largest size of a frame without its rows, in bytes.
 FRAME_OVERHEAD_BYTES: Final = 64 * 1024
@@ -71,17 +74,23 @@ class Settings(BaseSettings):
             database. `smart` does so unless more than half are slow. No rule loses entries.
         max_payload_bytes: The largest payload of one entry; the sender in the application has its own limit.
         max_batch_bytes: Rows are gathered into one frame up to this size.
-        max_message_bytes: The largest accepted frame; a tick, or a batch and one payload, must fit.
+        max_message_bytes: The largest accepted frame; a tick, or a batch and one payload, must fit. So must a block
+            of a snapshot, for which 2.5 MiB suffice.
+        max_streams: The most sessions of other sites that this site serves at one moment.
+        max_streams_per_caller: The most of them for one caller, by default half of max_streams. A caller is a
+            certificate, or an address without TLS; callers at a Unix socket have no limit of their own.
+        first_frame_seconds: A stream is ended if its first valid frame does not come within this time.
         window_bytes: The most bytes in flight to the sink of one session.
         window_frames: The most frames in flight to the sink of one session.
         receive_bytes: The most bytes of log entries that each receive queue here holds for its subscriber; further ones
             wait at their source. A larger transaction passes when the queue is empty. Snapshots do not count; 0 for no
             limit.
-        tick_rows: A tick closes at this many rows, but never within a transaction.
+        tick_rows: A tick closes at this many rows, at most 262,144, but never within a transaction.
         tick_bytes: A tick closes at this many bytes of payload, but never within a transaction.
         tick_interval_seconds: The longest pause between two ticks under load; an idle log is closed at once.
         idle_poll_seconds: The longest time between two looks at a quiet log where no commit notifies the server.
-            SQLite has no notifications; PostgreSQL has none while a transaction that has transmitted is open.
+            SQLite has no notifications. PostgreSQL has none while a transaction that has transmitted is open, or where
+            max_prepared_transactions is above 0.
         snapshot_poll_seconds: The time between two looks at snapshot requests and their progress.
         feed_bytes: The size of the newest log that the live feed keeps in memory.
         retention_seconds: Unacknowledged entries are kept for at least this long, and at most a quarter longer.
@@ -120,11 +129,14 @@ class Settings(BaseSettings):
     max_payload_bytes: Positive = 16 * MIB
     max_batch_bytes: Positive = 2 * MIB
     max_message_bytes: Positive = 24 * MIB
+    max_streams: Positive = MAX_STREAMS
+    max_streams_per_caller: Positive | None = None
+    first_frame_seconds: Seconds = FIRST_FRAME_SECONDS
     window_bytes: Positive = 8 * MIB
     window_frames: Positive = 64
     receive_bytes: NotNegative = GIB
 
-    tick_rows: Positive = 5_000
+    tick_rows: TickRows = 5_000
     tick_bytes: Positive = 2 * MIB
     tick_interval_seconds: Seconds = 0.2
     idle_poll_seconds: Seconds = 0.1
@@ -249,6 +261,11 @@ def _check_together(settings: Settings) -> None:
         raise ConfigurationError(
             f"max_message_bytes is {settings.max_message_bytes}, but a tick, or a batch and the largest payload, need "
             f"{needed}: raise max_message_bytes, or lower tick_bytes and max_payload_bytes"
+        )
+    if settings.max_message_bytes < FULL_BLOCK_BYTES:
+        raise ConfigurationError(
+            f"max_message_bytes is {settings.max_message_bytes}, but a block of a snapshot may need "
+            f"{FULL_BLOCK_BYTES}: set at least {FULL_BLOCK_BYTES}"
         )
     if settings.retry_cap_seconds < settings.retry_first_seconds:
         raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds")

@@ -8,7 +8,8 @@ from zlib import crc32
 import zstandard
 from google.protobuf.message import DecodeError, Message
 
-from queues.errors import CorruptFrameError
+from queues.block_limits import COUNTED_FROM, MAX_ROWS, check_count
+from queues.errors import CorruptFrameError, UsageError
 from queues.wire.replication_pb2 import PLAIN, ZSTD, Block, EntryRows, SnapshotRows
 
 #: Smaller bodies are sent uncompressed; in bytes.
@@ -52,7 +53,7 @@ Rows = TypeVar("Rows", bound=Message)
 
 
 def encode_entries(rows: Sequence[EntryRow]) -> Block:
-    """Pack *rows*, in their order."""
+    """Pack *rows*, in their order; raise `UsageError` for more than `MAX_ROWS`."""
     columns = EntryRows(
         payloads=[row.payload for row in rows],
         transactions=[row.transaction_index for row in rows],
@@ -65,8 +66,8 @@ def encode_entries(rows: Sequence[EntryRow]) -> Block:
 def decode_entries(block: Block, limit: int) -> EntryColumns:
     """Unpack a block of `encode_entries`.
 
-    Raises `CorruptFrameError` if the block is damaged. A block above *limit* bytes raises it too, before anything is
-    unpacked.
+    Raises `CorruptFrameError` if the block is damaged. A block above *limit* bytes or `MAX_ROWS` raises it too, before
+    anything is unpacked.
     """
     columns = _unpack(block, EntryRows, limit)
     payloads, transactions, committed_us = columns.payloads, columns.transactions, columns.committed_us
@@ -77,7 +78,7 @@ def decode_entries(block: Block, limit: int) -> EntryColumns:
 
 
 def encode_snapshot(rows: SnapshotColumns) -> Block:
-    """Pack *rows*, in their order."""
+    """Pack *rows*, in their order; raise `UsageError` for more than `MAX_ROWS`."""
     columns = SnapshotRows(payloads=rows.payloads, item_keys=_keys(rows.item_keys))
     return _pack(columns, len(rows.payloads))
 
@@ -114,6 +115,8 @@ _codecs = _Codecs()
 
 
 def _pack(columns: Message, rows: int) -> Block:
+    if rows > MAX_ROWS:
+        raise UsageError(f"a block has at most {MAX_ROWS} rows, not {rows}: lower tick_rows")
     plain = columns.SerializeToString()
     codec, body = PLAIN, plain
     if len(plain) >= COMPRESS_FROM:
@@ -129,10 +132,16 @@ def _unpack(block: Block, columns: type[Rows], limit: int) -> Rows:
     plain = _decompress(body, block.plain_size) if block.codec == ZSTD else body
     if len(plain) != block.plain_size:
         raise CorruptFrameError(f"a block unpacks to {len(plain)} bytes, but says {block.plain_size}")
+    if len(plain) > COUNTED_FROM:
+        check_count(plain, block.rows, _packed_columns(columns))
     try:
         return columns.FromString(plain)
     except DecodeError as error:
         raise CorruptFrameError(f"the rows of a block cannot be read: {error}") from error
+
+
+def _packed_columns(columns: type[Message]) -> frozenset[int]:
+    return frozenset(field.number for field in columns.DESCRIPTOR.fields if field.is_packed)
 
 
 def _check_before_unpacking(block: Block, body: bytes, limit: int) -> None:
@@ -142,6 +151,8 @@ def _check_before_unpacking(block: Block, body: bytes, limit: int) -> None:
         raise CorruptFrameError(f"a block has the unknown codec {block.codec}")
     if block.plain_size > limit:
         raise CorruptFrameError(f"a block would unpack to {block.plain_size} bytes, the limit is {limit}")
+    if block.rows > MAX_ROWS:
+        raise CorruptFrameError(f"a block says {block.rows} rows, the limit is {MAX_ROWS}")
     if block.rows * _LEAST_BYTES_A_ROW > block.plain_size:
         raise CorruptFrameError(f"a block says {block.rows} rows in {block.plain_size} bytes")
 

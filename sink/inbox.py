@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
+from queues.block_limits import Extent, too_many
 from queues.blocks import EntryColumns, SnapshotColumns, decode_entries, decode_snapshot, encode_snapshot
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
@@ -135,9 +136,9 @@ class Inbox:
     def _batch(self, batch: pb.Batch, limit: int) -> Refuse | None:
         if self.kept is None and not batch.groups:
             return None
-        size = sum(group.block.plain_size for group in batch.groups)
-        if size > limit:
-            return _too_large(size, limit)
+        refuse = _beyond(extent(group.block for group in batch.groups), limit)
+        if refuse is not None:
+            return refuse
         groups = [group_of(group) for group in batch.groups]
         start = position_of(batch.start)
         decision = log_rules.decide_batch(self.marks, start, groups, cut_passed=batch.cut_passed)
@@ -176,10 +177,11 @@ class Inbox:
         return None
 
     def _chunk(self, chunk: pb.SnapshotChunk, limit: int) -> Refuse | None:
-        size, rows = sum(block.plain_size for block in chunk.blocks), sum(block.rows for block in chunk.blocks)
-        if size > limit:
-            return _too_large(size, limit)
-        decision = snapshot_rules.decide_chunk(self.marks, chunk.sync_id, chunk.first_row, rows)
+        told = extent(chunk.blocks)
+        refuse = _beyond(told, limit)
+        if refuse is not None:
+            return refuse
+        decision = snapshot_rules.decide_chunk(self.marks, chunk.sync_id, chunk.first_row, told.rows)
         match decision:
             case Refuse():
                 return decision
@@ -304,8 +306,21 @@ def _add(new: ReceivedColumns, group: FrameTick, entries: EntryColumns, skip: in
     new.payload.extend(entries.payloads[skip:])
 
 
-def _too_large(size: int, limit: int) -> Refuse:
-    return Refuse(
-        pb.Refusal.TOO_LARGE,
-        f"the frame holds {size} bytes of rows, this sink takes {limit}: raise max_message_bytes there",
-    )
+def extent(blocks: Iterable[pb.Block]) -> Extent:
+    """Return the declared content of the blocks of one frame."""
+    groups = rows = size = 0
+    for block in blocks:
+        groups += 1
+        rows += block.rows
+        size += block.plain_size
+    return Extent(groups, rows, size)
+
+
+def _beyond(told: Extent, limit: int) -> Refuse | None:
+    if told.bytes > limit:
+        return Refuse(
+            pb.Refusal.TOO_LARGE,
+            f"the frame holds {told.bytes} bytes of rows, this sink takes {limit}: raise max_message_bytes there",
+        )
+    reason = too_many(told)
+    return Refuse(pb.Refusal.TOO_LARGE, reason) if reason else None

@@ -21,7 +21,7 @@ from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.wire import replication_pb2 as pb
 from queues.words import describe
 from sink.gate import Gate
-from sink.inbox import Inbox, expect_inbox, open_inbox
+from sink.inbox import Inbox, expect_inbox, extent, open_inbox
 from sink.protocol import log_rules, versions
 from sink.protocol.log_rules import Refuse, Speaker
 from sink.protocol.versions import SPOKEN, ProtocolVersions
@@ -138,9 +138,11 @@ class SinkWriter:
         return ExpectedMarks(stored, self._working_under()) if is_ours and self._is_small(frame.batch) else None
 
     def _is_small(self, batch: pb.Batch) -> bool:
-        rows, size = _extent(batch)
         # A frame without ticks asks for the subscriber's newest progress, and mostly writes nothing.
-        return 0 < len(batch.groups) <= entries.FEW_HEADERS and dialects.of(self._engine).is_at_once(rows, size)
+        if not 0 < len(batch.groups) <= entries.FEW_HEADERS:
+            return False
+        told = extent(group.block for group in batch.groups)
+        return dialects.of(self._engine).is_at_once(told.rows, told.bytes)
 
     def _take_as(
         self, frame: pb.Frame, speaker: Speaker, stream: ValidStream, expected: ExpectedMarks | None
@@ -195,11 +197,6 @@ class SinkWriter:
         if lease is None:
             raise TransientError(f"a server of site {self._site} stands by and takes no entries: try another server")
         return lease
-
-
-def _extent(batch: pb.Batch) -> tuple[int, int]:
-    """Return the number of rows in a batch and their bytes."""
-    return sum(group.block.rows for group in batch.groups), sum(group.block.plain_size for group in batch.groups)
 
 
 def _refuse_for(error: BaseException) -> Refuse:

@@ -40,6 +40,11 @@ class TickPart:
         block = self.group.block
         return block.plain_size + ENTRY_BYTES * block.rows
 
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.group.block.rows
+
 
 @dataclass(frozen=True, slots=True)
 class Found:

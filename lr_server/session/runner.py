@@ -152,6 +152,10 @@ class Session:
         if stream is not None and stream.silent_seconds > self._context.limits.stall_seconds:
             stream.break_off(f"stalled: no acknowledgement for {self._context.limits.stall_seconds:g} s")
 
+    def reconnect(self, why: str) -> None:
+        """Break the connection, if there is one, and connect again; the supervisor calls this."""
+        self._post(happened.PeerLost(why))
+
     @property
     def standing(self) -> SessionStanding:
         """The facts to save; the same object while nothing changes, so that frequent reads are cheap."""
@@ -318,7 +322,7 @@ class Session:
         if sink.is_empty:
             # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             self._acked = sink.received
-        self._open()
+        self._open(answer.received)
         self._post(happened.Negotiated(decision))
 
     def _roll_back(self, to: Position) -> None:
@@ -329,7 +333,7 @@ class Session:
             return
         received = answers.position_of(answer.received)
         self._sent = None
-        self._open()
+        self._open(answer.received)
         self._post(happened.RolledBack(received))
 
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
@@ -351,7 +355,7 @@ class Session:
             generation=self._fence.generation,
         )
 
-    def _open(self) -> None:
+    def _open(self, received: WirePosition) -> None:
         limits = self._context.limits
         if self._sink is None:
             raise PeerUnreachableError("the connection was closed before it was used")
@@ -359,6 +363,7 @@ class Session:
             self._sink,
             self._name(),
             self._context.paths(self._outgoing),
+            received,
             inflight=Inflight(
                 max_frames=limits.window_frames,
                 max_bytes=limits.window_bytes,

@@ -28,12 +28,14 @@ from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, batch
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import Questions, SinkProgress
+from queues.block_limits import MAX_GROUPS, MAX_ROWS
 from queues.clock import Clock
 from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, TrimmedError
 from queues.logs import logger
 from queues.positions import Position, Tick
 from queues.send_snapshot import SnapshotSync
-from queues.wire.replication_pb2 import Ack, Frame, SessionId
+from queues.wire.replication_pb2 import Ack, Batch, Frame, SessionId
+from queues.wire.replication_pb2 import Position as WirePosition
 from queues.words import cleaned
 from sink.port import Sink
 
@@ -76,13 +78,17 @@ class FrameSources:
 
 
 class FrameStream:
-    """Send the log or a snapshot to one sink, and report events, until the stream is closed or broken."""
+    """Send the log or a snapshot to one sink, and report events, until the stream is closed or broken.
+
+    The first frame is empty, and begins at *received*, the position in the sink's answer to the negotiation.
+    """
 
     def __init__(
         self,
         sink: Sink,
         session: SessionId,
         paths: FrameSources,
+        received: WirePosition,
         *,
         inflight: Inflight,
         replaced: ReplacedCount,
@@ -95,6 +101,7 @@ class FrameStream:
         self._sink = sink
         self._session = session
         self._paths = paths
+        self._received = received
         self._inflight = inflight
         self._replaced = replaced
         self._progress = progress
@@ -212,6 +219,8 @@ class FrameStream:
     def _frames(self) -> Iterator[Frame]:
         """Yield the frames of all work; an error here is a failure of this site, and ends the stream."""
         try:
+            # A sink ends a stream whose first frame does not come in time. An idle source has nothing else to send.
+            yield Frame(session=self._session, batch=Batch(start=self._received))
             while (work := self._next_work()) is not None:
                 match work:
                     case LogWork():
@@ -304,7 +313,7 @@ class FrameStream:
         read_after = work.read_after
         is_live: bool | None = None
         waiting: list[TickPart] = []
-        size = 0
+        size = rows = 0
         told = self._clock.monotonic()
         questions = Questions(self._progress, self._inflight, heartbeat=self._heartbeat, idle=_IDLE)
         while wanted():
@@ -319,15 +328,17 @@ class FrameStream:
                 if waiting and waiting[-1].is_quiet:
                     size -= waiting.pop().size
                 # A batch exceeds the limit only if its single part does.
-                if waiting and size + piece.size > self._batch_bytes:
+                too_many = len(waiting) == MAX_GROUPS or rows + piece.rows > MAX_ROWS
+                if waiting and (too_many or size + piece.size > self._batch_bytes):
                     yield sent, waiting
-                    sent, waiting, size, told = waiting[-1].end, [], 0, self._clock.monotonic()
+                    sent, waiting, size, rows, told = waiting[-1].end, [], 0, 0, self._clock.monotonic()
                 waiting.append(piece)
                 size += piece.size
+                rows += piece.rows
                 cursor = piece.end
             if waiting and (not waiting[0].is_quiet or self._clock.monotonic() - told >= self._heartbeat):
                 yield sent, waiting
-                sent, waiting, size, told = cursor, [], 0, self._clock.monotonic()
+                sent, waiting, size, rows, told = cursor, [], 0, 0, self._clock.monotonic()
             elif not waiting and questions.is_due(self._clock.monotonic() - told):
                 yield sent, []
                 told = self._clock.monotonic()

@@ -11,11 +11,12 @@ from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError, StoreUnavailableError
 from queues.logs import logger
-from queues.send_log import sessions
+from queues.send_log import released, sessions
 from queues.send_log.known_sites import KnownSites, read_known, record_known
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import SessionChange
 from queues.states import SessionState
+from queues.words import describe as described
 
 log = logger("lrq.session")
 
@@ -23,16 +24,19 @@ log = logger("lrq.session")
 def ensure(engine: Engine, owed: SessionKey) -> int:
     """Insert the session's row before the session begins, so that trim keeps its entries.
 
-    Return the number of replaced entries counted until now.
+    A claim that an operator has released is back. Return the number of replaced entries counted until now.
     """
     with reading(engine) as connection:
         found = sessions.find_session(connection, owed)
-    if found is not None:
+        is_released = owed in released.released(connection)
+    if found is not None and not is_released:
         return found.replaced_total
     with writing(engine) as connection:
         if sessions.find_session(connection, owed) is None:
             sessions.add_session(connection, owed, *describe(Idle()))
-    return 0
+        else:
+            released.claim_again(connection, owed)
+    return 0 if found is None else found.replaced_total
 
 
 def touch(engine: Engine, owed: SessionKey) -> None:
@@ -60,7 +64,7 @@ def save(engine: Engine, lease: Lease, standings: Iterable[tuple[SessionKey, Ses
         [(owed, standing)] = found
         if standing.acked is None and standing.words.name is SessionState.FAILED:
             raise
-        reason = f"the standing of this session cannot be stored: {describe_error(error)}"
+        reason = f"the standing of this session cannot be stored: {described(error)}"
         log.warning("a standing cannot be stored", **owed._asdict(), reason=reason)
         words = StatusText(SessionState.FAILED, reason)
         save(engine, lease, [(owed, replace(standing, words=words, acked=None, transferred_rows=0))])

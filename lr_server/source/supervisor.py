@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -65,6 +65,7 @@ class Supervisor:
         self._sessions: dict[SessionKey, Session] = {}
         self._saved: dict[SessionKey, SessionStanding] = {}
         self._followed: int | None = None
+        self._endpoints: dict[SiteId, str] = {}
         self._save_from = 0.0
         self._stalls_from = 0.0
         self._stall_look = context.limits.stall_seconds / _STALL_LOOKS
@@ -140,7 +141,7 @@ class Supervisor:
             commits.close()
 
     def _follow_topology(self) -> bool:
-        """End the sessions of removed peers; return whether the peers have changed."""
+        """End the sessions of removed peers, and reconnect those of moved ones; return whether the topology is new."""
         version = self._topology.version
         if version == self._followed:
             return False
@@ -159,8 +160,17 @@ class Supervisor:
                 self._saved.pop(session.owed, None)
             known = KnownSites(peers, self._clients, self._known_only)
             session_table.follow(self._engine, self._context.lease, known)
+        self._reconnect({peer: self._topology.endpoint(peer) for peer in peers})
         self._followed = version
         return True
+
+    def _reconnect(self, endpoints: Mapping[SiteId, str]) -> None:
+        """Make the sessions connect again whose site has another endpoint now."""
+        for session in self.sessions():
+            before, now = (known.get(session.owed.destination) for known in (self._endpoints, endpoints))
+            if before != now and before is not None:
+                session.reconnect("the site has another endpoint now")
+        self._endpoints = dict(endpoints)
 
     def _tell_look_alikes(self, peers: Iterable[SiteId]) -> None:
         for pair in set(look_alikes.look_alikes([self._context.site, *peers])) - self._told:

@@ -8,10 +8,24 @@ import typer
 from typer.core import TyperGroup
 
 from lrq.cli import exit_codes
-from lrq.cli.commands import browse, demo, drain, fence, init, park, send, serve, snapshot, status, top, trim
+from lrq.cli.commands import browse, demo, drain, fence, init, link, park, send, serve, snapshot, status, top, trim
 
 _DEBUG = "--debug"
-_ORDER = ("init", "serve", "status", "top", "browse", "send", "snapshot", "drain", "trim", "park", "fence", "demo")
+_ORDER = (
+    "init",
+    "serve",
+    "status",
+    "top",
+    "browse",
+    "send",
+    "snapshot",
+    "drain",
+    "trim",
+    "link",
+    "park",
+    "fence",
+    "demo",
+)
 
 
 class _InOrder(TyperGroup):
@@ -62,6 +76,7 @@ app.command("send")(send.send)
 app.add_typer(snapshot.app, name="snapshot")
 app.command("drain")(drain.drain)
 app.command("trim")(trim.trim)
+app.add_typer(link.app, name="link")
 app.add_typer(park.app, name="park")
 app.add_typer(fence.app, name="fence")
 app.command("demo")(demo.demo)

@@ -190,8 +190,8 @@ ticks = Table(
 #: The source's record of each session; the sink's receive state is the truth. `lost_seq` is the end of the newest
 #: trimmed tick with unacknowledged entries for the session. `replaced_total` counts entries that were not sent,
 #: because a later entry of the same tick replaced them. The subscriber has applied the log up to `applied_seq` (NULL:
-#: unknown). The session tells its sink the lease's generation plus
-#: `lead`; `leaps` counts the last changes of `lead`, the newest of them at `leaped_us`.
+#: unknown). The session tells its sink the lease's generation plus `lead`; `leaps` counts the last changes of
+#: `lead`, the newest of them at `leaped_us`. `released`: trim keeps no entry for the session.
 sessions = Table(
     "lrq_sessions",
     metadata,
@@ -210,6 +210,7 @@ sessions = Table(
     Column("lead", BigInteger, nullable=False, server_default=text("0")),
     Column("leaps", Integer, nullable=False, server_default=text("0")),
     Column("leaped_us", BigInteger, nullable=False, server_default=text("0")),
+    Column("released", Boolean, nullable=False, server_default=text("false")),
 )
 
 #: One row, written by the server: the names of its peers and clients, each list as one text. Empty `clients` mean every

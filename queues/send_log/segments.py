@@ -20,6 +20,7 @@ from queues.positions import Tick, Visibility
 from queues.send_log.destination_sets import forget_unused
 from queues.send_log.port import Retention, SessionKey
 from queues.send_log.reads import newest_tick, tick_of, trimmed_seq
+from queues.send_log.released import released
 from queues.send_log.rotation import SegmentLimits, leaves_room, share
 from queues.send_log.segment_claims import Claim, is_kept
 from queues.send_log.unknown import record_dropped
@@ -120,7 +121,8 @@ def judge(connection: Connection, upto: Tick, sets: Sequence[int], owes: Owes, r
         for claim in _behind(connection, upto, retention)
         if owes(claim.owed, _mark_at(connection, claim.acked_seq), mark)
     ]
-    claims = [*lagging, *_strangers(connection, sets, retention)]
+    free = released(connection)
+    claims = [*(claim for claim in lagging if claim.owed not in free), *_strangers(connection, sets, retention)]
     if not is_beyond(connection, upto, retention) and is_kept(claims, upto.created_us, retention, now_us()):
         return None
     return Verdict(upto, tuple(claim.owed for claim in lagging), tuple(claim for claim in claims if claim.is_unknown))

@@ -5,11 +5,13 @@ If trimming is far behind, a partition may be used again before its truncation.
 """
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Final
 
-from sqlalchemy import Connection, Insert, MetaData, Table, bindparam, exists, func, insert, not_, select
+from sqlalchemy import Connection, Insert, MetaData, Table, bindparam, exc, exists, func, insert, not_, select
 
 from queues.clock import now_us
 from queues.database import dialects
@@ -132,7 +134,17 @@ def insertion(
 
 def _insert(connection: Connection, tick: Tick, lease: Lease, *, partitioned: bool, everywhere: bool = False) -> bool:
     statement, values = insertion(tick, lease, partitioned=partitioned, everywhere=everywhere)
-    return dialects.of(connection).run(connection, statement, values) > 0
+    with stale_as_unavailable():
+        return dialects.of(connection).run(connection, statement, values) > 0
+
+
+@contextmanager
+def stale_as_unavailable() -> Iterator[None]:
+    """Raise `StoreUnavailableError` where a tick of the same number exists: the caller's tick is not the newest."""
+    try:
+        yield
+    except exc.IntegrityError as error:
+        raise StoreUnavailableError("another server has taken the next tick: try again") from error
 
 
 def _branch_now(connection: Connection, tick: Tick) -> str:

@@ -12,6 +12,10 @@ from queues.checksum import combine, rows_checksum
 BLOCK_ROWS: Final = 1_000
 #: The most payload bytes of a block: larger blocks hardly compress better, and several must fit into one frame.
 BLOCK_BYTES: Final = 512 * 1024
+#: The longest item key, in bytes.
+KEY_BYTES: Final = 4 * 512
+#: The most unpacked bytes of a block with more than one row. Tags and lengths take at most 12 bytes a row.
+FULL_BLOCK_BYTES: Final = BLOCK_BYTES + BLOCK_ROWS * (KEY_BYTES + 12)
 
 
 @dataclass(frozen=True, slots=True)

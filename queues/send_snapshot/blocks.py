@@ -1,10 +1,12 @@
 """Read the stored blocks of a published snapshot, in (part, ord) order, from any row on."""
 
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 from sqlalchemy import BigInteger, Connection, Select, bindparam, func, or_, select
 
+from queues.block_limits import MAX_ROWS
 from queues.blocks import SnapshotColumns, decode_snapshot
 from queues.database import dialects
 from queues.database.tables import snapshot_blocks, snapshot_parts, snapshots
@@ -61,8 +63,8 @@ class _Stretch(NamedTuple):
 def read_blocks(connection: Connection, sync_id: str, *, after_row: int, limit_bytes: int) -> list[StoredBlock]:
     """Return consecutive blocks of a ready snapshot; the first one holds row `after_row` + 1.
 
-    The blocks unpack to at most *limit_bytes*, but a single larger block is returned alone. An empty list is the end of
-    the snapshot. The cost does not depend on *after_row*.
+    The blocks unpack to at most *limit_bytes*, but a single larger block is returned alone. Together they have at most
+    `MAX_ROWS`. An empty list is the end of the snapshot. The cost does not depend on *after_row*.
 
     Raises `SnapshotCancelledError` if the snapshot is not ready or its rows are deleted. Raises `CorruptFrameError` for
     damage that shows without unpacking.
@@ -80,7 +82,8 @@ def read_blocks(connection: Connection, sync_id: str, *, after_row: int, limit_b
         left -= sum(each.plain_size for each in found)
         if not found or found[-1].last_ord < stretch.rows:
             break
-    return blocks
+    totals = accumulate(each.block.rows for each in blocks)
+    return [each for each, total in zip(blocks, totals, strict=True) if total <= MAX_ROWS]
 
 
 def _stretches(connection: Connection, sync_id: str, after_row: int) -> list[_Stretch]:

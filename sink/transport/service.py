@@ -1,32 +1,37 @@
 """Serves a `Sink` over gRPC: at TCP ports, with or without TLS, and at Unix sockets."""
 
-import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import grpc
-from google.protobuf.message import DecodeError, Message
 
-from queues.errors import ConfigurationError
+from queues.clock import SYSTEM_CLOCK, Clock
 from queues.logs import logger
-from queues.wire import replication_pb2 as pb
 from sink.port import Sink
-from sink.transport.credentials import Credentials, Pems, needed
-from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint, network_endpoint
-from sink.transport.peer_identity import Verify, accept_any, verifier_of
+from sink.transport.credentials import Credentials
+from sink.transport.endpoints import network_endpoint
+from sink.transport.listening import bind, clear
+from sink.transport.rooms import RoomLimits, Rooms
+from sink.transport.servicer import Servicer, handlers
 from sink.writer import MAX_FRAME_BYTES
 
 #: The most bytes of a frame beside its rows: headers, keys and numbers.
 FRAME_OVERHEAD: Final = 4 * 1024 * 1024
 #: The most sessions that are served at one moment; each occupies a thread.
-MAX_STREAMS: Final = 256
-# Threads for negotiations when every stream has its thread.
-_SPARE_THREADS = 8
+MAX_STREAMS: Final = 512
+#: The time limit for the first valid frame of a stream, in seconds.
+FIRST_FRAME_SECONDS: Final = 60.0
+# Negotiations whose request has not come yet; each occupies a thread. A request usually comes with the call.
+_NEGOTIATIONS = RoomLimits(32, 16, 10.0, "negotiations without a request")
+# Threads for work of a moment: complete negotiations, and calls that are turned away.
+_SPARE_THREADS = 16
+# The shortest time between two looks for calls that have no valid message in time, in seconds.
+_SHORTEST_PAUSE = 0.05
+# Calls that wait for a thread; gRPC itself turns further calls away.
+_WAITING = 1024
 
 log = logger("lrq.sink")
 
@@ -37,6 +42,8 @@ _OPTIONS = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 0),
+    # Blocks are compressed already. Without this, a small message could become a very large one. 1: no compression.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
 )
 
 
@@ -44,11 +51,17 @@ class SinkService:
     """A running server; call `stop`, or use it as a context manager."""
 
     def __init__(
-        self, server: grpc.Server, threads: ThreadPoolExecutor, stopping: threading.Event, endpoints: Sequence[str]
+        self,
+        server: grpc.Server,
+        threads: ThreadPoolExecutor,
+        watch: threading.Thread,
+        stopping: threading.Event,
+        endpoints: Sequence[str],
     ) -> None:
         """See `serve`."""
         self._server = server
         self._threads = threads
+        self._watch = watch
         self._stopping = stopping
         #: The endpoints where the server listens; port 0 is replaced by the real one.
         self.endpoints = tuple(endpoints)
@@ -61,6 +74,7 @@ class SinkService:
         self._stopping.set()
         self._server.stop(grace).wait()
         self._threads.shutdown(wait=True)
+        self._watch.join()
 
     def __enter__(self) -> Self:
         """Return this service."""
@@ -80,142 +94,52 @@ def serve(
     credentials: Credentials | None = None,
     max_frame_bytes: int = MAX_FRAME_BYTES,
     max_streams: int = MAX_STREAMS,
+    max_streams_per_caller: int | None = None,
+    first_frame_seconds: float = FIRST_FRAME_SECONDS,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> SinkService:
     """Serve *sink* at all endpoints of *listen*, for at most *max_streams* sessions at one moment.
 
+    One caller has at most *max_streams_per_caller*, by default half of them. A stream whose first valid frame does not
+    come within *first_frame_seconds* is ended. A caller is a certificate, or an address without TLS.
     The socket file of a dead process is replaced. With TLS, a peer needs a certificate of the authority in
     *credentials*. Raises `ConfigurationError` for an endpoint where listening fails, and for credentials that are
     needed but unusable.
     """
     endpoints = [network_endpoint(text) for text in listen]
     for endpoint in endpoints:
-        if isinstance(endpoint, IpcEndpoint):
-            _clear_socket(endpoint)
-    workers = max_streams + _SPARE_THREADS
+        clear(endpoint)
+    workers = max_streams + _NEGOTIATIONS.total + _SPARE_THREADS
     threads = ThreadPoolExecutor(workers, thread_name_prefix="lrq-sink")
     limits = (("grpc.max_receive_message_length", max_frame_bytes + FRAME_OVERHEAD),)
-    server = grpc.server(threads, options=_OPTIONS + limits, maximum_concurrent_rpcs=workers)
+    server = grpc.server(threads, options=_OPTIONS + limits, maximum_concurrent_rpcs=workers + _WAITING)
     stopping = threading.Event()
+    per_caller = max_streams_per_caller or (max_streams + 1) // 2
+    streams = Rooms(_stream_limits(max_streams, per_caller, first_frame_seconds), clock)
+    negotiations = Rooms(_NEGOTIATIONS, clock)
     verifies = credentials is not None and credentials.verify_site
-    server.add_generic_rpc_handlers((_handlers(_Servicer(sink, stopping, verifies=verifies)),))
-    bound = [_bind(server, endpoint, credentials) for endpoint in endpoints]
+    servicer = Servicer(sink, streams, negotiations, stopping, verifies=verifies)
+    server.add_generic_rpc_handlers((handlers(servicer),))
+    bound = [bind(server, endpoint, credentials) for endpoint in endpoints]
     server.start()
-    return SinkService(server, threads, stopping, [str(endpoint) for endpoint in bound])
+    watch = threading.Thread(
+        target=_end_overdue, args=((streams, negotiations), stopping, clock), name="lrq-sink-watch", daemon=True
+    )
+    watch.start()
+    return SinkService(server, threads, watch, stopping, [str(endpoint) for endpoint in bound])
 
 
-def _bind(
-    server: grpc.Server, endpoint: TcpEndpoint | IpcEndpoint, credentials: Credentials | None
-) -> TcpEndpoint | IpcEndpoint:
-    shown = _shown(needed(credentials, endpoint)) if isinstance(endpoint, TlsEndpoint) else None
-    try:
-        if shown is None:
-            port = server.add_insecure_port(endpoint.address)
-        else:
-            port = server.add_secure_port(endpoint.address, shown)
-    except RuntimeError as error:
-        raise ConfigurationError(
-            f"cannot listen at {endpoint}: the address is in use, not of this machine, or not permitted"
-        ) from error
-    return replace(endpoint, port=port) if isinstance(endpoint, TcpEndpoint) else endpoint
+def _stream_limits(total: int, per_caller: int, patience: float) -> RoomLimits:
+    return RoomLimits(total, per_caller, patience, "sessions", "max_streams", "max_streams_per_caller")
 
 
-def _shown(credentials: Credentials) -> grpc.ServerCredentials:
-    """Return gRPC's credentials; gRPC checks for renewed files at every connection."""
-    first = credentials.read()
-    renewed = credentials.renewals(first)
-
-    def look() -> grpc.ServerCertificateConfiguration | None:
-        pems = renewed()
-        return None if pems is None else _configuration(pems)
-
-    # None means no change to gRPC; its type stubs omit that.
-    return grpc.dynamic_ssl_server_credentials(_configuration(first), look, True)  # type: ignore[arg-type]
-
-
-def _configuration(pems: Pems) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration([(pems.key, pems.certificate)], pems.authority)
-
-
-def _clear_socket(endpoint: IpcEndpoint) -> None:
-    path = Path(endpoint.path)
-    if not path.exists():
-        return
-    if not path.is_socket():
-        raise ConfigurationError(f"cannot listen at {endpoint}: there is a file that is no socket")
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(endpoint.path)
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise ConfigurationError(f"cannot listen at {endpoint}: {error.strerror}") from error
-        else:
-            raise ConfigurationError(f"cannot listen at {endpoint}: another process does")
-
-
-class _Servicer:
-    """Parses frames itself, so that a damaged frame is refused like any other."""
-
-    def __init__(self, sink: Sink, stopping: threading.Event, *, verifies: bool) -> None:
-        self._sink = sink
-        self._stopping = stopping
-        self._verifies = verifies
-
-    def negotiate(self, request: bytes, context: grpc.ServicerContext) -> pb.NegotiateResponse:
-        try:
-            asked = pb.NegotiateRequest.FromString(request)
-        except DecodeError:
-            return pb.NegotiateResponse(refusal=_corrupt("the request for a negotiation cannot be read"))
-        refusal = self._doubt(context)(asked.session)
-        if refusal is None:
-            return self._sink.negotiate(asked)
-        log.warning("a caller was refused for its certificate", reason=refusal.reason)
-        return pb.NegotiateResponse(refusal=refusal)
-
-    def replicate(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.Ack]:
-        try:
-            for ack in self._sink.replicate(_frames(requests, self._doubt(context))):
-                yield ack
-                if self._stopping.is_set():
-                    return
-        except _RefusedError as error:
-            yield pb.Ack(refusal=error.refusal)
-
-    def _doubt(self, context: grpc.ServicerContext) -> Verify:
-        # The type stubs declare other values than gRPC returns.
-        return verifier_of(context.auth_context()) if self._verifies else accept_any  # type: ignore[arg-type]
-
-
-def _handlers(servicer: _Servicer) -> grpc.GenericRpcHandler:
-    service = pb.DESCRIPTOR.services_by_name["Replication"]
-    answer, ack = pb.NegotiateResponse.SerializeToString, pb.Ack.SerializeToString
-    methods: dict[str, grpc.RpcMethodHandler[bytes, Message]] = {
-        "Negotiate": grpc.unary_unary_rpc_method_handler(servicer.negotiate, response_serializer=answer),
-        "Replicate": grpc.stream_stream_rpc_method_handler(servicer.replicate, response_serializer=ack),
-    }
-    return grpc.method_handlers_generic_handler(service.full_name, methods)
-
-
-class _RefusedError(Exception):
-    """The frame was refused before it reached the sink."""
-
-    def __init__(self, refusal: pb.Refusal) -> None:
-        super().__init__(refusal.reason)
-        self.refusal = refusal
-
-
-def _frames(messages: Iterator[bytes], verify: Verify) -> Iterator[pb.Frame]:
-    for message in messages:
-        try:
-            frame = pb.Frame.FromString(message)
-        except DecodeError as error:
-            raise _RefusedError(_corrupt(f"a frame of {len(message)} bytes cannot be read")) from error
-        refusal = verify(frame.session)
-        if refusal is not None:
-            log.warning("a caller was refused for its certificate", reason=refusal.reason)
-            raise _RefusedError(refusal)
-        yield frame
-
-
-def _corrupt(reason: str) -> pb.Refusal:
-    return pb.Refusal(kind=pb.Refusal.CORRUPT, reason=reason)
+def _end_overdue(kinds: Sequence[Rooms], stopping: threading.Event, clock: Clock) -> None:
+    pause = max(min(rooms.limits.patience for rooms in kinds) / 10, _SHORTEST_PAUSE)
+    while not clock.wait(stopping, pause):
+        for rooms in kinds:
+            for room in rooms.end_overdue():
+                log.warning(
+                    "a call without a valid message was ended",
+                    caller=room.caller or "a process of this machine",
+                    seconds=rooms.limits.patience,
+                )

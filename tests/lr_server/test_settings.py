@@ -131,6 +131,12 @@ def test_settings_are_immutable():
             {"max_message_bytes": MIB},
             "max_message_bytes is 1048576, but a tick, or a batch and the largest payload, need",
         ),
+        (
+            {"max_payload_bytes": 1024, "max_batch_bytes": 1024, "tick_bytes": 1024, "max_message_bytes": 600_000},
+            "max_message_bytes is 600000, but a block of a snapshot may need 2584288: set at least 2584288",
+        ),
+        ({"tick_rows": 262_145}, "tick_rows: Input should be less than or equal to 262144"),
+        ({"max_streams": 0}, "max_streams: Input should be greater than 0"),
         ({"retry_cap_seconds": 0.01}, "retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds"),
         ({"stall_seconds": 1}, "stall_seconds must be above heartbeat_seconds"),
         ({"metrics": "9464"}, "metrics: '9464' is no address: write host:port, such as 127.0.0.1:9464"),

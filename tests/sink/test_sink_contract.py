@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import update
 
+from queues.block_limits import MAX_GROUPS, MAX_ROWS
 from queues.blocks import EntryRow, encode_entries
 from queues.database import leases
 from queues.database.tables import receive_entries, receive_marks
@@ -393,6 +394,22 @@ def test_a_frame_above_the_limit_is_refused_with_the_limit(engine, connect, cont
         refusal = refused(talk(sink, begin("s1"), frame))
         assert refusal.kind == pb.Refusal.TOO_LARGE
         assert "takes 1000" in refusal.reason
+    assert (contents.log(), contents.staged()) == ([], [])
+
+
+def test_a_frame_that_says_too_many_rows_or_ticks_is_refused_before_any_is_unpacked(sink, contents):
+    many = pb.Block(rows=MAX_ROWS // 2 + 1, plain_size=MAX_ROWS + 2)
+    groups = [tick(0, MAX_ROWS), tick(MAX_ROWS, 2 * MAX_ROWS)]
+    for group in groups:
+        group.block.CopyFrom(many)
+    rows = pb.Frame(session=session(), snapshot_chunk=pb.SnapshotChunk(sync_id="s1", first_row=1, blocks=[many, many]))
+    for frame in (batch(0, *groups), rows):
+        refusal = refused(talk(sink, begin("s1"), frame))
+        assert refusal.kind == pb.Refusal.TOO_LARGE
+        assert f"says {MAX_ROWS + 2} rows, and a frame has at most {MAX_ROWS}" in refusal.reason
+    refusal = refused(talk(sink, batch(0, *[pb.TickGroup()] * (MAX_GROUPS + 1))))
+    assert refusal.kind == pb.Refusal.TOO_LARGE
+    assert f"holds {MAX_GROUPS + 1} ticks" in refusal.reason
     assert (contents.log(), contents.staged()) == ([], [])
 
 

@@ -32,7 +32,7 @@ def test_the_largest_payload_arrives_and_one_byte_more_is_refused_before_anythin
 
 def test_a_sink_reports_a_payload_above_its_limit_and_accepts_it_after_the_limit_is_raised(world: World) -> None:
     recorder = world.subscribe("tokyo")
-    small = {"max_payload_bytes": 1024, "max_batch_bytes": 1024, "tick_bytes": 1024, "max_message_bytes": 128 * 1024}
+    small = {"max_payload_bytes": 1024, "max_batch_bytes": 1024, "tick_bytes": 1024, "max_message_bytes": 3 * MIB}
     tokyo = world.server("tokyo", listen=[], **small)
     world.begun("paris", "tokyo")
     paris = world.server(
@@ -46,13 +46,13 @@ def test_a_sink_reports_a_payload_above_its_limit_and_accepts_it_after_the_limit
     in_log_sync(paris, "tokyo")
     world.transmit("paris", b"before", to=["tokyo"])
     eventually(lambda: recorder.log("paris") == [b"before"])
-    world.transmit("paris", b"x" * MIB, to=["tokyo"])
+    world.transmit("paris", b"x" * 4 * MIB, to=["tokyo"])
     world.transmit("paris", b"after", to=["tokyo"])
-    eventually(lambda: _failed_because(sessions_of(paris)["tokyo"], "this sink takes 131072"))
+    eventually(lambda: _failed_because(sessions_of(paris)["tokyo"], f"this sink takes {3 * MIB}"))
     assert recorder.log("paris") == [b"before"]
     tokyo.stop()
     world.server("tokyo", listen=[])
-    eventually(lambda: recorder.log("paris") == [b"before", b"x" * MIB, b"after"])
+    eventually(lambda: recorder.log("paris") == [b"before", b"x" * 4 * MIB, b"after"])
 
 
 def _failed_because(session: dict[str, Any], words: str) -> bool:

@@ -1,15 +1,21 @@
 """Peers that come and go: at a restart of the server, or while it runs."""
 
+import os
 from collections.abc import Sequence
 
+import psutil
 import pytest
 
 from discovery.topology import StaticTopology
 from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.health import remarks, troubles
+from lrq.cli.link_claims import forget
+from queues.database.transactions import reading
 from queues.names import SiteId
+from queues.send_log.port import SessionKey
+from queues.send_log.released import released
 from queues.states import SessionState
-from tests.system.world import World, in_log_sync, sessions_of
+from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
 
@@ -118,3 +124,73 @@ def test_sites_of_a_topology_that_look_alike_are_warned_about_once_also_when_the
     eventually(lambda: len(told()) == 2)
     assert "'Paris' and 'paris'" in told()[0]
     assert "'Tokyo' and 'tokyo'" in told()[1]
+
+
+class Moving(Changing):
+    """A topology of one site whose endpoint a test can change."""
+
+    def move(self, site: str, endpoint: str) -> None:
+        self._now = StaticTopology({site: endpoint})
+        self.version += 1
+
+
+def test_a_working_session_follows_a_changed_endpoint(world: World) -> None:
+    tokyo = world.server("tokyo", listen=["tcp://127.0.0.1:0", "tcp://127.0.0.1:0"])
+    topology = Moving()
+    topology.move("tokyo", tokyo.endpoints[0])
+    paris = world.server("paris", listen=[], topology=topology, initial_sync="log")
+    recorder = world.subscribe("tokyo")
+    send(world, b"first", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"first"])
+    assert connected(tokyo.endpoints[0])
+    # The earlier endpoint goes on to work, so no fault makes the session connect again.
+    topology.move("tokyo", tokyo.endpoints[1])
+    eventually(lambda: connected(tokyo.endpoints[1]) and not connected(tokyo.endpoints[0]))
+    in_log_sync(paris, "tokyo")
+    send(world, b"second", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"first", b"second"])
+
+
+def connected(endpoint: str) -> bool:
+    """Return whether this process has a connection to *endpoint*."""
+    port = int(endpoint.rpartition(":")[2])
+    made = psutil.Process(os.getpid()).net_connections("tcp")
+    return any(each.status == psutil.CONN_ESTABLISHED and each.raddr.port == port for each in made)
+
+
+def test_a_forgotten_site_keeps_no_entries_and_gets_a_snapshot_if_it_comes_back(world: World) -> None:
+    both = {"tokyo": "local:tokyo", "lima": "local:lima"}
+    paris = world.link("paris", "tokyo", "lima", initial_sync="log", segment_bytes=1, trim_seconds=3600)
+    recorder = world.subscribe("lima")
+    send(world, b"before")
+    paris.drain(timeout=20)
+    paris.stop()
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, segment_bytes=1, trim_seconds=3600)
+    eventually(lambda: sessions_of(paris)["lima"]["state"] == SessionState.INACTIVE)
+
+    def trimmed() -> int:
+        """Return the trimmed sequence after another entry for tokyo and a run of trim."""
+        send(world, b"more", to=["tokyo"])
+        paris.drain(timeout=20)
+        paris.status()
+        source = paris._source
+        assert source is not None
+        source.trim()
+        return paris.site_status().log.trimmed_seq
+
+    send(world, b"lost")
+    held = [trimmed() for _ in range(3)]
+    assert max(held) < 2
+    assert forget(world.site("paris"), SiteId("lima"), None, force=False) == [("policy", "lima")]
+    eventually(lambda: trimmed() >= 2)
+    paris.stop()
+    world.provide("paris", Messages(lambda _context: [b"the whole state"]))
+    paris = world.server("paris", listen=[], peers=both)
+    eventually(lambda: recorder.snapshot("paris") == [b"the whole state"])
+    in_log_sync(paris, "lima")
+    assert released_in(world) == frozenset()
+
+
+def released_in(world: World) -> frozenset[SessionKey]:
+    with reading(world.site("paris")) as connection:
+        return released(connection)

@@ -39,8 +39,9 @@ def test_a_large_transaction_is_delivered_as_soon_as_its_last_part_arrives(world
 
 def test_frames_of_compressible_payloads_stay_below_the_limit_of_the_sink(world: World) -> None:
     recorder = world.subscribe("tokyo")
-    limits = {"max_payload_bytes": 65536, "max_batch_bytes": 65536, "tick_bytes": 65536, "max_message_bytes": 262144}
-    world.server("tokyo", listen=[], **limits)
+    limits = {"max_payload_bytes": 65536, "max_batch_bytes": 65536, "tick_bytes": 65536}
+    tokyo = world.server("tokyo", listen=[], **limits)
+    tokyo._writer._limit = 262144
     for number in range(40):
         world.transmit("paris", *[bytes([number]) * 16_000] * 3, to=["tokyo"])
     world.transmit("paris", *[b"x" * 60_000] * 10, to=["tokyo"])

@@ -7,14 +7,18 @@ if TYPE_CHECKING:
 
 
 class TableCopies:
-    """The copies of one build, in a subfolder of *folder*, a path or URI that every task can reach."""
+    """The copies of one attempt, in a subfolder of *folder*, a path or URI that every task can reach.
+
+    Two attempts may overlap for a moment, when a stopped process goes on. So each has a subfolder of its own.
+    """
 
     def __init__(self, spark: "SparkSession", folder: str, build: str) -> None:
-        """Remove the copies that a killed attempt may have left."""
+        """Remove the copies that killed earlier attempts of the same snapshot may have left."""
         self._spark = spark
-        self._own = f"{folder.rstrip('/')}/lrq-{build.rpartition('.')[0]}"
+        self._folder = folder.rstrip("/")
+        self._own = f"{self._folder}/lrq-{build}"
         self._number = 0
-        self.remove()
+        self._remove_earlier(build)
 
     def copied(self, table: "DataFrame") -> "DataFrame":
         """Write *table* as Parquet now; return a DataFrame that reads the copy."""
@@ -24,8 +28,21 @@ class TableCopies:
         return self._spark.read.schema(table.schema).parquet(path)
 
     def remove(self) -> None:
-        """Remove all copies. A second call is harmless."""
+        """Remove all copies of this attempt. A second call is harmless."""
+        path, files = self._opened(self._own)
+        files.delete(path, True)
+
+    def _remove_earlier(self, build: str) -> None:
+        snapshot, _, own = build.rpartition(".")
+        pattern, files = self._opened(f"{self._folder}/lrq-{snapshot}.*")
+        for found in files.globStatus(pattern) or ():
+            number = found.getPath().getName().rpartition(".")[2]
+            if number.isdecimal() and int(number) < int(own):
+                files.delete(found.getPath(), True)
+
+    def _opened(self, path: str) -> tuple[Any, Any]:
+        """Return a path and its file system as Java objects."""
         # Only the JVM supports every file system that Spark can use.
         spark: Any = self._spark
-        path = spark._jvm.org.apache.hadoop.fs.Path(self._own)  # noqa: SLF001 - PySpark offers no other way
-        path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)  # noqa: SLF001
+        there = spark._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001 - PySpark offers no other way
+        return there, there.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001

@@ -18,7 +18,7 @@ from queues.positions import PgSnapshot, Tick, Visibility
 from queues.send_log.destination_sets import SetDictionary, Sighting, sightings
 from queues.send_log.port import LogRow, TickLimits, TickRows
 from queues.send_log.postgresql.windows import IN_WINDOW, NOTHING, plan, since, window
-from queues.send_log.ticks import TickDraft, following, insert_tick, insertion
+from queues.send_log.ticks import TickDraft, following, insert_tick, insertion, stale_as_unavailable
 
 _AVOIDED: Final = "enable_hashjoin"
 SETTINGS: Final = plan(_AVOIDED, lasting=True) + (
@@ -95,7 +95,8 @@ class TickTaker:
         if sets is None:
             return None
         tick = following(last, closing)
-        written = ask(request(self._engine, *insertion(tick, lease, partitioned=True))).size
+        with stale_as_unavailable():
+            written = ask(request(self._engine, *insertion(tick, lease, partitioned=True))).size
         return TickRows(tick, closing.rows, sets, more=closing.more) if written else None
 
     def _in_transaction(self, lease: Lease, last: Tick | None) -> TickRows | None:

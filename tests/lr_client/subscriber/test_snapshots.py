@@ -1,14 +1,18 @@
 """A snapshot is bracketed by its callbacks, comes before the log, and is replaced by a newer one."""
 
 from collections.abc import Callable
+from zlib import crc32
 
 import pytest
+import zstandard
 from sqlalchemy import Engine, delete, select, update
 
+from queues.block_limits import MAX_ROWS
 from queues.database import tables
 from queues.database.transactions import writing
 from queues.errors import SnapshotFailedError
 from queues.wire.entry_pb2 import SNAPSHOT_SYNC, RoutingTableEntryMsg
+from queues.wire.replication_pb2 import ZSTD, Block
 from tests.lr_client.subscriber.applying import Apply, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
@@ -188,6 +192,22 @@ def test_damaged_rows_are_never_applied_and_a_new_snapshot_repairs_the_queue(
     tokyo.snapshot("s2", payloads("q", 2))
     eventually(lambda: story(sink)[-1:] == ["<complete>"])
     assert [what for what in story(sink) if what.startswith(("r", "q"))] == ["q1", "q2"]
+
+
+def test_a_stored_block_with_more_rows_than_a_block_may_have_is_not_unpacked(
+    sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow
+) -> None:
+    tokyo.snapshot("s1", payloads("r", 3))
+    plain = b"\n\x00" * (MAX_ROWS + 1)
+    body = zstandard.ZstdCompressor().compress(plain)
+    bomb = Block(codec=ZSTD, rows=MAX_ROWS + 1, body=body, plain_size=len(plain), crc32=crc32(body))
+    table = tables.receive_snapshot_blocks
+    with writing(sink) as connection:
+        connection.execute(update(table).where(table.c.last_row == 3).values(block=bomb.SerializeToString()))
+    follow(listener)
+    eventually(lambda: listener.errors)
+    assert isinstance(listener.errors[0][1], SnapshotFailedError)
+    assert f"the limit is {MAX_ROWS}" in str(listener.errors[0][1])
 
 
 @pytest.mark.parametrize("last_row", [2, 3])

@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from lr_server.session import snapshot_frames
 from queues.blocks import decode_snapshot
 from queues.errors import ConfigurationError
+from queues.send_snapshot import blocks as stored_blocks
 from queues.send_snapshot.block_packer import WriteLimits
 from queues.wire import replication_pb2 as pb
 from tests.lr_client.snapshot.providing import (
@@ -64,6 +65,14 @@ def test_a_frame_holds_several_blocks_up_to_its_size(site: Engine) -> None:
     assert max(map(len, sizes)) > 1
     (whole,) = chunks(site, sync_id, 0, chunk_bytes=1 << 20)
     assert len(whole[0].blocks) == sum(map(len, sizes)) == 6 + 1 + 3
+
+
+def test_a_frame_holds_no_more_rows_than_a_sink_takes(site: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_blocks, "MAX_ROWS", 10)
+    sync_id = published(site, PARTS, block_rows=4)
+    found = [sum(block.rows for block in chunk.blocks) for chunk, _ in chunks(site, sync_id, 0, chunk_bytes=1 << 20)]
+    assert max(found) <= 10
+    assert sum(found) == len(ROWS)
 
 
 def test_a_transfer_that_continues_within_a_block_begins_with_that_block(site: Engine) -> None:

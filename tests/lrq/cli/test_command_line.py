@@ -16,14 +16,15 @@ from tests.lrq.cli.source import SourceSite
 COMMANDS = [
     ["init"], ["serve"], ["status"], ["top"], ["browse"], ["send"], ["drain"], ["trim"], ["demo"],
     ["snapshot"], ["snapshot", "request"], ["snapshot", "list"], ["snapshot", "watch"], ["snapshot", "cancel"],
-    ["park"], ["park", "list"], ["park", "retry"], ["park", "discard"],
+    ["link"], ["link", "forget"], ["park"], ["park", "list"], ["park", "retry"], ["park", "discard"],
     ["fence"], ["fence", "list"], ["fence", "reset"],
 ]  # fmt: skip
 ON_A_DATABASE = [
     ["init", "--site", "paris"], ["init", "--check"], ["serve", "--site", "paris"], ["status"], ["top", "--once"],
     ["browse"], ["send", "--to", "tokyo", "--client", "policy", "x"], ["drain"], ["trim"],
     ["snapshot", "request", "tokyo"], ["snapshot", "list"], ["snapshot", "watch", "1"],
-    ["snapshot", "cancel", "--all"], ["park", "list"], ["park", "retry", "1"], ["park", "discard", "1", "--yes"],
+    ["snapshot", "cancel", "--all"], ["link", "forget", "tokyo"],
+    ["park", "list"], ["park", "retry", "1"], ["park", "discard", "1", "--yes"],
     ["fence", "list"], ["fence", "reset", "paris"],
 ]  # fmt: skip
 
@@ -41,7 +42,7 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
     listed = [
         line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2] != " " and line[2] != "-"
     ]
-    assert " ".join(listed) == "init serve status top browse send snapshot drain trim park fence demo"
+    assert " ".join(listed) == "init serve status top browse send snapshot drain trim link park fence demo"
 
 
 def test_help_loads_neither_the_database_nor_the_network_libraries():

@@ -26,6 +26,7 @@ from queues.errors import (
 )
 from queues.names import SEND_LOG_ENTRIES, ClientName, SiteId
 from queues.positions import Visibility
+from queues.send_log import released
 from queues.send_log.opening import open_log
 from queues.send_log.port import Retention, SessionKey, TickLimits
 from queues.send_log.postgresql.ticks import NEXT, SETTINGS
@@ -308,6 +309,22 @@ def test_a_tick_can_be_taken_after_its_connection_was_lost(site: Engine, reader:
     assert [group.tick.number for group in reader.groups] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("stale", [0, 1], ids=["none", "the first"])
+@pytest.mark.parametrize("to", ["tokyo", "lima"], ids=["known sets", "new sets"])
+def test_a_tick_after_one_that_is_not_the_newest_is_refused_in_one_sentence(
+    site: Engine, reader: Reader, stale: int, to: str
+) -> None:
+    for payload in (b"1", b"2"):
+        transmit(site, payload)
+        reader.drain()
+    transmit(site, b"3", to=(to,))
+    last = ([None] + [group.tick for group in reader.groups])[stale]
+    with pytest.raises(StoreUnavailableError, match=r"another server has taken .*tick.*: try again"):
+        reader.log.take_tick(reader.lease, last)
+    assert [row.payload for row in reader.drain()] == [b"3"]
+    assert [group.tick.number for group in reader.groups] == [1, 2, 3]
+
+
 # --- trim -----------------------------------------------------------------------------------------------------
 
 
@@ -374,6 +391,35 @@ def test_a_site_that_lags_keeps_its_entries_until_retention_and_then_loses_them(
     with site.connect() as connection:
         lost = dict(connection.execute(text("SELECT destination, lost_seq FROM lrq_sessions")).all())
     assert lost == {"tokyo": 0, "lima": 1}
+
+
+def test_a_released_site_keeps_no_entries_and_its_loss_is_recorded(site: Engine, reader: Reader) -> None:
+    transmit(site, b"1", to=("tokyo", "lima"))
+    reader.drain()
+    acknowledge(site, "tokyo", 0)
+    acknowledge(site, "lima", 0)
+    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    with site.begin() as connection:
+        released.release(connection, [LIMA])
+        assert released.released(connection) == {LIMA}
+    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0, "tokyo lacks the entry"
+    acknowledge(site, "tokyo", 1)
+    trimmed = reader.log.trim(reader.lease, Retention())
+    assert (trimmed.emptied_segments, trimmed.laggards) == (1, (LIMA,))
+    with site.connect() as connection:
+        lost = dict(connection.execute(text("SELECT destination, lost_seq FROM lrq_sessions")).all())
+    assert lost == {"tokyo": 0, "lima": 1}
+
+
+def test_a_site_that_claims_again_keeps_its_entries(site: Engine, reader: Reader) -> None:
+    transmit(site, b"1", to=("lima",))
+    reader.drain()
+    acknowledge(site, "lima", 0)
+    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    with site.begin() as connection:
+        released.release(connection, [LIMA])
+        released.claim_again(connection, LIMA)
+    assert reader.log.trim(reader.lease, Retention()).emptied_segments == 0
 
 
 def test_a_session_that_lags_loses_nothing_if_no_entry_was_for_it(site: Engine, reader: Reader) -> None:

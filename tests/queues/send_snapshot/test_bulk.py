@@ -5,6 +5,7 @@ from itertools import accumulate
 import pytest
 from sqlalchemy import Engine, delete, exc, select
 
+from lr_client.arguments import MAX_KEY_LENGTH
 from queues.blocks import decode_snapshot
 from queues.checksum import rows_checksum
 from queues.database import dialects
@@ -12,7 +13,7 @@ from queues.database.tables import receive_entries as entries
 from queues.database.tables import snapshot_blocks as blocks
 from queues.database.transactions import reading, writing
 from queues.errors import PayloadTooLargeError, SnapshotFailedError
-from queues.send_snapshot.block_packer import WriteLimits
+from queues.send_snapshot.block_packer import BLOCK_BYTES, BLOCK_ROWS, FULL_BLOCK_BYTES, Batch, WriteLimits
 from queues.send_snapshot.states import Part
 from queues.send_snapshot.writer import PartWriter
 from queues.wire import replication_pb2 as pb
@@ -52,6 +53,19 @@ def written(site: Engine, sync_id: str) -> list[tuple[int, pb.Block]]:
 
 def payloads(block: pb.Block) -> list[bytes]:
     return list(decode_snapshot(block, 1 << 20).payloads)
+
+
+_FULL = BLOCK_BYTES // BLOCK_ROWS
+
+
+@pytest.mark.parametrize("sizes", [[_FULL] * BLOCK_ROWS, [BLOCK_BYTES - BLOCK_ROWS + 1] + [1] * (BLOCK_ROWS - 1)])
+def test_a_full_block_with_the_longest_keys_needs_no_more_than_a_sink_must_take(sizes: list[int]) -> None:
+    batch = Batch(WriteLimits())
+    for size in sizes:
+        assert batch.add(bytes(size), "\U0001f600" * MAX_KEY_LENGTH)
+    (block,) = batch.close()
+    assert block.rows == BLOCK_ROWS
+    assert 0.9 * FULL_BLOCK_BYTES < block.plain_size <= FULL_BLOCK_BYTES
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """The network between source and sink: its endpoints, its faults, its end."""
 
+import os
 import random
 import socket
+import stat
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import grpc
 import pytest
@@ -90,6 +93,29 @@ def test_the_socket_of_a_dead_process_is_replaced(writer, tmp_path):
     with serve(writer, [f"ipc://{path}"]) as service, dial(service.endpoints[0]) as sink:
         assert sink.negotiate(request()).site == "tokyo"
     assert not path.exists()
+
+
+@pytest.fixture
+def permissive() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def test_only_its_user_may_connect_to_a_socket_even_under_a_permissive_umask(writer, tmp_path, permissive):
+    path = tmp_path / "s.sock"
+    with serve(writer, [f"ipc://{path}"]):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        # The mask of the process is the earlier one again.
+        (tmp_path / "open").touch()
+        assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o666
+
+
+def test_a_socket_is_never_open_to_others_not_even_before_its_mode_is_set(writer, tmp_path, permissive, monkeypatch):
+    path = tmp_path / "s.sock"
+    monkeypatch.setattr(Path, "chmod", lambda *_: None)
+    with serve(writer, [f"ipc://{path}"]):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
 
 
 def test_a_socket_or_port_of_a_living_process_is_not_taken(writer, tmp_path):
@@ -199,6 +225,17 @@ def test_bytes_that_are_not_a_frame_are_refused_as_corrupt(writer):
         assert refused(raw_stream(service.endpoints[0], b"\xff\xff\xff")).kind == pb.Refusal.CORRUPT
 
 
+@pytest.mark.parametrize("field", [b"\x12", b"\x22"], ids=["ticks", "blocks"])
+def test_a_frame_of_a_million_empty_parts_is_refused_before_it_is_parsed(writer, field):
+    part = b"\x12\x00" if field == b"\x12" else b"\x1a\x00"
+    message = field + b"\x80\x80\x80\x01" + part * 2**20
+    assert sum(map(len, pb.Frame.FromString(message).ListFields()[0][1].ListFields()[0][1:])) == 2**20
+    with serve(writer, [ANYWHERE]) as service:
+        refusal = refused(raw_stream(service.endpoints[0], message))
+    assert refusal.kind == pb.Refusal.CORRUPT
+    assert "more than 65536 ticks or blocks" in refusal.reason
+
+
 def test_a_message_above_the_limit_of_the_transport_is_refused_as_too_large(writer, contents):
     with serve(writer, [ANYWHERE], max_frame_bytes=1000) as service, dial(service.endpoints[0]) as sink:
         huge = batch(3, tick(3, 4, [random_bytes(FRAME_OVERHEAD + 1000)]))
@@ -236,7 +273,7 @@ def test_sessions_above_the_limit_of_the_sink_are_rejected(writer):
             begin_another()
 
     with serve(writer, [ANYWHERE], max_streams=1) as service, dial(service.endpoints[0]) as sink:
-        with pytest.raises(PeerUnreachableError, match="RESOURCE_EXHAUSTED"):
+        with pytest.raises(PeerUnreachableError, match=r"has no room for the session: .* max_streams"):
             begin_many()
         assert streams
         for stream in streams:

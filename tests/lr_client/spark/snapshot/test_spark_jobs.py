@@ -10,6 +10,7 @@ from sqlalchemy import Engine, text
 
 from lr_client.snapshot.requests import SnapshotTransmitter
 from lr_client.spark import SparkSnapshotContext, SparkSnapshotProvider
+from lr_client.spark.snapshot.staging import TableCopies
 from queues.errors import SnapshotFailedError
 from tests.lr_client.snapshot.providing import POLICY, by_id, newest, payloads_of, ready, request, rows_of, stored
 from tests.waiting import eventually
@@ -83,6 +84,26 @@ def test_a_staged_job_works_on_copies_and_holds_no_cut_in_the_database(
         ready(airports, sync_id, timeout=_PATIENCE)
         eventually(lambda: list(staging.iterdir()) == [], timeout=_PATIENCE)
     assert sorted(payloads_of(airports, sync_id)) == sorted(b"n%d" % n for n in range(1, 1001))
+
+
+def test_two_attempts_of_one_snapshot_have_folders_of_their_own(spark: Any, tmp_path: Path) -> None:
+    def there() -> list[str]:
+        return sorted(folder.name for folder in tmp_path.iterdir())
+
+    killed = TableCopies(spark, str(tmp_path), "s.9")
+    killed.copied(spark.range(3))
+    other = TableCopies(spark, str(tmp_path), "t.1")
+    other.copied(spark.range(3))
+    newer = TableCopies(spark, f"{tmp_path}/", "s.10")
+    assert there() == ["lrq-t.1"]
+    copy = newer.copied(spark.range(4))
+    # The earlier process was stopped and goes on.
+    killed.copied(spark.range(3))
+    killed.remove()
+    assert copy.count() == 4
+    newer.remove()
+    newer.remove()
+    assert there() == ["lrq-t.1"]
 
 
 def test_a_job_shows_the_number_of_rows_and_tasks_done(airports: Engine, spark: Any, tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""A small HTTP server whose connections are bounded: in number, for each caller, and in time."""
+
+import socket
+from collections.abc import Callable
+from socketserver import ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from queues.clock import SYSTEM_CLOCK, Clock
+from queues.logs import logger
+from sink.transport.rooms import Room, RoomLimits, Rooms
+
+log = logger("lrq.metrics")
+
+#: The most requests at one moment, the most of one address, and the longest duration of one in seconds.
+REQUESTS: Final = RoomLimits(16, 8, 30.0, "requests for metrics")
+
+_BUSY: Final = b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n%s\n"
+
+
+class BoundedHttpServer(ThreadingMixIn, WSGIServer):
+    """Answers each request in a thread; a request above the limits gets 503 and the reason."""
+
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int, app: Callable[..., Any], rooms: Rooms) -> None:
+        """See `bounded_server`."""
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family, _, _, _, address = found[0]
+        self._rooms = rooms
+        self._held: dict[socket.socket, Room] = {}
+        super().__init__((str(address[0]), port), _Quiet)
+        self.set_app(app)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in the base
+        """Answer in a thread if there is a room, otherwise turn the caller away."""
+        connection: socket.socket = request
+        room = self._rooms.enter(str(client_address[0]), lambda: _cut(connection))
+        if isinstance(room, Room):
+            self._held[connection] = room
+            super().process_request(request, client_address)
+            return
+        if self._rooms.is_news():
+            log.warning("a request for metrics was turned away", reason=room)
+        try:
+            # A new connection has room for these bytes, so the call does not wait.
+            connection.sendall(_BUSY % room.encode())
+        except OSError:
+            log.debug("the caller did not wait for the answer")
+        self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401
+        """Close the connection and free its room."""
+        super().shutdown_request(request)
+        room = self._held.pop(request, None)
+        if room is not None:
+            self._rooms.leave(room)
+
+    def service_actions(self) -> None:
+        """End the requests that last too long; the base calls this twice a second."""
+        self._rooms.end_overdue()
+
+    def handle_error(self, _request: object, client_address: Any) -> None:  # noqa: ANN401
+        """Log a request that broke off, without a traceback on stderr."""
+        log.debug("a request for metrics broke off", caller=str(client_address[0]), exc_info=True)
+
+
+def bounded_server(
+    host: str, port: int, app: Callable[..., Any], *, limits: RoomLimits = REQUESTS, clock: Clock = SYSTEM_CLOCK
+) -> BoundedHttpServer:
+    """Listen for requests to the WSGI application *app*; raise `OSError` if that is impossible."""
+    return BoundedHttpServer(host, port, app, Rooms(limits, clock))
+
+
+def _cut(connection: socket.socket) -> None:
+    """End a connection that another thread uses; the thread then fails and closes it."""
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        log.debug("the connection has just ended")
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Write no line for each request."""

@@ -1,0 +1,108 @@
+"""Rooms for calls: how many a sink serves at one moment, in all and for each caller.
+
+A call without a valid message gives up its room after a time. So no caller takes the rooms of all others.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from queues.clock import Clock
+
+#: The log tells at most once in this time, in seconds, that callers are turned away.
+NEWS_SECONDS: Final = 60.0
+
+
+class RoomLimits(NamedTuple):
+    """The most calls at one moment, and the seconds until the first valid message of each.
+
+    `what` and the settings stand in the sentences for a caller that is turned away.
+    """
+
+    total: int
+    per_caller: int
+    patience: float
+    what: str
+    raise_total: str = ""
+    raise_per_caller: str = ""
+
+
+def turned_away(taken: int, own: int, caller: str, limits: RoomLimits) -> str:
+    """Return why a call of *caller* gets no room; empty if it gets one. Pure.
+
+    *taken* is the number of all calls, and *own* the number of this caller's. An empty *caller* has no own limit.
+    """
+    if caller and own >= limits.per_caller:
+        words = f"{caller} has {own} {limits.what} at this site, as many as one caller may have"
+        return f"{words}: raise {limits.raise_per_caller} there" if limits.raise_per_caller else words
+    if taken >= limits.total:
+        words = f"this site has {taken} {limits.what}, as many as it serves at one moment"
+        return f"{words}: raise {limits.raise_total} there" if limits.raise_total else words
+    return ""
+
+
+@dataclass(slots=True, eq=False)
+class Room:
+    """The room of one call; `end` ends the call from another thread."""
+
+    caller: str
+    end: Callable[[], None]
+    since: float
+    is_confirmed: bool = False
+
+    def confirm(self) -> None:
+        """Keep the room as long as the call lasts: a valid message has come."""
+        self.is_confirmed = True
+
+
+class Rooms:
+    """The calls of one kind at a sink; any number of threads may share this object."""
+
+    def __init__(self, limits: RoomLimits, clock: Clock) -> None:
+        """Begin with all rooms free."""
+        self.limits = limits
+        self._clock = clock
+        self._rooms: set[Room] = set()
+        self._own: Counter[str] = Counter()
+        self._told: float | None = None
+        self._guard = threading.Lock()
+
+    def enter(self, caller: str, end: Callable[[], None]) -> Room | str:
+        """Return a room for a call of *caller*, or the sentence that turns the call away."""
+        with self._guard:
+            refusal = turned_away(len(self._rooms), self._own[caller], caller, self.limits)
+            if refusal:
+                return refusal
+            room = Room(caller, end, self._clock.monotonic())
+            self._rooms.add(room)
+            self._own[caller] += 1
+            return room
+
+    def is_news(self) -> bool:
+        """Return True at most once in `NEWS_SECONDS`."""
+        now = self._clock.monotonic()
+        with self._guard:
+            is_due = self._told is None or now - self._told >= NEWS_SECONDS
+            if is_due:
+                self._told = now
+            return is_due
+
+    def leave(self, room: Room) -> None:
+        """Free *room*. May be called twice."""
+        with self._guard:
+            if room in self._rooms:
+                self._rooms.remove(room)
+                self._own[room.caller] -= 1
+                if not self._own[room.caller]:
+                    del self._own[room.caller]
+
+    def end_overdue(self) -> list[Room]:
+        """End the calls that have brought no valid message in time; return their rooms, which the calls free later."""
+        before = self._clock.monotonic() - self.limits.patience
+        with self._guard:
+            overdue = [room for room in self._rooms if not room.is_confirmed and room.since <= before]
+        for room in overdue:
+            room.end()
+        return overdue

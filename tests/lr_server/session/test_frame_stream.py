@@ -1,0 +1,103 @@
+"""The frames of one stream: the first tells where the sink stands, and each keeps the limits of a sink."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lr_server.session import stream as frame_stream
+from lr_server.session.inflight import Inflight
+from lr_server.session.outgoing import Found, TickPart
+from lr_server.session.stream import FrameSources, FrameStream, LogWork
+from queues.blocks import EntryRow, encode_entries
+from queues.clock import SYSTEM_CLOCK
+from queues.positions import Position
+from queues.wire import replication_pb2 as pb
+from tests.waiting import eventually
+
+SESSION = pb.SessionId(source="paris", sink="tokyo", client="policy", generation=1)
+
+
+class Taking:
+    """A sink that keeps the frames and acknowledges them."""
+
+    def __init__(self) -> None:
+        self.frames: list[pb.Frame] = []
+
+    def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
+        raise NotImplementedError
+
+    def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
+        for frame in frames:
+            self.frames.append(frame)
+            yield pb.Ack()
+
+    def close(self) -> None:
+        """Keep no connection."""
+
+
+class Ticks:
+    """The outgoing ticks of a session: one of each number of rows in *sizes*, then none."""
+
+    def __init__(self, *sizes: int) -> None:
+        self._pieces = [self._piece(number, rows) for number, rows in enumerate(sizes)]
+        self._left = threading.Event()
+
+    def _piece(self, number: int, rows: int) -> TickPart:
+        block = encode_entries([EntryRow(b"", 0, 5)] * rows) if rows else None
+        header = pb.TickHeader(branch="b1", start_seq=100 * number, end_seq=100 * number + 100)
+        return TickPart(pb.TickGroup(header=header, block=block, complete=True), Position("b1", 100 * number + 100))
+
+    def after(self, *_: Any) -> Found:
+        pieces, self._pieces = self._pieces, []
+        if not pieces:
+            self._left.wait(0.01)
+        return Found(pieces, is_live=True)
+
+    def leave(self) -> None:
+        self._left.set()
+
+
+def sent(ticks: Ticks, count: int, received: pb.Position) -> list[pb.Frame]:
+    """Return the first *count* frames of a stream that sends *ticks*."""
+    sink = Taking()
+    paths = FrameSources(ticks, lambda *_: iter(()), lambda: None)  # type: ignore[arg-type]
+    window = Inflight(max_frames=1_000, max_bytes=10**9, clock=SYSTEM_CLOCK)
+    stream = FrameStream(
+        sink, SESSION, paths, received,
+        inflight=window, batch_bytes=10**6, heartbeat=60.0, clock=SYSTEM_CLOCK, report=lambda _: None,
+    )  # fmt: skip
+    stream.start()
+    try:
+        eventually(lambda: sink.frames)
+        stream.assign(LogWork(Position("b1", 0), 0))
+        eventually(lambda: len(sink.frames) >= count)
+    finally:
+        stream.close()
+        stream.join()
+    return sink.frames
+
+
+def test_the_first_frame_is_empty_and_tells_the_position_that_the_sink_has_received():
+    received = pb.Position(branch="b1", seq=7, cut="c")
+    first, second = sent(Ticks(1), 2, received)
+    assert (first.session, first.batch) == (SESSION, pb.Batch(start=received))
+    assert [group.block.rows for group in second.batch.groups] == [1]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "frames"),
+    [
+        ((4, 4, 4), [[4, 4], [4]]),
+        ((10, 1, 9, 1), [[10], [1, 9], [1]]),
+        ((11, 1), [[11], [1]]),
+        ((1, 1, 1, 1, 1, 1), [[1, 1, 1, 1], [1, 1]]),
+    ],
+    ids=["rows", "exactly", "one tick", "ticks"],
+)
+def test_a_batch_holds_no_more_rows_and_ticks_than_a_sink_takes(sizes, frames, monkeypatch):
+    monkeypatch.setattr(frame_stream, "MAX_ROWS", 10)
+    monkeypatch.setattr(frame_stream, "MAX_GROUPS", 4)
+    _, *batches = sent(Ticks(*sizes), len(frames) + 1, pb.Position())
+    assert [[group.block.rows for group in each.batch.groups] for each in batches] == frames
