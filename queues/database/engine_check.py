@@ -14,8 +14,8 @@ _MAKE = "make one with queues.create_engine"
 def require_engine(given: object, what: str, *, of_any_database: bool = False) -> Engine:
     """Return *given* if it is an engine of a database that lrq supports; *what* names the call, such as `wait_applied`.
 
-    Raises `UsageError` for any other object, with one sentence that says what to pass. Raises `ConfigurationError` for
-    an engine of another database or driver, unless *of_any_database*.
+    Raises `UsageError` for any other object, with one sentence that names the right one. Raises `ConfigurationError`
+    for an engine of another database or driver, unless *of_any_database*.
     """
     if not isinstance(given, Engine):
         raise UsageError(f"{what} needs an engine, not {_named(given)}: {_instead_of_engine(given)}")
@@ -30,7 +30,7 @@ def require_engine(given: object, what: str, *, of_any_database: bool = False) -
 def require_connection(given: object, what: str) -> Connection:
     """Return the connection of a session, or *given* if it is a connection; *what* names the call.
 
-    Raises `UsageError` for any other object, with one sentence that says what to pass.
+    Raises `UsageError` for any other object, with one sentence that names the right one.
     """
     if isinstance(given, Connection):
         return given
