@@ -1,4 +1,4 @@
-"""Tell the first failure of a row of equal ones from its repetitions, so that a log holds each traceback once. Pure."""
+"""Tell the first of a row of equal failures from its repetitions, so that a log holds one traceback. Pure."""
 
 from typing import Final
 

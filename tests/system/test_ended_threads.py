@@ -1,4 +1,4 @@
-"""A thread of a server that ends by itself: the server gives up the site, says so, and a standby takes over."""
+"""A server whose thread ends by itself gives up the site and says so, and a standby takes over."""
 
 import asyncio
 import threading

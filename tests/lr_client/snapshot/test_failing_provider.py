@@ -1,4 +1,4 @@
-"""A provider that fails, in any words and with any error, is tried again with a backoff and told once in full."""
+"""A provider that fails with any error is tried again after a backoff, and the log has one traceback."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""An error that is no `Exception` fails one call; a thread that ends by itself gives up the lease and is told."""
+"""An error that is no `Exception` fails one call. A thread that ends by itself gives up the lease, and is told."""
 
 import asyncio
 import logging
