@@ -4,10 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from alembic import command
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from lr_client import RoutingQueueSenderClient
+from queues.clock import now_us
 from queues.database import migrations, schema
+from queues.destinations import destination_set
+from queues.names import ClientName
+from queues.send_log.opening import outbox
+from queues.send_log.outbox import NewEntry
 
 
 @contextmanager
@@ -25,6 +30,12 @@ def transmit(site: Engine, *payloads: bytes, client: str = "policy") -> None:
     with site.begin() as connection:
         for payload in payloads:
             RoutingQueueSenderClient(client).transmit_log_entry_message(connection, payload, ["tokyo"])
+
+
+def write_as_before(connection: Connection, *payloads: bytes) -> None:
+    """Write entries for tokyo without the tables of later schemas."""
+    targets = destination_set(ClientName("policy"), ["tokyo"])
+    outbox(connection)(connection, "policy", [NewEntry(payload, targets) for payload in payloads], now_us())
 
 
 def migrate_to(site: Engine, revision: str) -> None:

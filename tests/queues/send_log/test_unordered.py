@@ -17,7 +17,7 @@ from queues.send_log.postgresql import unordered as postgresql_unordered
 from queues.send_log.trim_plan import Fate, plan
 from queues.send_log.unordered import Unordered
 from tests.queues.reading import Reader
-from tests.queues.unordered import migrate_to, transmit, trigger_off
+from tests.queues.unordered import migrate_to, transmit, trigger_off, write_as_before
 from tests.waiting import eventually
 
 POLICY, BILLING = ClientName("policy"), ClientName("billing")
@@ -200,20 +200,19 @@ def test_an_upgraded_log_has_no_unordered_entries_whose_place_was_in_an_emptied_
     site: Engine, reader: Reader, acknowledged: None
 ) -> None:
     migrate_to(site, "0002")
-    client = RoutingQueueSenderClient("policy")
     with site.begin() as connection:
-        client.transmit_log_entry_message(connection, b"1", ["tokyo"])
+        write_as_before(connection, b"1")
         with site.begin() as another:
             another.execute(text("SELECT nextval('lrq_log_segment')"))
-        client.transmit_log_entry_messages(connection, [LRMessageWithDestinations(b"2", ["tokyo"])] * 2)
+        write_as_before(connection, b"2", b"2")
     migrate_to(site, schema.SCHEMA)
     with site.begin() as connection:
         connection.execute(text("UPDATE lrq_log_commits SET slot = 0"))  # the place that the earlier trigger gave
     reader.drain()
     assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
     migrate_to(site, "0002")
-    with trigger_off(site):
-        transmit(site, b"lost")
+    with trigger_off(site), site.begin() as connection:
+        write_as_before(connection, b"lost")
     migrate_to(site, schema.SCHEMA)
     assert Reader(site, reader.lease).log.trim(reader.lease, Retention()).found_unordered == 1
     assert unordered.send(site) == 1
