@@ -295,6 +295,7 @@ class FrameStream:
                     return False
                 if not self._progress.waits:
                     log.info("entries wait", client=self._session.client, destination=self._session.sink)
+                    self._paths.outgoing.leave()
                 self._progress.waits = True
                 if not self._inflight.admit(start.seq, 0, wanted):
                     return False

@@ -46,12 +46,9 @@ def server_is_alive(status: SiteStatus) -> bool:
 
 
 def _server(status: SiteStatus) -> Iterator[str]:
-    if server_is_alive(status):
-        return
-    if status.log.waiting or any(session.lag.entries for session in status.sessions):
+    owed = any(session.lag.entries for session in status.sessions)
+    if (owed or status.log.waiting) and not server_is_alive(status):
         yield "no server works for this site, though it owes entries: run `lrq serve`"
-    elif status.server_owner is not None:
-        yield "no server works for this site any more: run `lrq serve`"
 
 
 def unordered(ordering: OrderingStatus) -> Iterator[str]:

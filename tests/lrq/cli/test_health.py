@@ -53,8 +53,7 @@ def test_owed_entries_without_a_server_are_trouble(alive: bool):
     missing = ["no server works for this site, though it owes entries: run `lrq serve`"] * (not alive)
     assert troubles(a_site(owners=owners, sessions=(a_session(lag=OWED),))) == missing
     assert troubles(a_site(owners=owners, log=a_log(waiting=1))) == missing
-    gone = ["no server works for this site any more: run `lrq serve`"] * (not alive)
-    assert troubles(a_site(owners=owners)) == gone
+    assert troubles(a_site(owners=owners)) == []
 
 
 def test_entries_that_a_destination_does_not_apply_are_trouble():
