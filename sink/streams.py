@@ -1,9 +1,11 @@
 """Which stream of each session is valid: the one that followed the last negotiation."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from queues.lineage import BranchOrigin
 from queues.receive.writer_marks import Stored
 
 #: (source, client)
@@ -18,6 +20,7 @@ class _Begun:
     """One negotiation; one stream may follow it."""
 
     generation: int
+    branches: Sequence[BranchOrigin] = ()
     followed: bool = False
 
 
@@ -36,11 +39,11 @@ class Streams:
     _begun: dict[SessionKey, _Begun] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, key: SessionKey, generation: int) -> None:
-        """Admit the next stream of this generation, and no older stream from now on."""
+    def begin(self, key: SessionKey, generation: int, branches: Sequence[BranchOrigin] = ()) -> None:
+        """Admit the next stream of this generation, and no older stream from now on; keep the told *branches*."""
         with self._lock:
             self._begun.pop(key, None)
-            self._begun[key] = _Begun(generation)
+            self._begun[key] = _Begun(generation, branches)
             if len(self._begun) > MAX_SESSIONS:
                 del self._begun[next(iter(self._begun))]
 

@@ -15,7 +15,7 @@ from queues.database.transactions import writing
 from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError, first_line
 from queues.logs import logger
 from queues.names import SiteId
-from queues.receive import entries
+from queues.receive import entries, lineages
 from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.wire import replication_pb2 as pb
 from sink.gate import Gate
@@ -24,7 +24,7 @@ from sink.port import PROTOCOL
 from sink.protocol import log_rules
 from sink.protocol.log_rules import Refuse, Speaker
 from sink.streams import Streams, ValidStream
-from sink.wire import position_of, speaker_of, to_refusal
+from sink.wire import branches_of, position_of, speaker_of, to_refusal
 
 #: The most unpacked bytes of rows in one frame.
 MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
@@ -93,17 +93,19 @@ class SinkWriter:
         if request.protocol != PROTOCOL:
             reason = f"this sink speaks protocol {PROTOCOL}, not {request.protocol}: upgrade the older of the two"
             return Refuse(pb.Refusal.PROTOCOL, reason)
-        speaker = speaker_of(request.session)
+        speaker, branches = speaker_of(request.session), branches_of(request)
         with self._writing() as connection:
             inbox = self._open(connection, speaker)
             refuse = log_rules.admit(inbox.marks, speaker, self._site, negotiated=True)
             if refuse is None:
                 inbox.fence(speaker.generation)
+                if inbox.kept is not None:
+                    lineages.keep(connection, inbox.client, inbox.source, branches)
                 if request.HasField("rollback_to"):
                     refuse = inbox.roll_back(position_of(request.rollback_to))
             answer = refuse or inbox.answer(self._site, PROTOCOL)
         if refuse is None:
-            self._streams.begin((speaker.source, speaker.client), speaker.generation)
+            self._streams.begin((speaker.source, speaker.client), speaker.generation, branches)
         return answer
 
     def _take(self, frame: pb.Frame, stream: ValidStream) -> pb.Ack | Refuse:
@@ -139,6 +141,8 @@ class SinkWriter:
             refuse = log_rules.admit(inbox.marks, speaker, self._site, negotiated=negotiated)
             if refuse is None:
                 inbox.fence(speaker.generation)
+                if inbox.kept is None and stream.begun is not None:
+                    lineages.keep(connection, inbox.client, inbox.source, stream.begun.branches)
                 refuse = inbox.take(frame, self._limit)
             if refuse is not None and expected is not None:
                 raise StaleMarks

@@ -10,6 +10,8 @@ from sqlalchemy import Engine, make_url, text
 
 import queues
 
+_MEMORY = Path("/dev/shm")
+
 
 class Cluster:
     """A running PostgreSQL server in a folder."""
@@ -28,21 +30,26 @@ class Cluster:
 
     def configure(self, **settings: str) -> None:
         """Change settings and start the server again."""
+        self.reload(**settings)
+        self._run("pg_ctl", "-w", "-D", str(self.folder), "-m", "fast", "stop")
+        self._server.ensure_postgres_running()
+
+    def reload(self, **settings: str) -> None:
+        """Change settings that need no new start."""
         admin = queues.create_engine(self.url(), isolation_level="AUTOCOMMIT")
         with admin.connect() as connection:
             for name, value in settings.items():
                 connection.execute(text(f"ALTER SYSTEM SET {name} = '{value}'"))
+            connection.execute(text("SELECT pg_reload_conf()"))
         admin.dispose()
-        self._run("pg_ctl", "-w", "-D", str(self.folder), "-m", "fast", "stop")
-        self._server.ensure_postgres_running()
 
-    def standby(self, folder: Path, name: str) -> "Cluster":
-        """Copy the server to *folder* and start the copy as a standby with *name*."""
+    def standby(self, name: str) -> "Cluster":
+        """Copy the server beside its folder and start the copy as a standby with *name*."""
+        folder = self.folder.with_name(name)
         host = make_url(self._server.get_uri()).query["host"]
         source = f"host={host} user=postgres application_name={name}"
-        folder.parent.chmod(0o777)
         self._run("pg_basebackup", "-D", str(folder), "-d", source, "-R", "-X", "stream", "-c", "fast")
-        for left in ("postmaster.pid", ".handle_pids.json", "log"):
+        for left in ("postmaster.pid", ".s.PGSQL.5432.lock", ".handle_pids.json", "log"):
             (folder / left).unlink(missing_ok=True)
         return Cluster(folder)
 
@@ -66,9 +73,11 @@ class Cluster:
 
 @contextmanager
 def cluster(**settings: str) -> Iterator[Cluster]:
-    """Run a server with *settings*; its folder is deleted afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="lrq-cluster-"))
-    made = Cluster(folder)
+    """Run a server with *settings*; its folder and those of its standbys are deleted afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="lrq-cluster-", dir=_MEMORY if _MEMORY.is_dir() else None))
+    folder.chmod(0o777)  # a root's test runs the server as another user
+    (folder / "first").mkdir()
+    made = Cluster(folder / "first")
     try:
         if settings:
             made.configure(**settings)

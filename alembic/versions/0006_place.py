@@ -11,8 +11,8 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
-# See 0002. The setting holds nothing before the first firing, `?n` while row n tries the constraints, `!` if they are
-# immediate, `+n` while row n waits for the commit, and `yes` once the place is taken.
+# See 0002. The setting is empty before the first firing, and `yes` once the place is taken. In between: `?n` while row n
+# tries the constraints, `!` if they are immediate, and `+n` while row n waits for the commit.
 FUNCTION = """
 DO $migration$ BEGIN EXECUTE format($template$
 CREATE OR REPLACE FUNCTION %1$I.{name}() RETURNS {head} AS $body$

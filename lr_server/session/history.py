@@ -5,12 +5,13 @@ from sqlalchemy import Connection, Engine
 from lr_server.protocol.histories import Branch, OfferedSnapshot, SinkHistory, SourceHistory, StagedSnapshot, TickKey
 from queues import send_snapshot
 from queues.database.transactions import reading
+from queues.lineage import TOLD_BRANCHES
 from queues.positions import Position
-from queues.send_log.history import branch_starts, known_ticks
+from queues.send_log.history import branch_starts, known_ticks, lineage
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import keep_ticks, newest_tick, trimmed_seq
 from queues.send_log.sessions import find_session
-from queues.wire.replication_pb2 import NegotiateResponse
+from queues.wire.replication_pb2 import BranchOrigin, NegotiateResponse
 
 
 def source_history(engine: Engine, owed: SessionKey, sink: SinkHistory) -> SourceHistory:
@@ -42,6 +43,12 @@ def _offered(connection: Connection, owed: SessionKey) -> OfferedSnapshot | None
         return None
     ready = newest.state is send_snapshot.SnapshotState.READY
     return OfferedSnapshot(newest.sync_id, ready, newest.base, newest.rows)
+
+
+def told_branches(engine: Engine) -> list[BranchOrigin]:
+    """Return the newest branches for the sink, oldest first."""
+    with reading(engine) as connection:
+        return [BranchOrigin(**origin._asdict()) for origin in lineage(connection)[-TOLD_BRANCHES:]]
 
 
 def sink_history(answer: NegotiateResponse) -> SinkHistory:

@@ -29,7 +29,7 @@ from lr_server.protocol.states import (
 )
 from lr_server.session import table as session_table
 from lr_server.session.failures import event_for
-from lr_server.session.history import sink_history, source_history
+from lr_server.session.history import sink_history, source_history, told_branches
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork
@@ -256,7 +256,9 @@ class Session:
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
         if self._sink is None:
             self._sink = self._context.connect(self.owed.destination)
-        request = NegotiateRequest(protocol=PROTOCOL, session=self._name())
+        request = NegotiateRequest(
+            protocol=PROTOCOL, session=self._name(), branches=told_branches(self._context.engine)
+        )
         if rollback_to is not None:
             request.rollback_to.CopyFrom(WirePosition(branch=rollback_to.branch, seq=rollback_to.seq))
         return self._sink.negotiate(request)
