@@ -11,8 +11,8 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
-# See 0002. The setting is empty before the first firing, and `yes` once the place is taken. In between: `?n` while row n
-# tries the constraints, `!` if they are immediate, and `+n` while row n waits for the commit.
+# See 0002. The setting is empty before the first firing, and `yes` once the place is taken. In between are `?n` while
+# row n tries the constraints, and `!` if they are immediate. Row n waits for the commit under `+n`.
 FUNCTION = """
 DO $migration$ BEGIN EXECUTE format($template$
 CREATE OR REPLACE FUNCTION %1$I.{name}() RETURNS {head} AS $body$

@@ -1,4 +1,4 @@
-"""A token is found in the branch that holds its transaction, and is lost where a later branch lacks the transaction."""
+"""A token is found in the branches that hold its transaction, and is lost where a later branch lacks it."""
 
 import pytest
 from hypothesis import given
@@ -60,7 +60,7 @@ def test_the_trace_of_a_token(branches: list[BranchOrigin], token: tuple[str, st
     survivors=st.sets(st.integers(1, 60)),
     limit=st.integers(0, 40),
 )
-def test_what_is_inherited_was_kept_and_nothing_kept_is_left_out_within_the_limit(
+def test_the_inheritance_is_all_that_was_kept_and_with_a_limit_nothing_else(
     running: set[int], survivors: set[int], limit: int
 ) -> None:
     last = PgSnapshot(min(running, default=20), 20, frozenset(running))
