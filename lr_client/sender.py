@@ -120,6 +120,7 @@ class RoutingQueueSenderClient:
         """Wait until each of *destinations* has stored everything up to *token* durably; at most *timeout* seconds.
 
         Raises `WaitTimeoutError`, which names the sites that are missing entries, and ValueError for a malformed site.
+        Raises `VersionLostError` at once if a promotion or a restore of this site has lost the transaction.
         """
         require_engine(engine, "wait_replicated")
         wait_replicated(engine, self.client_name, token, site_ids(destinations), timeout)
@@ -160,4 +161,4 @@ class RoutingQueueSenderClient:
             check_destinations(connection, entries)
             written = outbox(connection)(connection, self.client_name, entries, now_us())
         wakeup.wake_server(written.branch)
-        return PositionToken(written.site, self.client_name, written.branch, written.transaction)
+        return PositionToken(written.site, self.client_name, written.branch, written.transaction, written.timeline)

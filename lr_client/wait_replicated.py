@@ -7,13 +7,22 @@ from sqlalchemy import Connection, Engine
 
 from queues.clock import poll
 from queues.database.transactions import reading
-from queues.errors import WaitTimeoutError
+from queues.errors import VersionLostError, WaitTimeoutError
+from queues.lineage import trace
 from queues.names import ClientName, SiteId
 from queues.positions import PositionToken, Visibility
-from queues.send_log.history import branches_from, end_covering
+from queues.send_log.history import branches_from, end_covering, lineage
 from queues.send_log.sessions import sessions_of
 
 _PAUSE = 0.02
+
+
+def lost(token: PositionToken) -> str:
+    """Return the sentence about a token whose transaction is lost."""
+    return (
+        f"the transaction of {token} is not in the history of {token.site!r} any more, because of a promotion or a "
+        "restore: look there for its changes, and write them again if they are missing"
+    )
 
 
 def wait_replicated(
@@ -33,12 +42,16 @@ def wait_replicated(
 def _missing(
     connection: Connection, client: ClientName, token: PositionToken, destinations: Sequence[SiteId]
 ) -> list[SiteId]:
-    end = end_covering(connection, token)
-    later = branches_from(connection, token.branch)
+    found = trace(lineage(connection), token.branch, token.timeline, token.transaction)
+    if found.is_lost:
+        raise VersionLostError(lost(token))
+    ends = ((holder, end_covering(connection, holder, token.transaction)) for holder in found.holders)
+    holder, end = next(((holder, end) for holder, end in ends if end is not None), ("", None))
+    later = branches_from(connection, holder)
     have = set()
     for row in sessions_of(connection, client, destinations):
         # A cut names transactions by number, and a promoted database may use the same numbers again.
-        is_ours = row.branch == token.branch
+        is_ours = row.branch in found.holders
         in_snapshot = is_ours and bool(row.cut) and Visibility.parse(row.cut).surely_covers(token.transaction)
         in_log = end is not None and row.branch in later and row.acked_seq >= end
         if in_log or in_snapshot:

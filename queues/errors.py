@@ -141,6 +141,10 @@ class TrimmedError(NeedsFullSyncError):
         self.oldest = oldest
 
 
+class VersionLostError(LrqError):
+    """The transaction of a token is not in the source's history any more, because of a promotion or a restore."""
+
+
 class DataLossError(LrqError):
     """Rows that other rows need are lost from the database; a retry cannot bring them back."""
 

@@ -154,25 +154,30 @@ class Header(NamedTuple):
 class PositionToken:
     """The result of `transmit`: it names a transaction before the commit, and is always truthy.
 
-    `transaction` is PostgreSQL's transaction id; elsewhere it is the id of the last row written.
+    `transaction` is PostgreSQL's transaction id; elsewhere it is the id of the last row written. `timeline` is empty
+    unless PostgreSQL's timeline differs from the branch's: a promotion that no server has adopted yet.
     """
 
     site: str
     client: str
     branch: str
     transaction: int
+    timeline: str = ""
 
     def __str__(self) -> str:
         """Return the text that `parse` reads."""
-        return f"{self.site}/{self.client}/{self.branch}/{self.transaction}"
+        text = f"{self.site}/{self.client}/{self.branch}/{self.transaction}"
+        return f"{text}/{self.timeline}" if self.timeline else text
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse the text of `str()`; raise `InvalidPositionError` if it is malformed."""
         parts = text.split("/")
-        if len(parts) != 4 or not all(parts) or not parts[3].isdecimal():
-            raise InvalidPositionError(f"{text!r} is not a position token (<site>/<client>/<branch>/<number>)")
-        return cls(parts[0], parts[1], parts[2], int(parts[3]))
+        if len(parts) not in (4, 5) or not all(parts) or not parts[3].isdecimal():
+            raise InvalidPositionError(
+                f"{text!r} is not a position token (<site>/<client>/<branch>/<number>[/<timeline>])"
+            )
+        return cls(parts[0], parts[1], parts[2], int(parts[3]), *parts[4:])
 
 
 def first_covering(marks: Iterable[Visibility], transaction: int, order: int) -> int | None:

@@ -1,9 +1,11 @@
 """Which stream of each session is valid: the one that followed the last negotiation."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from queues.lineage import BranchOrigin
 from queues.receive.writer_marks import Stored
 from queues.wire.replication_pb2 import Refusal
 from sink.protocol.log_rules import Refuse, Speaker
@@ -21,6 +23,7 @@ class _Begun:
 
     generation: int
     installation: str = ""
+    branches: Sequence[BranchOrigin] = ()
     followed: bool = False
 
 
@@ -39,11 +42,13 @@ class Streams:
     _begun: dict[SessionKey, _Begun] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, key: SessionKey, generation: int, installation: str = "") -> None:
-        """Admit the next stream of this generation, and no older stream from now on."""
+    def begin(
+        self, key: SessionKey, generation: int, installation: str = "", branches: Sequence[BranchOrigin] = ()
+    ) -> None:
+        """Admit the next stream of this generation, and no older stream from now on; keep the told *branches*."""
         with self._lock:
             self._begun.pop(key, None)
-            self._begun[key] = _Begun(generation, installation)
+            self._begun[key] = _Begun(generation, installation, branches)
             if len(self._begun) > MAX_SESSIONS:
                 del self._begun[next(iter(self._begun))]
 

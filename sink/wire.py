@@ -1,7 +1,8 @@
 """Convert frames to the types of `sink.protocol` and back. Pure."""
 
-from queues.errors import CorruptFrameError
-from queues.positions import Header, Position
+from queues.errors import CorruptFrameError, InvalidPositionError
+from queues.lineage import TOLD_BRANCHES, BranchOrigin
+from queues.positions import Header, PgSnapshot, Position
 from queues.wire import replication_pb2 as pb
 from queues.words import cleaned
 from sink.protocol.log_rules import FrameTick, Refuse, Speaker
@@ -10,6 +11,9 @@ from sink.protocol.snapshot_rules import SnapshotClaim
 # Databases have signed 64-bit numbers.
 _LIMIT = 2**63
 _LONGEST_INSTALLATION = 200
+# The longest names and lists of transactions of a branch, in characters.
+_LONGEST = 256
+_LONGEST_INHERITED = 32_768
 
 
 def _number(value: int, what: str) -> int:
@@ -37,6 +41,22 @@ def header_of(message: pb.TickHeader) -> Header:
 def to_header(header: Header) -> pb.TickHeader:
     """Convert back from `header_of`; the tick's start is not kept."""
     return pb.TickHeader(branch=header.branch, end_seq=header.seq, uid=header.uid, mark=header.mark)
+
+
+def branches_of(message: pb.NegotiateRequest) -> list[BranchOrigin]:
+    """Convert the branches of a source; raises `CorruptFrameError` for malformed or too many ones."""
+    if len(message.branches) > TOLD_BRANCHES:
+        raise CorruptFrameError(f"the source tells {len(message.branches)} branches, at most {TOLD_BRANCHES} are taken")
+    told = [BranchOrigin(each.branch, each.timeline, each.inherited) for each in message.branches]
+    for each in told:
+        if len(each.inherited) > _LONGEST_INHERITED or any("\0" in text or len(text) > _LONGEST for text in each[:2]):
+            raise CorruptFrameError("the source tells a branch that is too long to be one")
+        if each.inherited:
+            try:
+                PgSnapshot.parse(each.inherited)
+            except InvalidPositionError as error:
+                raise CorruptFrameError("the source tells a branch that has inherited no list of ids") from error
+    return told
 
 
 def group_of(message: pb.TickGroup) -> FrameTick:

@@ -16,7 +16,7 @@ from queues.database.transactions import writing
 from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError, first_line
 from queues.logs import logger
 from queues.names import SiteId
-from queues.receive import entries
+from queues.receive import entries, lineages
 from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.wire import replication_pb2 as pb
 from queues.words import describe
@@ -26,7 +26,7 @@ from sink.protocol import log_rules, versions
 from sink.protocol.log_rules import Refuse, Speaker
 from sink.protocol.versions import SPOKEN, ProtocolVersions
 from sink.streams import Streams, ValidStream
-from sink.wire import position_of, speaker_of, to_refusal
+from sink.wire import branches_of, position_of, speaker_of, to_refusal
 
 #: The most unpacked bytes of rows in one frame.
 MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
@@ -104,7 +104,7 @@ class SinkWriter:
         protocol = versions.newest_common(self._spoken, theirs)
         if protocol is None:
             return Refuse(pb.Refusal.PROTOCOL, versions.refusal(self._site, self._spoken, theirs))
-        speaker = speaker_of(request.session)
+        speaker, branches = speaker_of(request.session), branches_of(request)
         with self._writing() as connection:
             inbox = self._open(connection, speaker)
             refuse = log_rules.admit(inbox.marks, speaker, self._site, negotiated=True)
@@ -112,11 +112,13 @@ class SinkWriter:
                 refuse = self._streams.refusal_of_twin(speaker)
             if refuse is None:
                 inbox.fence(speaker.generation)
+                if inbox.kept is not None:
+                    lineages.keep(connection, inbox.client, inbox.source, branches)
                 if request.HasField("rollback_to"):
                     refuse = inbox.roll_back(position_of(request.rollback_to))
             answer = refuse or inbox.answer(self._site, protocol)
         if refuse is None:
-            self._streams.begin((speaker.source, speaker.client), speaker.generation, speaker.installation)
+            self._streams.begin((speaker.source, speaker.client), speaker.generation, speaker.installation, branches)
         return answer
 
     def _take(self, frame: pb.Frame, stream: ValidStream) -> pb.Ack | Refuse:
@@ -155,6 +157,8 @@ class SinkWriter:
             refuse = log_rules.admit(inbox.marks, speaker, self._site, negotiated=negotiated)
             if refuse is None:
                 inbox.fence(speaker.generation)
+                if inbox.kept is None and stream.begun is not None:
+                    lineages.keep(connection, inbox.client, inbox.source, stream.begun.branches)
                 refuse = inbox.take(frame, self._limit)
             if refuse is not None and expected is not None:
                 raise StaleMarks

@@ -4,12 +4,15 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine
 
+from lr_client.wait_replicated import lost
 from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database.engine_check import require_engine
 from queues.database.transactions import reading
-from queues.errors import WaitTimeoutError
+from queues.errors import VersionLostError, WaitTimeoutError
+from queues.lineage import trace
 from queues.names import ClientName, SiteId
 from queues.positions import PositionToken, Visibility
+from queues.receive import lineages
 from queues.receive.consumer_marks import IN_LOG
 from queues.receive.headers import mark_within
 from queues.receive.queue_marks import applied_marks
@@ -21,7 +24,8 @@ def wait_applied(engine: Engine, token: PositionToken | str, timeout: float, *, 
     """Wait until this site's subscriber has applied everything up to *token*; at most *timeout* seconds.
 
     *token* is the return value of `transmit_log_entry_message` at the source, or its text. Raises `WaitTimeoutError`
-    when the time is over, `InvalidPositionError` for a text that is not a token.
+    when the time is over, and `InvalidPositionError` for a text that is not a token. Raises `VersionLostError` at once
+    if a promotion or a restore of the source has lost the transaction.
 
     Example:
         >>> wait_applied(engine, token, timeout=5.0)
@@ -44,7 +48,11 @@ def _applied(connection: Connection, token: PositionToken) -> bool:
     consumed = applied_marks(connection, ClientName(token.client), SiteId(token.site))
     if consumed is None:
         return False
+    branches = lineages.known(connection, ClientName(token.client), SiteId(token.site))
+    found = trace(branches, token.branch, token.timeline, token.transaction)
+    if found.is_lost:
+        raise VersionLostError(lost(token))
     in_sync = consumed.phase == IN_LOG and consumed.sync_id == consumed.newest_sync_id
-    cut = consumed.cut if in_sync and consumed.cut_branch == token.branch else ""
-    header_mark = mark_within(connection, consumed.queue_id, token.branch, consumed.applied_seq)
-    return any(Visibility.parse(mark).surely_covers(token.transaction) for mark in (cut, header_mark) if mark)
+    cut = consumed.cut if in_sync and consumed.cut_branch in found.holders else ""
+    marks = [mark_within(connection, consumed.queue_id, holder, consumed.applied_seq) for holder in found.holders]
+    return any(Visibility.parse(mark).surely_covers(token.transaction) for mark in (cut, *marks) if mark)

@@ -6,10 +6,12 @@ from lr_server.protocol.histories import Branch, OfferedSnapshot, SinkHistory, S
 from lr_server.protocol.negotiation import FIRST_SNAPSHOT
 from queues import send_snapshot
 from queues.database.transactions import reading
-from queues.send_log.history import branch_starts, known_ticks
+from queues.lineage import TOLD_BRANCHES
+from queues.send_log.history import branch_starts, known_ticks, lineage
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import keep_ticks, newest_tick, trimmed_seq
 from queues.send_log.sessions import find_session
+from queues.wire.replication_pb2 import BranchOrigin
 
 
 def source_history(engine: Engine, owed: SessionKey, sink: SinkHistory) -> SourceHistory:
@@ -41,3 +43,9 @@ def _offered(connection: Connection, owed: SessionKey) -> OfferedSnapshot | None
         return None
     ready = newest.state is send_snapshot.SnapshotState.READY
     return OfferedSnapshot(newest.sync_id, ready, newest.base, newest.rows, newest.reason == FIRST_SNAPSHOT)
+
+
+def told_branches(engine: Engine) -> list[BranchOrigin]:
+    """Return the newest branches for the sink, oldest first."""
+    with reading(engine) as connection:
+        return [BranchOrigin(**origin._asdict()) for origin in lineage(connection)[-TOLD_BRANCHES:]]

@@ -35,7 +35,7 @@ from lr_server.protocol.states import (
 from lr_server.session import table as session_table
 from lr_server.session.failures import event_for
 from lr_server.session.fence import SessionFence
-from lr_server.session.history import source_history
+from lr_server.session.history import source_history, told_branches
 from lr_server.session.inflight import Inflight
 from lr_server.session.outages import LogLine, Outages
 from lr_server.session.outgoing import Outgoing
@@ -341,6 +341,7 @@ class Session:
             self._sink = self._context.connect(self.owed.destination)
         self._fence.read()
         request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
+        request.branches.extend(told_branches(self._context.engine))
         request.session.installation = self._context.installation
         if rollback_to is not None:
             request.rollback_to.CopyFrom(WirePosition(branch=rollback_to.branch, seq=rollback_to.seq))

@@ -12,7 +12,10 @@ from sqlalchemy import Engine
 from queues.database import dialects, leases
 from queues.database.leases import Lease
 from queues.database.transactions import writing
+from queues.lineage import timeline_of
 from queues.send_log.branches import begin_branch, newest_branch, void_restored
+from queues.send_log.postgresql.inherited import inherited_since
+from queues.send_log.postgresql.windows import NOTHING
 from queues.send_log.reads import newest_tick
 
 
@@ -27,8 +30,10 @@ def adopt(engine: Engine, lease: Lease) -> str:
             return last.branch
         newest = newest_tick(connection)
         end = newest.end_seq if newest else last.start_seq
-        branch = begin_branch(connection, last.number + 1, end, now)
-        if _cluster(now) != _cluster(last.incarnation):
+        is_restored = _cluster(now) != _cluster(last.incarnation)
+        inherited = NOTHING if is_restored else inherited_since(connection, newest, timeline_of(last.incarnation))
+        branch = begin_branch(connection, last.number + 1, end, now, str(inherited))
+        if is_restored:
             void_restored(connection, lease, branch, newest, end)
         return branch
 

@@ -57,6 +57,7 @@ branches = Table(
     Column("start_seq", BigInteger, nullable=False),
     Column("incarnation", Text, nullable=False),
     Column("created_us", BigInteger, nullable=False),
+    Column("inherited", Text, nullable=False, server_default=text("''")),
 )
 
 # --- source: the send log -------------------------------------------------------------------------------------
@@ -129,9 +130,18 @@ log_commits = Table(
     Column("xid", BigInteger, nullable=False),
     Column("commit_seq", BigInteger, nullable=False),
     Column("committed_us", BigInteger, nullable=False),
+    Column("timeline", Text, server_default=text("lower(left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))")),
     Index("ix_lrq_log_commits_xid", "xid"),
     Index("ix_lrq_log_commits_commit_seq", "commit_seq"),
     postgresql_partition_by="LIST (slot)",
+)
+
+#: PostgreSQL: helper of the ordering trigger after SET CONSTRAINTS. Each row is deleted within its own transaction.
+waiting_places = Table(
+    "lrq_waiting_places",
+    postgresql_metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("waits", Boolean, nullable=False),
 )
 
 #: PostgreSQL: counts of unordered entries, which have no place in the order of commits, for each client. `waiting`
@@ -363,6 +373,18 @@ receive_headers = Table(
     Column("branch", Text, nullable=False),
     Column("uid", BigInteger, nullable=False),
     Column("mark", Text, nullable=False),
+)
+
+#: The branches of each source, as told in the last negotiation (`queues.lineage`).
+receive_branches = Table(
+    "lrq_receive_branches",
+    metadata,
+    Column("client", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("branch", Text, nullable=False),
+    Column("timeline", Text, nullable=False),
+    Column("inherited", Text, nullable=False),
 )
 
 receive_entries = Table(

@@ -29,12 +29,20 @@ def newest_branch(connection: Connection) -> BranchRow:
     return BranchRow(*connection.execute(newest).one())
 
 
-def begin_branch(connection: Connection, number: int, start_seq: int, incarnation: str) -> str:
-    """Begin a new branch, which numbers the log from now on; return the branch's name."""
+def begin_branch(connection: Connection, number: int, start_seq: int, incarnation: str, inherited: str) -> str:
+    """Begin a new branch, which numbers the log from now on; return the branch's name.
+
+    *inherited*: see `queues.lineage.BranchOrigin`.
+    """
     branch = uuid.uuid4().hex
     connection.execute(
         insert(branches).values(
-            number=number, branch=branch, start_seq=start_seq, incarnation=incarnation, created_us=now_us()
+            number=number,
+            branch=branch,
+            start_seq=start_seq,
+            incarnation=incarnation,
+            created_us=now_us(),
+            inherited=inherited,
         )
     )
     connection.execute(update(site).values(branch=branch))

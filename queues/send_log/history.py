@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, func, select, tuple_
 
 from queues.database.tables import branches, site, ticks
-from queues.positions import PositionToken, Tick, Visibility
+from queues.lineage import BranchOrigin, timeline_of
+from queues.positions import Tick, Visibility
 from queues.send_log.reads import tick_of
 
 
@@ -68,12 +69,19 @@ def end_within(connection: Connection, after: int, entries: int | None, upto: in
     return found
 
 
-def end_covering(connection: Connection, token: PositionToken) -> int | None:
-    """Return the end of the first kept tick of the token's branch that surely covers *token*; None without one.
+def lineage(connection: Connection) -> list[BranchOrigin]:
+    """Return all branches, oldest first, with the transactions that each has inherited."""
+    columns = branches.c.branch, branches.c.incarnation, branches.c.inherited
+    rows = connection.execute(select(*columns).order_by(branches.c.number))
+    return [BranchOrigin(branch, timeline_of(incarnation), inherited) for branch, incarnation, inherited in rows]
+
+
+def end_covering(connection: Connection, branch: str, transaction: int) -> int | None:
+    """Return the end of the first kept tick of *branch* that surely covers *transaction*; None without one.
 
     Each tick's visibility covers all earlier ones, so a binary search finds the tick.
     """
-    of_branch = ticks.c.branch == token.branch
+    of_branch = ticks.c.branch == branch
     kept = select(ticks).where(of_branch).order_by(ticks.c.number).limit(1)
     newest = connection.execute(kept.order_by(None).order_by(ticks.c.number.desc())).first()
     if newest is None:
@@ -83,7 +91,7 @@ def end_covering(connection: Connection, token: PositionToken) -> int | None:
     while low < high:
         middle = (low + high) // 2
         row = connection.execute(kept.where(ticks.c.number >= middle)).one()
-        if Visibility.parse(row.mark).surely_covers(token.transaction):
+        if Visibility.parse(row.mark).surely_covers(transaction):
             end, high = row.end_seq, middle
         else:
             low = row.number + 1

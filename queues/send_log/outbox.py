@@ -23,6 +23,7 @@ class Written(NamedTuple):
     site: str
     branch: str
     transaction: int
+    timeline: str = ""
 
 
 class Write(Protocol):

@@ -84,7 +84,9 @@ def following(start: Tick, upcoming: TickDraft) -> Tick:
 
 def _beginning(connection: Connection) -> Tick:
     """Return a fictitious predecessor of the first tick."""
-    row = connection.execute(select(branches).join(site, site.c.branch == branches.c.branch)).one()
+    row = connection.execute(
+        select(branches.c.branch, branches.c.start_seq).join(site, site.c.branch == branches.c.branch)
+    ).one()
     return Tick(0, 0, row.branch, row.start_seq, row.start_seq, 0, is_large=False, mark="", created_us=0)
 
 

@@ -137,6 +137,7 @@ class NegotiateRequest(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     ROLLBACK_TO_FIELD_NUMBER: _builtins.int
     NEWEST_PROTOCOL_FIELD_NUMBER: _builtins.int
+    BRANCHES_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     """the oldest version that the source speaks"""
     newest_protocol: _builtins.int
@@ -147,6 +148,10 @@ class NegotiateRequest(_message.Message):
     def rollback_to(self) -> Global___Position:
         """if set, first delete all entries after this header (or after `boundary`)"""
 
+    @_builtins.property
+    def branches(self) -> _containers.RepeatedCompositeFieldContainer[Global___BranchOrigin]:
+        """the newest branches of the source, oldest first; bounded"""
+
     def __init__(
         self,
         *,
@@ -154,14 +159,44 @@ class NegotiateRequest(_message.Message):
         session: Global___SessionId | None = ...,
         rollback_to: Global___Position | None = ...,
         newest_protocol: _builtins.int = ...,
+        branches: _abc.Iterable[Global___BranchOrigin] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["rollback_to", b"rollback_to", "session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["newest_protocol", b"newest_protocol", "protocol", b"protocol", "rollback_to", b"rollback_to", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["branches", b"branches", "newest_protocol", b"newest_protocol", "protocol", b"protocol", "rollback_to", b"rollback_to", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NegotiateRequest: _TypeAlias = NegotiateRequest  # noqa: Y015
+
+@_typing.final
+class BranchOrigin(_message.Message):
+    """A branch, the PostgreSQL timeline that wrote it, and the transactions that it has of earlier branches."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BRANCH_FIELD_NUMBER: _builtins.int
+    TIMELINE_FIELD_NUMBER: _builtins.int
+    INHERITED_FIELD_NUMBER: _builtins.int
+    branch: _builtins.str
+    timeline: _builtins.str
+    """empty without timelines"""
+    inherited: _builtins.str
+    """as `xmin:xmax:list`; empty if unknown"""
+    def __init__(
+        self,
+        *,
+        branch: _builtins.str = ...,
+        timeline: _builtins.str = ...,
+        inherited: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["branch", b"branch", "inherited", b"inherited", "timeline", b"timeline"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BranchOrigin: _TypeAlias = BranchOrigin  # noqa: Y015
 
 @_typing.final
 class NegotiateResponse(_message.Message):

@@ -17,6 +17,7 @@ from queues.blocks import decode_snapshot
 from queues.database.tables import (
     consumers,
     leases,
+    receive_branches,
     receive_entries,
     receive_headers,
     receive_marks,
@@ -31,6 +32,7 @@ from tests.certificates import issued
 from tests.sink.frames import request
 
 SINK_TABLES = (
+    receive_branches,
     receive_queues,
     receive_marks,
     receive_headers,

@@ -42,8 +42,10 @@ class PostgresqlSetup:
             yield connection
 
     def lacks(self, connection: Connection) -> list[str]:
-        """Name the segments without the trigger that numbers commits."""
+        """Name the segments without the trigger that numbers commits, and its helper table."""
         without = self.untriggered(connection)
+        if connection.execute(_HELPER_FIRES).first() is None:
+            without.append("lrq_waiting_places")
         return [f"the enabled trigger lrq_sequence_commit, firing ALWAYS, on {', '.join(without)}"] if without else []
 
     def untriggered(self, connection: Connection) -> list[str]:
@@ -66,6 +68,10 @@ _ALWAYS_FIRING: Final = text(
 )
 _SEGMENTS: Final = text(
     "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = to_regclass('lrq_log_entries')"
+)
+_HELPER_FIRES: Final = text(
+    "SELECT 1 FROM pg_trigger WHERE tgname = 'lrq_sequence_commit' AND tgenabled = 'A'"
+    " AND tgrelid = to_regclass('lrq_waiting_places')"
 )
 _MAY_READ_CONTROL: Final = text(
     "SELECT has_function_privilege('pg_control_system()', 'EXECUTE')"

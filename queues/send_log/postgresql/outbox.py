@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Transaction, TwoPhaseTransaction
 from queues.database.postgresql.dialect import fetch, run
 from queues.database.tables import PARTITIONS
 from queues.errors import NotInTransactionError
+from queues.lineage import timeline_of
 from queues.send_log.outbox import NewEntry, Written
 from queues.send_log.postgresql.notify import IS_SILENT, NOTIFY
 
@@ -19,8 +20,11 @@ from queues.send_log.postgresql.notify import IS_SILENT, NOTIFY
 # cache of sets, which could be stale.
 _COLUMNS = "(slot, client, tag_set, destinations, item_key, partition_key, created_us, payload)"
 _SLOT = f"(SELECT (last_value %% {PARTITIONS})::smallint FROM lrq_log_segment)"  # noqa: S608 - a constant
-# One subquery returns the site and the branch, separated by a tab, which neither can contain.
-_SITE = "(SELECT site_id || chr(9) || branch FROM lrq_site)"
+# One subquery returns the site, the branch and the timeline, separated by tabs, which none can contain.
+_SITE = (
+    "(SELECT site_id || chr(9) || branch || chr(9) || lower(left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))"
+    " FROM lrq_site)"
+)
 # Identifies one of several sets of lrq's tables in the same database.
 _TABLES = "'lrq_site'::regclass::oid::bigint"
 _INLINE = "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = %s AND shared) THEN NULL ELSE %s END"
@@ -68,6 +72,9 @@ class _Begun:
 
 # By transaction or savepoint, because the rollback of a savepoint undoes the effects of the calls inside.
 _begun: WeakKeyDictionary[Transaction, _Begun] = WeakKeyDictionary()
+# By branch. Other branches of this process belong to other databases or to its past.
+_timelines: dict[str, str] = {}
+_MOST_BRANCHES = 256
 
 
 def write(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
@@ -103,8 +110,8 @@ def _write_first(connection: Connection, client: str, entries: Sequence[NewEntry
     # PostgreSQL cannot prepare a transaction with a NOTIFY.
     if not may_be_silent and not isinstance(connection.get_transaction(), TwoPhaseTransaction):
         fetch(connection, NOTIFY, ())
-    site, branch = words.split("\t")
-    written = Written(site, branch, xid)
+    site, branch, timeline = words.split("\t")
+    written = Written(site, branch, xid, "" if _timeline(connection, branch) in ("", timeline) else timeline)
     within = connection.get_nested_transaction() or connection.get_transaction()
     if stored and within is not None:
         tables, partition, is_shared = stored
@@ -114,6 +121,16 @@ def _write_first(connection: Connection, client: str, entries: Sequence[NewEntry
         if is_shared:
             begun.shared.add(entries[0].destinations.number)
     return written
+
+
+def _timeline(connection: Connection, branch: str) -> str:
+    """Return the timeline of a branch, which never changes; empty if the branch has none."""
+    if branch not in _timelines:
+        if len(_timelines) >= _MOST_BRANCHES:
+            _timelines.clear()
+        found = fetch(connection, "SELECT incarnation FROM lrq_branches WHERE branch = %s", (branch,))
+        _timelines[branch] = timeline_of(found[0][0]) if found else ""
+    return _timelines[branch]
 
 
 def _statement(client: str, entries: Sequence[NewEntry], created_us: int) -> tuple[str, Sequence[object]]:

