@@ -49,8 +49,9 @@ class Cluster:
         host = make_url(self._server.get_uri()).query["host"]
         source = f"host={host} user=postgres application_name={name}"
         self._run("pg_basebackup", "-D", str(folder), "-d", source, "-R", "-X", "stream", "-c", "fast")
-        for left in ("postmaster.pid", ".s.PGSQL.5432.lock", ".handle_pids.json", "log"):
-            (folder / left).unlink(missing_ok=True)
+        for left in [*folder.glob(".s.PGSQL.*"), *(folder / name for name in ("postmaster.pid", "log"))]:
+            left.unlink(missing_ok=True)
+        (folder / ".handle_pids.json").unlink(missing_ok=True)
         return Cluster(folder)
 
     def kill(self) -> None:
