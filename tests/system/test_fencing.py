@@ -9,7 +9,7 @@ from lr_server import LogReplicationServer, Settings
 from queues.database.transactions import writing
 from queues.receive.fences import fences, reset_fences
 from queues.wire import replication_pb2 as pb
-from sink.port import PROTOCOL
+from sink.protocol.versions import SPOKEN
 from tests.system.faulty import PassingSink
 from tests.system.world import QUICK, Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
@@ -22,7 +22,7 @@ class StaleSink(PassingSink):
 
     def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
         if self.refuses:
-            return pb.NegotiateResponse(protocol=PROTOCOL, site="rome", refusal=self._refusal(request.session))
+            return pb.NegotiateResponse(protocol=SPOKEN.oldest, site="rome", refusal=self._refusal(request.session))
         return super().negotiate(request)
 
     def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
@@ -72,7 +72,7 @@ def test_a_forged_negotiation_stops_no_session(world: World) -> None:
     world.transmit("paris", b"before", to=list(peers))
     eventually(lambda: all(each.log("paris") == [b"before"] for each in heard.values()))
     forged = pb.SessionId(source="paris", sink="tokyo", client="policy", generation=2**40)
-    answer = servers["tokyo"]._writer.negotiate(pb.NegotiateRequest(protocol=PROTOCOL, session=forged))
+    answer = servers["tokyo"]._writer.negotiate(pb.NegotiateRequest(protocol=SPOKEN.oldest, session=forged))
     assert answer.refusal.kind == pb.Refusal.PROTOCOL
     world.transmit("paris", b"after", to=list(peers))
     eventually(lambda: all(each.log("paris") == [b"before", b"after"] for each in heard.values()))
@@ -87,7 +87,7 @@ def test_a_plausible_forged_generation_is_outbid_by_its_own_session_only(world: 
     world.transmit("paris", b"before", to=["tokyo"])
     eventually(lambda: heard.log("paris") == [b"before"])
     forged = pb.SessionId(source="paris", sink="tokyo", client="policy", generation=900)
-    answer = tokyo._writer.negotiate(pb.NegotiateRequest(protocol=PROTOCOL, session=forged))
+    answer = tokyo._writer.negotiate(pb.NegotiateRequest(protocol=SPOKEN.oldest, session=forged))
     assert not answer.HasField("refusal")
     world.transmit("paris", b"after", to=["tokyo"])
     eventually(lambda: heard.log("paris") == [b"before", b"after"])

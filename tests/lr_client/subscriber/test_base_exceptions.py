@@ -7,10 +7,10 @@ import threading
 import pytest
 from sqlalchemy import Engine, text
 
-from lr_client.subscriber.subscription import lease_name
 from queues.clock import SystemClock
 from queues.database import leases
 from queues.errors import ListenerError, ThreadEndedError
+from queues.receive.consumer_marks import subscriber_lease
 from queues.receive.parked import parked
 from tests.lr_client.subscriber.applying import Apply, Undo, story
 from tests.lr_client.subscriber.arrivals import Arrivals
@@ -209,7 +209,7 @@ def test_a_lease_thread_that_ends_by_itself_ends_the_delivery_and_releases_the_l
     listener = Apply()
     broken = follow(listener, clock=BrokenClock("lrq-owner", KeyError("bug")), lease_ttl=60)
     eventually(lambda: listener.errors)
-    eventually(lambda: leases.holder(sink, lease_name("policy")).expired)
+    eventually(lambda: leases.holder(sink, subscriber_lease("policy")).expired)
     assert not broken.active
     assert "the thread lrq-owner-subscriber/policy has ended by an error of its own: KeyError: 'bug'" in broken.reason
     tokyo.tick([b"e1"])
