@@ -8,12 +8,12 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.logs import logger
-from sink.transport.rooms import Room, RoomLimits, Rooms
+from sink.transport.call_slots import CallLimits, CallSlot, CallSlots
 
 log = logger("lrq.metrics")
 
 #: The most requests at one moment, the most of one address, and the longest duration of one in seconds.
-REQUESTS: Final = RoomLimits(16, 8, 30.0, "requests for metrics")
+REQUESTS: Final = CallLimits(16, 8, 30.0, "requests for metrics")
 
 _BUSY: Final = b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n%s\n"
 
@@ -23,42 +23,42 @@ class BoundedHttpServer(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, app: Callable[..., Any], rooms: Rooms) -> None:
+    def __init__(self, host: str, port: int, app: Callable[..., Any], slots: CallSlots) -> None:
         """See `bounded_server`."""
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family, _, _, _, address = found[0]
-        self._rooms = rooms
-        self._held: dict[socket.socket, Room] = {}
+        self._slots = slots
+        self._held: dict[socket.socket, CallSlot] = {}
         super().__init__((str(address[0]), port), _Quiet)
         self.set_app(app)
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in the base
-        """Answer in a thread if there is a room, otherwise turn the caller away."""
+        """Answer in a thread if there is a slot, otherwise turn the caller away."""
         connection: socket.socket = request
-        room = self._rooms.enter(str(client_address[0]), lambda: _cut(connection))
-        if isinstance(room, Room):
-            self._held[connection] = room
+        slot = self._slots.enter(str(client_address[0]), lambda: _cut(connection))
+        if isinstance(slot, CallSlot):
+            self._held[connection] = slot
             super().process_request(request, client_address)
             return
-        if self._rooms.is_news():
-            log.warning("a request for metrics was turned away", reason=room)
+        if self._slots.is_news():
+            log.warning("a request for metrics was turned away", reason=slot)
         try:
-            # A new connection has room for these bytes, so the call does not wait.
-            connection.sendall(_BUSY % room.encode())
+            # A new connection has slot for these bytes, so the call does not wait.
+            connection.sendall(_BUSY % slot.encode())
         except OSError:
             log.debug("the caller did not wait for the answer")
         self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401
-        """Close the connection and free its room."""
+        """Close the connection and free its slot."""
         super().shutdown_request(request)
-        room = self._held.pop(request, None)
-        if room is not None:
-            self._rooms.leave(room)
+        slot = self._held.pop(request, None)
+        if slot is not None:
+            self._slots.leave(slot)
 
     def service_actions(self) -> None:
         """End the requests that last too long; the base calls this twice a second."""
-        self._rooms.end_overdue()
+        self._slots.end_overdue()
 
     def handle_error(self, _request: object, client_address: Any) -> None:  # noqa: ANN401
         """Log a request that broke off, without a traceback on stderr."""
@@ -66,10 +66,10 @@ class BoundedHttpServer(ThreadingMixIn, WSGIServer):
 
 
 def bounded_server(
-    host: str, port: int, app: Callable[..., Any], *, limits: RoomLimits = REQUESTS, clock: Clock = SYSTEM_CLOCK
+    host: str, port: int, app: Callable[..., Any], *, limits: CallLimits = REQUESTS, clock: Clock = SYSTEM_CLOCK
 ) -> BoundedHttpServer:
     """Listen for requests to the WSGI application *app*; raise `OSError` if that is impossible."""
-    return BoundedHttpServer(host, port, app, Rooms(limits, clock))
+    return BoundedHttpServer(host, port, app, CallSlots(limits, clock))
 
 
 def _cut(connection: socket.socket) -> None:

@@ -126,7 +126,7 @@ class RemoteSink:
         if code in _DISAGREEMENT and "RST_STREAM" not in details:
             return ProtocolError(f"{self._endpoint} does not answer as a sink does: {code.name} ({details})")
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return PeerUnreachableError(f"{self._endpoint} has no room for the session: {details}")
+            return PeerUnreachableError(f"{self._endpoint} has no slot for the session: {details}")
         return PeerUnreachableError(f"{self._endpoint} cannot be reached: {reason(self._endpoint, code.name, details)}")
 
 

@@ -11,10 +11,10 @@ import grpc
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.logs import logger
 from sink.port import Sink
+from sink.transport.call_slots import CallLimits, CallSlots
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import network_endpoint
 from sink.transport.listening import bind, clear
-from sink.transport.rooms import RoomLimits, Rooms
 from sink.transport.servicer import Servicer, handlers
 from sink.writer import MAX_FRAME_BYTES
 
@@ -25,7 +25,7 @@ MAX_STREAMS: Final = 512
 #: The time limit for the first valid frame of a stream, in seconds.
 FIRST_FRAME_SECONDS: Final = 60.0
 # Negotiations whose request has not come yet; each occupies a thread. A request usually comes with the call.
-_NEGOTIATIONS = RoomLimits(32, 16, 10.0, "negotiations without a request")
+_NEGOTIATIONS = CallLimits(32, 16, 10.0, "negotiations without a request")
 # Threads for work of a moment: complete negotiations, and calls that are turned away.
 _SPARE_THREADS = 16
 # The shortest time between two looks for calls that have no valid message in time, in seconds.
@@ -115,8 +115,8 @@ def serve(
     server = grpc.server(threads, options=_OPTIONS + limits, maximum_concurrent_rpcs=workers + _WAITING)
     stopping = threading.Event()
     per_caller = max_streams_per_caller or (max_streams + 1) // 2
-    streams = Rooms(_stream_limits(max_streams, per_caller, first_frame_seconds), clock)
-    negotiations = Rooms(_NEGOTIATIONS, clock)
+    streams = CallSlots(_stream_limits(max_streams, per_caller, first_frame_seconds), clock)
+    negotiations = CallSlots(_NEGOTIATIONS, clock)
     verifies = credentials is not None and credentials.verify_site
     servicer = Servicer(sink, streams, negotiations, stopping, verifies=verifies)
     server.add_generic_rpc_handlers((handlers(servicer),))
@@ -129,17 +129,17 @@ def serve(
     return SinkService(server, threads, watch, stopping, [str(endpoint) for endpoint in bound])
 
 
-def _stream_limits(total: int, per_caller: int, patience: float) -> RoomLimits:
-    return RoomLimits(total, per_caller, patience, "sessions", "max_streams", "max_streams_per_caller")
+def _stream_limits(total: int, per_caller: int, patience: float) -> CallLimits:
+    return CallLimits(total, per_caller, patience, "sessions", "max_streams", "max_streams_per_caller")
 
 
-def _end_overdue(kinds: Sequence[Rooms], stopping: threading.Event, clock: Clock) -> None:
-    pause = max(min(rooms.limits.patience for rooms in kinds) / 10, _SHORTEST_PAUSE)
+def _end_overdue(kinds: Sequence[CallSlots], stopping: threading.Event, clock: Clock) -> None:
+    pause = max(min(slots.limits.patience for slots in kinds) / 10, _SHORTEST_PAUSE)
     while not clock.wait(stopping, pause):
-        for rooms in kinds:
-            for room in rooms.end_overdue():
+        for slots in kinds:
+            for slot in slots.end_overdue():
                 log.warning(
                     "a call without a valid message was ended",
-                    caller=room.caller or "a process of this machine",
-                    seconds=rooms.limits.patience,
+                    caller=slot.caller or "a process of this machine",
+                    seconds=slots.limits.patience,
                 )

@@ -1,4 +1,4 @@
-"""Answers the calls of sources: a room for each, then the frames for the `Sink`."""
+"""Answers the calls of sources: a slot for each, then the frames for the `Sink`."""
 
 import threading
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from queues.errors import CorruptFrameError
 from queues.logs import logger
 from queues.wire import replication_pb2 as pb
 from sink.port import Sink
+from sink.transport.call_slots import CallSlot, CallSlots
 from sink.transport.peer_identity import Verify, accept_any, caller_of, verifier_of
-from sink.transport.rooms import Room, Rooms
 
 log = logger("lrq.sink")
 
@@ -21,7 +21,7 @@ class Servicer:
     """Parses frames itself, so that a damaged frame is refused like any other."""
 
     def __init__(
-        self, sink: Sink, streams: Rooms, negotiations: Rooms, stopping: threading.Event, *, verifies: bool
+        self, sink: Sink, streams: CallSlots, negotiations: CallSlots, stopping: threading.Event, *, verifies: bool
     ) -> None:
         self._sink = sink
         self._streams = streams
@@ -31,13 +31,13 @@ class Servicer:
 
     def negotiate(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> pb.NegotiateResponse:
         """Answer the only request; gRPC hands the call over before the request has come."""
-        room = _entered(self._negotiations, context)
+        slot = _entered(self._negotiations, context)
         try:
             asked = pb.NegotiateRequest.FromString(next(requests, b"\xff"))
         except DecodeError:
             return pb.NegotiateResponse(refusal=_corrupt("the request for a negotiation cannot be read"))
         finally:
-            self._negotiations.leave(room)
+            self._negotiations.leave(slot)
         refusal = self._doubt(context)(asked.session)
         if refusal is None:
             return self._sink.negotiate(asked)
@@ -46,33 +46,33 @@ class Servicer:
 
     def replicate(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.Ack]:
         """Store the frames of one stream, and yield the answers."""
-        room = _entered(self._streams, context)
+        slot = _entered(self._streams, context)
         try:
             for ack in self._sink.replicate(_frames(requests, self._doubt(context))):
                 if not ack.HasField("refusal"):
-                    room.confirm()
+                    slot.confirm()
                 yield ack
                 if self._stopping.is_set():
                     return
         except _RefusedError as error:
             yield pb.Ack(refusal=error.refusal)
         finally:
-            self._streams.leave(room)
+            self._streams.leave(slot)
 
     def _doubt(self, context: grpc.ServicerContext) -> Verify:
         # The type stubs declare other values than gRPC returns.
         return verifier_of(context.auth_context()) if self._verifies else accept_any  # type: ignore[arg-type]
 
 
-def _entered(rooms: Rooms, context: grpc.ServicerContext) -> Room:
-    """Return a room for the call, or end the call with the reason why there is none."""
+def _entered(slots: CallSlots, context: grpc.ServicerContext) -> CallSlot:
+    """Return a slot for the call, or end the call with the reason why there is none."""
     # The type stubs declare other values than gRPC returns.
-    room = rooms.enter(caller_of(context.peer(), context.auth_context()), context.cancel)  # type: ignore[arg-type]
-    if not isinstance(room, Room):
-        if rooms.is_news():
-            log.warning("callers are turned away", reason=room)
-        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, room)
-    return room
+    slot = slots.enter(caller_of(context.peer(), context.auth_context()), context.cancel)  # type: ignore[arg-type]
+    if not isinstance(slot, CallSlot):
+        if slots.is_news():
+            log.warning("callers are turned away", reason=slot)
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, slot)
+    return slot
 
 
 def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:

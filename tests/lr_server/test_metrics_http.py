@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lr_server.metrics_http import BoundedHttpServer, bounded_server
-from sink.transport.rooms import RoomLimits
+from sink.transport.call_slots import CallLimits
 from tests.waiting import eventually
 
 
@@ -20,7 +20,7 @@ def app(_environ: object, start: Callable[..., Any]) -> list[bytes]:
 
 @contextmanager
 def serving(total: int, per_caller: int, seconds: float) -> Iterator[BoundedHttpServer]:
-    server = bounded_server("127.0.0.1", 0, app, limits=RoomLimits(total, per_caller, seconds, "requests"))
+    server = bounded_server("127.0.0.1", 0, app, limits=CallLimits(total, per_caller, seconds, "requests"))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server

@@ -273,7 +273,7 @@ def test_sessions_above_the_limit_of_the_sink_are_rejected(writer):
             begin_another()
 
     with serve(writer, [ANYWHERE], max_streams=1) as service, dial(service.endpoints[0]) as sink:
-        with pytest.raises(PeerUnreachableError, match=r"has no room for the session: .* max_streams"):
+        with pytest.raises(PeerUnreachableError, match=r"has no slot for the session: .* max_streams"):
             begin_many()
         assert streams
         for stream in streams:

@@ -1,6 +1,6 @@
-"""Rooms for calls: how many a sink serves at one moment, in all and for each caller.
+"""Slots for calls: how many a sink serves at one moment, in all and for each caller.
 
-A call without a valid message gives up its room after a time. So no caller takes the rooms of all others.
+A call without a valid message gives up its slot after a time. So no caller takes the slots of all others.
 """
 
 import threading
@@ -15,7 +15,7 @@ from queues.clock import Clock
 NEWS_SECONDS: Final = 60.0
 
 
-class RoomLimits(NamedTuple):
+class CallLimits(NamedTuple):
     """The most calls at one moment, and the seconds until the first valid message of each.
 
     `what` and the settings stand in the sentences for a caller that is turned away.
@@ -29,8 +29,8 @@ class RoomLimits(NamedTuple):
     raise_per_caller: str = ""
 
 
-def turned_away(taken: int, own: int, caller: str, limits: RoomLimits) -> str:
-    """Return why a call of *caller* gets no room; empty if it gets one. Pure.
+def turned_away(taken: int, own: int, caller: str, limits: CallLimits) -> str:
+    """Return why a call of *caller* gets no slot; empty if it gets one. Pure.
 
     *taken* is the number of all calls, and *own* the number of this caller's. An empty *caller* has no own limit.
     """
@@ -44,8 +44,8 @@ def turned_away(taken: int, own: int, caller: str, limits: RoomLimits) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class Room:
-    """The room of one call; `end` ends the call from another thread."""
+class CallSlot:
+    """The slot of one call; `end` ends the call from another thread."""
 
     caller: str
     end: Callable[[], None]
@@ -53,32 +53,32 @@ class Room:
     is_confirmed: bool = False
 
     def confirm(self) -> None:
-        """Keep the room as long as the call lasts: a valid message has come."""
+        """Keep the slot as long as the call lasts: a valid message has come."""
         self.is_confirmed = True
 
 
-class Rooms:
+class CallSlots:
     """The calls of one kind at a sink; any number of threads may share this object."""
 
-    def __init__(self, limits: RoomLimits, clock: Clock) -> None:
-        """Begin with all rooms free."""
+    def __init__(self, limits: CallLimits, clock: Clock) -> None:
+        """Begin with all slots free."""
         self.limits = limits
         self._clock = clock
-        self._rooms: set[Room] = set()
+        self._slots: set[CallSlot] = set()
         self._own: Counter[str] = Counter()
         self._told: float | None = None
         self._guard = threading.Lock()
 
-    def enter(self, caller: str, end: Callable[[], None]) -> Room | str:
-        """Return a room for a call of *caller*, or the sentence that turns the call away."""
+    def enter(self, caller: str, end: Callable[[], None]) -> CallSlot | str:
+        """Return a slot for a call of *caller*, or the sentence that turns the call away."""
         with self._guard:
-            refusal = turned_away(len(self._rooms), self._own[caller], caller, self.limits)
+            refusal = turned_away(len(self._slots), self._own[caller], caller, self.limits)
             if refusal:
                 return refusal
-            room = Room(caller, end, self._clock.monotonic())
-            self._rooms.add(room)
+            slot = CallSlot(caller, end, self._clock.monotonic())
+            self._slots.add(slot)
             self._own[caller] += 1
-            return room
+            return slot
 
     def is_news(self) -> bool:
         """Return True at most once in `NEWS_SECONDS`."""
@@ -89,20 +89,20 @@ class Rooms:
                 self._told = now
             return is_due
 
-    def leave(self, room: Room) -> None:
-        """Free *room*. May be called twice."""
+    def leave(self, slot: CallSlot) -> None:
+        """Free *slot*. May be called twice."""
         with self._guard:
-            if room in self._rooms:
-                self._rooms.remove(room)
-                self._own[room.caller] -= 1
-                if not self._own[room.caller]:
-                    del self._own[room.caller]
+            if slot in self._slots:
+                self._slots.remove(slot)
+                self._own[slot.caller] -= 1
+                if not self._own[slot.caller]:
+                    del self._own[slot.caller]
 
-    def end_overdue(self) -> list[Room]:
-        """End the calls that have brought no valid message in time; return their rooms, which the calls free later."""
+    def end_overdue(self) -> list[CallSlot]:
+        """End the calls that have brought no valid message in time; return their slots, which the calls free later."""
         before = self._clock.monotonic() - self.limits.patience
         with self._guard:
-            overdue = [room for room in self._rooms if not room.is_confirmed and room.since <= before]
-        for room in overdue:
-            room.end()
+            overdue = [slot for slot in self._slots if not slot.is_confirmed and slot.since <= before]
+        for slot in overdue:
+            slot.end()
         return overdue

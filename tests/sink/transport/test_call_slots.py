@@ -1,4 +1,4 @@
-"""Rooms for all: no caller takes the rooms of the others, and the one turned away learns why."""
+"""Slots for calls: no caller takes the slots of the others, and the one turned away learns why."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,16 +12,16 @@ from queues.errors import PeerUnreachableError
 from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import RemoteSink, SinkService, SinkWriter, serve
+from sink.transport.call_slots import CallLimits, CallSlot, CallSlots, turned_away
 from sink.transport.endpoints import network_endpoint
 from sink.transport.peer_identity import caller_of
-from sink.transport.rooms import Room, RoomLimits, Rooms, turned_away
 from tests.certificates import issued
 from tests.sink.conftest import Contents, Conversation, accepted, refused, wipe
 from tests.sink.frames import FIRST, SECOND, batch, request, session
 from tests.sink.silent import SilentCalls
 from tests.waiting import eventually
 
-LIMITS = RoomLimits(3, 2, 60.0, "sessions", "max_streams", "max_streams_per_caller")
+LIMITS = CallLimits(3, 2, 60.0, "sessions", "max_streams", "max_streams_per_caller")
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ def test_the_sentence_names_the_setting_to_raise():
 
 
 def test_a_room_is_free_again_after_its_call():
-    rooms = Rooms(RoomLimits(1, 1, 60.0, "sessions"), SYSTEM_CLOCK)
-    first = rooms.enter("a", lambda: None)
-    assert isinstance(first, Room)
-    assert isinstance(rooms.enter("b", lambda: None), str)
-    rooms.leave(first)
-    rooms.leave(first)
-    assert isinstance(rooms.enter("b", lambda: None), Room)
+    slots = CallSlots(CallLimits(1, 1, 60.0, "sessions"), SYSTEM_CLOCK)
+    first = slots.enter("a", lambda: None)
+    assert isinstance(first, CallSlot)
+    assert isinstance(slots.enter("b", lambda: None), str)
+    slots.leave(first)
+    slots.leave(first)
+    assert isinstance(slots.enter("b", lambda: None), CallSlot)
 
 
 CERTIFIED = {"transport_security_type": [b"ssl"], "x509_common_name": [b"paris"]}
@@ -99,7 +99,7 @@ def talking(endpoint: str, **options: object) -> Iterator[Conversation]:
 
 @pytest.fixture
 def endpoints(writer, tmp_path) -> Iterator[tuple[str, ...]]:
-    """A TCP endpoint and a Unix socket of one sink with room for 20 sessions, 10 for each caller."""
+    """A TCP endpoint and a Unix socket of one sink with slot for 20 sessions, 10 for each caller."""
     with serve(writer, ["tcp://127.0.0.1:0", f"ipc://{tmp_path / 's.sock'}"], max_streams=20) as service:
         yield service.endpoints
 
@@ -171,7 +171,7 @@ def test_a_session_above_the_limit_learns_why_and_the_others_go_on(writer, tmp_p
             streams.append(Conversation(sink))
             accepted([streams[-1].say(batch(0, by=session_of(number)))])
         sink.negotiate(request(session_of(3)))
-        with pytest.raises(PeerUnreachableError, match=r"has no room .* this site has 3 sessions.* raise max_streams"):
+        with pytest.raises(PeerUnreachableError, match=r"has no slot .* this site has 3 sessions.* raise max_streams"):
             list(sink.replicate(iter([batch(0, by=session_of(3))])))
         for number, stream in enumerate(streams):
             accepted([stream.say(batch(0, by=session_of(number)))])
