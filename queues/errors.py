@@ -8,7 +8,7 @@
         + PayloadTypeError      (also a TypeError)
         + InvalidKeyError       (also a ValueError)
         + DestinationsError     (also a ValueError)
-          x UnknownDestinationError
+          + UnknownDestinationError
         + NotInTransactionError
       x SetupError            follow the sentence: run, install or correct something
         + NotInitializedError
@@ -23,6 +23,7 @@
         + WaitTimeoutError      (also a TimeoutError)
       x NeedsFullSyncError    only a full snapshot helps
         + TrimmedError
+      x VersionLostError      write again: a promotion has lost the transaction of the token
       x DataLossError         restore the tables that the sentence names from a backup
       x OwnershipLostError    stop working: another owner has taken over
       x ThreadEndedError      nothing: the lease is released, and the sentence names the bug to report

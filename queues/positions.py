@@ -1,8 +1,9 @@
 """Positions, ticks and their visibility (docs/design.md, "The tick"). Pure: no clock, no database."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from queues.errors import InvalidPositionError
 
@@ -150,6 +151,10 @@ class Header(NamedTuple):
     mark: str
 
 
+# As PostgreSQL writes a timeline in the names of its files.
+_TIMELINE: Final = re.compile("[0-9a-f]{8}")
+
+
 @dataclass(frozen=True, slots=True)
 class PositionToken:
     """The result of `transmit`: it names a transaction before the commit, and is always truthy.
@@ -173,7 +178,8 @@ class PositionToken:
     def parse(cls, text: str) -> Self:
         """Parse the text of `str()`; raise `InvalidPositionError` if it is malformed."""
         parts = text.split("/")
-        if len(parts) not in (4, 5) or not all(parts) or not parts[3].isdecimal():
+        is_whole = len(parts) == 4 or (len(parts) == 5 and _TIMELINE.fullmatch(parts[4]))
+        if not (is_whole and all(parts) and parts[3].isdecimal()):
             raise InvalidPositionError(
                 f"{text!r} is not a position token (<site>/<client>/<branch>/<number>[/<timeline>])"
             )

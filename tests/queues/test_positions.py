@@ -105,14 +105,21 @@ def test_a_token_is_parsed_and_printed():
     assert token
 
 
-WRONG = ["", "paris/policy/b1", "paris/policy/b1/42/1", "paris/policy/b1/-1", "paris/policy/b1/x"]
+WRONG = [
+    "",
+    "paris/policy/b1",
+    "paris/policy/b1/42/1",
+    "paris/policy/b1/-1",
+    "paris/policy/b1/x",
+    "paris/policy/b1/42/00000002/1",
+]
 
 
 @pytest.mark.parametrize("text", [*WRONG, *("/".join("" if n == gap else "1" for n in range(4)) for gap in range(4))])
 def test_a_malformed_token_is_refused(text: str):
     with pytest.raises(InvalidPositionError) as raised:
         PositionToken.parse(text)
-    assert str(raised.value) == f"{text!r} is not a position token (<site>/<client>/<branch>/<number>)"
+    assert str(raised.value) == f"{text!r} is not a position token (<site>/<client>/<branch>/<number>[/<timeline>])"
 
 
 def test_every_mark_of_a_growing_window_covers_all_earlier_ones():

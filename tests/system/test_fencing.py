@@ -173,6 +173,7 @@ def test_sites_work_with_generations_of_64_bits(world: World) -> None:
         world.execute(site, held, lease=lease, held=2**40)
     world.provide("paris", Messages(lambda _: [b"state"]))
     heard = world.subscribe("tokyo")
+    world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo")
     in_log_sync(paris, "tokyo")
     world.transmit("paris", b"after", to=["tokyo"])

@@ -25,6 +25,7 @@ def test_a_server_refuses_the_database_of_another_site(world: World) -> None:
 
 def test_server_and_subscriber_refuse_tables_newer_than_the_software(world: World) -> None:
     world.execute("paris", "UPDATE lrq_alembic_version SET version_num = '9999'")
+    world.execute("paris", "UPDATE lrq_site SET oldest_schema = '9999'")
     with pytest.raises(SchemaMismatchError, match="newer than this lrq"):
         world.server("paris")
     with pytest.raises(SchemaMismatchError, match="newer than this lrq"):

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from lr_server.protocol.answers import SentLog
 from lr_server.session import stream as frame_stream
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Found, TickPart
+from lr_server.session.replaced import ReplacedCount
+from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.stream import FrameSources, FrameStream, LogWork
 from queues.blocks import EntryRow, encode_entries
 from queues.clock import SYSTEM_CLOCK
@@ -31,7 +34,9 @@ class Taking:
     def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
         for frame in frames:
             self.frames.append(frame)
-            yield pb.Ack()
+            groups = frame.batch.groups
+            ends = pb.Position(branch="b1", seq=groups[-1].header.end_seq) if groups else frame.batch.start
+            yield pb.Ack(received=ends)
 
     def close(self) -> None:
         """Keep no connection."""
@@ -62,16 +67,18 @@ class Ticks:
 def sent(ticks: Ticks, count: int, received: pb.Position) -> list[pb.Frame]:
     """Return the first *count* frames of a stream that sends *ticks*."""
     sink = Taking()
+    start = Position("b1", 0)
     paths = FrameSources(ticks, lambda *_: iter(()), lambda: None)  # type: ignore[arg-type]
     window = Inflight(max_frames=1_000, max_bytes=10**9, clock=SYSTEM_CLOCK)
     stream = FrameStream(
         sink, SESSION, paths, received,
-        inflight=window, batch_bytes=10**6, heartbeat=60.0, clock=SYSTEM_CLOCK, report=lambda _: None,
+        inflight=window, replaced=ReplacedCount(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=60.0,
+        clock=SYSTEM_CLOCK, report=lambda _: None,
     )  # fmt: skip
     stream.start()
     try:
         eventually(lambda: sink.frames)
-        stream.assign(LogWork(Position("b1", 0), 0))
+        stream.assign(LogWork(start, 0, SentLog(start)))
         eventually(lambda: len(sink.frames) >= count)
     finally:
         stream.close()

@@ -12,7 +12,7 @@ from lr_client import RoutingQueueSenderClient
 from queues.database import migrations, schema
 from queues.errors import SchemaMismatchError
 from tests.queues.reading import Reader
-from tests.queues.unordered import migrate_to
+from tests.queues.unordered import migrate_to, write_as_before
 
 MIGRATION = Path(__file__).parents[3] / "alembic" / "versions" / "0003_always.py"
 COPY_A_ROW = text(
@@ -113,7 +113,7 @@ def test_an_older_database_is_upgraded_and_downgraded_to_its_former_state(site: 
     with site.connect() as connection:
         before = connection.execute(body).scalar_one(), connection.execute(STATES).all()
     with site.begin() as connection:
-        send(connection, b"old")
+        write_as_before(connection, b"old")
     migrate_to(site, schema.SCHEMA)
     with site.begin() as connection:
         be_a_replica(connection, "LOCAL")
