@@ -34,6 +34,7 @@ def test_sessions_beyond_the_rooms_of_a_sink_are_told_and_the_others_go_on(world
 
 def test_an_idle_session_keeps_its_stream_when_silent_ones_are_ended(world: World) -> None:
     tokyo = world.server("tokyo", first_frame_seconds=0.5)
+    world.begun("paris", "tokyo")
     paris = world.server(
         "paris", listen=[], peers={"tokyo": tokyo.endpoints[0]}, clients=["policy"], initial_sync="log"
     )
