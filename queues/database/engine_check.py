@@ -1,7 +1,6 @@
 """Check the engines, connections and sessions that an application hands over: one sentence for each wrong object."""
 
 from sqlalchemy import URL, Connection, Engine
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, scoped_session
 from sqlalchemy.util.concurrency import in_greenlet
 
@@ -36,7 +35,7 @@ def require_connection(given: object, what: str) -> Connection:
         return given
     if isinstance(given, Session | scoped_session):
         return given.connection()
-    if isinstance(given, AsyncSession | AsyncConnection) or hasattr(given, "run_sync"):
+    if _is_asynchronous(given) or hasattr(given, "run_sync"):
         raise UsageError(
             "the session is asynchronous: pass the method and its arguments to `await session.run_sync(...)`"
         )
@@ -51,11 +50,14 @@ def _instead_of_engine(given: object) -> str:
             return "pass `connection.engine`"
         case Session() | scoped_session():
             return "pass `session.get_bind()`, or the engine that the sessions are made with"
-        case AsyncEngine() | AsyncConnection() | AsyncSession():
-            return f"this part of lrq works in threads, so {_MAKE} for the same database"
         case str() | URL():
             return "pass queues.create_engine(url)"
-    return _MAKE
+    return f"this part of lrq works in threads, so {_MAKE} for the same database" if _is_asynchronous(given) else _MAKE
+
+
+def _is_asynchronous(given: object) -> bool:
+    # By name, because the module of these classes needs greenlet, which an application in threads may lack.
+    return any(kind.__module__.startswith("sqlalchemy.ext.asyncio") for kind in type(given).__mro__)
 
 
 def _named(given: object) -> str:

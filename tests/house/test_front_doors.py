@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -90,6 +91,29 @@ def test_a_package_loads_no_library_of_another_part(package: str):
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert LIBRARIES & set(done.stdout.split()) == LOADED[package]
+
+
+def test_a_site_works_without_greenlet_which_only_asynchronous_applications_install(tmp_path: Path):
+    code = (
+        "import sys; sys.modules['greenlet'] = None\n"
+        "import queues, lr_client, lr_server\n"
+        "engine = queues.create_engine('sqlite:///paris.db')\n"
+        "queues.initialize(engine, site_id='paris')\n"
+        "client = lr_client.RoutingQueueSenderClient('policy')\n"
+        "with engine.begin() as connection:\n"
+        "    print(client.transmit_log_entry_message(connection, b'x', ['tokyo']).site)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("paris\n", "")
 
 
 def test_the_version_is_the_installed_one():
