@@ -23,7 +23,7 @@ test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2, ARGS="-k name")
 
 unit: ## Run the quick tests: pure ones and those on SQLite; needs neither Java nor PostgreSQL (ARGS="-k name")
 	@tools/ensure_venv.sh unit
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile -m "not (postgresql or processes or spark)" \
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile -m "not (postgresql or processes or spark or long)" \
 		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber $(ARGS)
 
 faults: ## Kill processes at random moments and judge what arrived (SEED=number repeats a run, ARGS="--moments 200")

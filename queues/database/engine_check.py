@@ -35,7 +35,7 @@ def require_connection(given: object, what: str) -> Connection:
         return given
     if isinstance(given, Session | scoped_session):
         return given.connection()
-    if _is_asynchronous(given) or hasattr(given, "run_sync"):
+    if hasattr(given, "run_sync"):
         raise UsageError(
             "the session is asynchronous: pass the method and its arguments to `await session.run_sync(...)`"
         )

@@ -18,6 +18,8 @@ from queues.database.transactions import reading, writing
 from queues.errors import LrqError, OwnershipLostError, ThreadEndedError
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 class CountingClock(SystemClock):
     """Counts the turns of an `Ownership`: each of them ends with a wait."""

@@ -12,6 +12,8 @@ from lr_server.metrics_http import BoundedHttpServer, bounded_server
 from sink.transport.call_slots import CallLimits
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 def app(_environ: object, start: Callable[..., Any]) -> list[bytes]:
     start("200 OK", [("Content-Type", "text/plain")])

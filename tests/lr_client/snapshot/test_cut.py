@@ -17,6 +17,8 @@ from queues.errors import NotInitializedError, SnapshotFailedError
 from queues.positions import Position, Visibility
 from tests.queues.reading import Reader
 
+pytestmark = pytest.mark.long
+
 client = RoutingQueueSenderClient("policy")
 
 

@@ -33,6 +33,8 @@ from tests.lr_client.snapshot.providing import (
 )
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 HOUR = 3_600.0
 FOREIGN = "bad \0\ud800 " + "x" * 3_500_000
 KEPT = "ValueError: bad �� " + "x" * (LONGEST - 20) + "…"

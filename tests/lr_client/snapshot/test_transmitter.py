@@ -32,6 +32,8 @@ from tests.lr_client.snapshot.providing import (
 )
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 def test_the_provider_s_rows_are_published_with_base_counts_and_keys(site: Engine) -> None:
     class Keyed(Provider):

@@ -17,6 +17,8 @@ from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 class _Foreign(BaseException):
     """An error of a library that ends its own threads, as gevent's."""

@@ -16,6 +16,8 @@ from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 SENTENCE = "the listener ended the transaction that lrq gave it"
 ADVICE = "leave COMMIT and ROLLBACK to lrq, use session.begin_nested() for parts"
 

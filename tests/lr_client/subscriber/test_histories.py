@@ -16,6 +16,8 @@ from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 STEPS = 60
 
 

@@ -16,6 +16,7 @@ the whole.
 from collections import deque
 from copy import deepcopy
 
+import pytest
 from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -24,6 +25,8 @@ from lr_server.protocol import events as happened
 from lr_server.protocol.states import LogEntrySync, SnapshotTransferring
 from tests.lr_server.protocol.model import Sink, Source
 from tests.lr_server.protocol.simulation import Simulation
+
+pytestmark = pytest.mark.long
 
 #: Marks the rows of a transaction that are for this session; often there are none.
 OWED = st.lists(st.booleans(), min_size=1, max_size=7) | st.lists(st.just(False), min_size=1, max_size=3)

@@ -23,6 +23,8 @@ from tests.lr_client.snapshot.providing import (
     write_part,
 )
 
+pytestmark = pytest.mark.long
+
 PARTS = ([b"%d" % n * (n % 7) for n in range(23)], [], [b"x"], [b"%d" % n * (n % 5) for n in range(11)])
 ROWS = [payload for part in PARTS for payload in part]
 

@@ -18,6 +18,8 @@ from queues.send_log.wakeup import Wakeup, wake_server
 from tests.queues.send_log.test_commit_watch import transmit
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 on_postgresql = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 #: Longer than any notification takes: a wait of this length means that none came.
 _LONG = 30.0

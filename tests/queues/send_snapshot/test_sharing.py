@@ -32,6 +32,8 @@ from tests.lr_client.snapshot.providing import (
 )
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 def claim_together(engine: Engine) -> Attempt:
     with writing(engine) as connection:

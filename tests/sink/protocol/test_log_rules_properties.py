@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -13,6 +14,8 @@ from queues.receive.marks import ReceiveState, StagedRows
 from queues.wire.replication_pb2 import Refusal
 from sink.protocol.log_rules import FrameTick, Nothing, Refuse, TakeBatch, decide_batch
 from sink.protocol.snapshot_rules import Publish, SnapshotClaim, Stage, TakeRows, decide_begin, decide_chunk, decide_end
+
+pytestmark = pytest.mark.long
 
 
 @dataclass(frozen=True)

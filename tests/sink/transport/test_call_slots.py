@@ -21,6 +21,8 @@ from tests.sink.frames import FIRST, SECOND, batch, request, session
 from tests.sink.silent import SilentCalls
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.long
+
 LIMITS = CallLimits(3, 2, 60.0, "sessions", "max_streams", "max_streams_per_caller")
 
 
