@@ -191,7 +191,10 @@ def test_damaged_rows_are_never_applied_and_a_new_snapshot_repairs_the_queue(
     assert "from row 3 on are damaged" in str(listener.errors[0][1])
     tokyo.snapshot("s2", payloads("q", 2))
     eventually(lambda: story(sink)[-1:] == ["<complete>"])
-    assert [what for what in story(sink) if what.startswith(("r", "q"))] == ["q1", "q2"]
+    told = story(sink)
+    # The sound rows before the damage may come, one by one, until the new snapshot replaces them.
+    assert {what for what in told if what.startswith("r")} <= {"r1", "r2"}
+    assert told[-4:] == ["<start>", "q1", "q2", "<complete>"]
 
 
 def test_a_stored_block_with_more_rows_than_a_block_may_have_is_not_unpacked(
