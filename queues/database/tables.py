@@ -84,6 +84,7 @@ def _entry_columns() -> list[Column[object]]:
         Column("partition_key", Text),
         Column("created_us", BigInteger, nullable=False),
         Column("payload", LargeBinary, nullable=False),
+        Column("headers", Text),
     ]
 
 
@@ -396,6 +397,8 @@ receive_entries = Table(
     Column("committed_us", BigInteger, nullable=False),
     Column("item_key", Text),
     Column("payload", LargeBinary, nullable=False),
+    Column("headers", Text),
+    Column("partition_key", Text),
 )
 
 #: Rows of snapshots as received: `block` is the wire's `Block` of `row_count` rows, `plain_size` its size unpacked.
@@ -457,5 +460,7 @@ parked_entries = Table(
     Column("error", Text, nullable=False),
     Column("tries", Integer, nullable=False),
     Column("parked_us", BigInteger, nullable=False),
+    Column("headers", Text),
+    Column("partition_key", Text),
     Index("ix_lrq_parked_entries_queue_id", "queue_id"),
 )
