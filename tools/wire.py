@@ -11,9 +11,12 @@ ROOT = Path(__file__).resolve().parent.parent
 MESSAGES = ("entry.proto", "replication.proto")
 SERVICES = ("replication.proto",)
 
-# Lines that differ between versions of the generator although the protocol is the same.
-_STAMPS = re.compile(
-    r"^# Protobuf Python Version: .*$|Domain\.PUBLIC,\s+\d+,\s+\d+,\s+\d+,|^GRPC_GENERATED_VERSION = .*$", re.MULTILINE
+# The generated code refuses libraries older than its stamps. Applications may have older ones than the generator:
+# grpcio-tools 1.72.2 generates the same code with these stamps, and `make oldest` tests the code with these versions.
+_STAMPS = (
+    (re.compile(r"^(# Protobuf Python Version: ).*$", re.MULTILINE), r"\g<1>6.30.0"),
+    (re.compile(r"(Domain\.PUBLIC,\s+)\d+(,\s+)\d+(,\s+)\d+,"), r"\g<1>6\g<2>30\g<3>0,"),
+    (re.compile(r"^(GRPC_GENERATED_VERSION = ).*$", re.MULTILINE), r"\g<1>'1.72.2'"),
 )
 
 
@@ -28,6 +31,8 @@ def generate(folder: Path) -> None:
     services = [f"--grpc_python_out={folder}", f"--mypy_grpc_out=quiet:{folder}"]
     for outputs, protos in ((messages, MESSAGES), (services, SERVICES)):
         subprocess.run([*protoc, *outputs, *(f"queues/wire/{name}" for name in protos)], cwd=ROOT, check=True)
+    for path in (folder / "queues" / "wire").glob("*_pb2*.py"):
+        path.write_text(_stamped(path.read_text()))
 
 
 def stale() -> list[str]:
@@ -39,8 +44,14 @@ def stale() -> list[str]:
     return sorted(name for name in fresh | committed if fresh.get(name) != committed.get(name))
 
 
+def _stamped(code: str) -> str:
+    for found, stamp in _STAMPS:
+        code = found.sub(stamp, code)
+    return code
+
+
 def _read(folder: Path) -> dict[str, str]:
-    return {path.name: _STAMPS.sub("", path.read_text()) for path in folder.glob("*_pb2*.py*") if path.is_file()}
+    return {path.name: path.read_text() for path in folder.glob("*_pb2*.py*") if path.is_file()}
 
 
 def main() -> None:

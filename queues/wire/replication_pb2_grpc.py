@@ -5,7 +5,7 @@ import warnings
 
 from queues.wire import replication_pb2 as queues_dot_wire_dot_replication__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
