@@ -7,7 +7,7 @@ MINUTES ?= 30
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit faults mutants bench bench-snapshot check format proto diagram clean
+.PHONY: help demo test unit oldest faults mutants bench bench-snapshot check format proto diagram clean
 
 help: ## Tell what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,13 @@ unit: ## Run the quick tests: pure ones and those on SQLite; needs neither Java 
 	@tools/ensure_venv.sh unit
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile -m "not (postgresql or processes or spark or long)" \
 		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber $(ARGS)
+
+oldest: ## Run the quick tests with the oldest supported libraries, in .venv-oldest (ARGS="-k name")
+	@tools/ensure_venv.sh unit oldest
+	@.venv-oldest/bin/python -m pytest --numprocesses $(JOBS) --dist loadfile -m "not (postgresql or processes or spark or long)" \
+		-W "ignore::DeprecationWarning" \
+		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber \
+		tests/lrq/cli $(ARGS)
 
 faults: ## Kill processes at random moments and judge what arrived (SEED=number repeats a run, ARGS="--moments 200")
 	@tools/ensure_venv.sh test
@@ -65,5 +72,5 @@ diagram: ## Draw the states of a session into ARCHITECTURE.md
 	$(BIN)/python -m tools.diagram
 
 clean: ## Remove all that was made, the environment included
-	rm -rf .venv mutants build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-oldest mutants build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

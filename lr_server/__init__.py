@@ -1,5 +1,6 @@
 """The server of a site: sends its log to the peers and receives their logs."""
 
+import lr_server.libraries  # noqa: F401 - fails if a library of the server is not installed
 import lrq_packages  # noqa: F401 - fails if another package has the name of one of ours
 from lr_server.server import LogReplicationServer
 from lr_server.settings import Settings

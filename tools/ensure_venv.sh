@@ -2,9 +2,11 @@
 # Install this project with the extra $1 (unit, demo, test, mutants, dev or bench) into .venv, unless .venv has it already.
 # The script prints one line per step on stderr. The output of pip goes to .venv/lrq-install.log; its end is shown if
 # pip fails. PYTHON names the interpreter; by default the first of python3, python3.14, … that is 3.11 or later.
+# With `oldest` as $2 the folder is .venv-oldest, with the oldest supported version of each library.
 set -eu
 cd "$(dirname "$0")/.."
 extra=$1
+venv=.venv${2:+-$2}
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -23,25 +25,25 @@ find_python() {
 
 make_venv() {
     python=$(find_python)
-    say "making .venv with $("$python" --version)"
-    if "$python" -m venv .venv 2>/dev/null; then
+    say "making $venv with $("$python" --version)"
+    if "$python" -m venv "$venv" 2>/dev/null; then
         return
     fi
-    rm -rf .venv
+    rm -rf "$venv"
     # Debian has `venv` in a separate package.
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         say "its venv module is missing: installing python3-venv"
         { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv; } >/dev/null 2>&1 || true
     fi
-    "$python" -m venv .venv || {
-        rm -rf .venv
+    "$python" -m venv "$venv" || {
+        rm -rf "$venv"
         say "$python cannot make virtual environments: install its venv module (Debian: apt-get install python3-venv)"
         exit 1
     }
 }
 
-if ! [ -x .venv/bin/python ] || ! is_new_enough .venv/bin/python; then
-    rm -rf .venv
+if ! [ -x $venv/bin/python ] || ! is_new_enough $venv/bin/python; then
+    rm -rf "$venv"
     make_venv
 fi
 
@@ -53,16 +55,21 @@ case $extra in
     *) will_do=$extra ;;
 esac
 for stamp in $will_do; do
-    if [ "$(cat ".venv/lrq-$stamp" 2>/dev/null || true)" = "$wanted" ]; then
+    if [ "$(cat "$venv/lrq-$stamp" 2>/dev/null || true)" = "$wanted" ]; then
         exit 0
     fi
 done
-say "installing lrq[$extra] and its dependencies into .venv (the first time takes minutes)"
-if ! .venv/bin/python -m pip install --disable-pip-version-check --root-user-action ignore --no-input \
-    --editable ".[$extra]" >.venv/lrq-install.log 2>&1; then
-    say "pip could not install lrq[$extra]; the end of .venv/lrq-install.log:"
-    tail -n 20 .venv/lrq-install.log >&2
+constraints=
+if [ -n "${2:-}" ]; then
+    $venv/bin/python "tools/$2.py" >"$venv/constraints.txt"
+    constraints="--constraint $venv/constraints.txt"
+fi
+say "installing lrq[$extra] and its dependencies into $venv (the first time takes minutes)"
+if ! $venv/bin/python -m pip install --disable-pip-version-check --root-user-action ignore --no-input \
+    $constraints --editable ".[$extra]" >$venv/lrq-install.log 2>&1; then
+    say "pip could not install lrq[$extra]; the end of $venv/lrq-install.log:"
+    tail -n 20 $venv/lrq-install.log >&2
     exit 1
 fi
-printf '%s\n' "$wanted" >".venv/lrq-$extra"
+printf '%s\n' "$wanted" >"$venv/lrq-$extra"
 say "installed lrq[$extra]"

@@ -11,8 +11,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MESSAGES = ("entry.proto", "replication.proto")
 SERVICES = ("replication.proto",)
 
-# The generated code refuses libraries older than its stamps. Applications may have older ones than the generator:
-# grpcio-tools 1.72.2 generates the same code with these stamps, and `make oldest` tests the code with these versions.
+# The generated code refuses libraries older than its stamps, but applications may have older ones than the generator.
+# The generator of grpcio-tools 1.72.2 gives the same code with these stamps. `make oldest` tests these versions.
 _STAMPS = (
     (re.compile(r"^(# Protobuf Python Version: ).*$", re.MULTILINE), r"\g<1>6.30.0"),
     (re.compile(r"(Domain\.PUBLIC,\s+)\d+(,\s+)\d+(,\s+)\d+,"), r"\g<1>6\g<2>30\g<3>0,"),

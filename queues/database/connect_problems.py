@@ -42,13 +42,15 @@ _PROBLEMS: Final = (
 def problem(words: str, url: URL | None = None) -> str | None:
     """Return the sentence for *words*, the first line of a driver's error; None for other errors.
 
-    *url* names the file of a SQLite database. The sentence never has a password.
+    *url* names the host, and the file of a SQLite database. The sentence never has a password.
     """
     for pattern, sentence in _PROBLEMS:
         if found := re.search(pattern, words):
             return sentence.format(*found.groups())
     if words == "unable to open database file" and url is not None:
         return _file_problem(url)
+    if words.endswith("Name or service not known") and url is not None:  # psycopg before 3.2.13
+        return f"the host {url.host!r} is unknown: {_CORRECT}, or the name service"
     return None
 
 

@@ -4,10 +4,12 @@ from typing import Final
 
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 
+_OTHER_ADDRESSES: Final = "its certificate is for other addresses: use one of those, or issue one for this address"
 _NOT_TAKEN: Final = "it does not take the certificate shown to it: is that of the authority in its `tls_authority`?"
 #: Parts of gRPC's text for a failed TLS handshake, and their meaning.
 _HANDSHAKE: Final = {
-    "Hostname Verification": "its certificate is for other addresses: use one of those, or issue one for this address",
+    "Hostname Verification": _OTHER_ADDRESSES,
+    "is not in peer certificate": _OTHER_ADDRESSES,  # grpcio before 1.74
     "CERTIFICATE_VERIFY_FAILED": "its certificate is not of the authority in `tls_authority`, or out of date",
     "WRONG_VERSION_NUMBER": "it does not speak TLS: write tcp:// here, or tls:// in its `listen`",
     "_ALERT_": _NOT_TAKEN,

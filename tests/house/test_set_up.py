@@ -101,12 +101,17 @@ def test_make_unit_imports_neither_spark_nor_postgresql():
     assert "tests/lr_server/protocol" in done.stdout
 
 
-def test_plain_install_gives_the_server_and_the_command_line():
-    named = {library for extra in ("server", "cli") for library in EXTRAS[extra] if not library.startswith("lrq[")}
-    assert named < set(PROJECT["dependencies"])
+def test_an_application_that_sends_installs_six_libraries():
+    names = {re.split(r"[<>=]", library)[0] for library in PROJECT["dependencies"]}
+    assert names == {"alembic", "apscheduler", "mmh3", "protobuf", "sqlalchemy", "zstandard"}
 
 
-def test_a_sender_needs_only_the_dependencies_outside_the_extras():
-    extras = {library for extra in ("server", "cli") for library in EXTRAS[extra]}
-    rest = {re.split(r"[<>=]", library)[0] for library in set(PROJECT["dependencies"]) - extras}
-    assert rest == {"alembic", "apscheduler", "mmh3", "protobuf", "sqlalchemy", "zstandard"}
+def test_each_library_of_an_application_has_an_oldest_and_a_first_unsupported_version():
+    assert all(re.fullmatch(r"[\w-]+>=[\d.]+,<[\d.]+", library) for library in PROJECT["dependencies"])
+
+
+def test_the_oldest_libraries_are_the_lower_bounds():
+    done = subprocess.run([sys.executable, ROOT / "tools" / "oldest.py"], capture_output=True, text=True, check=True)
+    bounds = dict(line.split("==") for line in done.stdout.splitlines())
+    assert {"sqlalchemy", "grpcio", "typer", "psycopg", "psycopg-binary"} < set(bounds)
+    assert f"protobuf>={bounds['protobuf']},<8" in PROJECT["dependencies"]
