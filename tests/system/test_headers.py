@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from lr_client import LRMessageWithDestinations
+from queues.browse.api import browse
 from queues.entry_headers import MAX_BYTES
 from queues.receive.parked import parked, retry_parked
 from tests.system.world import Recorder, World
@@ -97,6 +98,11 @@ def test_headers_count_for_the_room_of_a_receive_queue(world: World) -> None:
     texts = ['{"content-type":"text/plain","é":"\u2028 \\"quoted\\" \\\\"}', '{"n":""}']
     size = sum(len(payload) + 64 for payload, _, _ in ENTRIES) + sum(len(text.encode()) for text in texts)
     assert world.execute("tokyo", received) == [(size,)]
+    shown = browse(world.site("tokyo"), "LRQ_Recv_policy_paris").entries
+    keys = [key for _, _, key in ENTRIES]
+    assert [(entry.headers, entry.partition_key) for entry in shown] == list(
+        zip([None, texts[0], None, texts[1]], keys, strict=True)
+    )
     listener = Listening()
     world.subscribe("tokyo", listener)
     eventually(lambda: listener.told == ENTRIES)
