@@ -11,6 +11,7 @@ from lr_client.subscriber import listener_session
 from lr_client.subscriber.listener import RoutingQueueListener, undoes
 from lr_client.subscriber.steps import DeliveryStep, Kind
 from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, ended, guarded
+from lr_client.tracing import consumer_span
 from queues.clock import now_us
 from queues.codec import received_entry
 from queues.database.dialect import Statement
@@ -33,12 +34,15 @@ class Superseded(Exception):  # noqa: N818 - no error, only a reason to read aga
 class Delivery:
     """Carries out the steps of one queue under one lease."""
 
-    def __init__(self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease) -> None:
-        """Deliver *queue* to *listener* until another subscriber takes over *lease*."""
+    def __init__(
+        self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease, *, trace: bool = True
+    ) -> None:
+        """Deliver *queue* to *listener* until another subscriber takes over *lease*; see `subscribe` for *trace*."""
         self._engine = engine
         self._listener = listener
         self._queue = queue
         self._lease = lease
+        self._trace = trace
 
     def carry_out(self, step: DeliveryStep, *, recovers: bool = False) -> None:
         """Carry out all of *step* or nothing; with *recovers*, also clear the queue's recorded failure.
@@ -128,9 +132,11 @@ class Delivery:
             self._tell("on_snapshot_sync_complete", session)
         elif step.rows:
             name = "process_updates_in_snapshot_sync" if step.of_snapshot else "process_updates_in_log_entry_sync"
-            answer = getattr(listener, name)(session, source, [self._entry(row, step) for row in step.rows])
-            if not listener_session.checked_answer(answer, name):
-                raise ListenerError(f"{name} returned False: the changes are undone, the entries come again")
+            entries = [self._entry(row, step) for row in step.rows]
+            with consumer_span(self._queue.name, entries, enabled=self._trace):
+                answer = getattr(listener, name)(session, source, entries)
+                if not listener_session.checked_answer(answer, name):
+                    raise ListenerError(f"{name} returned False: the changes are undone, the entries come again")
 
     def _undo(self, session: Session, step: DeliveryStep) -> None:
         if not undoes(self._listener):
