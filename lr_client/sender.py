@@ -1,6 +1,6 @@
 """Transmit log entries inside the application's own transaction (docs/design.md, "Applications")."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
@@ -13,6 +13,7 @@ from lr_client.snapshot.requests import (
     request_global_snapshot_sync,
     request_snapshot_sync,
 )
+from lr_client.tracing import current_trace, traced_headers
 from lr_client.wait_replicated import wait_replicated
 from queues import names
 from queues.clock import now_us
@@ -34,12 +35,14 @@ class LRMessageWithDestinations:
     `item_key` names the item that the payload replaces: entries with one key must be states, never changes. Of those
     in one tick, each site gets only the last. Timing decides which entries share a tick, at most those of the limits
     `tick_rows` and `tick_bytes`, or one larger transaction. `partition_key` is kept with the entry for routing.
+    `headers` are a few texts by name that travel with the entry: see docs/headers.md.
     """
 
     payload: bytes
     destinations: Sequence[str]
     item_key: str | None = None
     partition_key: str | None = None
+    headers: Mapping[str, str] | None = None
 
 
 class RoutingQueueSenderClient:
@@ -57,14 +60,16 @@ class RoutingQueueSenderClient:
         >>> token = await session.run_sync(client.transmit_log_entry_message, payload, ["tokyo", "lima"])
     """
 
-    def __init__(self, client_name: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
+    def __init__(self, client_name: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES, trace: bool = True) -> None:
         """Set the client's name; raise `InvalidNameError` (a `ValueError`) for a malformed name.
 
-        Transmitting a payload above *max_payload_bytes* raises `PayloadTooLargeError`.
+        Transmitting a payload above *max_payload_bytes* raises `PayloadTooLargeError`. With *trace*, the headers of an
+        entry name the current span of OpenTelemetry, if the application has one.
         Raises `ConfigurationError` for a limit out of range.
         """
         self.client_name = names.client_name(client_name)
         self._limit = checked_limit(max_payload_bytes)
+        self._trace = trace
 
     def transmit_log_entry_message(
         self,
@@ -74,6 +79,7 @@ class RoutingQueueSenderClient:
         *,
         item_key: str | None = None,
         partition_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> PositionToken:
         """Write one entry for all *destinations* inside the caller's transaction; the payload is stored once.
 
@@ -82,17 +88,19 @@ class RoutingQueueSenderClient:
 
         With *item_key* the payload replaces earlier payloads of that item, which sites may then never get. Without
         *item_key*, every entry is sent: see `LRMessageWithDestinations`. *partition_key* is kept with the entry.
+        So are *headers*, at most 32 texts by name and 8,192 bytes of JSON.
 
         Raises:
             ValueError: there is no destination, a malformed one (`InvalidNameError`), this site itself or, with the
-                server's `known_destinations_only`, an unknown one (`UnknownDestinationError`), or a payload above the
-                limit (`PayloadTooLargeError`); nothing was written.
+                server's `known_destinations_only`, an unknown one (`UnknownDestinationError`), a payload above the
+                limit (`PayloadTooLargeError`), or headers beyond it (`InvalidHeadersError`); nothing was written.
             UsageError: *session* is no session or connection, or it is asynchronous: call this through its `run_sync`.
             NotInTransactionError: the connection commits every statement by itself.
             SetupError: the database has no lrq tables.
         """
         targets = destination_set(self.client_name, destinations)
-        return self._write(session, [self._checked(payload, targets, item_key, partition_key)])
+        trace = self._current_trace()
+        return self._write(session, [self._checked(payload, targets, item_key, partition_key, headers, trace)])
 
     def transmit_log_entry_messages(
         self, session: Session | Connection, messages: Iterable[LRMessageWithDestinations]
@@ -102,6 +110,7 @@ class RoutingQueueSenderClient:
         Raises like `transmit_log_entry_message`, and `UsageError` when *messages* is empty.
         """
         entries: list[NewEntry] = []
+        trace = self._current_trace()
         seen: object = None
         for message in messages:
             given = message.destinations
@@ -109,7 +118,8 @@ class RoutingQueueSenderClient:
             if seen is None or given != seen:
                 targets = destination_set(self.client_name, given)
                 seen = given[:] if isinstance(given, list | tuple) else None
-            entries.append(self._checked(message.payload, targets, message.item_key, message.partition_key))
+            keys = message.item_key, message.partition_key
+            entries.append(self._checked(message.payload, targets, *keys, message.headers, trace))
         if not entries:
             raise UsageError("there is no message to transmit")
         return self._write(session, entries)
@@ -145,14 +155,24 @@ class RoutingQueueSenderClient:
         """Ask for a full snapshot for every known site, in the caller's transaction."""
         request_global_snapshot_sync(session, self.client_name)
 
+    def _current_trace(self) -> Mapping[str, str]:
+        return current_trace() if self._trace else {}
+
     def _checked(
-        self, payload: bytes, destinations: DestinationSet, item_key: str | None, partition_key: str | None
+        self,
+        payload: bytes,
+        destinations: DestinationSet,
+        item_key: str | None,
+        partition_key: str | None,
+        headers: Mapping[str, str] | None,
+        trace: Mapping[str, str],
     ) -> NewEntry:
         return NewEntry(
             checked_payload(payload, self._limit),
             destinations,
             checked_key(item_key, "item_key"),
             checked_key(partition_key, "partition_key"),
+            traced_headers(headers, trace) if trace or headers is not None else None,
         )
 
     def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:
