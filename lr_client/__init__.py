@@ -3,6 +3,8 @@
 import lrq_packages  # noqa: F401 - raises a clear error when another package has the name of one of ours
 from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
 from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
+from lr_client.snapshot.sql_provider import SqlSnapshotProvider
+from lr_client.snapshot.sql_query import SqlQuery
 from lr_client.subscriber.function_listener import FunctionListener, listener
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.observer import DeliveryObserver
@@ -21,6 +23,8 @@ __all__ = [
     "RoutingTableEntryMsg",
     "SnapshotContext",
     "SnapshotProvider",
+    "SqlQuery",
+    "SqlSnapshotProvider",
     "Subscription",
     "listener",
     "subscribe",

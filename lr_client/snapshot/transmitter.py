@@ -112,6 +112,11 @@ class SnapshotTransmitter:
         """The error that keeps the transmitter from looking for requests now; empty when there is none."""
         return self._problem
 
+    @property
+    def active(self) -> bool | None:
+        """Whether this transmitter works; False while another one does, and None before the first look."""
+        return None if self._next_sign == 0.0 else self._lease is not None
+
     def close(self, timeout: float = 10.0) -> None:
         """Cancel the builds, wait up to *timeout* seconds for the provider to return, and release the lease.
 

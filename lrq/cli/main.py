@@ -16,6 +16,7 @@ from lrq.cli.commands import (
     init,
     link,
     park,
+    provide,
     send,
     serve,
     snapshot,
@@ -30,6 +31,7 @@ _ORDER = (
     "init",
     "serve",
     "work",
+    "provide",
     "status",
     "top",
     "browse",
@@ -86,6 +88,7 @@ def _lrq(
 app.command("init")(init.init)
 app.command("serve")(serve.serve)
 app.command("work")(work.work)
+app.command("provide")(provide.provide)
 app.command("status")(status.status)
 app.command("top")(top.top)
 app.command("browse")(browse.browse)
