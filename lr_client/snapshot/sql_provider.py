@@ -19,8 +19,8 @@ FETCHED_ROWS: Final = 500
 class SqlSnapshotProvider:
     """A `SnapshotProvider` whose rows are those of one or several queries.
 
-    All queries see the database at the snapshot's base exactly: no commit is missing in snapshot and log, and none is
-    in both. Rows stream from the database, at most `FETCHED_ROWS` in memory at a time.
+    All queries see the database exactly at the snapshot's base. So each commit is either in the snapshot or in the log
+    after it. Rows stream from the database, at most `FETCHED_ROWS` in memory at a time.
 
     Example:
         >>> provider = SqlSnapshotProvider(

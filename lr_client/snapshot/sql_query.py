@@ -20,7 +20,7 @@ class SqlRow(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"the query has no column {name}: its columns are {', '.join(self)}") from None
+            raise AttributeError(f"the query has no column {name}: there are {', '.join(self)}") from None
 
 
 Encode = Callable[[SqlRow], bytes]

@@ -48,7 +48,7 @@ def provide(
     Modules are also found in the working directory. A signal cancels the snapshots under way, and the next provider
     begins them again. A second signal ends the process at once. Several processes of one client take turns.
 
-    Exit code 3 with --once means that a snapshot failed three times, or that time or a signal ended the work early.
+    Exit code 3 with --once means that a snapshot failed three times, or was not complete in time.
     """
     from lr_client.sender import RoutingQueueSenderClient
     from lrq.cli.application_objects import named_provider

@@ -43,7 +43,7 @@ def work(
     Modules are also found in the working directory. A signal lets the running call finish; a second signal ends the
     process at once. If several workers run for one client, one works; the others stand by and take over.
 
-    Exit code 3 with --once means that an entry was refused or parked, or that time or a signal ended the work early.
+    Exit code 3 with --once means that an entry was refused or parked, or not applied in time.
     """
     from lrq.cli.application_objects import listeners_of
     from lrq.cli.applied_wait import look

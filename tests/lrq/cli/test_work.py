@@ -163,7 +163,7 @@ def test_metrics_count_entries_failures_and_the_time_of_batches(lima: Engine, to
     assert metrics()['lrq_worker_active{client="policy"}'] == 1
 
 
-def test_once_applies_what_is_there_and_ends(lima: Engine, tokyo: Arrivals):
+def test_once_applies_the_present_entries_and_ends(lima: Engine, tokyo: Arrivals):
     done = once(lima)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"policy: 0 entries applied\n", b"")
     tokyo.snapshot("s1", payloads("r", 5))
