@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Final
 import lrq_packages  # noqa: F401 - checks that no other package has the name of one of ours
 
 if TYPE_CHECKING:
-    from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe, wait_applied
+    from lr_client import (
+        RoutingQueueListener,
+        RoutingQueueSenderClient,
+        SqlSnapshotProvider,
+        listener,
+        subscribe,
+        wait_applied,
+    )
     from lr_server import LogReplicationServer, Settings
     from queues import create_engine, errors, initialize
     from queues.errors import *  # noqa: F403
@@ -25,8 +32,10 @@ _HOMES: Final = {
     "RoutingQueueListener": "lr_client",
     "RoutingQueueSenderClient": "lr_client",
     "Settings": "lr_server",
+    "SqlSnapshotProvider": "lr_client",
     "create_engine": "queues",
     "initialize": "queues",
+    "listener": "lr_client",
     "subscribe": "lr_client",
     "wait_applied": "lr_client",
 }
@@ -36,10 +45,12 @@ __all__ = [  # `lrq.<name>` also finds each error class of `errors`
     "RoutingQueueListener",
     "RoutingQueueSenderClient",
     "Settings",
+    "SqlSnapshotProvider",
     "__version__",
     "create_engine",
     "errors",
     "initialize",
+    "listener",
     "subscribe",
     "wait_applied",
 ]

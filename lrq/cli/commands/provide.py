@@ -1,0 +1,143 @@
+"""`lrq provide`."""
+
+import os
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from lrq.cli.exit_codes import NoError
+from lrq.cli.options import Config, Database, Format, Json, Level, LogFormat, LogLevel, Site
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from lr_client.snapshot.requests import SnapshotTransmitter
+    from lrq.cli.provided_wait import Wanted
+    from lrq.cli.stop_signals import StopSignals
+    from queues.names import ClientName
+
+#: Seconds between two looks at the requests.
+_LOOK: Final = 0.1
+
+
+def provide(
+    provider: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:PROVIDER",
+            help="A provider, a function (context), or a function without parameters that returns a provider.",
+        ),
+    ],
+    client: Annotated[str, typer.Option("--client", metavar="NAME", help="The application stream, such as policy.")],
+    once: Annotated[
+        bool, typer.Option("--once", metavar="", help="Serve the snapshots that are requested now, then end.")
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", "-t", metavar="SECONDS", min=0, help="With --once: how long at most; default 3600."),
+    ] = None,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Serve the snapshot requests of one client with a provider of your application, until SIGTERM or Ctrl-C.
+
+    Modules are also found in the working directory. A signal cancels the snapshots under way, and the next provider
+    begins them again. A second signal ends the process at once. Several processes of one client take turns.
+
+    Exit code 3 with --once means that a snapshot failed three times, or was not complete in time.
+    """
+    from lr_client.sender import RoutingQueueSenderClient
+    from lrq.cli.application_objects import named_provider
+    from lrq.cli.logs import log_to_stderr
+    from lrq.cli.object_reference import parse_reference
+    from lrq.cli.place import WORKER_POOL, max_payload_bytes, opened
+    from lrq.cli.provided_wait import Wanted, pending
+    from lrq.cli.stop_signals import StopSignals
+    from queues.errors import UsageError
+
+    reference = parse_reference(provider)
+    if timeout is not None and not once:
+        raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
+    log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
+    with opened(config, database, site, pool=WORKER_POOL) as here:
+        limit = max_payload_bytes(here.place)
+        sender = RoutingQueueSenderClient(client, **({} if limit is None else {"max_payload_bytes": limit}))
+        found = named_provider(reference)
+        signals = StopSignals()
+        wanted = Wanted(pending(here.engine, sender.client_name))
+        with sender.start_snapshot_transmitter(here.engine, found) as transmitter:
+            if once:
+                seconds = 3600.0 if timeout is None else timeout
+                wanted = _until_provided(here.engine, sender.client_name, wanted, signals, seconds)
+            else:
+                _announce(here.site, client, as_json=as_json)
+                _until_stopped(transmitter, client, signals)
+        if once:
+            when = "stopped by a signal" if signals.asked else f"not provided after {seconds:g} s"
+            _report(here.engine, here.site, sender.client_name, wanted, when, as_json=as_json)
+
+
+def _announce(site: str, client: str, *, as_json: bool) -> None:
+    import json
+
+    if as_json:
+        typer.echo(json.dumps({"site": site, "pid": os.getpid(), "client": client}))
+    else:
+        typer.echo(f"{site} (pid {os.getpid()}) provides snapshots of {client}")
+
+
+def _until_stopped(transmitter: "SnapshotTransmitter", client: str, signals: "StopSignals") -> None:
+    from queues.logs import logger
+
+    log = logger("lrq.provide")
+    told: bool | None = None
+    while not signals.asked:
+        active = transmitter.active
+        if active is not None and active is not told:
+            told = active
+            log.info("snapshot provider", client=client, state="owner" if active else "standing by")
+        signals.rest(_LOOK)
+
+
+def _until_provided(
+    engine: "Engine", client: "ClientName", wanted: "Wanted", signals: "StopSignals", seconds: float
+) -> "Wanted":
+    """Wait until every request is served or has failed too often; return the requests of single sites."""
+    from lrq.cli.provided_wait import pending
+    from queues.clock import SYSTEM_CLOCK
+
+    deadline = SYSTEM_CLOCK.monotonic() + seconds
+    while not signals.asked:
+        now = pending(engine, client)
+        wanted = wanted.expanded(now)
+        if not wanted.left(now) or wanted.failures(now) or SYSTEM_CLOCK.monotonic() >= deadline:
+            break
+        signals.rest(_LOOK)
+    return wanted
+
+
+def _report(engine: "Engine", site: str, client: "ClientName", wanted: "Wanted", when: str, *, as_json: bool) -> None:
+    """Print how many snapshots are published; raise `NoError` if one is missing."""
+    from lrq.cli.output import emit
+    from lrq.cli.provided_wait import pending, provided
+    from lrq.cli.words import plural, some
+    from queues.send_snapshot import EVERY_SITE
+
+    count = provided(engine, wanted)
+    if as_json:
+        emit({"site": site, "client": client, "provided": count})
+    else:
+        typer.echo(f"{client}: {plural(count, 'snapshot')} provided")
+    now = pending(engine, client)
+    failed = [f"the snapshot for {each.destination} has failed ({each.error})" for each in wanted.failures(now)]
+    if failed:
+        raise NoError("; ".join(failed))
+    left = wanted.left(now)
+    if any(each.destination == EVERY_SITE for each in left):
+        raise NoError(f"{when}: the request for every site waits for the site's server, run `lrq serve`")
+    if left:
+        raise NoError(f"{when}: {some([each.destination for each in left])}")

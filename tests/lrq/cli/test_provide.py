@@ -1,0 +1,134 @@
+"""`lrq provide`, in real processes that are stopped and killed for real."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from queues import send_snapshot
+from queues.database.transactions import writing
+from queues.names import ClientName
+from queues.send_snapshot import SnapshotState
+from tests.lr_client.snapshot.providing import by_id, payloads_of, ready, request
+from tests.lrq.cli.command import lrq_process, spawn
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.processes, pytest.mark.long]
+
+APPLICATION = "tests.lrq.cli.provider_application"
+JSON = [b'{"id":1,"name":"Lima"}', b'{"id":2,"name":"Oslo"}']
+
+#: Starts `lrq provide` and returns the process; its log is the file `log` of its folder.
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def app(site: Engine) -> Engine:
+    with site.begin() as connection:
+        connection.execute(text("CREATE TABLE airports (id INTEGER PRIMARY KEY, name TEXT)"))
+        connection.execute(text("INSERT INTO airports VALUES (1, 'Lima'), (2, 'Oslo')"))
+    return site
+
+
+def at(engine: Engine) -> tuple[str, ...]:
+    return "--client", "policy", "--database", engine.url.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def start(app: Engine, elsewhere: Path) -> Iterator[Start]:
+    """Give a function that starts a provider and waits for its first line; all are killed at the end."""
+    made: list[subprocess.Popen[bytes]] = []
+
+    def begin(name: str, folder: Path = elsewhere) -> "subprocess.Popen[bytes]":
+        folder.mkdir(exist_ok=True)
+        with (folder / "log").open("wb") as log:
+            command = ("provide", f"{APPLICATION}:{name}", *at(app))
+            made.append(spawn(*command, stdout=subprocess.PIPE, stderr=log, cwd=folder))
+        line = made[-1].stdout.readline().decode()
+        assert line == f"paris (pid {made[-1].pid}) provides snapshots of policy\n", (folder / "log").read_text()
+        return made[-1]
+
+    yield begin
+    for process in made:
+        process.kill()
+        process.communicate()
+
+
+def once(engine: Engine, name: str, *options: str) -> "subprocess.CompletedProcess[bytes]":
+    return lrq_process("provide", f"{APPLICATION}:{name}", "--once", "--log-level", "error", *at(engine), *options)
+
+
+def test_requests_are_served_until_a_signal(app: Engine, start: Start, elsewhere: Path):
+    process = start("airports")
+    (sync_id,) = request(app, "tokyo")
+    ready(app, sync_id)
+    assert payloads_of(app, sync_id) == JSON
+    process.terminate()
+    assert process.wait(30) == 0
+    assert "Traceback" not in (elsewhere / "log").read_text()
+
+
+def test_a_signal_cancels_the_snapshot_and_the_next_provider_builds_it(app: Engine, start: Start, elsewhere: Path):
+    (sync_id,) = request(app, "tokyo")
+    process = start("held")
+    eventually((elsewhere / "inside").exists)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    assert by_id(app, sync_id).state is SnapshotState.REQUESTED
+    assert once(app, "function").stdout == b"policy: 1 snapshot provided\n"
+    assert payloads_of(app, sync_id) == [b"Lima", b"Oslo"]
+
+
+def test_a_killed_provider_publishes_nothing_and_another_takes_over(app: Engine, start: Start, elsewhere: Path):
+    (sync_id,) = request(app, "tokyo")
+    first = start("held", elsewhere / "1")
+    eventually((elsewhere / "1" / "inside").exists)
+    start("airports", elsewhere / "2")
+    log = elsewhere / "2" / "log"
+    eventually(lambda: "standing by" in log.read_text())
+    first.kill()
+    ready(app, sync_id, timeout=60)
+    assert payloads_of(app, sync_id) == JSON
+    eventually(lambda: "owner" in log.read_text())
+
+
+def test_once_serves_the_requests_of_now_and_ends(app: Engine):
+    done = once(app, "airports")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"policy: 0 snapshots provided\n", b"")
+    ids = request(app, "tokyo", "lima")
+    done = once(app, "factory", "--json")
+    assert done.stderr == b""
+    assert json.loads(done.stdout) == {"site": "paris", "client": "policy", "provided": 2}
+    assert [payloads_of(app, by_id(app, sync_id).stored_under) for sync_id in ids] == [JSON, JSON]
+
+
+def test_once_ends_with_code_3_after_three_failed_attempts(app: Engine):
+    request(app, "tokyo")
+    done = once(app, "broken")
+    assert (done.returncode, done.stdout) == (3, b"policy: 0 snapshots provided\n")
+    assert done.stderr.startswith(b"lrq: the snapshot for tokyo has failed (query 1 has failed (")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_once_ends_with_code_3_after_the_timeout(app: Engine):
+    with writing(app) as connection:
+        send_snapshot.request(connection, ClientName("policy"), None, "all")
+    done = once(app, "airports", "--timeout", "0.2")
+    assert done.returncode == 3
+    assert done.stderr == (
+        b"lrq: not provided after 0.2 s: the request for every site waits for the site's server, run `lrq serve`\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("asynchronous", b"asynchronous is `async def`"), ("airport", b"did you mean 'airports'?"), ("Path", b"a class")],
+)
+def test_a_wrong_provider_is_a_one_line_error(app: Engine, name: str, words: bytes):
+    done = once(app, name)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, b"", 1)
+    assert words in done.stderr
