@@ -6,6 +6,9 @@ from typing import Final
 
 from sqlalchemy.orm import Session
 
+from lr_client.objects import require_methods, require_plain
+from queues import names
+from queues.names import ClientName
 from queues.positions import Position
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 
@@ -94,6 +97,16 @@ CALLBACKS: Final = (
     "on_snapshot_sync_complete",
     "on_error",
 )
+
+
+def checked_listener(listener: object) -> ClientName:
+    """Return the client of *listener*; raise `UsageError` unless it is an object with the plain methods of a listener.
+
+    Raises `InvalidNameError` for a missing or malformed `client_name`.
+    """
+    require_methods(listener, CALLBACKS, "listener")
+    require_plain(getattr(listener, "on_rollback", None), f"{type(listener).__name__}.on_rollback")
+    return names.client_name(getattr(listener, "client_name", None))
 
 
 def undoes(listener: RoutingQueueListener) -> bool:

@@ -6,13 +6,11 @@ from typing import Final, Self
 from sqlalchemy import Engine
 
 from discovery.ownership import TTL, Ownership
-from lr_client.objects import require_methods, require_plain
 from lr_client.subscriber.error_reports import ErrorReports
 from lr_client.subscriber.follower import OnFailure, Options
-from lr_client.subscriber.listener import CALLBACKS, RoutingQueueListener
+from lr_client.subscriber.listener import RoutingQueueListener, checked_listener
 from lr_client.subscriber.listener_session import require_transactions
 from lr_client.subscriber.queue_threads import QueueThreads
-from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import migrations
 from queues.database.engine_check import require_engine
@@ -65,9 +63,7 @@ def subscribe(
         >>> with subscribe(engine, Apply()):
         ...     serve()
     """
-    require_methods(listener, CALLBACKS, "listener")
-    require_plain(getattr(listener, "on_rollback", None), f"{type(listener).__name__}.on_rollback")
-    client = names.client_name(getattr(listener, "client_name", None))
+    client = checked_listener(listener)
     if on_failure not in ("block", "park"):
         raise UsageError(f"on_failure is {on_failure!r}: choose 'block' or 'park'")
     positive = (poll_interval, max_tries, backoff, max_backoff, max_batch_entries, max_batch_bytes, lease_ttl)

@@ -15,12 +15,15 @@ from queues.send_log.postgresql import commit_watch as postgresql_commit_watch
 from queues.send_log.postgresql import outbox as postgresql_outbox
 from queues.send_log.postgresql import reads as postgresql_reads
 from queues.send_log.postgresql import segments as postgresql_segments
+from queues.send_log.postgresql import uncommitted as postgresql_uncommitted
 from queues.send_log.postgresql.log import PostgresqlLog
 from queues.send_log.segments import Verdict
 from queues.send_log.sqlite import commit_watch as sqlite_commit_watch
 from queues.send_log.sqlite import log as sqlite_log
 from queues.send_log.sqlite import outbox as sqlite_outbox
+from queues.send_log.sqlite import uncommitted as sqlite_uncommitted
 from queues.send_log.sqlite.log import SqliteLog
+from queues.send_log.uncommitted import UncommittedEntry, UncommittedRow, with_destinations
 from queues.send_log.wakeup import Readable
 
 
@@ -89,6 +92,7 @@ class _Store:
     log_watch: Callable[[Engine], LogWatch]
     segments: SegmentReads
     owed_size: OwedSize
+    uncommitted: Callable[[Connection], Sequence[UncommittedRow]]
 
 
 _STORES: Final[Mapping[Dialect, _Store]] = {
@@ -99,6 +103,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         sqlite_commit_watch.LogVersion,
         SegmentReads(sqlite_log.current, sqlite_log.verdict, sqlite_log.written),
         sqlite_log.owed_size,
+        sqlite_uncommitted.uncommitted_rows,
     ),
     dialects.POSTGRESQL: _Store(
         postgresql_outbox.write,
@@ -107,6 +112,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         postgresql_commit_watch.PostgresqlLogWatch,
         SegmentReads(postgresql_segments.current, postgresql_segments.verdict, postgresql_segments.written),
         postgresql_reads.owed_size,
+        postgresql_uncommitted.uncommitted_rows,
     ),
 }
 
@@ -139,3 +145,11 @@ def segment_reads(connection: Connection) -> SegmentReads:
 def owed_size(connection: Connection) -> OwedSize:
     """Return the measure of a session's entries for the connection's database."""
     return _STORES[dialects.of(connection)].owed_size
+
+
+def uncommitted(connection: Connection) -> list[UncommittedEntry]:
+    """Return the entries that the connection's open transaction has written so far, in order.
+
+    Entries of a rolled-back savepoint are not among them. Raises `ConfigurationError` for an unknown database.
+    """
+    return with_destinations(connection, _STORES[dialects.of(connection)].uncommitted(connection))

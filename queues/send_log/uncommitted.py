@@ -1,0 +1,53 @@
+"""The entries of an open transaction, as the application that wrote them may look at them before the commit."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from queues.destinations import members
+from queues.names import SiteId
+from queues.send_log.destination_sets import recorded
+
+#: The columns of `UncommittedRow`, in its order.
+COLUMNS = "client, tag_set, destinations, payload, item_key, partition_key, headers"
+
+
+class UncommittedRow(NamedTuple):
+    """A stored entry; `destinations` is None where only the number `tag_set` names the set, `headers` are JSON."""
+
+    client: str
+    tag_set: int
+    destinations: str | None
+    payload: bytes
+    item_key: str | None
+    partition_key: str | None
+    headers: str | None
+
+
+class UncommittedEntry(NamedTuple):
+    """An entry with its destinations, sorted, and its headers, by name."""
+
+    client: str
+    destinations: tuple[SiteId, ...]
+    payload: bytes
+    item_key: str | None
+    partition_key: str | None
+    headers: Mapping[str, str]
+
+
+def with_destinations(connection: Connection, rows: Sequence[UncommittedRow]) -> list[UncommittedEntry]:
+    """Return the entries of *rows* in their order; the dictionary of sets names destinations that rows lack."""
+    shared = recorded(connection, {row.tag_set for row in rows if row.destinations is None})
+    return [
+        UncommittedEntry(
+            row.client,
+            shared[row.tag_set].destinations if row.destinations is None else members(row.destinations),
+            bytes(row.payload),
+            row.item_key,
+            row.partition_key,
+            json.loads(row.headers) if row.headers else {},
+        )
+        for row in rows
+    ]
