@@ -37,7 +37,7 @@ def transmitted(
 
     Pending changes of a session are flushed first, because they may transmit. Entries of a rolled-back savepoint are
     not in the list. After the end of the whole transaction the list is empty. Within an outer transaction of the test,
-    a `commit()` of the session ends only a savepoint, so the list keeps the entries.
+    a `commit()` of the session ends only a savepoint: the list keeps the entries.
 
     *client* and *destination* select entries. With an `AsyncSession`: `await session.run_sync(transmitted)`. Needs no
     server and changes nothing.

@@ -1,6 +1,6 @@
 """The pytest plugin `lrq`: the fixtures `lrq_site` and `lrq_pair`, with the mark and the options of the ini file.
 
-pytest loads this module in every run of an environment with lrq, so it imports no part of lrq before a test needs it.
+pytest loads this module in each of its runs. So the module imports other parts of lrq only when a test needs them.
 """
 
 from collections.abc import Iterator
