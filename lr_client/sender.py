@@ -1,6 +1,6 @@
 """Transmit log entries inside the application's own transaction (docs/design.md, "Applications")."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
@@ -19,6 +19,7 @@ from queues.clock import now_us
 from queues.database.engine_check import require_connection, require_engine
 from queues.database.transactions import mapped_setup_errors
 from queues.destinations import DestinationSet, destination_set, site_ids
+from queues.entry_headers import checked_headers
 from queues.errors import UsageError
 from queues.positions import PositionToken
 from queues.send_log import wakeup
@@ -34,12 +35,14 @@ class LRMessageWithDestinations:
     `item_key` names the item that the payload replaces: entries with one key must be states, never changes. Of those
     in one tick, each site gets only the last. Timing decides which entries share a tick, at most those of the limits
     `tick_rows` and `tick_bytes`, or one larger transaction. `partition_key` is kept with the entry for routing.
+    `headers` are a few texts by name that travel with the entry: see docs/headers.md.
     """
 
     payload: bytes
     destinations: Sequence[str]
     item_key: str | None = None
     partition_key: str | None = None
+    headers: Mapping[str, str] | None = None
 
 
 class RoutingQueueSenderClient:
@@ -74,6 +77,7 @@ class RoutingQueueSenderClient:
         *,
         item_key: str | None = None,
         partition_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> PositionToken:
         """Write one entry for all *destinations* inside the caller's transaction; the payload is stored once.
 
@@ -82,17 +86,18 @@ class RoutingQueueSenderClient:
 
         With *item_key* the payload replaces earlier payloads of that item, which sites may then never get. Without
         *item_key*, every entry is sent: see `LRMessageWithDestinations`. *partition_key* is kept with the entry.
+        So are *headers*, at most 32 texts by name and 8,192 bytes of JSON.
 
         Raises:
             ValueError: there is no destination, a malformed one (`InvalidNameError`), this site itself or, with the
-                server's `known_destinations_only`, an unknown one (`UnknownDestinationError`), or a payload above the
-                limit (`PayloadTooLargeError`); nothing was written.
+                server's `known_destinations_only`, an unknown one (`UnknownDestinationError`), a payload above the
+                limit (`PayloadTooLargeError`), or headers beyond it (`InvalidHeadersError`); nothing was written.
             UsageError: *session* is no session or connection, or it is asynchronous: call this through its `run_sync`.
             NotInTransactionError: the connection commits every statement by itself.
             SetupError: the database has no lrq tables.
         """
         targets = destination_set(self.client_name, destinations)
-        return self._write(session, [self._checked(payload, targets, item_key, partition_key)])
+        return self._write(session, [self._checked(payload, targets, item_key, partition_key, headers)])
 
     def transmit_log_entry_messages(
         self, session: Session | Connection, messages: Iterable[LRMessageWithDestinations]
@@ -109,7 +114,8 @@ class RoutingQueueSenderClient:
             if seen is None or given != seen:
                 targets = destination_set(self.client_name, given)
                 seen = given[:] if isinstance(given, list | tuple) else None
-            entries.append(self._checked(message.payload, targets, message.item_key, message.partition_key))
+            keys = message.item_key, message.partition_key
+            entries.append(self._checked(message.payload, targets, *keys, message.headers))
         if not entries:
             raise UsageError("there is no message to transmit")
         return self._write(session, entries)
@@ -146,13 +152,19 @@ class RoutingQueueSenderClient:
         request_global_snapshot_sync(session, self.client_name)
 
     def _checked(
-        self, payload: bytes, destinations: DestinationSet, item_key: str | None, partition_key: str | None
+        self,
+        payload: bytes,
+        destinations: DestinationSet,
+        item_key: str | None,
+        partition_key: str | None,
+        headers: Mapping[str, str] | None,
     ) -> NewEntry:
         return NewEntry(
             checked_payload(payload, self._limit),
             destinations,
             checked_key(item_key, "item_key"),
             checked_key(partition_key, "partition_key"),
+            None if headers is None else checked_headers(headers),
         )
 
     def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:

@@ -19,9 +19,9 @@ _TAKE_IDS = (
 )
 _INSERT = (
     "INSERT INTO lrq_log_entries_{partition} "
-    "(id, transaction_id, client, tag_set, destinations, item_key, partition_key, created_us, payload) "
+    "(id, transaction_id, client, tag_set, destinations, item_key, partition_key, created_us, payload{column}) "
     "VALUES (?, ?, ?, ?, "
-    "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = ? AND shared) THEN NULL ELSE ? END, ?, ?, ?, ?)"
+    "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = ? AND shared) THEN NULL ELSE ? END, ?, ?, ?, ?{mark})"
 )
 
 # SQLite has no transaction ids, so the first entry's id identifies the transaction.
@@ -37,7 +37,8 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
     taken = connection.exec_driver_sql(_TAKE_IDS, (len(entries),)).one()
     partition, last_id, site, branch = taken
     transaction = _transaction(connection, last_id - len(entries) + 1)
-    rows = [
+    has_headers = any(entry.headers for entry in entries)
+    rows: list[tuple[object, ...]] = [
         (
             last_id - len(entries) + 1 + index,
             transaction,
@@ -49,10 +50,12 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
             entry.partition_key,
             created_us,
             entry.payload,
+            *((entry.headers,) if has_headers else ()),
         )
         for index, entry in enumerate(entries)
     ]
-    statement = _INSERT.format(partition=int(partition))
+    column, mark = (", headers", ", ?") if has_headers else ("", "")
+    statement = _INSERT.format(partition=int(partition), column=column, mark=mark)
     if len(rows) == 1:
         connection.exec_driver_sql(statement, rows[0])
     else:
