@@ -2,13 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final
 
 from sqlalchemy.orm import Session
 
-from lr_client.objects import require_methods, require_plain
-from queues import names
-from queues.names import ClientName
 from queues.positions import Position
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 
@@ -87,30 +83,3 @@ class RoutingQueueListener(ABC):
 
         *source_id* is empty if the error concerns no single source.
         """
-
-
-#: The methods that a subscription calls; `on_rollback` may be missing.
-CALLBACKS: Final = (
-    "process_updates_in_snapshot_sync",
-    "process_updates_in_log_entry_sync",
-    "on_snapshot_sync_start",
-    "on_snapshot_sync_complete",
-    "on_error",
-)
-
-
-def checked_listener(listener: object) -> ClientName:
-    """Return the client of *listener*; raise `UsageError` unless it is an object with the plain methods of a listener.
-
-    Raises `InvalidNameError` for a missing or malformed `client_name`.
-    """
-    require_methods(listener, CALLBACKS, "listener")
-    require_plain(getattr(listener, "on_rollback", None), f"{type(listener).__name__}.on_rollback")
-    return names.client_name(getattr(listener, "client_name", None))
-
-
-def undoes(listener: RoutingQueueListener) -> bool:
-    """Return whether *listener* implements `on_rollback`."""
-    left_out = RoutingQueueListener.on_rollback
-    method = getattr(listener, "on_rollback", left_out)
-    return getattr(method, "__func__", method) is not left_out

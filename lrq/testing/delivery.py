@@ -8,8 +8,9 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session, scoped_session
 
 from lr_client.subscriber import listener_session
+from lr_client.subscriber.callbacks import require_listener
 from lr_client.subscriber.delivery import Delivery
-from lr_client.subscriber.listener import RoutingQueueListener, checked_listener
+from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.listener_session import ListenerSession, require_transactions
 from lr_client.subscriber.steps import DeliveryStep, Kind
 from lr_client.subscriber.transaction_guard import EndedError
@@ -98,7 +99,8 @@ class _Calls(Delivery):
     """The product's delivery of steps, without a queue: it claims nothing, removes nothing and moves no marks."""
 
     def __init__(self, target: Target, listener: RoutingQueueListener, source: str, client: str | None) -> None:
-        own = checked_listener(listener)
+        require_listener(listener)
+        own = names.client_name(getattr(listener, "client_name", None))
         of_client, site = own if client is None else names.client_name(client), names.site_id(source)
         queue = ReceiveQueue(0, names.receive_queue(of_client, site), of_client, site)
         target = target() if isinstance(target, scoped_session) else target

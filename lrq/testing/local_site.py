@@ -1,6 +1,6 @@
 """A site in the process of a test: its database, and in a pair its server, subscriptions and waits."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from operator import not_
@@ -71,6 +71,7 @@ class LocalSite:
         *destinations: str | Iterable[str],
         item_key: str | None = None,
         partition_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> PositionToken:
         """Transmit one entry and commit; return its token. Without *destinations*, send to all other sites.
 
@@ -81,7 +82,7 @@ class LocalSite:
         sender = RoutingQueueSenderClient(client)
         with self.engine.begin() as connection:
             return sender.transmit_log_entry_message(
-                connection, payload, targets, item_key=item_key, partition_key=partition_key
+                connection, payload, targets, item_key=item_key, partition_key=partition_key, headers=headers
             )
 
     def subscribe(self, listener: RoutingQueueListener, **options: object) -> Subscription:

@@ -1,12 +1,12 @@
 """The entries of an open transaction, as the application that wrote them may look at them before the commit."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from queues.destinations import members
+from queues.entry_headers import parse
 from queues.names import SiteId
 from queues.send_log.destination_sets import recorded
 
@@ -47,7 +47,7 @@ def with_destinations(connection: Connection, rows: Sequence[UncommittedRow]) ->
             bytes(row.payload),
             row.item_key,
             row.partition_key,
-            json.loads(row.headers) if row.headers else {},
+            parse(row.headers) if row.headers else {},
         )
         for row in rows
     ]

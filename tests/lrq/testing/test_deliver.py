@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
 
+import lrq
 from lr_client import LRMessageWithDestinations, RoutingQueueListener, RoutingTableEntryMsg
 from lrq.testing import Transmitted, deliver, deliver_rollback
 from queues.database import leases
@@ -129,6 +130,20 @@ def test_another_answer_is_refused_as_a_subscription_refuses_it(engine: Engine, 
     with pytest.raises(ListenerError, match=sentence):
         deliver(engine, Apply(odd), [b"1"])
     assert stored(engine) == []
+
+
+def test_a_function_is_a_listener_whose_answer_none_means_true(engine: Engine):
+    @lrq.listener("policy")
+    def apply(session: Session, _source: str, entries: Sequence[Any]) -> bool | None:
+        keep(session, entries)
+        return False if entries[0].opaque_payload == b"refused" else None
+
+    assert deliver(engine, apply, [b"1"]) is True
+    assert deliver(engine, apply, [b"refused"]) is False
+    assert deliver(engine, apply, [b"2"], snapshot=True) is True
+    assert stored(engine) == [b"1", b"2"]
+    with pytest.raises(UsageError, match="the listener is the function keep"):
+        deliver(engine, keep, [b"1"])  # type: ignore[arg-type]
 
 
 def test_sys_exit_is_refused_as_a_subscription_refuses_it(engine: Engine):
