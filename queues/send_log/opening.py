@@ -23,7 +23,7 @@ from queues.send_log.sqlite import log as sqlite_log
 from queues.send_log.sqlite import outbox as sqlite_outbox
 from queues.send_log.sqlite import uncommitted as sqlite_uncommitted
 from queues.send_log.sqlite.log import SqliteLog
-from queues.send_log.uncommitted import UncommittedEntry, UncommittedRow, with_destinations
+from queues.send_log.uncommitted import Read, UncommittedEntry, UncommittedRow, with_destinations
 from queues.send_log.wakeup import Readable
 
 
@@ -92,7 +92,7 @@ class _Store:
     log_watch: Callable[[Engine], LogWatch]
     segments: SegmentReads
     owed_size: OwedSize
-    uncommitted: Callable[[Connection], Sequence[UncommittedRow]]
+    uncommitted: Callable[[Read, int], Sequence[UncommittedRow]]
 
 
 _STORES: Final[Mapping[Dialect, _Store]] = {
@@ -147,9 +147,10 @@ def owed_size(connection: Connection) -> OwedSize:
     return _STORES[dialects.of(connection)].owed_size
 
 
-def uncommitted(connection: Connection) -> list[UncommittedEntry]:
-    """Return the entries that the connection's open transaction has written so far, in order.
+def uncommitted(dialect: Dialect, read: Read, *, first_id: int = 1) -> list[UncommittedEntry]:
+    """Return the entries that the open transaction behind *read* has written so far, in order.
 
-    Entries of a rolled-back savepoint are not among them. Raises `ConfigurationError` for an unknown database.
+    Entries of a rolled-back savepoint are not among them. *first_id* is the first id of the transaction; only
+    a SQLite database in memory needs it.
     """
-    return with_destinations(connection, _STORES[dialects.of(connection)].uncommitted(connection))
+    return with_destinations(read, _STORES[dialect].uncommitted(read, first_id))

@@ -1,14 +1,14 @@
 """The entries of an open transaction, as the application that wrote them may look at them before the commit."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
-from sqlalchemy import Connection
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from queues.destinations import members
 from queues.entry_headers import parse
 from queues.names import SiteId
-from queues.send_log.destination_sets import recorded
+
+#: Runs a statement without parameters in the open transaction of a connection of any driver, and returns its rows.
+Read = Callable[[str], Sequence[Sequence[Any]]]
 
 #: The columns of `UncommittedRow`, in its order.
 COLUMNS = "client, tag_set, destinations, payload, item_key, partition_key, headers"
@@ -37,13 +37,13 @@ class UncommittedEntry(NamedTuple):
     headers: Mapping[str, str]
 
 
-def with_destinations(connection: Connection, rows: Sequence[UncommittedRow]) -> list[UncommittedEntry]:
+def with_destinations(read: Read, rows: Sequence[UncommittedRow]) -> list[UncommittedEntry]:
     """Return the entries of *rows* in their order; the dictionary of sets names destinations that rows lack."""
-    shared = recorded(connection, {row.tag_set for row in rows if row.destinations is None})
+    shared = _sets(read, {row.tag_set for row in rows if row.destinations is None})
     return [
         UncommittedEntry(
             row.client,
-            shared[row.tag_set].destinations if row.destinations is None else members(row.destinations),
+            members(shared[row.tag_set] if row.destinations is None else row.destinations),
             bytes(row.payload),
             row.item_key,
             row.partition_key,
@@ -51,3 +51,11 @@ def with_destinations(connection: Connection, rows: Sequence[UncommittedRow]) ->
         )
         for row in rows
     ]
+
+
+def _sets(read: Read, numbers: Collection[int]) -> Mapping[int, str]:
+    if not numbers:
+        return {}
+    listed = ", ".join(map(str, map(int, numbers)))
+    found = read(f"SELECT number, destinations FROM lrq_tag_sets WHERE number IN ({listed})")  # noqa: S608 - integers
+    return {row[0]: row[1] for row in found}

@@ -1,8 +1,6 @@
 """The rows of an open transaction on PostgreSQL, which each row names by the transaction's id."""
 
-from sqlalchemy import Connection
-
-from queues.send_log.uncommitted import COLUMNS, UncommittedRow
+from queues.send_log.uncommitted import COLUMNS, Read, UncommittedRow
 
 # Without "if assigned", a transaction that only reads would get an id. Savepoints share the id of their transaction.
 _OWN = (
@@ -11,6 +9,6 @@ _OWN = (
 )
 
 
-def uncommitted_rows(connection: Connection) -> list[UncommittedRow]:
-    """Return the rows of the connection's transaction, in the order of their writing."""
-    return [UncommittedRow(*row) for row in connection.exec_driver_sql(_OWN)]
+def uncommitted_rows(read: Read, first_id: int) -> list[UncommittedRow]:  # noqa: ARG001 - rows name their transaction
+    """Return the rows of the open transaction, in the order of their writing."""
+    return [UncommittedRow(*row) for row in read(_OWN)]

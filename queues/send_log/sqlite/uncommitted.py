@@ -8,35 +8,30 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Connection
-
 from queues.database.tables import PARTITIONS
 from queues.errors import StoreUnavailableError, first_line
-from queues.send_log.sqlite.outbox import first_id
-from queues.send_log.uncommitted import COLUMNS, UncommittedRow
+from queues.send_log.uncommitted import COLUMNS, Read, UncommittedRow
 
 _FILE = "SELECT file FROM pragma_database_list WHERE name = 'main'"
-_AFTER = (
+_FROM = (
     f"SELECT {COLUMNS} FROM ("  # noqa: S608 - constants
     + " UNION ALL ".join(
-        f"SELECT id, {COLUMNS} FROM lrq_log_entries_{partition} WHERE id > ?"  # noqa: S608 - constants
+        f"SELECT id, {COLUMNS} FROM lrq_log_entries_{partition} WHERE id >= {{first}}"  # noqa: S608 - constants
         for partition in range(PARTITIONS)
     )
     + ") ORDER BY id"
 )
 
 
-def uncommitted_rows(connection: Connection) -> list[UncommittedRow]:
-    """Return the rows of the connection's transaction, in the order of their writing.
+def uncommitted_rows(read: Read, first_id: int) -> list[UncommittedRow]:
+    """Return the rows of the open transaction, in the order of their writing.
 
-    A database in memory has no second connection to ask. There the rows begin with the first entry that `transmit` has
-    written in SQLAlchemy's transaction. Raises `StoreUnavailableError` if another connection cannot read the file.
+    A database in memory has no second connection to ask, so there the rows begin with *first_id*. Raises
+    `StoreUnavailableError` if another connection cannot read the file.
     """
-    if not getattr(connection.connection.dbapi_connection, "in_transaction", True):
-        return []
-    file = connection.exec_driver_sql(_FILE).scalar()
-    after = _committed_id(file) if file else first_id(connection) - 1
-    return [UncommittedRow(*row) for row in connection.exec_driver_sql(_AFTER, (after,) * PARTITIONS)]
+    file = read(_FILE)[0][0]
+    first = _committed_id(file) + 1 if file else first_id
+    return [UncommittedRow(*row) for row in read(_FROM.format(first=first))]
 
 
 def _committed_id(file: str) -> int:

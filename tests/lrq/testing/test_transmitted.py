@@ -30,7 +30,7 @@ def isolated(connection: Connection) -> Session:
     return Session(bind=connection, join_transaction_mode="create_savepoint")
 
 
-def payloads(session: Session | scoped_session | Connection) -> list[bytes]:
+def payloads(session: object) -> list[bytes]:
     return [entry.payload for entry in transmitted(session)]
 
 
@@ -150,7 +150,7 @@ def test_an_asynchronous_session_runs_the_look(site: Engine):
             await session.run_sync(CLIENT.transmit_log_entry_message, b"1", ["tokyo"])
             found = await session.run_sync(transmitted)
             with pytest.raises(UsageError, match="the session is asynchronous: pass the method"):
-                transmitted(session)  # type: ignore[arg-type]
+                transmitted(session)
         await engine.dispose()
         return found
 
@@ -207,9 +207,20 @@ def test_entries_of_other_transactions_are_not_shown(site: Engine, dialect: str)
         assert payloads(session) == [b"2"]
 
 
+def test_the_connection_of_a_driver_shows_the_entries_too(site: Engine):
+    with site.connect() as connection:
+        driver = connection.connection.dbapi_connection
+        assert driver is not None
+        assert transmitted(driver) == []
+        CLIENT.transmit_log_entry_message(connection, b"1", ["tokyo"])
+        assert transmitted(driver, client="policy") == [Transmitted("policy", ("tokyo",), b"1")]
+        connection.commit()
+        assert transmitted(driver) == []
+
+
 def test_a_wrong_object_is_named(site: Engine):
     with pytest.raises(UsageError, match="pass its Session or Connection, not an Engine"):
-        transmitted(site)  # type: ignore[arg-type]
+        transmitted(site)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
