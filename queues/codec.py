@@ -1,5 +1,7 @@
 """Build the entries that an application receives. Pure."""
 
+from collections.abc import Mapping
+
 from queues.names import ClientName, SiteId
 from queues.wire.entry_pb2 import LOG_ENTRY_SYNC, SNAPSHOT_SYNC, RoutingTableEntryMsg
 
@@ -11,6 +13,8 @@ def received_entry(
     sequence: int,
     payload: bytes,
     item_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    partition_key: str | None = None,
     transaction: int = 0,
     commit_time_us: int = 0,
     branch: str = "",
@@ -31,6 +35,8 @@ def received_entry(
         transaction=transaction,
         commit_time_us=commit_time_us,
         item_key=item_key,
+        headers=headers,
+        partition_key=partition_key,
         branch=branch,
         sync_id=sync_id,
     )

@@ -19,6 +19,7 @@ from queues.codec import received_entry
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
 from queues.database.transactions import mapped_errors, reading, writing
+from queues.entry_headers import parse
 from queues.errors import ListenerError, SnapshotFailedError
 from queues.positions import Position
 from queues.receive import consumer_marks, delivery_claim, failures, parked, snapshot_blocks
@@ -158,6 +159,8 @@ class Delivery:
             sequence=row.seq,
             payload=row.payload,
             item_key=row.item_key,
+            headers=parse(row.headers) if row.headers else None,
+            partition_key=row.partition_key,
             transaction=0 if step.of_snapshot else row.transaction_seq,
             commit_time_us=row.committed_us,
             branch="" if step.of_snapshot else step.history,
@@ -171,7 +174,8 @@ class Delivery:
             done = parked.take(connection, step.retry)
         else:
             in_log = step.kind is Kind.LOG_ENTRIES
-            size = stored_size([row.payload for row in step.rows]) if in_log else 0
+            rows = step.rows if in_log else ()
+            size = stored_size([row.payload for row in rows], [row.headers for row in rows])
             applied = {"applied": len(step.rows), "applied_bytes": size, "back_seq": step.back_seq}
             done = consumer_marks.move(connection, queue_id, self._lease, step.seen, step.to, **applied)
         if not done:
