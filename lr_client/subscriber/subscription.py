@@ -5,7 +5,7 @@ from typing import Final, Self
 
 from sqlalchemy import Engine
 
-from discovery.ownership import Ownership
+from discovery.ownership import Ownership, OwnershipState
 from lr_client.subscriber.callbacks import require_listener
 from lr_client.subscriber.error_reports import ErrorReports
 from lr_client.subscriber.follower import Options
@@ -140,6 +140,11 @@ class Subscription:
     def active(self) -> bool:
         """Whether this subscription holds the lease and delivers; the client's other subscriptions stand by."""
         return self._ownership.lease is not None
+
+    @property
+    def state(self) -> OwnershipState:
+        """The relation to the lease: owner, standing by, or another state of `OwnershipState`."""
+        return self._ownership.state
 
     @property
     def reason(self) -> str:
