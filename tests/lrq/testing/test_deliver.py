@@ -253,9 +253,10 @@ def test_an_application_s_own_engine_works(engine: Engine):
 
 def test_entries_have_the_envelope_of_one_source_transaction(engine: Engine):
     listener = Apply(lambda _session, _entries: True)
-    transmitted = Transmitted("policy", ("tokyo",), b"3", "key 3")
+    transmitted = Transmitted("policy", ("tokyo",), b"3", "key 3", "east", {"a": "b"})
     message = LRMessageWithDestinations(b"4", ["tokyo"], "key 4")
-    entries = [b"1", (b"2", "key 2"), transmitted, message, {"payload": b"5", "item_key": "key 5"}, bytearray(b"6")]
+    mapping = {"payload": b"5", "item_key": "key 5", "partition_key": "west", "headers": {"c": "d"}}
+    entries = [b"1", (b"2", "key 2"), transmitted, message, mapping, bytearray(b"6")]
     deliver(engine, listener, entries, source="lima", client="audit", sequence=10)
     found = listener.entries
     assert [entry.opaque_payload for entry in found] == [b"1", b"2", b"3", b"4", b"5", b"6"]
@@ -264,6 +265,10 @@ def test_entries_have_the_envelope_of_one_source_transaction(engine: Engine):
     assert {(each.source_id, each.client_name, each.type, each.transaction) for each in found} == {
         ("lima", "audit", LOG_ENTRY_SYNC, 10)
     }
+    assert [(each.partition_key, dict(each.headers)) for each in found if each.partition_key] == [
+        ("east", {"a": "b"}),
+        ("west", {"c": "d"}),
+    ]
     assert all(entry.commit_time_us > 0 and entry.branch and not entry.sync_id for entry in found)
 
 
@@ -271,12 +276,14 @@ def test_a_snapshot_has_a_start_rows_and_a_completion(engine: Engine):
     listener = Apply()
     deliver(engine, listener, [b"old"])
     listener.entries.clear()
-    assert deliver(engine, listener, [b"1", (b"2", "key")], "lima", snapshot=True) is True
+    entries = [b"1", {"payload": b"2", "headers": {"a": "b"}, "partition_key": "east"}]
+    assert deliver(engine, listener, entries, "lima", snapshot=True) is True
     assert listener.calls == ["log paris", "start lima", "snapshot lima", "complete lima"]
     assert stored(engine) == [b"1", b"2"]
     found = listener.entries
     assert {(each.type, each.transaction, each.commit_time_us) for each in found} == {(SNAPSHOT_SYNC, 0, 0)}
     assert [(each.sequence, bool(each.sync_id)) for each in found] == [(1, True), (2, True)]
+    assert [(each.partition_key, dict(each.headers)) for each in found] == [("", {}), ("", {})]
 
 
 def test_a_snapshot_may_be_empty(engine: Engine):
@@ -314,6 +321,7 @@ def test_a_rollback_without_on_rollback_is_refused(engine: Engine):
         ([{"item_key": "a"}], PayloadTypeError, "the payload must be bytes, not NoneType"),
         ([{"payload": b"1", "key": "a"}], UsageError, "an entry has no key: write payload"),
         ([(b"1", "")], UsageError, "item_key must be a string"),
+        ([{"payload": b"1", "headers": {"a": 1}}], UsageError, "the header 'a' must be a string, not int"),
     ],
 )
 def test_wrong_entries_are_named(engine: Engine, entries: Any, error: type[Exception], sentence: str):

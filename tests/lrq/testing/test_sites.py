@@ -30,6 +30,7 @@ class Keeper(RoutingQueueListener):
         self.client_name = client_name
         self.payloads: list[bytes] = []
         self.keys: list[str] = []
+        self.headers: list[dict[str, str]] = []
         self.broken = ""
 
     def process_updates_in_log_entry_sync(self, session: Session, source_id: str, entries: Sequence[Any]) -> bool:
@@ -37,6 +38,7 @@ class Keeper(RoutingQueueListener):
             raise ValueError(self.broken)
         self.payloads += [entry.opaque_payload for entry in entries]
         self.keys += [entry.item_key for entry in entries]
+        self.headers += [dict(entry.headers) for entry in entries]
         return True
 
     process_updates_in_snapshot_sync = process_updates_in_log_entry_sync
@@ -79,9 +81,9 @@ def test_entries_reach_the_other_site():
     with pair("paris", "tokyo") as (paris, tokyo):
         keeper = Keeper()
         tokyo.subscribe(keeper)
-        token = paris.send("policy", b"1", "tokyo", item_key="rule")
+        token = paris.send("policy", b"1", "tokyo", item_key="rule", headers={"a": "b"})
         tokyo.wait_applied(token)
-        assert (keeper.payloads, keeper.keys) == ([b"1"], ["rule"])
+        assert (keeper.payloads, keeper.keys, keeper.headers) == ([b"1"], ["rule"], [{"a": "b"}])
         with paris.session() as session, session.begin():
             token = RoutingQueueSenderClient("policy").transmit_log_entry_message(session, b"2", ["tokyo"])
         tokyo.wait_applied(str(token))
