@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session
 
 from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_key, checked_limit, checked_payload
+from lr_client.connections.dispatch import awrite, write
 from lr_client.snapshot.function_provider import ProvideFunction
 from lr_client.snapshot.requests import (
     SnapshotProvider,
@@ -16,17 +18,15 @@ from lr_client.snapshot.requests import (
 )
 from lr_client.wait_replicated import wait_replicated
 from queues import names
-from queues.clock import now_us
-from queues.database.engine_check import require_connection, require_engine
-from queues.database.transactions import mapped_setup_errors
+from queues.database.engine_check import require_engine
 from queues.destinations import DestinationSet, destination_set, site_ids
 from queues.entry_headers import checked_headers
 from queues.errors import UsageError
 from queues.positions import PositionToken
-from queues.send_log import wakeup
-from queues.send_log.destination_check import check_destinations
-from queues.send_log.opening import outbox
 from queues.send_log.outbox import NewEntry
+
+if TYPE_CHECKING:
+    from lr_client.connections.accepted import AsyncTransmitConnection, TransmitConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,11 @@ class RoutingQueueSenderClient:
         ...     session.add(rule)
         ...     token = client.transmit_log_entry_message(session, payload, ["tokyo", "lima"])
 
-        With an `AsyncSession` of psycopg or aiosqlite:
-        >>> token = await session.run_sync(client.transmit_log_entry_message, payload, ["tokyo", "lima"])
+        With psycopg, sqlite3 and Django too, and without blocking with asyncpg and other asynchronous libraries:
+        >>> with transaction.atomic():
+        ...     client.transmit_log_entry_message(django.db.connection, payload, ["tokyo"])
+        >>> async with connection.transaction():
+        ...     await client.atransmit_log_entry_message(connection, payload, ["tokyo"])
     """
 
     def __init__(self, client_name: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
@@ -72,7 +75,7 @@ class RoutingQueueSenderClient:
 
     def transmit_log_entry_message(
         self,
-        session: Session | Connection,
+        connection: "TransmitConnection",
         payload: bytes,
         destinations: Iterable[str],
         *,
@@ -81,6 +84,9 @@ class RoutingQueueSenderClient:
         headers: Mapping[str, str] | None = None,
     ) -> PositionToken:
         """Write one entry for all *destinations* inside the caller's transaction; the payload is stored once.
+
+        *connection* is a `Session` or `Connection` of SQLAlchemy, a `psycopg.Connection`, a `sqlite3.Connection` or
+        `django.db.connection`: docs/transmit.md has an example for each.
 
         Never commits and opens no connection; a rollback, also to a savepoint, removes the entry. Returns a token for
         `wait_replicated` and `wait_applied`.
@@ -93,33 +99,69 @@ class RoutingQueueSenderClient:
             ValueError: there is no destination, a malformed one (`InvalidNameError`), this site itself or, with the
                 server's `known_destinations_only`, an unknown one (`UnknownDestinationError`), a payload above the
                 limit (`PayloadTooLargeError`), or headers beyond it (`InvalidHeadersError`); nothing was written.
-            UsageError: *session* is no session or connection, or it is asynchronous: call this through its `run_sync`.
+            UsageError: *connection* is of another kind; the sentence names those that are taken.
             NotInTransactionError: the connection commits every statement by itself.
-            SetupError: the database has no lrq tables.
+            SetupError: the database has no lrq tables, or the role has no right to transmit.
+            StoreUnavailableError: the database is locked, full or gone; SQLAlchemy's own errors pass instead.
+
+        Example:
+            >>> with psycopg.connect("dbname=paris") as connection:
+            ...     connection.execute("INSERT INTO rules VALUES (%s)", [rule])
+            ...     token = client.transmit_log_entry_message(connection, payload, ["tokyo"])
         """
         targets = destination_set(self.client_name, destinations)
-        return self._write(session, [self._checked(payload, targets, item_key, partition_key, headers)])
+        entry = self._checked(payload, targets, item_key, partition_key, headers)
+        return write(connection, self.client_name, [entry])
 
     def transmit_log_entry_messages(
-        self, session: Session | Connection, messages: Iterable[LRMessageWithDestinations]
+        self, connection: "TransmitConnection", messages: Iterable[LRMessageWithDestinations]
     ) -> PositionToken:
         """Write several entries in the given order; faster than one `transmit_log_entry_message` for each.
 
         Raises like `transmit_log_entry_message`, and `UsageError` when *messages* is empty.
+
+        Example:
+            >>> messages = [LRMessageWithDestinations(b"one", ["tokyo"]), LRMessageWithDestinations(b"two", ["lima"])]
+            >>> with sqlite3.connect("paris.db") as connection:
+            ...     token = client.transmit_log_entry_messages(connection, messages)
         """
-        entries: list[NewEntry] = []
-        seen: object = None
-        for message in messages:
-            given = message.destinations
-            # Comparing hundreds of names is faster than hashing them. Keep a copy: the caller may change the list.
-            if seen is None or given != seen:
-                targets = destination_set(self.client_name, given)
-                seen = given[:] if isinstance(given, list | tuple) else None
-            keys = message.item_key, message.partition_key
-            entries.append(self._checked(message.payload, targets, *keys, message.headers))
-        if not entries:
-            raise UsageError("there is no message to transmit")
-        return self._write(session, entries)
+        return write(connection, self.client_name, self._entries(messages))
+
+    async def atransmit_log_entry_message(
+        self,
+        connection: "AsyncTransmitConnection",
+        payload: bytes,
+        destinations: Iterable[str],
+        *,
+        item_key: str | None = None,
+        partition_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> PositionToken:
+        """Do the same as `transmit_log_entry_message` on an asynchronous connection; the event loop goes on meanwhile.
+
+        *connection* is an `AsyncSession` or `AsyncConnection` of SQLAlchemy with any driver. Or the connection is a
+        `psycopg.AsyncConnection`, an `asyncpg.Connection`, also of a pool, or an `aiosqlite.Connection`. Raises the
+        same errors.
+
+        Example:
+            >>> async with pool.acquire() as connection, connection.transaction():
+            ...     await connection.execute("INSERT INTO rules VALUES ($1)", rule)
+            ...     token = await client.atransmit_log_entry_message(connection, payload, ["tokyo"])
+        """
+        targets = destination_set(self.client_name, destinations)
+        entry = self._checked(payload, targets, item_key, partition_key, headers)
+        return await awrite(connection, self.client_name, [entry])
+
+    async def atransmit_log_entry_messages(
+        self, connection: "AsyncTransmitConnection", messages: Iterable[LRMessageWithDestinations]
+    ) -> PositionToken:
+        """Do the same as `transmit_log_entry_messages` on an asynchronous connection.
+
+        Example:
+            >>> async with AsyncSession(engine) as session, session.begin():
+            ...     token = await client.atransmit_log_entry_messages(session, messages)
+        """
+        return await awrite(connection, self.client_name, self._entries(messages))
 
     def wait_replicated(
         self, engine: Engine, token: PositionToken | str, destinations: Iterable[str], timeout: float
@@ -171,10 +213,18 @@ class RoutingQueueSenderClient:
             None if headers is None else checked_headers(headers),
         )
 
-    def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:
-        connection = require_connection(session, "transmit")
-        with mapped_setup_errors():
-            check_destinations(connection, entries)
-            written = outbox(connection)(connection, self.client_name, entries, now_us())
-        wakeup.wake_server(written.branch)
-        return PositionToken(written.site, self.client_name, written.branch, written.transaction, written.timeline)
+    def _entries(self, messages: Iterable[LRMessageWithDestinations]) -> list[NewEntry]:
+        """Check *messages*; raise `UsageError` if there is none."""
+        entries: list[NewEntry] = []
+        seen: object = None
+        for message in messages:
+            given = message.destinations
+            # Comparing hundreds of names is faster than hashing them. Keep a copy: the caller may change the list.
+            if seen is None or given != seen:
+                targets = destination_set(self.client_name, given)
+                seen = given[:] if isinstance(given, list | tuple) else None
+            keys = message.item_key, message.partition_key
+            entries.append(self._checked(message.payload, targets, *keys, message.headers))
+        if not entries:
+            raise UsageError("there is no message to transmit")
+        return entries

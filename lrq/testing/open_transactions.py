@@ -1,16 +1,18 @@
 """Read in the open transaction of a connection of SQLAlchemy, psycopg, sqlite3 or Django, without beginning one."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session, scoped_session
 
+from lr_client.connections.kinds import ConnectionKind, kind_of
 from queues.database import dialects
 from queues.database.dialect import Dialect
-from queues.database.engine_check import require_connection
+from queues.database.engine_check import described, require_connection
+from queues.errors import UsageError
 from queues.send_log.sqlite.outbox import first_id
 from queues.send_log.uncommitted import Read
 
@@ -31,16 +33,13 @@ def open_transaction(given: object) -> OpenTransaction | None:
 
     Pending changes of a session are flushed. Raises `UsageError` for any other object, and for an asynchronous one.
     """
-    if isinstance(given, sqlite3.Connection):
-        return OpenTransaction(dialects.SQLITE, _sqlite_reader(given)) if given.in_transaction else None
-    if _is(given, "psycopg", "Connection"):
-        return _of_psycopg(given)
-    if hasattr(given, "ensure_connection") and hasattr(given, "vendor"):
-        return _of_django(given)
-    return _of_sqlalchemy(given)
+    find = _FINDERS.get(kind_of(given) or ConnectionKind.SQLALCHEMY)
+    if find is None:
+        raise UsageError(f"{described(given)} is asynchronous: `transmitted` takes the synchronous kind")
+    return find(given)
 
 
-def _of_sqlalchemy(given: object) -> OpenTransaction | None:
+def _of_sqlalchemy(given: Any) -> OpenTransaction | None:  # noqa: ANN401 - any object, to be refused here
     given = given() if isinstance(given, scoped_session) else given
     if isinstance(given, Session):
         if given.in_transaction():
@@ -57,17 +56,17 @@ def _of_sqlalchemy(given: object) -> OpenTransaction | None:
     def read(statement: str) -> Sequence[Sequence[Any]]:
         return connection.exec_driver_sql(statement).all()
 
-    return OpenTransaction(dialects.of(connection), read, first_id(connection))
+    return OpenTransaction(dialects.find(connection) or dialects.of(connection), read, first_id(connection))
 
 
-def _sqlite_reader(connection: sqlite3.Connection) -> Read:
+def _of_sqlite(connection: sqlite3.Connection) -> OpenTransaction | None:
     def read(statement: str) -> Sequence[Sequence[Any]]:
         with closing(connection.cursor()) as cursor:
             # The connection's own kind of rows may be no tuples.
             cursor.row_factory = None
             return cursor.execute(statement).fetchall()
 
-    return read
+    return OpenTransaction(dialects.SQLITE, read) if connection.in_transaction else None
 
 
 def _of_psycopg(connection: Any) -> OpenTransaction | None:  # noqa: ANN401 - psycopg need not be installed
@@ -93,5 +92,11 @@ def _of_django(connection: Any) -> OpenTransaction | None:  # noqa: ANN401 - Dja
     return OpenTransaction(dialect, read) if is_open else None
 
 
-def _is(given: object, library: str, name: str) -> bool:
-    return any(kind.__module__.partition(".")[0] == library and kind.__name__ == name for kind in type(given).__mro__)
+_FINDERS: Final[Mapping[ConnectionKind, Callable[[Any], OpenTransaction | None]]] = {
+    ConnectionKind.SQLALCHEMY: _of_sqlalchemy,
+    # `require_connection` has the sentence for the asynchronous sessions, too.
+    ConnectionKind.ASYNC_SQLALCHEMY: _of_sqlalchemy,
+    ConnectionKind.PSYCOPG: _of_psycopg,
+    ConnectionKind.SQLITE3: _of_sqlite,
+    ConnectionKind.DJANGO: _of_django,
+}

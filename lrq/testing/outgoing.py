@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lr_client.connections.driver_errors import mapped_driver_errors
 from lrq.testing.open_transactions import open_transaction
 from queues.database.transactions import mapped_setup_errors
 from queues.send_log.opening import uncommitted
@@ -45,7 +46,7 @@ def transmitted(session: object, *, client: str | None = None, destination: str 
     found = open_transaction(session)
     if found is None:
         return []
-    with mapped_setup_errors():
+    with mapped_setup_errors(), mapped_driver_errors():
         entries = [Transmitted(*entry) for entry in uncommitted(found.dialect, found.read, first_id=found.first_id)]
     return [
         entry

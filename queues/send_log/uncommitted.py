@@ -14,16 +14,28 @@ Read = Callable[[str], Sequence[Sequence[Any]]]
 COLUMNS = "client, tag_set, destinations, payload, item_key, partition_key, headers"
 
 
-class UncommittedRow(NamedTuple):
-    """A stored entry; `destinations` is None where only the number `tag_set` names the set, `headers` are JSON."""
+def text_of(value: str | bytes) -> str:
+    """Return a text of the database; some connections of sqlite3 give texts as bytes."""
+    return value.decode() if isinstance(value, bytes) else value
 
-    client: str
+
+def _text_or_none(value: str | bytes | None) -> str | None:
+    return None if value is None else text_of(value)
+
+
+class UncommittedRow(NamedTuple):
+    """A stored entry; `destinations` is None where only the number `tag_set` names the set, `headers` are JSON.
+
+    For texts as bytes, see `text_of`.
+    """
+
+    client: str | bytes
     tag_set: int
-    destinations: str | None
+    destinations: str | bytes | None
     payload: bytes
-    item_key: str | None
-    partition_key: str | None
-    headers: str | None
+    item_key: str | bytes | None
+    partition_key: str | bytes | None
+    headers: str | bytes | None
 
 
 class UncommittedEntry(NamedTuple):
@@ -42,18 +54,18 @@ def with_destinations(read: Read, rows: Sequence[UncommittedRow]) -> list[Uncomm
     shared = _sets(read, {row.tag_set for row in rows if row.destinations is None})
     return [
         UncommittedEntry(
-            row.client,
-            members(shared[row.tag_set] if row.destinations is None else row.destinations),
+            text_of(row.client),
+            members(text_of(shared[row.tag_set] if row.destinations is None else row.destinations)),
             bytes(row.payload),
-            row.item_key,
-            row.partition_key,
-            parse(row.headers) if row.headers else {},
+            _text_or_none(row.item_key),
+            _text_or_none(row.partition_key),
+            parse(text_of(row.headers)) if row.headers else {},
         )
         for row in rows
     ]
 
 
-def _sets(read: Read, numbers: Collection[int]) -> Mapping[int, str]:
+def _sets(read: Read, numbers: Collection[int]) -> Mapping[int, str | bytes]:
     if not numbers:
         return {}
     listed = ", ".join(map(str, map(int, numbers)))

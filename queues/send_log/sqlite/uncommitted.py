@@ -10,7 +10,7 @@ from pathlib import Path
 
 from queues.database.tables import PARTITIONS
 from queues.errors import StoreUnavailableError, first_line
-from queues.send_log.uncommitted import COLUMNS, Read, UncommittedRow
+from queues.send_log.uncommitted import COLUMNS, Read, UncommittedRow, text_of
 
 _FILE = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 _FROM = (
@@ -29,7 +29,7 @@ def uncommitted_rows(read: Read, first_id: int) -> list[UncommittedRow]:
     A database in memory has no second connection to ask, so there the rows begin with *first_id*. Raises
     `StoreUnavailableError` if another connection cannot read the file.
     """
-    file = read(_FILE)[0][0]
+    file = text_of(read(_FILE)[0][0] or "")
     first = _committed_id(file) + 1 if file else first_id
     return [UncommittedRow(*row) for row in read(_FROM.format(first=first))]
 
