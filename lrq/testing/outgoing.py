@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lr_client.connections.driver_errors import mapped_driver_errors
 from lrq.testing.open_transactions import open_transaction
 from queues.database.transactions import mapped_setup_errors
 from queues.send_log.opening import uncommitted
+
+if TYPE_CHECKING:
+    from lr_client.connections.accepted import TransmitConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,9 @@ class Transmitted:
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-def transmitted(session: object, *, client: str | None = None, destination: str | None = None) -> list[Transmitted]:
+def transmitted(
+    session: "TransmitConnection", *, client: str | None = None, destination: str | None = None
+) -> list[Transmitted]:
     """Return the entries that the open transaction of *session* has transmitted so far, in order.
 
     *session* is a `Session`, `scoped_session` or `Connection` of SQLAlchemy, a `psycopg.Connection`, a

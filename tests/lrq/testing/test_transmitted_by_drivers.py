@@ -1,5 +1,6 @@
 """`transmitted` reads on each kind of connection on which an application transmits."""
 
+import sqlite3
 from typing import Any
 
 import pytest
@@ -20,9 +21,7 @@ from tests.lr_client.connections.applications import (
 KINDS = [(name, open_, "sqlite") for name, open_ in SQLITE.items()]
 KINDS += [(name, open_, "postgresql") for name, open_ in POSTGRESQL.items()]
 #: Asynchronous sessions of SQLAlchemy run the look themselves.
-RUN_SYNC = [
-    kind for kind in KINDS if kind[1] in ASYNCHRONOUS and kind[0].startswith(("AsyncSession", "AsyncConnection-a"))
-]
+RUN_SYNC = [kind for kind in KINDS if kind[0].startswith(("AsyncSession", "AsyncConnection-a"))]
 SYNCHRONOUS = [kind for kind in KINDS if kind[1] not in ASYNCHRONOUS]
 
 
@@ -83,8 +82,6 @@ def test_an_asynchronous_connection_of_a_driver_is_refused(site: Engine, open_: 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_database_without_tables_is_named(tmp_path: Any, dialect: str):
-    import sqlite3
-
     connection = sqlite3.connect(tmp_path / "empty.db")
     connection.execute("BEGIN")
     with pytest.raises(NotInitializedError, match="lrq init"):
