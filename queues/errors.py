@@ -176,6 +176,11 @@ class ListenerError(LrqError):
     The transaction is rolled back, unless the listener has already committed it; the sentence then says so.
     """
 
+    def __init__(self, sentence: str, *, refused: bool = False) -> None:
+        """Keep whether the listener has *refused* the entries by its answer False."""
+        super().__init__(sentence)
+        self.refused = refused
+
 
 class ProtocolError(LrqError):
     """Two peers do not follow the same protocol."""

@@ -1,6 +1,7 @@
 """One step of a subscriber as one transaction over the marks, the lease, the listener and the queue."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from sqlalchemy import Connection, Engine
@@ -10,6 +11,7 @@ from discovery.registry import ReceiveQueue
 from lr_client.subscriber import listener_session
 from lr_client.subscriber.callbacks import undoes
 from lr_client.subscriber.listener import RoutingQueueListener
+from lr_client.subscriber.listener_session import ListenerSession
 from lr_client.subscriber.steps import DeliveryStep, Kind
 from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, ended, guarded
 from lr_client.tracing import consumer_span
@@ -68,7 +70,7 @@ class Delivery:
     def _carry_out(self, step: DeliveryStep, recovers: bool) -> None:
         claimed_us = now_us()
         try:
-            with mapped_errors(), listener_session.transaction(self._engine) as session:
+            with mapped_errors(), self._transaction() as session:
                 connection = session.connection()
                 self._claim(connection, step, claimed_us, [(SAVEPOINT, {})])
                 with guarded(session.connection(), session):
@@ -78,6 +80,9 @@ class Delivery:
                     failures.clear(connection, self._queue.queue_id)
         except EndedError as error:
             raise ended(error, committed=self._was_committed(claimed_us)) from error.__cause__
+
+    def _transaction(self) -> AbstractContextManager[ListenerSession]:
+        return listener_session.transaction(self._engine)
 
     def park(self, step: DeliveryStep, error: str, tries: int) -> None:
         """Set the one source transaction of *step* aside as parked; raises like `carry_out`."""
@@ -137,7 +142,8 @@ class Delivery:
             with consumer_span(self._queue.name, entries, enabled=self._trace):
                 answer = getattr(listener, name)(session, source, entries)
                 if not listener_session.checked_answer(answer, name):
-                    raise ListenerError(f"{name} returned False: the changes are undone, the entries come again")
+                    words = f"{name} returned False: the changes are undone, the entries come again"
+                    raise ListenerError(words, refused=True)
 
     def _undo(self, session: Session, step: DeliveryStep) -> None:
         if not undoes(self._listener):

@@ -68,6 +68,29 @@ def transaction(engine: Engine) -> Iterator[ListenerSession]:
             session.finish()
 
 
+@contextmanager
+def savepoint(connection: Connection) -> Iterator[ListenerSession]:
+    """Open a session within a savepoint of *connection*: released at the end, rolled back on an exception.
+
+    The transaction of *connection* must have written already on SQLite. If the listener has ended that transaction, the
+    connection is invalidated.
+    """
+    session = ListenerSession(connection, join_transaction_mode="create_savepoint")
+    root = session.begin()
+    session.connection()
+    event.listen(connection, "commit", _refuse_commit)
+    try:
+        yield session
+        root.commit()
+    finally:
+        if event.contains(connection, "commit", _refuse_commit):
+            event.remove(connection, "commit", _refuse_commit)
+        try:
+            session.finish()
+        except exc.DBAPIError:  # the savepoint has ended with its transaction
+            connection.invalidate()
+
+
 def _connect(engine: Engine) -> Connection:
     try:
         return engine.connect()

@@ -16,12 +16,15 @@ from queues.send_log.postgresql import commit_watch as postgresql_commit_watch
 from queues.send_log.postgresql import outbox as postgresql_outbox
 from queues.send_log.postgresql import reads as postgresql_reads
 from queues.send_log.postgresql import segments as postgresql_segments
+from queues.send_log.postgresql import uncommitted as postgresql_uncommitted
 from queues.send_log.postgresql.log import PostgresqlLog
 from queues.send_log.segments import Verdict
 from queues.send_log.sqlite import commit_watch as sqlite_commit_watch
 from queues.send_log.sqlite import log as sqlite_log
 from queues.send_log.sqlite import outbox as sqlite_outbox
+from queues.send_log.sqlite import uncommitted as sqlite_uncommitted
 from queues.send_log.sqlite.log import SqliteLog
+from queues.send_log.uncommitted import Read, UncommittedEntry, UncommittedRow, with_destinations
 from queues.send_log.wakeup import Readable
 
 
@@ -90,6 +93,7 @@ class _Store:
     log_watch: Callable[[Engine], LogWatch]
     segments: SegmentReads
     owed_size: OwedSize
+    uncommitted: Callable[[Read, int], Sequence[UncommittedRow]]
 
 
 _STORES: Final[Mapping[Dialect, _Store]] = {
@@ -100,6 +104,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         sqlite_commit_watch.LogVersion,
         SegmentReads(sqlite_log.current, sqlite_log.verdict, sqlite_log.written),
         sqlite_log.owed_size,
+        sqlite_uncommitted.uncommitted_rows,
     ),
     dialects.POSTGRESQL: _Store(
         postgresql_outbox.write,
@@ -108,6 +113,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         postgresql_commit_watch.PostgresqlLogWatch,
         SegmentReads(postgresql_segments.current, postgresql_segments.verdict, postgresql_segments.written),
         postgresql_reads.owed_size,
+        postgresql_uncommitted.uncommitted_rows,
     ),
 }
 
@@ -142,3 +148,12 @@ def segment_reads(connection: Connection) -> SegmentReads:
 def owed_size(connection: Connection) -> OwedSize:
     """Return the measure of a session's entries for the connection's database."""
     return _STORES[dialects.of(connection)].owed_size
+
+
+def uncommitted(dialect: Dialect, read: Read, *, first_id: int = 1) -> list[UncommittedEntry]:
+    """Return the entries that the open transaction behind *read* has written so far, in order.
+
+    Entries of a rolled-back savepoint are not among them. *first_id* is the first id of the transaction; only
+    a SQLite database in memory needs it.
+    """
+    return with_destinations(read, _STORES[dialect].uncommitted(read, first_id))

@@ -28,6 +28,7 @@ _INSERT = (
 
 # SQLite has no transaction ids, so the first entry's id identifies the transaction.
 _first_ids: WeakKeyDictionary[RootTransaction, int] = WeakKeyDictionary()
+_NO_ID = 2**63 - 1
 
 
 def write(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
@@ -80,3 +81,12 @@ def _transaction(connection: Connection, first_id: int) -> int:
     if not isinstance(root, RootTransaction):
         return first_id
     return _first_ids.setdefault(root, first_id)
+
+
+def first_id(connection: Connection) -> int:
+    """Return the id of the first entry that `write` has inserted in the connection's transaction.
+
+    Without such an entry, return an id above all others.
+    """
+    root = connection.get_transaction()
+    return _first_ids.get(root, _NO_ID) if isinstance(root, RootTransaction) else _NO_ID
