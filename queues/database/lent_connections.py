@@ -18,9 +18,10 @@ def lent(given: object, what: str) -> Iterator[tuple[Connection, Dialect]]:
     """Yield the connection of an application as one of SQLAlchemy, in the application's open transaction.
 
     *given* is SQLAlchemy's connection or session, or Django's connection. *what* names the call, such as
-    `queues.upgrade`. The block neither commits nor rolls back nor closes. Raises `UsageError` for any other object,
-    `NotInTransactionError` for a connection that commits each statement by itself, and `ConfigurationError` for a
-    database or driver that lrq does not support.
+    `queues.upgrade`. The block neither commits nor rolls back nor closes.
+
+    Raises `UsageError` for any other object, and `NotInTransactionError` for a connection in autocommit. Raises
+    `ConfigurationError` for a database or driver that lrq does not support.
     """
     if hasattr(given, "ensure_connection") and hasattr(given, "vendor"):
         with _of_django(given) as connection:

@@ -24,7 +24,7 @@ def upgrade(connection: object, *, site_id: str, revision: str = _HEAD) -> SiteI
 
     Raises `UsageError` for another object or an unknown *revision*, and `NotInTransactionError` for a connection in
     autocommit. Raises `WrongSiteError` if the database belongs to another site, and `SchemaMismatchError` if its tables
-    are newer than this software. Raises `ConfigurationError` for a database that lrq does not support, and
+    are newer than this software. Raises `ConfigurationError` for a database that lrq does not support. Raises
     `StoreUnavailableError` if other transactions hold the tables: roll back, then try again. Raises `InvalidNameError`
     (a `ValueError`) for a malformed *site_id*.
 
