@@ -8,7 +8,23 @@ import typer
 from typer.core import TyperGroup
 
 from lrq.cli import exit_codes
-from lrq.cli.commands import browse, demo, drain, fence, init, link, park, send, serve, snapshot, status, top, trim
+from lrq.cli.commands import (
+    browse,
+    demo,
+    drain,
+    fence,
+    grant,
+    init,
+    link,
+    park,
+    send,
+    serve,
+    snapshot,
+    status,
+    top,
+    trim,
+    uninstall,
+)
 
 _DEBUG = "--debug"
 _ORDER = (
@@ -24,6 +40,8 @@ _ORDER = (
     "link",
     "park",
     "fence",
+    "grant",
+    "uninstall",
     "demo",
 )
 
@@ -79,6 +97,8 @@ app.command("trim")(trim.trim)
 app.add_typer(link.app, name="link")
 app.add_typer(park.app, name="park")
 app.add_typer(fence.app, name="fence")
+app.command("grant")(grant.grant)
+app.command("uninstall")(uninstall.uninstall)
 app.command("demo")(demo.demo)
 
 

@@ -10,10 +10,11 @@ from typing import Final
 from sqlalchemy import Engine
 
 from queues.clock import SYSTEM_CLOCK
-from queues.database import dialects, schema, scripts
+from queues.database import dialects, scripts
 from queues.database.dialect import Dialect
 from queues.database.engine_check import require_engine
-from queues.database.schema import SiteInfo, check, require
+from queues.database.schema import SCHEMA, VERSION_TABLE, SiteInfo, check, require, site
+from queues.database.schemas import in_schema, schema_of
 from queues.database.scripts import config
 from queues.database.transactions import is_lock_timeout, mapped_errors
 from queues.database.upgrades import migrate
@@ -28,8 +29,11 @@ _TRIES: Final = 15
 _PAUSE_SECONDS: Final = 0.5
 
 
-def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
+def initialize(engine: Engine, *, site_id: str, schema: str | None = None) -> SiteInfo:
     """Create or migrate the tables and assign the database to *site_id*; idempotent, even in several processes at once.
+
+    The tables stand in *schema* (only on PostgreSQL), by default that of an engine of `queues.create_engine`, otherwise
+    the first of the search path. An engine without that schema in its search path does not find the tables.
 
     Raises `UsageError` unless *engine* is an engine. Raises `WrongSiteError` if the database belongs to another site.
     Raises `SchemaMismatchError` if its tables are newer than this software. Raises `ConfigurationError` for a database
@@ -42,12 +46,14 @@ def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
     require_engine(engine, "initialize")
     wanted = checked_site_id(site_id)
     dialect = dialects.of(engine)
+    target = schema_of(in_schema(engine.url, schema))
     # Usually the tables are up to date, and no lock is needed.
-    with suppress(NotInitializedError, SchemaMismatchError):
-        return require(engine, site_id=wanted)
+    if target == schema_of(engine.url):
+        with suppress(NotInitializedError, SchemaMismatchError):
+            return require(engine, site_id=wanted)
     for _ in range(_TRIES):
         try:
-            return _initialize(engine, dialect, wanted)
+            return _initialize(engine, dialect, wanted, target)
         except StoreUnavailableError as error:
             if not is_lock_timeout(error):
                 raise
@@ -55,15 +61,24 @@ def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
     raise StoreUnavailableError("other transactions hold the tables: end them, then run `lrq init` again")
 
 
-def _initialize(engine: Engine, dialect: Dialect, wanted: SiteId) -> SiteInfo:
-    with mapped_errors(engine), dialect.exclusive(engine) as connection:
-        return migrate(connection, dialect, wanted) or schema.site(connection, wanted)
+def _initialize(engine: Engine, dialect: Dialect, wanted: SiteId, target: str | None) -> SiteInfo:
+    with mapped_errors(engine), dialect.exclusive(engine, target) as connection:
+        return migrate(connection, dialect, wanted) or site(connection, wanted)
 
 
-def ddl(dialect_name: str) -> str:
-    """Return the SQL by which a DBA creates the tables in an empty database of *dialect_name*.
+def ddl(dialect_name: str, *, start: str | None = None, transactional: bool = False, schema: str | None = None) -> str:
+    """Return the SQL by which a DBA creates the tables in a database of *dialect_name*, or migrates them from *start*.
 
-    Afterwards `initialize` needs only the right to insert.
+    The SQL has BEGIN and COMMIT only if *transactional*. Afterwards `initialize` needs only the right to insert. Raises
+    `UsageError` for an unknown *start*.
     """
     dialect = dialects.named(dialect_name)
-    return dialect.preamble + scripts.sql(dialect_name, "head", start=None, transactional=True)
+    return dialect.preamble(schema) + scripts.sql(dialect_name, "head", start=start, transactional=transactional)
+
+
+def removal(dialect_name: str, *, transactional: bool = False, schema: str | None = None) -> str:
+    """Return the SQL by which a DBA removes everything of lrq of the newest schema, with an empty *schema*."""
+    dialect = dialects.named(dialect_name)
+    path = dialect.preamble(schema) if schema else ""
+    made = scripts.sql(dialect_name, "base", start=SCHEMA, down=True, transactional=transactional)
+    return f"{path}{made}\nDROP TABLE {VERSION_TABLE};\n{dialect.postamble(schema)}"

@@ -34,6 +34,7 @@ def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInf
     if isinstance(bind, Engine):
         with reading(bind) as connection:
             return require(connection, site_id=site_id)
+    require_visible(bind)
     with mapped_errors():
         found = version(bind)
         if found is None:
@@ -42,6 +43,16 @@ def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInf
         if found < SCHEMA:
             raise SchemaMismatchError(f"the tables have schema {found}, this lrq needs {SCHEMA}: run `lrq init`")
         return site(bind, site_id)
+
+
+def require_visible(connection: Connection) -> None:
+    """Raise `NotInitializedError` if the tables stand in a schema outside the search path of *connection*."""
+    hidden = dialects.of(connection).hidden_in(connection)
+    if hidden is not None:
+        raise NotInitializedError(
+            f"lrq's tables are in schema {hidden!r}, which this connection does not see: set `schema`, or make the "
+            f"engine with queues.create_engine(url, schema={hidden!r}), or run `lrq grant` with --search-path"
+        )
 
 
 def check(engine: Engine, *, site_id: str | None = None) -> SiteInfo:
