@@ -1,20 +1,20 @@
-"""How Alembic runs these migrations: for `queues.database.migrations`, and for developers with `alembic -x url=...`."""
+"""How a developer's `alembic -x url=...` runs these migrations; lrq itself uses `queues.database.scripts`."""
 
 from alembic import context
 from sqlalchemy import Connection, MetaData
 
-from queues import create_engine
+from queues import create_engine, include_name
 from queues.database import dialects, tables
 from queues.database.schema import VERSION_TABLE
 
 config = context.config
 
 
-def _is_ours(name: str | None, kind: str, own: MetaData) -> bool:
+def _is_compared(name: str | None, kind: str, own: MetaData) -> bool:
     if kind != "table" or name is None:
         return True
     partition = name[:-1] in ("lrq_log_entries_", "lrq_log_commits_") and name not in own.tables
-    return name.startswith("lrq_") and not partition
+    return not include_name(name, kind, {}) and not partition
 
 
 def _configure(connection: Connection) -> None:
@@ -23,7 +23,7 @@ def _configure(connection: Connection) -> None:
         connection=connection,
         target_metadata=[tables.metadata, own],
         version_table=VERSION_TABLE,
-        include_name=lambda name, kind, _parents: _is_ours(name, kind, own),
+        include_name=lambda name, kind, _parents: _is_compared(name, kind, own),
         transactional_ddl=True,
         compare_server_default=True,
     )
@@ -34,16 +34,7 @@ def _run() -> None:
         context.run_migrations()
 
 
-if context.is_offline_mode():
-    context.configure(
-        dialect_name=config.attributes["dialect_name"],
-        dialect_opts={"paramstyle": "named"},
-        literal_binds=True,
-        version_table=VERSION_TABLE,
-        transactional_ddl=True,
-    )
-    _run()
-elif "connection" in config.attributes:
+if "connection" in config.attributes:
     _configure(config.attributes["connection"])
     _run()
 else:

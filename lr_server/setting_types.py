@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
@@ -92,6 +92,22 @@ def misspelt(variables: Iterable[str], fields: Iterable[str]) -> str:
         if prefix == "LRQ" and name not in ours and (near := difflib.get_close_matches(name, ours, 1, cutoff=_NEAR)):
             return f"there is no variable {variable}: did you mean LRQ_{near[0]}?"
     return ""
+
+
+def with_schema_in_url(values: object, variables: Mapping[str, str]) -> object:
+    """Move the setting `schema`, or else the variable LRQ_SCHEMA, into the query of `database_url`.
+
+    Raises `ConfigurationError` for a malformed schema, and if the URL names another one.
+    """
+    if not isinstance(values, Mapping):
+        return values
+    moved = dict(values)
+    schema = moved.pop("schema", None) or variables.get("LRQ_SCHEMA") or None
+    url = moved.get("database_url")
+    if schema is not None and isinstance(url, str):
+        made = urls.with_schema(urls.parse(url), schema)
+        moved["database_url"] = made.render_as_string(hide_password=False)
+    return moved
 
 
 def sentence(error: ValidationError, fields: Iterable[str]) -> str:

@@ -28,6 +28,7 @@ from lr_server.setting_types import (
     TickRows,
     misspelt,
     sentence,
+    with_schema_in_url,
 )
 from queues import look_alikes
 from queues.errors import ConfigurationError
@@ -56,7 +57,8 @@ class Settings(BaseSettings):
 
     Attributes:
         site_id: The id of this site.
-        database_url: The site's database, SQLite or PostgreSQL; the password is never shown.
+        database_url: The site's database, SQLite or PostgreSQL; the password is never shown. The argument `schema`
+            (`LRQ_SCHEMA`) names the schema of lrq's tables on PostgreSQL; `database_url` then has it in its query.
         listen: Endpoints at which other sites reach this site; empty for a site that only sends.
         peers: The endpoint of every other site: tcp://host:port, tls://host:port, ipc:///path, or local:<site> within
             one process. Several endpoints between commas, for a site with standby servers, are tried at random.
@@ -167,7 +169,9 @@ class Settings(BaseSettings):
         """
         file = Path(path) if path is not None else Path(DEFAULT_FILE)
         written = {} if path is None and not file.exists() else read_site_file(file)
-        return cls(**{**written, **EnvSettingsSource(cls)(), **given})
+        # An empty variable counts as unset, as for every other setting.
+        schema = {"schema": os.environ["LRQ_SCHEMA"]} if os.environ.get("LRQ_SCHEMA") else {}
+        return cls(**{**written, **EnvSettingsSource(cls)(), **schema, **given})
 
     @property
     def site(self) -> SiteId:
@@ -211,14 +215,14 @@ class Settings(BaseSettings):
     @model_validator(mode="wrap")
     @classmethod
     def _in_one_sentence(cls, values: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        wrong = misspelt(os.environ, cls.model_fields)
+        wrong = misspelt(os.environ, [*cls.model_fields, "schema"])
         if wrong:
             raise ConfigurationError(wrong)
         # Raised outside `except`, because pydantic's own error repeats values, among them the password.
         try:
-            made = handler(values)
+            made = handler(with_schema_in_url(values, os.environ))
         except ValidationError as error:
-            problem = sentence(error, cls.model_fields)
+            problem = sentence(error, [*cls.model_fields, "schema"])
         else:
             _check_together(made)
             return made

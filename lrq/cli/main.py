@@ -13,6 +13,7 @@ from lrq.cli.commands import (
     demo,
     drain,
     fence,
+    grant,
     init,
     link,
     park,
@@ -23,6 +24,7 @@ from lrq.cli.commands import (
     status,
     top,
     trim,
+    uninstall,
     work,
 )
 
@@ -42,6 +44,8 @@ _ORDER = (
     "link",
     "park",
     "fence",
+    "grant",
+    "uninstall",
     "demo",
 )
 
@@ -99,6 +103,8 @@ app.command("trim")(trim.trim)
 app.add_typer(link.app, name="link")
 app.add_typer(park.app, name="park")
 app.add_typer(fence.app, name="fence")
+app.command("grant")(grant.grant)
+app.command("uninstall")(uninstall.uninstall)
 app.command("demo")(demo.demo)
 
 

@@ -59,7 +59,8 @@ def locate(config: Path | None, database: str | None, site: str | None) -> SiteP
         raise ConfigurationError(
             f"no database is named: give --database, set LRQ_DATABASE_URL, or write database_url in {DEFAULT_FILE}"
         )
-    return SitePlace(_checked(url), None if site_id is None else names.site_id(site_id), written)
+    located = urls.with_schema(_checked(url), _setting("schema", written))
+    return SitePlace(located, None if site_id is None else names.site_id(site_id), written)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from sqlalchemy import (
     Update,
 )
 
+from queues.database.parts import Part
 from queues.positions import Visibility
 
 #: A statement that is a constant of its module, so that it is compiled only once.
@@ -165,8 +166,16 @@ class Setup(Protocol):
         ...
 
     @property
-    def preamble(self) -> str:
-        """SQL to run before a DBA creates the tables; may be empty."""
+    def has_schemas(self) -> bool:
+        """Whether the tables may stand in a schema of their own."""
+        ...
+
+    def preamble(self, schema: str | None) -> str:
+        """Return SQL to run before a DBA creates the tables in *schema* (None: the first of the search path)."""
+        ...
+
+    def postamble(self, schema: str | None) -> str:
+        """Return SQL to run after a DBA has removed the tables from *schema*: it drops an empty schema."""
         ...
 
     def prepare(self, engine: Engine) -> None:
@@ -177,10 +186,54 @@ class Setup(Protocol):
         """Return driver arguments that limit the time to connect; none if *url* has its own limit."""
         ...
 
-    def exclusive(self, engine: Engine) -> AbstractContextManager[Connection]:
+    def exclusive(self, engine: Engine, schema: str | None = None) -> AbstractContextManager[Connection]:
         """Open a transaction; exclusive transactions on the same database never overlap, in all processes.
 
-        Raises `ConfigurationError` for a version of the database that is too old.
+        Names are those of *schema*, as in `migrating`. Raises `ConfigurationError` for a version of the database that
+        is too old.
+        """
+        ...
+
+    def migrating(self, connection: Connection, schema: str | None = None) -> AbstractContextManager[None]:
+        """Make the open transaction of *connection* exclusive until it ends, and wait only briefly for tables.
+
+        Within the block, names are those of *schema*, which is created if missing. None changes no names. Raises the
+        error of `exclusive`.
+        """
+        ...
+
+    def drop_schema(self, connection: Connection, schema: str) -> None:
+        """Drop *schema* if it is empty and the role may drop it."""
+        ...
+
+    def grants(self, role: str, part: Part, schema: str | None, *, search_path: bool) -> list[str]:
+        """Return the statements that give *role* the rights of *part* on the tables in *schema*.
+
+        With *search_path*, new connections of *role* to this database find the names of *schema* too. Raises
+        `ConfigurationError` for a database without roles.
+        """
+        ...
+
+    def own_schema(self, connection: Connection) -> str:
+        """Return the schema in which *connection* finds the tables; empty if it finds none."""
+        ...
+
+    def owner(self, connection: Connection) -> str | None:
+        """Return the role that owns the tables if the role of *connection* may not act as that role; otherwise None."""
+        ...
+
+    def has_role(self, connection: Connection, role: str) -> bool:
+        """Tell whether the database has *role*."""
+        ...
+
+    def hidden_in(self, connection: Connection) -> str | None:
+        """Return the schema with lrq's tables if *connection* does not find them by their names; otherwise None."""
+        ...
+
+    def borrow(self, driver: object) -> Engine:
+        """Return an engine whose only connection is *driver*, an open connection that an application owns.
+
+        Raises `ConfigurationError` for a driver's connection that lrq does not support.
         """
         ...
 

@@ -9,8 +9,11 @@ from queues.database import dialects, urls
 from queues.errors import MissingDependencyError, UsageError
 
 
-def create_engine(url: str | URL, **options: Any) -> Engine:  # noqa: ANN401 - passed on unchanged
+def create_engine(url: str | URL, *, schema: str | None = None, **options: Any) -> Engine:  # noqa: ANN401 - passed on
     """Return `sqlalchemy.create_engine(url, **options)`; on SQLite with WAL, a busy timeout and BEGIN IMMEDIATE.
+
+    With *schema*, PostgreSQL also finds names in that schema, after those of the usual search path. `lrq_schema=...` in
+    the query of *url* means the same, and the engine's URL has it.
 
     The errors of the engine do not repeat the values of statements, which may be payloads (`hide_parameters`).
     Raises `ConfigurationError` for a URL that cannot be read, and for another database or driver. Raises
@@ -18,7 +21,7 @@ def create_engine(url: str | URL, **options: Any) -> Engine:  # noqa: ANN401 - p
     """
     if not isinstance(url, str | URL):
         raise UsageError(f"create_engine needs a database URL, not {type(url).__name__}: such as sqlite:///paris.db")
-    made = urls.parse(url) if isinstance(url, str) else url
+    made = urls.with_schema(urls.parse(url) if isinstance(url, str) else url, schema)
     urls.require_url_driver(made)
     try:
         engine = _create_engine(made, **{"hide_parameters": True, **options})

@@ -3,41 +3,37 @@
 Alembic is imported only for a migration, so applications with up-to-date tables start without it.
 """
 
-import io
 import threading
-import uuid
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sqlalchemy import Connection, Engine, insert, inspect, select
+from sqlalchemy import Engine
 
 from queues.clock import SYSTEM_CLOCK
-from queues.database import dialects, schema, tables
+from queues.database import dialects, scripts
 from queues.database.dialect import Dialect
 from queues.database.engine_check import require_engine
-from queues.database.schema import SiteInfo, check, require
+from queues.database.schema import SCHEMA, VERSION_TABLE, SiteInfo, check, require, site
+from queues.database.schemas import in_schema, schema_of
+from queues.database.scripts import config
 from queues.database.transactions import is_lock_timeout, mapped_errors
+from queues.database.upgrades import migrate
 from queues.errors import NotInitializedError, SchemaMismatchError, StoreUnavailableError
 from queues.names import SiteId
 from queues.names import site_id as checked_site_id
 
-if TYPE_CHECKING:
-    from alembic.config import Config
-
 __all__ = ["SiteInfo", "check", "config", "ddl", "initialize", "require"]
 
-_PACKAGED: Final = Path(__file__).parents[1] / "_migrations"
-_CHECKOUT: Final = Path(__file__).parents[2] / "alembic"
-# Alembic has module-level state, so a process can run only one migration at a time.
-_one_at_a_time = threading.Lock()
 #: A migration of PostgreSQL waits 2 s for a lock. Between two tries, the transactions behind the migration pass.
 _TRIES: Final = 15
 _PAUSE_SECONDS: Final = 0.5
 
 
-def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
+def initialize(engine: Engine, *, site_id: str, schema: str | None = None) -> SiteInfo:
     """Create or migrate the tables and assign the database to *site_id*; idempotent, even in several processes at once.
+
+    The tables stand in *schema* (only on PostgreSQL), by default that of an engine of `queues.create_engine`, otherwise
+    the first of the search path. An engine without that schema in its search path does not find the tables.
 
     Raises `UsageError` unless *engine* is an engine. Raises `WrongSiteError` if the database belongs to another site.
     Raises `SchemaMismatchError` if its tables are newer than this software. Raises `ConfigurationError` for a database
@@ -50,12 +46,14 @@ def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
     require_engine(engine, "initialize")
     wanted = checked_site_id(site_id)
     dialect = dialects.of(engine)
+    target = schema_of(in_schema(engine.url, schema))
     # Usually the tables are up to date, and no lock is needed.
-    with suppress(NotInitializedError, SchemaMismatchError):
-        return require(engine, site_id=wanted)
+    if target == schema_of(engine.url):
+        with suppress(NotInitializedError, SchemaMismatchError):
+            return require(engine, site_id=wanted)
     for _ in range(_TRIES):
         try:
-            return _initialize(engine, dialect, wanted)
+            return _initialize(engine, dialect, wanted, target)
         except StoreUnavailableError as error:
             if not is_lock_timeout(error):
                 raise
@@ -63,58 +61,24 @@ def initialize(engine: Engine, *, site_id: str) -> SiteInfo:
     raise StoreUnavailableError("other transactions hold the tables: end them, then run `lrq init` again")
 
 
-def _initialize(engine: Engine, dialect: Dialect, wanted: SiteId) -> SiteInfo:
-    with mapped_errors(engine), dialect.exclusive(engine) as connection:
-        if inspect(connection).has_table(schema.VERSION_TABLE):
-            schema.refuse_newer(connection, schema.version(connection))
-        with _one_at_a_time:
-            _upgrade(connection)
-        if connection.execute(select(tables.site.c.site_id)).first() is None:
-            _establish(connection, wanted)
-        return schema.site(connection, wanted)
+def _initialize(engine: Engine, dialect: Dialect, wanted: SiteId, target: str | None) -> SiteInfo:
+    with mapped_errors(engine), dialect.exclusive(engine, target) as connection:
+        return migrate(connection, dialect, wanted) or site(connection, wanted)
 
 
-def ddl(dialect_name: str) -> str:
-    """Return the SQL by which a DBA creates the tables in an empty database of *dialect_name*.
+def ddl(dialect_name: str, *, start: str | None = None, transactional: bool = False, schema: str | None = None) -> str:
+    """Return the SQL by which a DBA creates the tables in a database of *dialect_name*, or migrates them from *start*.
 
-    Afterwards `initialize` needs only the right to insert.
+    The SQL has BEGIN and COMMIT only if *transactional*. Afterwards `initialize` needs only the right to insert. Raises
+    `UsageError` for an unknown *start*.
     """
-    from alembic import command
-
     dialect = dialects.named(dialect_name)
-    scripts = config()
-    scripts.output_buffer = io.StringIO()
-    scripts.attributes["dialect_name"] = dialect_name
-    with _one_at_a_time:
-        command.upgrade(scripts, "head", sql=True)
-    return dialect.preamble + scripts.output_buffer.getvalue()
+    return dialect.preamble(schema) + scripts.sql(dialect_name, "head", start=start, transactional=transactional)
 
 
-def config() -> "Config":
-    """Return the Alembic configuration of the migrations in the wheel, or in the checkout if there is no wheel."""
-    from alembic.config import Config
-
-    found = Config()
-    scripts = _PACKAGED if _PACKAGED.exists() else _CHECKOUT
-    found.set_main_option("script_location", str(scripts).replace("%", "%%"))
-    return found
-
-
-def _upgrade(connection: Connection) -> None:
-    from alembic import command
-
-    scripts = config()
-    scripts.attributes["connection"] = connection
-    command.upgrade(scripts, "head")
-
-
-def _establish(connection: Connection, site_id: SiteId) -> None:
-    """Insert the first rows of a new site."""
-    branch = uuid.uuid4().hex
-    dialect = dialects.of(connection)
-    now, incarnation = dialect.now_us(connection), dialect.incarnation(connection)
-    origin = {"number": 1, "branch": branch, "start_seq": 0, "incarnation": incarnation, "created_us": now}
-    connection.execute(insert(tables.branches).values(origin))
-    head = {"one": 1, "slot": 0, "last_id": 0, "segment": 0, "opened_us": now, "trimmed_seq": 0}
-    connection.execute(insert(tables.log_head).values(head))
-    connection.execute(insert(tables.site).values(one=1, site_id=site_id, branch=branch, created_us=now))
+def removal(dialect_name: str, *, transactional: bool = False, schema: str | None = None) -> str:
+    """Return the SQL by which a DBA removes everything of lrq of the newest schema, with an empty *schema*."""
+    dialect = dialects.named(dialect_name)
+    path = dialect.preamble(schema) if schema else ""
+    made = scripts.sql(dialect_name, "base", start=SCHEMA, down=True, transactional=transactional)
+    return f"{path}{made}\nDROP TABLE {VERSION_TABLE};\n{dialect.postamble(schema)}"

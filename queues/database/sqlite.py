@@ -25,8 +25,11 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from queues.clock import SYSTEM_CLOCK, jittered, now_us
 from queues.database import tables
+from queues.database.borrowed import engine_over
 from queues.database.dialect import READING, Statement
+from queues.database.parts import Part
 from queues.database.sqlite_cuts import SqliteCuts
+from queues.errors import ConfigurationError
 
 #: How long a statement waits for SQLite's one writer, in seconds.
 BUSY_TIMEOUT: float = 30.0
@@ -120,7 +123,7 @@ class SqliteDialect(SqliteCuts):
 
     def commits_alone(self, connection: Connection) -> bool:
         """Ask the driver: with an isolation level it begins a transaction before the first write."""
-        driver: Any = connection.connection.dbapi_connection
+        driver: Any = connection.connection.driver_connection
         return driver.isolation_level is None and not driver.in_transaction
 
     def presence(self, *, durably: bool) -> Sequence[ColumnElement[Any]]:  # noqa: ARG002
@@ -136,7 +139,15 @@ class SqliteDialect(SqliteCuts):
     # --- set-up
 
     own_tables: Final[MetaData] = tables.sqlite_metadata
-    preamble: Final = f"{_WAL};\n\n"
+    has_schemas: Final = False
+
+    def preamble(self, schema: str | None) -> str:  # noqa: ARG002
+        """Return the setting of WAL."""
+        return f"{_WAL};\n\n"
+
+    def postamble(self, schema: str | None) -> str:  # noqa: ARG002
+        """Return an empty text: there are no schemas."""
+        return ""
 
     def prepare(self, engine: Engine) -> None:
         """Set WAL, a busy timeout, durable commits and BEGIN IMMEDIATE."""
@@ -148,15 +159,58 @@ class SqliteDialect(SqliteCuts):
         return {}
 
     @contextmanager
-    def exclusive(self, engine: Engine) -> Iterator[Connection]:
+    def exclusive(self, engine: Engine, schema: str | None = None) -> Iterator[Connection]:
         """Hold the write lock of a file in WAL mode."""
         _enter_wal(engine)
         with engine.connect() as connection, connection.begin():
             # On every engine, an exclusive transaction must hold the write lock before it reads.
             if _in_transaction(connection.connection):
                 connection.exec_driver_sql("ROLLBACK")
+            with self.migrating(connection, schema):
+                yield connection
+
+    @contextmanager
+    def migrating(self, connection: Connection, schema: str | None = None) -> Iterator[None]:
+        """Hold the write lock; begin the transaction that Python's driver begins only before the first write of a row.
+
+        Without such a transaction each change of the schema would commit at once.
+        """
+        if schema is not None:
+            raise ConfigurationError("SQLite has no schemas: remove `schema`")
+        if not _in_transaction(connection.connection):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield connection
+        yield
+
+    def drop_schema(self, connection: Connection, schema: str) -> None:
+        """Do nothing: there are no schemas."""
+
+    def grants(self, role: str, part: Part, schema: str | None, *, search_path: bool) -> list[str]:  # noqa: ARG002
+        """Refuse: the rights on a file are those of the operating system."""
+        raise ConfigurationError(
+            "SQLite has no roles: give the program the right to write the database's file and folder"
+        )
+
+    def own_schema(self, connection: Connection) -> str:  # noqa: ARG002
+        """Return the name of the file's schema."""
+        return "main"
+
+    def owner(self, connection: Connection) -> str | None:  # noqa: ARG002
+        """Return None: there are no roles."""
+        return None
+
+    def has_role(self, connection: Connection, role: str) -> bool:  # noqa: ARG002
+        """Return False: there are no roles."""
+        return False
+
+    def hidden_in(self, connection: Connection) -> str | None:  # noqa: ARG002
+        """Return None: a file has one set of names."""
+        return None
+
+    def borrow(self, driver: object) -> Engine:
+        """Accept only connections of Python's sqlite3."""
+        if not isinstance(driver, sqlite3.Connection):
+            raise ConfigurationError(f"lrq works with Python's sqlite3, not with {type(driver).__module__}")
+        return engine_over("sqlite://", driver)
 
     def lacks(self, connection: Connection) -> list[str]:  # noqa: ARG002
         """Return an empty list: on SQLite the schema has only tables and columns."""
@@ -213,7 +267,7 @@ def _enter_wal(engine: Engine) -> None:
 
 
 def _in_transaction(connection: PoolProxiedConnection) -> bool:
-    return bool(getattr(connection.dbapi_connection, "in_transaction", False))
+    return bool(getattr(connection.driver_connection, "in_transaction", False))
 
 
 DIALECT = SqliteDialect()

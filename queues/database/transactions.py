@@ -9,7 +9,7 @@ from queues.database import dialects
 from queues.database.connect_problems import problem
 from queues.database.dialect import READING
 from queues.database.tables import REWRITTEN
-from queues.errors import NotInitializedError, StoreUnavailableError, first_line
+from queues.errors import ConfigurationError, NotInitializedError, SetupError, StoreUnavailableError, first_line
 
 
 @contextmanager
@@ -89,12 +89,12 @@ def is_lock_timeout(error: StoreUnavailableError) -> bool:
 
 @contextmanager
 def mapped_setup_errors() -> Iterator[None]:
-    """Raise `NotInitializedError` if the tables are missing; let every other error of the caller pass."""
+    """Raise `SetupError` if the tables or rights are missing; let every other error of the caller pass."""
     try:
         yield
     except exc.DBAPIError as error:
         mapped = map_error(error)
-        if not isinstance(mapped, NotInitializedError):
+        if not isinstance(mapped, SetupError):
             raise
         raise mapped from error
 
@@ -102,13 +102,14 @@ def mapped_setup_errors() -> Iterator[None]:
 _MISSING = ("no such table: lrq_", 'relation "lrq_')
 #: SQLSTATE classes and codes after which a later try may succeed: connection, time-outs, conflicts, resources.
 _LOCK_NOT_AVAILABLE = "55P03"
+_NO_RIGHT = "42501"
 _TRANSIENT_STATES = ("08", "25006", "25P03", "25P04", "40", "53", "55P03", "57", "58")
 _TRANSIENT_SQLITE = frozenset(
     {"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY"}
 )
 
 
-def map_error(error: exc.DBAPIError, url: URL | None = None) -> NotInitializedError | StoreUnavailableError | None:
+def map_error(error: exc.DBAPIError, url: URL | None = None) -> SetupError | StoreUnavailableError | None:
     """Return our error for a driver's, or None for an error of the code; *url* names the database."""
     is_known = bool(getattr(error.orig, "sqlite_errorname", ""))
     is_lost = error.connection_invalidated or (isinstance(error, exc.OperationalError) and not is_known)
@@ -126,6 +127,8 @@ def map_cause(
     if any(missing in words for missing in _MISSING):
         return NotInitializedError(f"the database has no lrq tables ({words}): run `lrq init`")
     state = getattr(cause, "sqlstate", None)
+    if state == _NO_RIGHT and "lrq" in words:
+        return ConfigurationError(f"the database role lacks a right ({words}): run `lrq grant` as the tables' owner")
     if state is not None:
         transient = str(state).startswith(_TRANSIENT_STATES)
     else:

@@ -6,7 +6,8 @@ from typing import Final
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from queues.database.dialects import DIALECTS, require_driver
+from queues.database.dialects import DIALECTS, named, require_driver
+from queues.database.schemas import in_schema, schema_of
 from queues.errors import ConfigurationError
 
 #: The drivers that SQLAlchemy takes for a URL without one.
@@ -30,6 +31,17 @@ def require_url_driver(url: URL) -> None:
     """Raise `ConfigurationError` for a URL whose database or driver lrq does not support, installed or not."""
     name, _, driver = url.drivername.partition("+")
     require_driver(name, driver or _DEFAULT_DRIVERS.get(name, ""), synchronous=True)
+
+
+def with_schema(url: URL, schema: str | None) -> URL:
+    """Return *url* with the *schema* of lrq's tables, which `queues.create_engine` then finds; None changes nothing.
+
+    Raises `ConfigurationError` for a malformed name, for a database without schemas, and if *url* names another one.
+    """
+    made = in_schema(url, schema)
+    if schema_of(made) is not None and not named(made.get_backend_name()).has_schemas:
+        raise ConfigurationError("SQLite has no schemas: remove `schema`")
+    return made
 
 
 def is_sqlite(url: URL) -> bool:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Pool, select
 
 from queues.clock import SYSTEM_CLOCK
 from queues.database import dialects
+from queues.database.schema import require_visible
 from queues.database.tables import known_sites, log_head, site
 from queues.destinations import members
 from queues.errors import UnknownDestinationError
@@ -82,6 +83,8 @@ def _read(connection: Connection) -> SenderFacts:
     if dialect is not None and dialect.one_writer:
         # Begun with a read, a transaction of SQLite could not write any more after the commit of another one.
         connection.execute(log_head.update().values(last_id=log_head.c.last_id))
+    if connection.engine.pool not in _facts:
+        require_visible(connection)
     row = connection.execute(_FACTS).first()
     own, peers, known_only = ("", "", False) if row is None else row
     allowed = frozenset(names_in(peers)) if known_only else None

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 from lr_server.settings import GIB, MIB, Settings
 from queues.errors import ConfigurationError
@@ -15,7 +16,7 @@ MINIMAL: dict[str, Any] = {"site_id": "paris", "database_url": f"postgresql+psyc
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in Settings.model_fields:
+    for name in (*Settings.model_fields, "schema"):
         monkeypatch.delenv(f"LRQ_{name.upper()}", raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -24,6 +25,28 @@ def refused(**values: Any) -> str:
     with pytest.raises(ConfigurationError) as caught:
         Settings(**{**MINIMAL, **values})
     return str(caught.value)
+
+
+def test_the_schema_of_the_tables_goes_into_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert make_url(Settings(**MINIMAL, schema="lrq").database_url).query == {"lrq_schema": "lrq"}
+    (tmp_path / "lrq.toml").write_text(
+        'site_id = "lima"\ndatabase_url = "postgresql+psycopg://db/x"\nschema = "file"\n'
+    )
+    assert make_url(Settings.load().database_url).query == {"lrq_schema": "file"}
+    monkeypatch.setenv("LRQ_SCHEMA", "variable")
+    assert make_url(Settings.load().database_url).query == {"lrq_schema": "variable"}
+    assert make_url(Settings(**MINIMAL).database_url).query == {"lrq_schema": "variable"}
+    assert make_url(Settings.load(schema="given").database_url).query == {"lrq_schema": "given"}
+    assert SECRET not in repr(Settings(**MINIMAL))
+    copied = Settings.load(database_url=Settings.load().database_url)
+    assert copied.database_url == Settings.load().database_url
+
+
+def test_a_schema_that_does_not_fit_is_refused():
+    assert refused(schema="lrq", database_url="sqlite:///paris.db") == "SQLite has no schemas: remove `schema`"
+    assert "`schema` is 'lrq'" in refused(schema="lrq", database_url="postgresql+psycopg://db/x?lrq_schema=other")
+    assert "1 to 63 bytes" in refused(schema=7)
+    assert "did you mean 'schema'" in refused(shema="lrq")
 
 
 def test_two_fields_suffice():

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, make_url
 
+import queues
 from lr_client.objects import require_plain
 from lr_client.spark.receive.offsets import SNAPSHOT_START
 from lr_client.spark.receive.positions import NOWHERE, StreamName, StreamPlace, load, place_of, positions, save
@@ -30,6 +31,7 @@ from lr_client.subscriber.listener_session import require_done
 from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, guarded
 from queues.database import dialects
 from queues.database.engine_check import require_engine
+from queues.database.schemas import schema_of
 from queues.database.sqlite import BUSY_TIMEOUT
 from queues.database.urls import is_sqlite
 from queues.errors import ListenerError, NeedsFullSyncError, UsageError
@@ -163,6 +165,8 @@ def _unended(connection: Connection) -> Iterator[None]:
 
 
 def _engine(url: str) -> Engine:
+    if schema_of(make_url(url)):
+        return queues.create_engine(url, poolclass=NullPool)
     patience = {"timeout": BUSY_TIMEOUT} if is_sqlite(make_url(url)) else {}
     return create_engine(url, poolclass=NullPool, connect_args=patience)
 

@@ -26,6 +26,12 @@ def init(
     database: Database = None,
     site: Site = None,
     sql: Annotated[bool, typer.Option("--sql", metavar="", help="Only print the DDL for an empty database.")] = False,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="REV", help="With --sql: for tables of schema REV instead.")
+    ] = None,
+    transactional: Annotated[
+        bool, typer.Option("--transactional", metavar="", help="With --sql: between BEGIN and COMMIT.")
+    ] = False,
     dialect: Annotated[
         DialectName | None, typer.Option("--dialect", help="The database for --sql; by default the configured one.")
     ] = None,
@@ -43,13 +49,16 @@ def init(
 
     if sql and check:
         raise typer.BadParameter("--sql and --check exclude each other")
-    if dialect and not sql:
-        raise typer.BadParameter("--dialect goes with --sql")
+    if not sql and (dialect or start or transactional):
+        raise typer.BadParameter("--dialect, --from and --transactional go with --sql")
     if sql:
         from queues.database.migrations import ddl
+        from queues.database.schemas import schema_of
 
-        chosen = dialect.value if dialect else locate(config, database, site).url.get_backend_name()
-        typer.echo(ddl(chosen), nl=False)
+        url = None if dialect else locate(config, database, site).url
+        chosen = dialect.value if dialect else url.get_backend_name() if url else ""
+        schema = schema_of(url) if url else None
+        typer.echo(ddl(chosen, start=start, transactional=transactional, schema=schema), nl=False)
         return
     place = locate(config, database, site)
     if check:

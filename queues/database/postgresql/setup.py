@@ -2,11 +2,18 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import URL, Connection, Engine, MetaData, func, select, text
+from sqlalchemy import URL, Connection, Engine, MetaData, event, func, select, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from queues.database import tables
+from queues.database.borrowed import engine_over
+from queues.database.parts import Part
+from queues.database.postgresql import rights
+from queues.database.postgresql.rights import quoted
+from queues.database.schemas import schema_of, take_out
 from queues.errors import ConfigurationError
 
 _OLDEST: Final = (14,)
@@ -20,26 +27,102 @@ class PostgresqlSetup:
     """See `queues.database.dialect.Setup`."""
 
     own_tables: Final[MetaData] = tables.postgresql_metadata
-    preamble: Final = ""
+    has_schemas: Final = True
+
+    def preamble(self, schema: str | None) -> str:
+        """Create *schema*, and let the following names be its names."""
+        if schema is None:
+            return ""
+        return f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)};\n\nSET search_path = {quoted(schema)};\n\n"
+
+    def postamble(self, schema: str | None) -> str:
+        """Drop *schema* unless something else stands in it."""
+        if schema is None:
+            return ""
+        drop = "EXCEPTION WHEN dependent_objects_still_exist THEN NULL; END $drop$;\n\nRESET search_path;\n"
+        return f"\nDO $drop$ BEGIN DROP SCHEMA {quoted(schema)}; {drop}"
 
     def prepare(self, engine: Engine) -> None:
-        """Do nothing: the server's settings are right."""
+        """Put the schema of the engine's URL at the end of each search path, where it hides no application's name."""
+        schema = schema_of(engine.url)
+        if schema is None:
+            return
+        path = quoted(schema)
+
+        @event.listens_for(engine, "do_connect")
+        def _connect(_dialect: object, _entry: object, _given: object, arguments: dict[str, Any]) -> None:
+            take_out(arguments)
+
+        @event.listens_for(engine, "connect")
+        def _extend_path(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+            cursor = connection.cursor()
+            cursor.execute(_EXTEND_PATH, {"path": path})
+            cursor.close()
+            connection.commit()
 
     def connect_within(self, url: URL, seconds: int) -> Mapping[str, object]:
         """Limit the time with libpq's `connect_timeout`."""
         return {} if "connect_timeout" in url.query else {"connect_timeout": seconds}
 
     @contextmanager
-    def exclusive(self, engine: Engine) -> Iterator[Connection]:
+    def exclusive(self, engine: Engine, schema: str | None = None) -> Iterator[Connection]:
         """Hold an advisory lock."""
         # With one snapshot, the transaction would not see tables created by the previous holder of the lock.
-        with engine.connect().execution_options(isolation_level="READ COMMITTED") as connection, connection.begin():
-            if (connection.dialect.server_version_info or ()) < _OLDEST:
-                raise ConfigurationError("lrq needs PostgreSQL 14 or later: upgrade the server or use another database")
-            connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-            # Behind a migration that waits for a table, all later transactions wait for the table too.
-            connection.execute(select(func.set_config("lock_timeout", _LOCK_TIMEOUT, True)))
+        made = engine.connect().execution_options(isolation_level="READ COMMITTED")
+        with made as connection, connection.begin(), self.migrating(connection, schema):
             yield connection
+
+    @contextmanager
+    def migrating(self, connection: Connection, schema: str | None = None) -> Iterator[None]:
+        """Hold an advisory lock; the settings of the transaction's other statements stay."""
+        if (connection.dialect.server_version_info or ()) < _OLDEST:
+            raise ConfigurationError("lrq needs PostgreSQL 14 or later: upgrade the server or use another database")
+        connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        # Behind a migration that waits for a table, all later transactions wait for the table too.
+        wanted = {"lock_timeout": _LOCK_TIMEOUT}
+        if schema is not None:
+            _create(connection, schema)
+            wanted["search_path"] = quoted(schema)
+        before = {name: connection.execute(select(func.current_setting(name))).scalar_one() for name in wanted}
+        _set(connection, wanted)
+        yield
+        # After an error the transaction takes no statement, and its rollback restores the settings.
+        _set(connection, before)
+
+    def drop_schema(self, connection: Connection, schema: str) -> None:
+        """Look into the catalog first, because an error would end the application's transaction."""
+        if connection.execute(_DROPPABLE, {"schema": schema}).first() is not None:
+            connection.exec_driver_sql(f"DROP SCHEMA {quoted(schema).replace('%', '%%')}")
+
+    def grants(self, role: str, part: Part, schema: str | None, *, search_path: bool) -> list[str]:
+        """Quote the names, so that a role may have any name."""
+        return rights.statements(role, part, schema, search_path=search_path)
+
+    def own_schema(self, connection: Connection) -> str:
+        """Look the site's table up by the search path."""
+        return connection.execute(_OWN_SCHEMA).scalar() or ""
+
+    def owner(self, connection: Connection) -> str | None:
+        """Ask for the owner of the site's table."""
+        return connection.execute(_OWNER).scalar()
+
+    def has_role(self, connection: Connection, role: str) -> bool:
+        """Look into the catalog."""
+        return connection.execute(_ROLE, {"role": role}).first() is not None
+
+    def hidden_in(self, connection: Connection) -> str | None:
+        """Look for the site's table in all schemas."""
+        return connection.execute(_HIDDEN).scalar()
+
+    def borrow(self, driver: object) -> Engine:
+        """Accept only psycopg's synchronous connections."""
+        if not isinstance(driver, _driver_connection()):
+            raise ConfigurationError(
+                f"lrq works with psycopg 3, not with a connection of {type(driver).__module__.partition('.')[0]}: "
+                "pip install 'psycopg[binary]'"
+            )
+        # Looking for hstore, SQLAlchemy would need the driver's own object.
+        return engine_over("postgresql+psycopg://", driver, use_native_hstore=False)
 
     def lacks(self, connection: Connection) -> list[str]:
         """Name the segments without the trigger that numbers commits, and its helper table."""
@@ -61,6 +144,47 @@ class PostgresqlSetup:
         return f"{identity}/{connection.execute(_DATABASE).scalar_one()}"
 
 
+def _create(connection: Connection, schema: str) -> None:
+    # Where the schema exists, CREATE SCHEMA would need a right that a migration does not.
+    if connection.execute(_EXISTS, {"schema": schema}).first() is None:
+        connection.exec_driver_sql(f"CREATE SCHEMA {quoted(schema).replace('%', '%%')}")
+
+
+def _set(connection: Connection, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        connection.execute(select(func.set_config(name, value, True)))
+
+
+def _driver_connection() -> type:
+    try:
+        import psycopg
+    except ImportError:
+        return type(None)
+    return psycopg.Connection
+
+
+_EXTEND_PATH: Final = (
+    "SELECT set_config('search_path', concat_ws("
+    "', ', nullif(current_setting('search_path'), ''), %(path)s::text), false)"
+)
+_EXISTS: Final = text("SELECT 1 FROM pg_namespace WHERE nspname = :schema")
+_DROPPABLE: Final = text(
+    "SELECT 1 FROM pg_namespace n WHERE nspname = :schema AND nspname <> 'public'"
+    " AND pg_has_role(nspowner, 'USAGE') AND NOT EXISTS"
+    " (SELECT 1 FROM pg_depend WHERE refclassid = 'pg_namespace'::regclass AND refobjid = n.oid)"
+)
+_OWN_SCHEMA: Final = text(
+    "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = to_regclass('lrq_site')"
+)
+_OWNER: Final = text(
+    "SELECT pg_get_userbyid(relowner) FROM pg_class"
+    " WHERE oid = to_regclass('lrq_site') AND NOT pg_has_role(relowner, 'USAGE')"
+)
+_ROLE: Final = text("SELECT 1 FROM pg_roles WHERE rolname = :role")
+_HIDDEN: Final = text(
+    "SELECT nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
+    " WHERE relname = 'lrq_site' AND relkind = 'r' AND to_regclass('lrq_site') IS NULL ORDER BY nspname LIMIT 1"
+)
 # A restore may leave triggers disabled; without this trigger, entries have no place in the order of commits.
 _ALWAYS_FIRING: Final = text(
     "SELECT tgrelid::regclass::text FROM pg_trigger JOIN pg_inherits ON inhrelid = tgrelid"

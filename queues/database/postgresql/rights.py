@@ -1,0 +1,158 @@
+"""The rights that each part of an application needs on PostgreSQL, as statements. Pure.
+
+Tests give roles exactly these rights, and take single rights away again.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from queues.database.parts import Part
+from queues.database.tables import PARTITIONS, TICK_PARTITIONS, metadata, postgresql_metadata
+from queues.errors import ConfigurationError
+
+_READ: Final = "SELECT"
+_UPSERT: Final = "SELECT, INSERT, UPDATE"
+_ALL: Final = "SELECT, INSERT, UPDATE, DELETE"
+_VERSION: Final = "lrq_alembic_version"
+
+#: A sender may not read the payloads of the log, which several applications may share.
+_SENDER: Final[Mapping[str, str]] = {
+    "lrq_site": _READ,
+    "lrq_branches": _READ,
+    "lrq_known_sites": _READ,
+    "lrq_tag_sets": _READ,
+    "lrq_ticks": _READ,
+    "lrq_sessions": _READ,
+    "lrq_log_entries": "INSERT, SELECT (slot, xid, destinations)",
+    "lrq_log_commits": "SELECT, INSERT",
+    "lrq_leases": _UPSERT,
+    "lrq_snapshots": _UPSERT,
+    "lrq_snapshot_providers": _UPSERT,
+    "lrq_snapshot_parts": "SELECT, INSERT",
+    "lrq_snapshot_blocks": "SELECT, INSERT, DELETE",
+    _VERSION: _READ,
+}
+_SUBSCRIBER: Final[Mapping[str, str]] = {
+    "lrq_site": _READ,
+    "lrq_branches": _READ,
+    "lrq_known_sites": _READ,
+    "lrq_log_head": _READ,
+    "lrq_tag_sets": _READ,
+    "lrq_tag_set_members": _READ,
+    "lrq_ticks": _READ,
+    "lrq_sessions": _READ,
+    # The status of a site that also sends measures its payloads.
+    "lrq_log_entries": _READ,
+    "lrq_log_commits": _READ,
+    "lrq_dropped_entries": _READ,
+    "lrq_unordered": _READ,
+    "lrq_snapshots": _READ,
+    "lrq_snapshot_providers": _READ,
+    "lrq_leases": _UPSERT,
+    # A column, so that the row can be locked but not renamed.
+    "lrq_receive_queues": "SELECT, UPDATE (registered_us)",
+    "lrq_receive_marks": _READ,
+    "lrq_receive_headers": _READ,
+    "lrq_receive_branches": _READ,
+    "lrq_receive_entries": "SELECT, DELETE",
+    "lrq_receive_snapshot_blocks": "SELECT, DELETE",
+    "lrq_consumers": _UPSERT,
+    "lrq_consumer_failures": _ALL,
+    "lrq_parked_entries": _ALL,
+    _VERSION: _READ,
+}
+
+
+def _of_server() -> dict[str, str]:
+    """Return every right on rows: a server reads, moves and trims them, also in partitions of their own."""
+    names = [table.name for each in (metadata, postgresql_metadata) for table in each.sorted_tables]
+    for table, number in (
+        ("lrq_log_entries", PARTITIONS),
+        ("lrq_log_commits", PARTITIONS),
+        ("lrq_ticks", TICK_PARTITIONS),
+    ):
+        names += [f"{table}_{slot}" for slot in range(number)]
+    return {**dict.fromkeys(names, f"{_ALL}, TRUNCATE"), _VERSION: _READ}
+
+
+_TABLES: Final[Mapping[Part, Mapping[str, str]]] = {
+    Part.SENDER: _SENDER,
+    Part.SUBSCRIBER: _SUBSCRIBER,
+    Part.SERVER: _of_server(),
+}
+_SEQUENCES: Final[Mapping[Part, Mapping[str, str]]] = {
+    Part.SENDER: {"lrq_log_segment": _READ, "lrq_commit_seq": "USAGE"},
+    Part.SUBSCRIBER: {"lrq_parked_entries_id_seq": "USAGE"},
+    Part.SERVER: {
+        "lrq_log_segment": f"{_READ}, USAGE",
+        "lrq_commit_seq": f"{_READ}, USAGE",
+        "lrq_parked_entries_id_seq": "USAGE",
+        "lrq_receive_queues_queue_id_seq": "USAGE",
+    },
+}
+#: Functions that transmit; tables of older schemas may lack them.
+_FUNCTIONS: Final[Mapping[Part, tuple[str, ...]]] = {
+    Part.SENDER: ("lrq_transmit",),
+    Part.SUBSCRIBER: (),
+    Part.SERVER: ("lrq_transmit",),
+}
+
+
+def quoted(name: str) -> str:
+    """Return *name* as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return *text* as a string of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def statements(role: str, part: Part, schema: str | None, *, search_path: bool) -> list[str]:
+    """Return the GRANT statements; see `queues.database.dialect.Setup.grants`."""
+    if search_path and schema is None:
+        raise ConfigurationError("--search-path needs the schema of the tables: set `schema`")
+    prefix = "" if schema is None else f"{quoted(schema)}."
+    made = [] if schema is None else [f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {quoted(role)}"]
+    made += _grants("TABLE", _TABLES[part], prefix, role)
+    made += _grants("SEQUENCE", _SEQUENCES[part], prefix, role)
+    if _FUNCTIONS[part]:
+        made.append(_functions(_FUNCTIONS[part], prefix, role))
+    if search_path and schema is not None:
+        made.append(_extended_path(role, schema))
+    return made
+
+
+def _grants(kind: str, granted: Mapping[str, str], prefix: str, role: str) -> Iterable[str]:
+    by_privileges: dict[str, list[str]] = {}
+    for name, privileges in granted.items():
+        by_privileges.setdefault(privileges, []).append(prefix + name)
+    for privileges, names in by_privileges.items():
+        yield f"GRANT {privileges} ON {kind} {', '.join(names)} TO {quoted(role)}"
+
+
+def _functions(names: tuple[str, ...], prefix: str, role: str) -> str:
+    listed = ", ".join(literal(name) for name in names)
+    site = literal(f"{prefix}lrq_site")
+    # A loop, because the tables of an older schema lack the functions.
+    return (
+        "DO $grant$ DECLARE found regprocedure; BEGIN FOR found IN SELECT p.oid FROM pg_proc p JOIN pg_class c "  # noqa: S608
+        f"ON c.relnamespace = p.pronamespace WHERE c.oid = to_regclass({site}) AND p.proname IN ({listed}) LOOP "
+        f"EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', found, {literal(role)}); END LOOP; END $grant$"
+    )
+
+
+def _extended_path(role: str, schema: str) -> str:
+    """Return a statement that appends *schema* to the search path that new connections of *role* have here."""
+    # Of several settings, that of the role in the database comes first, then the role's, then the database's.
+    return (
+        "DO $path$ DECLARE path text; BEGIN SELECT split_part(c, '=', 2) INTO path FROM pg_db_role_setting s, "  # noqa: S608
+        "unnest(setconfig) c WHERE c LIKE 'search_path=%' AND setrole IN (0, (SELECT oid FROM pg_roles WHERE rolname = "
+        f"{literal(role)})) AND setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database())) "
+        "ORDER BY setrole <> 0 DESC, setdatabase <> 0 DESC LIMIT 1; "
+        "path := coalesce(nullif(path, ''), '\"$user\", public'); "
+        f"IF quote_ident({literal(schema)}) NOT IN (SELECT trim(x) FROM unnest(string_to_array(path, ',')) x) THEN "
+        "EXECUTE format("
+        f"'ALTER ROLE %I IN DATABASE %I SET search_path = %s', {literal(role)}, current_database(), "
+        f"path || ', ' || {literal(quoted(schema))}); END IF; END $path$"
+    )
