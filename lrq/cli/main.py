@@ -8,11 +8,27 @@ import typer
 from typer.core import TyperGroup
 
 from lrq.cli import exit_codes
-from lrq.cli.commands import browse, demo, drain, fence, init, link, park, send, serve, snapshot, status, top, trim
+from lrq.cli.commands import (
+    browse,
+    demo,
+    doctor,
+    drain,
+    fence,
+    init,
+    link,
+    park,
+    send,
+    serve,
+    snapshot,
+    status,
+    top,
+    trim,
+)
 
 _DEBUG = "--debug"
 _ORDER = (
     "init",
+    "doctor",
     "serve",
     "status",
     "top",
@@ -68,6 +84,7 @@ def _lrq(
 
 
 app.command("init")(init.init)
+app.command("doctor")(doctor.doctor)
 app.command("serve")(serve.serve)
 app.command("status")(status.status)
 app.command("top")(top.top)
