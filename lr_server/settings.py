@@ -70,8 +70,9 @@ class Settings(BaseSettings):
             subjectAltName. Without it any trusted certificate may write as any site.
         metrics: The host:port at which Prometheus reads /metrics; without it there are no metrics.
         clients: The clients to replicate; empty for every client that transmits or has a snapshot provider here.
-        initial_sync: Whether a new session begins with a "snapshot" or with the oldest entry of the "log". After a
-            restart a change also holds for a session without its first snapshot.
+        initial_sync: Whether a new session begins with a "snapshot" or with the oldest entry of the "log". With "auto"
+            the log begins while it holds every entry for the site and no provider of the client is there, otherwise a
+            snapshot. After a restart a change also holds for a session without its first snapshot.
         flow_control: The rule of the live feed for slow sessions. `cascade` waits for them. `drop` lets them read the
             database. `smart` does so unless more than half are slow. No rule loses entries.
         max_payload_bytes: The largest payload of one entry; the sender in the application has its own limit.
@@ -125,7 +126,7 @@ class Settings(BaseSettings):
     tls_verify_site: bool = False
     metrics: MetricsAddress | None = None
     clients: Annotated[Sequence[Client], NoDecode, ListFromText] = ()
-    initial_sync: InitialSync = "snapshot"
+    initial_sync: InitialSync = "auto"
     flow_control: FlowControl = "smart"
 
     max_payload_bytes: Positive = 16 * MIB

@@ -44,7 +44,7 @@ from queues.send_log.port import SessionKey
 from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
 from queues.send_log.sessions import SessionRow, every_session
 from queues.send_snapshot.progress import Progress, cut_seconds, progress_of
-from queues.states import SessionState, SnapshotState
+from queues.states import SessionState
 
 #: A cancelled request for a snapshot is shown for this time, in seconds; `lrq snapshot list` shows it longer.
 CANCELLED_SECONDS = 60.0
@@ -117,19 +117,7 @@ def without_cancelled(
 
 
 def _unprovided(connection: Connection) -> set[SessionKey]:
-    """Return the sessions whose newest request for a snapshot waits for a provider, while none of its client runs."""
-    served = {each.client for each in send_snapshot.providers(connection) if each.alive}
-    return {
-        SessionKey(each.client, each.destination)
-        for each in send_snapshot.newest_of_each(connection)
-        if each.client not in served and _is_idle(each)
-    }
-
-
-def _is_idle(found: send_snapshot.SnapshotSync) -> bool:
-    """Tell whether a snapshot is not ready and nothing builds it."""
-    silent = now_us() - found.updated_us > int(send_snapshot.SILENCE * 1_000_000)
-    return found.state is SnapshotState.REQUESTED or (found.state is SnapshotState.BUILDING and silent)
+    return {SessionKey(each.client, each.destination) for each in send_snapshot.unprovided(connection)}
 
 
 def _quiet(connection: Connection, rows: Sequence[SessionRow]) -> tuple[SessionKey, ...]:

@@ -41,6 +41,8 @@ _QUICKEST_POLL = 0.02
 _SIGNS = 4
 #: Seconds that `close` waits beyond its timeout for a step under way.
 _GRACE = 5.0
+#: The longest wait for the first turn, in seconds; only a slow or missing database needs so long.
+_FIRST_TURN = 1.0
 _CLOSED = "the transmitter was closed"
 
 
@@ -72,7 +74,10 @@ class SnapshotTransmitter:
         scratch_folder: Path | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Start. Another transmitter takes over *lease_seconds* after this process died, or at once after `close()`.
+        """Start; on return, the client has a provider at this site, so new sessions ask for a snapshot first.
+
+        Only a slow or missing database delays that: the call waits for a second at most. Another transmitter takes over
+        *lease_seconds* after this process died, or at once after `close()`.
 
         Requests of several sites within *share_window* seconds share one build, whose rows are stored once.
         A provider that reads `context.destination` gets one build per site instead.
@@ -96,6 +101,7 @@ class SnapshotTransmitter:
         self._owner = owner_name()
         self._stop = threading.Event()
         self._wake = threading.Event()
+        self._has_begun = threading.Event()
         self._guard = threading.Lock()
         self._builds: dict[str, Build] = {}
         self._threads: list[threading.Thread] = []
@@ -106,6 +112,7 @@ class SnapshotTransmitter:
         self._close_by = 0.0
         self._thread = watched(f"lrq-transmitter-{client}", self._work, self._end_by_error)
         self._thread.start()
+        clock.wait(self._has_begun, _FIRST_TURN)
 
     @property
     def problem(self) -> str:
@@ -149,6 +156,7 @@ class SnapshotTransmitter:
                 self._problem = in_words(failure)
                 log.warning("snapshot transmitter cannot work", client=self._client, error=self._problem)
                 pause = self._poll_interval
+            self._has_begun.set()
             self._clock.wait(self._wake, pause)
         self._finish()
 

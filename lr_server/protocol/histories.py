@@ -58,6 +58,8 @@ class SourceHistory:
         lost_seq: The end of the newest trimmed tick with entries for this session; `trimmed_seq` if unknown.
         known: The sink's `headers` that are ticks of this source, with the same uid.
         snapshot: The snapshot on offer, None if there is none.
+        is_whole: The log surely holds every entry that was ever written for this session.
+        is_provided: Snapshots of the client can be expected: a provider runs, ran just now, or has completed one.
     """
 
     branches: tuple[Branch, ...]
@@ -66,6 +68,8 @@ class SourceHistory:
     lost_seq: int = 0
     known: frozenset[TickKey] = frozenset()
     snapshot: OfferedSnapshot | None = None
+    is_whole: bool = False
+    is_provided: bool = False
 
 
 @dataclass(frozen=True, slots=True)

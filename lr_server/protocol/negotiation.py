@@ -9,10 +9,19 @@ from typing import Final, Literal
 
 from lr_server.protocol.dcp import DcpResume, DcpRollback, dcp_decide
 from lr_server.protocol.histories import OfferedSnapshot, SinkHistory, SourceHistory, TickKey
+from queues.names import ClientName
 from queues.positions import Position
 
-#: How an empty sink begins: with a snapshot, or with the oldest entry in the log.
-InitialSync = Literal["snapshot", "log"]
+#: How an empty sink begins: with a snapshot, with the oldest entry in the log, or with the one that fits.
+InitialSync = Literal["auto", "snapshot", "log"]
+
+
+def without_provider(client: ClientName) -> str:
+    """Return the sentence for a session that waits for a snapshot, while no provider of *client* runs."""
+    return (
+        f'no provider of client {client} is running: start one (`lrq provide`), or set initial_sync = "log" if the '
+        "snapshot is the first one, and restart the server"
+    )
 
 
 #: The reason of the first snapshot of a session; the request for the snapshot carries it.
@@ -115,25 +124,37 @@ def decide(
 
 
 def obsolete_request(source: SourceHistory, sink: SinkHistory, *, initial_sync: InitialSync) -> str | None:
-    """Return the request for a first snapshot that `initial_sync` has made unnecessary since; None without one.
+    """Return the request for a first snapshot that has become unnecessary since; None without one.
 
-    The session begins with the log once the request is cancelled. A snapshot that was ordered, is ready or has begun to
-    arrive stays.
+    Either `initial_sync` has changed, or the provider has left before its first snapshot. The session begins with the
+    log once the request is cancelled. A snapshot that was ordered, is ready or has begun to arrive stays.
     """
     offered = source.snapshot
-    if initial_sync == "snapshot" or offered is None or offered.ready or not offered.is_first:
+    if offered is None or offered.ready or not offered.is_first or not begins_with_log(source, initial_sync):
         return None
     return offered.sync_id if sink.is_empty and sink.staged is None else None
 
 
+def begins_with_log(source: SourceHistory, initial_sync: InitialSync) -> bool:
+    """Return whether an empty sink begins with the log.
+
+    With "auto" only a log that is whole begins a session, and only where no snapshot can be expected. So no entry is
+    skipped, and no state from before the log is missed silently.
+    """
+    if initial_sync == "auto":
+        return source.is_whole and not source.is_provided
+    return initial_sync == "log"
+
+
 def _begin(source: SourceHistory, sink: SinkHistory, initial_sync: InitialSync) -> Resume | Rebuild:
-    if initial_sync == "snapshot":
+    if not begins_with_log(source, initial_sync):
         return Rebuild(Cause.NOTHING_YET, FIRST_SNAPSHOT)
-    return Resume(
-        sink.received,
-        source.trimmed_seq,
-        "the sink has nothing yet, and initial_sync is 'log': the session begins with the oldest kept entry",
+    why = (
+        "initial_sync is 'log': the session begins with the oldest kept entry"
+        if initial_sync == "log"
+        else "the log is whole for it, and no provider is there: the session begins with the first entry"
     )
+    return Resume(sink.received, source.trimmed_seq, f"the sink has nothing yet, and {why}")
 
 
 def _continue_snapshot(source: SourceHistory, sink: SinkHistory, offered: OfferedSnapshot) -> Decision:

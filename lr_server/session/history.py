@@ -11,6 +11,7 @@ from queues.send_log.history import branch_starts, known_ticks, lineage
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import keep_ticks, newest_tick, trimmed_seq
 from queues.send_log.sessions import find_session
+from queues.send_log.strangers import is_whole
 from queues.wire.replication_pb2 import BranchOrigin
 
 
@@ -28,6 +29,8 @@ def source_history(engine: Engine, owed: SessionKey, sink: SinkHistory) -> Sourc
             lost_seq=min(_lost_seq(connection, owed, trimmed), trimmed),
             known=frozenset(TickKey(*key) for key in known_ticks(connection, sink.headers)),
             snapshot=_offered(connection, owed),
+            is_whole=is_whole(connection, owed),
+            is_provided=send_snapshot.is_provided(connection, owed.client),
         )
 
 

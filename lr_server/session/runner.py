@@ -26,6 +26,7 @@ from lr_server.protocol.states import (
     Idle,
     LogEntrySync,
     SessionStanding,
+    SnapshotAwaiting,
     SnapshotTransferring,
     State,
     StatusText,
@@ -155,6 +156,11 @@ class Session:
     def reconnect(self, why: str) -> None:
         """Break the connection, if there is one, and connect again; the supervisor calls this."""
         self._post(happened.PeerLost(why))
+
+    @property
+    def awaits_snapshot(self) -> bool:
+        """Whether the session waits for a provider to complete its snapshot."""
+        return isinstance(self._state, SnapshotAwaiting)
 
     @property
     def standing(self) -> SessionStanding:
@@ -314,7 +320,8 @@ class Session:
         source = source_history(self._context.engine, self.owed, sink)
         self._fence.note_success()
         if obsolete := obsolete_request(source, sink, initial_sync=initial_sync):
-            self._cancel_snapshot(obsolete, "initial_sync is 'log' now, so the session begins with the log")
+            why = "initial_sync is 'log' now" if initial_sync == "log" else "no provider is there, and the log is whole"
+            self._cancel_snapshot(obsolete, f"{why}: the session begins with the log")
             source = source_history(self._context.engine, self.owed, sink)
         decision = decide(source, sink, initial_sync=initial_sync)
         write = self._log.debug if self._context.outages.is_quiet(self.owed) else self._log.info

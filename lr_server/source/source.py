@@ -1,6 +1,7 @@
 """The source role of a server that owns its site: log, feed, sequencer, sessions, periodic work."""
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from sqlalchemy import Engine
 
@@ -14,9 +15,10 @@ from lr_server.session.outgoing import Outgoing
 from lr_server.session.runner import SessionContext, SessionLimits
 from lr_server.session.stream import FrameSources
 from lr_server.settings import Settings
+from lr_server.source.provider_watch import ProviderWatch
+from lr_server.source.reminders import Reminders
 from lr_server.source.sequencer import Sequencer
 from lr_server.source.supervisor import Supervisor
-from lr_server.source.unknown_reminders import UnknownReminders
 from queues import send_snapshot
 from queues.backoff import Backoff
 from queues.browse.unknown import unknown_destinations
@@ -39,6 +41,9 @@ from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, pa
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
 log = logger("lrq.source")
+
+#: A look at the providers comes after so many looks at the requests for snapshots.
+_PROVIDER_LOOKS: Final = 10
 
 
 class Source:
@@ -76,7 +81,8 @@ class Source:
             look_seconds=settings.snapshot_poll_seconds, clock=clock, told=settings.look_alikes,
             known_only=settings.known_destinations_only,
         )  # fmt: skip
-        self._unknown = UnknownReminders()
+        self._unknown = Reminders()
+        self._providers = ProviderWatch(engine, lease, settings.initial_sync, clock)
         self._jobs = Jobs(on_ended=on_ended)
         #: The last error of each failing periodic job, by the job's name; empty while all is well.
         self.troubles: dict[str, str] = {}
@@ -87,6 +93,8 @@ class Source:
         self.supervisor.start()
         pause = trim_pause(self._settings.trim_seconds, self._settings.retention(None))
         self._jobs.add_periodic("trim", pause, self.trim, self._failed)
+        look = _PROVIDER_LOOKS * self._settings.snapshot_poll_seconds
+        self._jobs.add_periodic("providers", look, self._watch_providers, self._failed)
         self._jobs.start()
 
     def stop(self, lost: str | None = None) -> None:
@@ -118,6 +126,10 @@ class Source:
         with writing(self._engine) as connection:
             forget_parked(connection, now_us() - int(settings.parked_retention_seconds * 1_000_000))
         self.troubles.pop("trim", None)
+
+    def _watch_providers(self) -> None:
+        self._providers.look(session.owed for session in self.supervisor.sessions() if session.awaits_snapshot)
+        self.troubles.pop("providers", None)
 
     def _tell_unknown(self, dropped: Mapping[SessionKey, int]) -> None:
         for owed, entries in dropped.items():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from lr_server.protocol.negotiation import without_provider
 from lr_server.status_types import (
     STALL_SECONDS,
     OrderingStatus,
@@ -11,6 +12,7 @@ from lr_server.status_types import (
     UnknownStatus,
 )
 from lrq.cli.words import duration, number, plural, some
+from queues.names import ClientName
 from queues.states import SessionState, SnapshotState
 
 #: States without a remark: healthy, inactive, or already reported as a trouble.
@@ -122,16 +124,13 @@ def _waiting(queue: ReceiveQueueStatus) -> Iterator[str]:
 
 
 def _unprovided(status: SiteStatus) -> Iterator[str]:
-    waiting: dict[str, list[str]] = {}
+    waiting: dict[ClientName, list[str]] = {}
     for session in status.sessions:
         if session.unprovided:
             waiting.setdefault(session.client, []).append(session.destination)
     for client, sites in waiting.items():
         wait = "waits" if len(sites) == 1 else "wait"
-        yield (
-            f"{some(sites)} {wait} for a snapshot of {client}, and no provider of {client} runs: start the application "
-            f'with its snapshot transmitter, or, for a first snapshot, set initial_sync = "log" and restart the server'
-        )
+        yield f"{some(sites)} {wait} for a snapshot, and {without_provider(client)}"
 
 
 def _name(session: SessionStatus) -> str:

@@ -11,6 +11,7 @@ from lrq.cli import exit_codes
 from lrq.cli.commands import (
     browse,
     demo,
+    doctor,
     drain,
     fence,
     grant,
@@ -31,6 +32,7 @@ from lrq.cli.commands import (
 _DEBUG = "--debug"
 _ORDER = (
     "init",
+    "doctor",
     "serve",
     "work",
     "provide",
@@ -90,6 +92,7 @@ def _lrq(
 
 
 app.command("init")(init.init)
+app.command("doctor")(doctor.doctor)
 app.command("serve")(serve.serve)
 app.command("work")(work.work)
 app.command("provide")(provide.provide)

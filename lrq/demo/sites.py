@@ -42,5 +42,6 @@ class Places:
             database_url=self.database(site),
             listen=[self.endpoint(site)] if site != SOURCE else [],
             peers=peers,
+            initial_sync="snapshot",  # the server starts before Spark, so it cannot know that snapshots will come
             retry_cap_seconds=1.0,
         )

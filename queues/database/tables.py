@@ -72,6 +72,8 @@ log_head = Table(
     Column("segment", BigInteger, nullable=False),
     Column("opened_us", BigInteger, nullable=False),
     Column("trimmed_seq", BigInteger, nullable=False),
+    # Equal to `trimmed_seq` while every run of trim has recorded the destinations in `strangers`.
+    Column("strangers_seq", BigInteger, nullable=False, server_default="0"),
 )
 
 
@@ -271,6 +273,14 @@ dropped_entries = Table(
     Column("destination", Text, primary_key=True),
     Column("entries", BigInteger, nullable=False),
     Column("dropped_us", BigInteger, nullable=False),
+)
+
+#: The destinations without a session whose entries were trimmed: see `queues.send_log.strangers`.
+strangers = Table(
+    "lrq_strangers",
+    metadata,
+    Column("client", Text, primary_key=True),
+    Column("destination", Text, primary_key=True),
 )
 
 # --- source: snapshots ----------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from queues.send_log.reads import newest_tick, tick_of, trimmed_seq
 from queues.send_log.released import released
 from queues.send_log.rotation import SegmentLimits, leaves_room, share
 from queues.send_log.segment_claims import Claim, is_kept
+from queues.send_log.strangers import record_strangers
 from queues.send_log.unknown import record_dropped
 from queues.states import STORED_INACTIVE, SnapshotState
 
@@ -101,14 +102,15 @@ def _first_tick(connection: Connection, accepts: Callable[[Row[Any]], bool]) -> 
 class Verdict:
     """The permission to trim a segment: its entries are in ticks up to `upto`, and the `laggards` lose some.
 
-    `unknown`: the claims of unknown destinations, which lose entries; removed sites are laggards too. `has_unordered`:
-    some entries have no place in the order of commits, so no tick holds them. `is_held`: only these entries keep the
-    segment, so it must stay.
+    `unknown`: the claims of unknown destinations, which lose entries; removed sites are laggards too. `strangers`: the
+    destinations without a session, known or not. `has_unordered`: some entries have no place in the order of commits,
+    so no tick holds them. `is_held`: only these entries keep the segment, so it must stay.
     """
 
     upto: Tick
     laggards: tuple[SessionKey, ...]
     unknown: tuple[Claim, ...] = ()
+    strangers: tuple[SessionKey, ...] = ()
     has_unordered: bool = False
     is_held: bool = False
 
@@ -122,10 +124,16 @@ def judge(connection: Connection, upto: Tick, sets: Sequence[int], owes: Owes, r
         if owes(claim.owed, _mark_at(connection, claim.acked_seq), mark)
     ]
     free = released(connection)
-    claims = [*(claim for claim in lagging if claim.owed not in free), *_strangers(connection, sets, retention)]
+    strangers = _strangers(connection, sets, retention)
+    claims = [*(claim for claim in lagging if claim.owed not in free), *strangers]
     if not is_beyond(connection, upto, retention) and is_kept(claims, upto.created_us, retention, now_us()):
         return None
-    return Verdict(upto, tuple(claim.owed for claim in lagging), tuple(claim for claim in claims if claim.is_unknown))
+    return Verdict(
+        upto,
+        tuple(claim.owed for claim in lagging),
+        unknown=tuple(claim for claim in claims if claim.is_unknown),
+        strangers=tuple(claim.owed for claim in strangers),
+    )
 
 
 def _mark_at(connection: Connection, seq: int) -> Visibility | None:
@@ -194,7 +202,7 @@ def is_beyond(connection: Connection, upto: Tick, retention: Retention) -> bool:
 
 
 def let_go(connection: Connection, verdict: Verdict, count: CountOwed) -> Mapping[SessionKey, int]:
-    """Record that the entries of the ticks up to `verdict.upto` are trimmed, and the loss of the laggards.
+    """Record that the entries of the ticks up to `verdict.upto` are trimmed, and the loss of laggards and strangers.
 
     Return the numbers of entries that the unknown destinations lose; they are recorded too.
     """
@@ -208,6 +216,7 @@ def let_go(connection: Connection, verdict: Verdict, count: CountOwed) -> Mappin
     for owed in sorted(verdict.laggards):
         lost = (sessions.c.client == owed.client) & (sessions.c.destination == owed.destination)
         connection.execute(update(sessions).where(lost).values(lost_seq=end))
+    record_strangers(connection, verdict.strangers, end)
     connection.execute(update(log_head).where(log_head.c.trimmed_seq < end).values(trimmed_seq=end))
     forget_unused(connection, end)
     return dropped

@@ -2,7 +2,15 @@
 
 from queues.send_snapshot.blocks import StoredBlock, read_blocks
 from queues.send_snapshot.garbage import collect_garbage
-from queues.send_snapshot.providers import SILENCE, Provider, provider_gone, provider_seen, providers
+from queues.send_snapshot.providers import (
+    ABSENCE,
+    SILENCE,
+    Provider,
+    is_provided,
+    provider_gone,
+    provider_seen,
+    providers,
+)
 from queues.send_snapshot.requests import (
     cancel,
     cancel_one,
@@ -14,11 +22,13 @@ from queues.send_snapshot.requests import (
     newest_of_each,
     of_build,
     request,
+    unprovided,
 )
 from queues.send_snapshot.states import EVERY_SITE, SnapshotSync, cancel_superseded
 from queues.states import SnapshotState
 
 __all__ = [
+    "ABSENCE",
     "EVERY_SITE",
     "SILENCE",
     "Provider",
@@ -31,6 +41,7 @@ __all__ = [
     "collect_garbage",
     "expand",
     "find",
+    "is_provided",
     "listing",
     "mark_applied",
     "newest",
@@ -41,4 +52,5 @@ __all__ = [
     "providers",
     "read_blocks",
     "request",
+    "unprovided",
 ]

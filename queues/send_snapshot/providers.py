@@ -6,11 +6,14 @@ from typing import Final
 from sqlalchemy import Connection, insert, select, update
 
 from queues.database import dialects
-from queues.database.tables import snapshot_providers
+from queues.database.tables import snapshot_providers, snapshots
 from queues.names import ClientName
+from queues.states import SnapshotState
 
 #: The seconds without a renewal after which a provider counts as dead.
 SILENCE: Final = 30.0
+#: The seconds for which a provider that has ended is expected back: the time of an application's restart.
+ABSENCE: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,19 @@ def providers(connection: Connection) -> list[Provider]:
         Provider(ClientName(row.client), row.owner, row.seen_us, bool(row.owner) and row.seen_us >= oldest)
         for row in connection.execute(_PROVIDERS)
     ]
+
+
+def is_provided(connection: Connection, client: ClientName) -> bool:
+    """Return whether snapshots of *client* can be expected: its provider runs, or ran within `ABSENCE`.
+
+    The answer is also True if a snapshot was ever completed, because then the client's first state is in snapshots.
+    """
+    seen = connection.execute(select(snapshot_providers.c.seen_us).where(snapshot_providers.c.client == client))
+    seen_us = seen.scalar()
+    if seen_us is not None and seen_us >= dialects.of(connection).now_us(connection) - int(ABSENCE * 1_000_000):
+        return True
+    complete = snapshots.c.client == client, snapshots.c.state.in_([SnapshotState.READY, SnapshotState.APPLIED])
+    return connection.execute(select(snapshots.c.sync_id).where(*complete).limit(1)).first() is not None
 
 
 _PROVIDERS = select(snapshot_providers).order_by(snapshot_providers.c.client)

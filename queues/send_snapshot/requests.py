@@ -26,6 +26,7 @@ from sqlalchemy import (
 from queues.database import dialects
 from queues.database.tables import sessions, snapshots
 from queues.names import ClientName, SiteId, site_id
+from queues.send_snapshot.providers import SILENCE, providers
 from queues.send_snapshot.states import (
     EVERY_SITE,
     SnapshotSync,
@@ -115,6 +116,21 @@ def newest(connection: Connection, client: ClientName, destination: SiteId) -> S
 def newest_of_each(connection: Connection) -> list[SnapshotSync]:
     """Return the newest request of every client and destination, finished or not."""
     return [snapshot_of(row) for row in connection.execute(_NEWEST_OF_EACH)]
+
+
+def unprovided(connection: Connection) -> list[SnapshotSync]:
+    """Return the newest request of each session that waits for a provider, while no provider of its client runs."""
+    served = {each.client for each in providers(connection) if each.alive}
+    silent_from = dialects.of(connection).now_us(connection) - int(SILENCE * 1_000_000)
+    return [
+        each
+        for each in newest_of_each(connection)
+        if each.client not in served
+        and (
+            each.state is SnapshotState.REQUESTED
+            or (each.state is SnapshotState.BUILDING and each.updated_us < silent_from)
+        )
+    ]
 
 
 def find(connection: Connection, sync_id: str) -> SnapshotSync | None:

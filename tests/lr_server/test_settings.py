@@ -52,7 +52,7 @@ def test_a_schema_that_does_not_fit_is_refused():
 def test_two_fields_suffice():
     settings = Settings(**MINIMAL)
     assert (settings.listen, settings.peers, settings.clients) == ((), {}, ())
-    assert (settings.initial_sync, settings.flow_control) == ("snapshot", "smart")
+    assert (settings.initial_sync, settings.flow_control) == ("auto", "smart")
     assert settings.max_payload_bytes == 16 * MIB
     assert settings.max_batch_bytes == 2 * MIB
     assert settings.retention_seconds == 7 * 86_400
@@ -145,7 +145,7 @@ def test_settings_are_immutable():
         ({"site_id": "par/is"}, "site_id: 'par/is' is not a valid site id"),
         ({"database_url": f"mysql://root:{SECRET}@db/x"}, "database_url: write a URL such as sqlite:///paris.db"),
         ({"database_url": f"{SECRET}"}, "database_url: write a URL such as sqlite:///paris.db"),
-        ({"initial_sync": "logs"}, "initial_sync: Input should be 'snapshot' or 'log'"),
+        ({"initial_sync": "logs"}, "initial_sync: Input should be 'auto', 'snapshot' or 'log'"),
         ({"flow_control": "none"}, "flow_control: Input should be 'cascade', 'drop' or 'smart'"),
         ({"window_frames": 0}, "window_frames: Input should be greater than 0"),
         ({"retention_seconds": float("inf")}, "retention_seconds: Input should be a finite number"),

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from lr_server import LogReplicationServer
 from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.health import remarks, troubles
@@ -10,6 +12,10 @@ from queues.send_log.named_sites import named_sites
 from queues.states import SessionState
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
+
+#: The sentence of the trouble, of the warning in the log, and of `lrq status`.
+UNPROVIDED = "no provider of client policy is running: start one (`lrq provide`), or set initial_sync"
+WHY = {"log": "initial_sync is 'log' now", "auto": "no provider is there, and the log is whole"}
 
 
 def waits(server: LogReplicationServer, destination: str) -> bool:
@@ -91,11 +97,11 @@ def test_drain_waits_for_a_session_that_begins_and_not_for_a_quiet_peer(world: W
 
 
 def test_a_session_that_waits_for_a_provider_that_does_not_run_is_trouble(world: World) -> None:
-    paris = world.link("paris", "tokyo")
+    paris = world.link("paris", "tokyo", initial_sync="snapshot")
     world.transmit("paris", b"1", to=["tokyo"])
     eventually(lambda: waits(paris, "tokyo"))
     (trouble,) = troubles(paris.site_status())
-    assert trouble.startswith("tokyo waits for a snapshot of policy, and no provider of policy runs: start")
+    assert trouble.startswith(f"tokyo waits for a snapshot, and {UNPROVIDED}")
     world.provide("paris", Messages(lambda _: [b"state"]))
     in_log_sync(paris, "tokyo")
     assert troubles(paris.site_status()) == []
@@ -111,35 +117,37 @@ def test_a_provider_that_has_ended_serves_no_session(world: World) -> None:
     world.transmit("paris", b"2", to=["lima"])
     eventually(lambda: waits(paris, "lima"))
     (trouble,) = troubles(paris.site_status())
-    assert "no provider of policy runs" in trouble
+    assert UNPROVIDED in trouble
 
 
 # --- another initial_sync ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("setting", ["auto", "log"])
 def test_a_session_that_waited_for_its_first_snapshot_begins_with_the_log_after_the_setting_has_changed(
-    world: World,
+    world: World, setting: str
 ) -> None:
     recorder = world.subscribe("tokyo")
-    paris = world.link("paris", "tokyo")
+    paris = world.link("paris", "tokyo", initial_sync="snapshot")
     world.transmit("paris", b"1", to=["tokyo"])
     eventually(lambda: waits(paris, "tokyo"))
     paris.stop()
-    paris = world.server("paris", **peers("tokyo"), initial_sync="log")
+    paris = world.server("paris", **peers("tokyo"), initial_sync=setting)
     eventually(lambda: recorder.log("paris") == [b"1"])
     assert recorder.kinds("paris") == ["log 1"]
     assert troubles(paris.site_status()) == []
     (snapshot,) = paris.status()["snapshots"]
-    assert (snapshot["state"], "initial_sync" in snapshot["error"]) == ("cancelled", True)
+    assert (snapshot["state"], snapshot["error"]) == ("cancelled", f"{WHY[setting]}: the session begins with the log")
 
 
-def test_an_ordered_snapshot_is_awaited_with_each_setting(world: World) -> None:
+@pytest.mark.parametrize("setting", ["auto", "log"])
+def test_an_ordered_snapshot_is_awaited_with_each_setting(world: World, setting: str) -> None:
     recorder = world.subscribe("tokyo")
-    paris = world.link("paris", "tokyo", initial_sync="log")
+    paris = world.link("paris", "tokyo", initial_sync=setting)
     world.request_snapshots("paris", "tokyo")
     eventually(lambda: waits(paris, "tokyo"))
     paris.stop()
-    paris = world.server("paris", **peers("tokyo"), initial_sync="log")
+    paris = world.server("paris", **peers("tokyo"), initial_sync=setting)
     eventually(lambda: waits(paris, "tokyo"))
     world.provide("paris", Messages(lambda _: [b"state"]))
     in_log_sync(paris, "tokyo")
@@ -147,12 +155,12 @@ def test_an_ordered_snapshot_is_awaited_with_each_setting(world: World) -> None:
 
 
 def test_with_an_unchanged_setting_the_session_waits_on_after_a_restart(world: World) -> None:
-    paris = world.link("paris", "tokyo")
+    paris = world.link("paris", "tokyo", initial_sync="snapshot")
     world.transmit("paris", b"1", to=["tokyo"])
     eventually(lambda: waits(paris, "tokyo"))
     (before,) = paris.status()["snapshots"]
     paris.stop()
-    paris = world.server("paris", **peers("tokyo"))
+    paris = world.server("paris", **peers("tokyo"), initial_sync="snapshot")
     eventually(lambda: waits(paris, "tokyo"))
     (after,) = paris.status()["snapshots"]
     assert after["sync_id"] == before["sync_id"]

@@ -1,6 +1,7 @@
 """`lrq init`."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,6 +40,12 @@ def init(
         bool,
         typer.Option("--check", metavar="", help="Change nothing; exit with 0 if the schema fits, with 3 if not."),
     ] = False,
+    example: Annotated[
+        bool, typer.Option("--example", metavar="", help="Only write a commented site file to FILE.")
+    ] = False,
+    file: Annotated[
+        Path | None, typer.Argument(help="The file for --example, by default lrq.toml; `-` is stdout.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Create a site's tables, or migrate them.
@@ -46,6 +53,12 @@ def init(
     The command may be repeated, and several processes may run it at once. The server never changes the schema.
     """
     from lrq.cli.place import engine_of, locate
+
+    if example:
+        _write_example(file or Path("lrq.toml"))
+        return
+    if file:
+        raise typer.BadParameter("FILE goes with --example; --config names the file of a site")
 
     if sql and check:
         raise typer.BadParameter("--sql and --check exclude each other")
@@ -66,6 +79,21 @@ def init(
         return
     with engine_of(place, must_exist=False) as engine:
         _initialize(engine, place, as_json=as_json)
+
+
+def _write_example(file: Path) -> None:
+    from lrq.cli.example_file import EXAMPLE
+    from queues.errors import ConfigurationError
+
+    if str(file) == "-":
+        typer.echo(EXAMPLE, nl=False)
+        return
+    try:
+        with file.open("x", encoding="utf-8") as made:
+            made.write(EXAMPLE)
+    except FileExistsError:
+        raise ConfigurationError(f"{file} exists, and is not replaced: name another file, or `-`") from None
+    typer.echo(f"{file}: written; correct it, then run `lrq init --config {file}`")
 
 
 def _check(place: "SitePlace", *, as_json: bool) -> None:

@@ -169,6 +169,8 @@ class Source:
             self.lost_seq,
             frozenset(sink.headers) & kept,
             offered,
+            is_whole=self.trimmed_seq == 0,
+            is_provided=any(snapshot.state in ("ready", "applied") for snapshot in self.snapshots),
         )
 
     def after(self, position: Position, read_after: int, limit: int) -> Batch | None:

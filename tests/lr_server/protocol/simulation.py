@@ -133,6 +133,7 @@ class Simulation:
                 kept = [row for tick in self.source.ticks if tick.key.seq > decision.read_after for row in tick.rows]
                 gone = len(self.source.rows) - len(kept) - len(self.source.unticked)
                 self.sink.skipped = sum(row.owed for row in self.source.rows[:gone])
+                assert self.initial_sync == "log" or not self.sink.skipped
         self.answer = happened.Negotiated(decision)
 
     # --- snapshots at the source ------------------------------------------------------------------------------

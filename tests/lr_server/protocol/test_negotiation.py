@@ -6,14 +6,17 @@ import pytest
 
 from lr_server.protocol.histories import Branch, OfferedSnapshot, SinkHistory, SourceHistory, StagedSnapshot, TickKey
 from lr_server.protocol.negotiation import (
+    FIRST_SNAPSHOT,
     AwaitSnapshot,
     Cause,
     ConfirmSnapshot,
     Decision,
+    InitialSync,
     Rebuild,
     Resume,
     ResumeSnapshot,
     Rollback,
+    begins_with_log,
     decide,
     obsolete_request,
 )
@@ -51,7 +54,43 @@ def test_without_snapshots_an_empty_sink_begins_with_the_oldest_kept_entry():
     assert (decision.position.seq, decision.read_after) == (0, 15)
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("is_provided", [True, False])
+@pytest.mark.parametrize("setting", ["auto", "snapshot", "log"])
+def test_only_a_whole_log_without_a_provider_begins_a_session_by_itself(
+    setting: InitialSync, is_provided: bool, is_whole: bool
+):
+    source = replace(SOURCE, trimmed_seq=15, is_whole=is_whole, is_provided=is_provided)
+    expected = setting == "log" or (setting == "auto" and is_whole and not is_provided)
+    assert begins_with_log(source, setting) == expected
+    decision = decided(source, NEW, initial_sync=setting)
+    if expected:
+        assert isinstance(decision, Resume)
+        assert (decision.position.seq, decision.read_after) == (0, 15)
+    else:
+        assert decision == Rebuild(Cause.NOTHING_YET, FIRST_SNAPSHOT)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("is_provided", [True, False])
+def test_a_session_that_has_begun_never_flips(is_provided: bool, is_whole: bool):
+    source = replace(SOURCE, is_whole=is_whole, is_provided=is_provided)
+    assert decided(source, AT_20, initial_sync="auto") == decided(SOURCE, AT_20)
+    with_snapshot = SinkHistory(Position("b", 0, "id/0"), sync_id="s")
+    assert decided(source, with_snapshot, initial_sync="auto") == decided(SOURCE, with_snapshot)
+
+
 FIRST = OfferedSnapshot("s", is_first=True)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("is_provided", [True, False])
+def test_the_request_for_a_first_snapshot_is_obsolete_once_its_provider_has_left_a_whole_log(
+    is_provided: bool, is_whole: bool
+):
+    waiting = replace(SOURCE, snapshot=FIRST, is_whole=is_whole, is_provided=is_provided)
+    obsolete = "s" if is_whole and not is_provided else None
+    assert obsolete_request(waiting, NEW, initial_sync="auto") == obsolete
 
 
 def test_the_request_for_a_first_snapshot_is_obsolete_once_sessions_begin_with_the_log():
@@ -72,7 +111,9 @@ def test_the_request_for_a_first_snapshot_is_obsolete_once_sessions_begin_with_t
     ],
 )
 def test_an_ordered_or_ready_or_arriving_snapshot_is_never_obsolete(offered: OfferedSnapshot | None, sink: SinkHistory):
-    assert obsolete_request(replace(SOURCE, snapshot=offered), sink, initial_sync="log") is None
+    source = replace(SOURCE, snapshot=offered, is_whole=True)
+    assert obsolete_request(source, sink, initial_sync="log") is None
+    assert obsolete_request(source, sink, initial_sync="auto") is None
 
 
 def test_a_sink_with_a_snapshot_of_an_empty_log_continues_with_the_log():

@@ -50,6 +50,8 @@ def worlds(draw: st.DrawFn) -> World:
         trimmed_seq=trimmed,
         lost_seq=draw(st.just(0) | st.sampled_from([end for end in ends if end <= trimmed])),
         known=frozenset(headers) & (set(kept) | own),
+        is_whole=draw(st.booleans()),
+        is_provided=draw(st.booleans()),
     )
     cut = draw(st.sampled_from(["", "id/7"]))
     sink = SinkHistory(
@@ -64,7 +66,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 @settings(max_examples=600)
-@given(worlds(), st.sampled_from(["snapshot", "log"]))
+@given(worlds(), st.sampled_from(["snapshot", "log", "auto"]))
 def test_the_answer_never_leaves_the_shared_history(world: World, initial_sync):
     source, sink = world.source, world.sink
     decision = decide(source, sink, initial_sync=initial_sync)
@@ -75,7 +77,7 @@ def test_the_answer_never_leaves_the_shared_history(world: World, initial_sync):
             assert position.seq <= world.common
             assert read_after >= position.seq
             assert read_after in (position.seq, source.trimmed_seq)
-            assert position.seq >= source.lost_seq or (sink.is_empty and initial_sync == "log")
+            assert position.seq >= source.lost_seq or (sink.is_empty and (initial_sync == "log" or source.is_whole))
         case Rollback(position=position):
             assert source.lost_seq <= position.seq < sink.received.seq
             assert position.seq <= min(world.common, sink.boundary_seq)

@@ -34,7 +34,7 @@ OWED = st.lists(st.booleans(), min_size=1, max_size=7) | st.lists(st.just(False)
 
 class SessionUnderFaults(RuleBasedStateMachine):
     @initialize(
-        initial_sync=st.sampled_from(["snapshot", "log"]),
+        initial_sync=st.sampled_from(["snapshot", "log", "auto"]),
         tells=st.booleans(),
         keeps=st.booleans(),
         undoes=st.booleans(),

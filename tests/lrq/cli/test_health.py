@@ -160,9 +160,11 @@ def test_sessions_that_wait_for_a_provider_that_does_not_run_are_one_trouble_for
     other = replace(waiting, client=ClientName("tenant"))
     status = a_site(owners=SERVED, sessions=(stalled, waiting, other))
     policy, tenant = troubles(status)
-    assert policy.startswith("lima and tokyo wait for a snapshot of policy, and no provider of policy runs: start")
-    assert 'set initial_sync = "log" and restart the server' in policy
-    assert tenant.startswith("tokyo waits for a snapshot of tenant, and no provider of tenant runs")
+    assert policy == (
+        "lima and tokyo wait for a snapshot, and no provider of client policy is running: start one (`lrq provide`), "
+        'or set initial_sync = "log" if the snapshot is the first one, and restart the server'
+    )
+    assert tenant.startswith("tokyo waits for a snapshot, and no provider of client tenant is running: start one")
     assert remarks(status) == []
 
 

@@ -1,4 +1,4 @@
-"""Decide when the log tells of entries for unknown destinations: at once, then with long pauses. Pure."""
+"""Decide when the log tells of a trouble of one destination: at once, then with long pauses. Pure."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -9,8 +9,8 @@ from queues.send_log.port import SessionKey
 PAUSE: Final = 3_600.0
 
 
-class UnknownReminders:
-    """Remembers when the present unknown destinations were told."""
+class Reminders:
+    """Remembers when the destinations with a present trouble were told."""
 
     def __init__(self) -> None:
         self._told: dict[SessionKey, float] = {}

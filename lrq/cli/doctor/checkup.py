@@ -1,0 +1,54 @@
+"""The order of all checks."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from discovery.topology import split_endpoints
+from lrq.cli.doctor import configuration, database, java, libraries, own_files, peers
+from lrq.cli.doctor.bounded import Probe, examine, guarded
+from lrq.cli.doctor.findings import Finding, told
+from lrq.cli.place import locate
+from queues.clock import now_us
+from queues.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from lr_server import Settings
+
+#: Seconds for the checks of the database, whose connection alone may take ten, and for each other check.
+DATABASE_SECONDS: Final = 20.0
+SECONDS: Final = 12.0
+
+
+def checkup(config: Path | None, database_url: str | None, site: str | None) -> list[Finding]:
+    """Examine a site and return all findings; the arguments are the options of the command."""
+    settings, findings = configuration.load(config, {"database_url": database_url, "site_id": site})
+    return findings + examine(_probes(config, database_url, site, settings))
+
+
+def _probes(
+    config: Path | None, database_url: str | None, site: str | None, settings: "Settings | None"
+) -> Iterator[Probe]:
+    yield Probe("database", partial(_database, config, database_url, site, is_told=settings is None), DATABASE_SECONDS)
+    yield Probe("libraries", libraries.look, SECONDS)
+    yield Probe("java", java.look, SECONDS)
+    if settings is None:
+        return
+    now = datetime.fromtimestamp(now_us() / 1_000_000, UTC)
+    if settings.credentials is not None:
+        yield Probe("tls", partial(own_files.look, settings.credentials, now), SECONDS)
+    for peer, endpoints in sorted(settings.peers.items()):
+        for text in split_endpoints(endpoints):
+            check, ask = f"peer {peer}", partial(peers.look, settings.site_id, peer, text, settings.credentials, now)
+            yield Probe(check, partial(guarded, check, ask), SECONDS)
+
+
+def _database(config: Path | None, database_url: str | None, site: str | None, *, is_told: bool) -> Sequence[Finding]:
+    """Look at the database even if other settings are wrong; a place that *is_told* missing gives no second problem."""
+    try:
+        place = locate(config, database_url, site)
+    except ConfigurationError as error:
+        return [] if is_told else [told("database", error)]
+    return list(database.look(place))

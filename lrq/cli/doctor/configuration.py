@@ -1,0 +1,45 @@
+"""Check the settings: the file, its names and values, and the variables."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discovery.site_file import DEFAULT_FILE
+from lrq.cli.doctor.findings import Finding, ok, problem, told
+from queues.errors import ConfigurationError, InvalidNameError
+
+if TYPE_CHECKING:
+    from lr_server import Settings
+
+_CHECK = "configuration"
+
+
+def load(config: Path | None, given: Mapping[str, str | None]) -> "tuple[Settings | None, list[Finding]]":
+    """Return the settings as the server would read them, or None, with the findings; *given* are options."""
+    from lr_server import Settings
+
+    try:
+        settings = Settings.load(config, **{name: value for name, value in given.items() if value})
+    except (ConfigurationError, InvalidNameError) as error:
+        return None, [told(_CHECK, error, "correct the file of --config"), *_place(config)]
+    return settings, [ok(_CHECK, f"the settings of site {settings.site_id} are complete, from {_source(config)}")]
+
+
+def _place(config: Path | None) -> list[Finding]:
+    if config is not None or Path(DEFAULT_FILE).exists():
+        return []
+    return [
+        problem(
+            _CHECK,
+            f"there is no {DEFAULT_FILE} in {Path.cwd()}",
+            "name the file with --config, or write one with `lrq init --example lrq.toml`",
+        )
+    ]
+
+
+def _source(config: Path | None) -> str:
+    file = config or Path(DEFAULT_FILE)
+    sources = [str(file)] if config is not None or file.exists() else []
+    names = sorted(name for name in os.environ if name.startswith("LRQ_") and os.environ[name])
+    return " and ".join(sources + names) or "the options"

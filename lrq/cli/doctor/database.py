@@ -1,0 +1,101 @@
+"""Check the database: reachable, of a supported version, with the tables of this site, and fit for a server."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sqlalchemy import Engine, create_engine
+
+from lrq.cli.doctor import postgresql, sqlite_file
+from lrq.cli.doctor.bounded import guarded
+from lrq.cli.doctor.clock import skew
+from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
+from lrq.cli.place import CONNECT_SECONDS, SitePlace, require_file
+from queues.clock import now_us
+from queues.database import dialects, leases, schema, urls
+from queues.database.rights import missing_rights
+from queues.database.transactions import mapped_errors, reading
+from queues.errors import LrqError
+
+_CHECK: Final = "database"
+#: The most rights that one sentence names.
+_NAMED: Final = 4
+
+
+def look(place: SitePlace) -> Iterator[Finding]:
+    """Yield the findings about the database at *place*; without a connection, one problem only."""
+    is_sqlite = urls.is_sqlite(place.url)
+    with _plain_engine(place) as engine:
+        with mapped_errors(engine), engine.connect():
+            pass
+        yield ok(_CHECK, f"{place.shown} can be reached")
+        yield from guarded(_CHECK, lambda: (sqlite_file if is_sqlite else postgresql).look(engine))
+        if not is_sqlite:  # the clock of a file is the machine's clock
+            yield from guarded("clock", lambda: [_clock(engine)])
+        yield from guarded("tables", lambda: _tables(engine, place))
+
+
+@contextmanager
+def _plain_engine(place: SitePlace) -> Iterator[Engine]:
+    """Yield an engine that changes nothing: one of `queues.create_engine` puts a SQLite file into WAL mode."""
+    require_file(place.url)
+    limit = dialects.named(place.url.get_backend_name()).connect_within(place.url, CONNECT_SECONDS)
+    engine = create_engine(place.url, connect_args=dict(limit))
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _clock(engine: Engine) -> Finding:
+    with reading(engine) as connection:
+        before = now_us()
+        there = dialects.of(connection).now_us(connection)
+        after = now_us()
+    return skew("the database", there, before, after)
+
+
+def _tables(engine: Engine, place: SitePlace) -> Iterator[Finding]:
+    """Yield the findings about the tables; the later ones only if the tables belong to this site."""
+    try:
+        with reading(engine) as connection:
+            stands = schema.version(connection)
+            found = schema.require(connection, site_id=place.site)
+    except LrqError as error:
+        yield told("tables", error)
+        return
+    yield ok("tables", f"the tables have schema {stands} and belong to site {found.site_id}")
+    yield from guarded("tables", lambda: _whole(engine))
+    if not urls.is_sqlite(place.url):
+        yield from guarded("rights", lambda: [_rights(engine)])
+    yield from guarded("server", lambda: [_server(engine)])
+
+
+def _whole(engine: Engine) -> Iterator[Finding]:
+    with reading(engine) as connection:
+        without = schema.untriggered(connection)
+    if without:
+        yield problem(
+            "ordering",
+            f"the ordering trigger does not always fire on {', '.join(without)}, so entries may not be sent",
+            f"ALTER TABLE {without[0]} ENABLE ALWAYS TRIGGER lrq_sequence_commit, the same for the others",
+        )
+        return
+    schema.check(engine)
+    yield ok("ordering", "no table, no column and no trigger is missing")
+
+
+def _rights(engine: Engine) -> Finding:
+    with reading(engine) as connection:
+        missing = missing_rights(connection)
+    if not missing:
+        return ok("rights", "the role may do all that a server does")
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    return problem("rights", f"the role lacks {', '.join(missing[:_NAMED])}{more}", "grant these rights to the role")
+
+
+def _server(engine: Engine) -> Finding:
+    held = leases.holder(engine, "server")
+    if held is None or held.expired:
+        return warning("server", "no server works for this site now", "run `lrq serve`")
+    return ok("server", "a server works for this site")

@@ -1,0 +1,92 @@
+"""Check the peers: each endpoint can be resolved and reached, and the right site answers there.
+
+The question is a negotiation in a version of the protocol that no side speaks. So the peer names itself and refuses;
+nothing is written there.
+"""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from lrq.cli.doctor.certificates import judge, validity
+from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
+from queues.errors import PeerUnreachableError, ProtocolError
+from queues.names import MAX_NAME_LENGTH
+from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, Refusal, SessionId
+from queues.words import cleaned
+from sink.protocol.versions import SPOKEN
+from sink.transport.credentials import Credentials
+from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, TlsEndpoint, parse_endpoint
+from sink.transport.remote import RemoteSink
+
+#: The seconds for the answer of one endpoint.
+PATIENCE: Final = 4.0
+_CURE: Final = "start its server, open its port, or correct `peers`"
+
+
+def look(own: str, peer: str, text: str, credentials: Credentials | None, now: datetime) -> Iterator[Finding]:
+    """Yield the findings about the endpoint *text* of the site *peer*; *own* is this site."""
+    endpoint, check = parse_endpoint(text), f"peer {peer}"
+    if isinstance(endpoint, LocalEndpoint):
+        yield ok(check, f"{text} is a server in this process, which is not asked")
+        return
+    if isinstance(endpoint, TcpEndpoint):
+        try:
+            socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            yield problem(check, f"the host {endpoint.host!r} is unknown ({error.strerror})", "correct `peers`, or DNS")
+            return
+    yield _reached(check, own, peer, endpoint, credentials)
+    if isinstance(endpoint, TlsEndpoint) and credentials is not None:
+        yield from _certificate(check, endpoint, credentials, now)
+
+
+def _reached(
+    check: str, own: str, peer: str, endpoint: TcpEndpoint | IpcEndpoint, credentials: Credentials | None
+) -> Finding:
+    sink = RemoteSink(endpoint, credentials=credentials, negotiation_timeout=PATIENCE)
+    try:
+        answer = sink.negotiate(NegotiateRequest(protocol=0, session=SessionId(source=own, sink=peer)))
+    except (PeerUnreachableError, ProtocolError) as error:
+        return told(check, error, _CURE) if isinstance(error, ProtocolError) else problem(check, str(error), _CURE)
+    finally:
+        sink.close()
+    return answered(check, peer, str(endpoint), answer)
+
+
+def answered(check: str, peer: str, endpoint: str, answer: NegotiateResponse) -> Finding:
+    """Judge the *answer* of an endpoint to the question. Pure."""
+    site = cleaned(answer.site, MAX_NAME_LENGTH)
+    if answer.refusal.kind == Refusal.WRONG_SITE:
+        return told(check, cleaned(answer.refusal.reason))
+    if site != peer:
+        named = f"site {site!r}" if site else "no site"
+        return problem(check, f"{named} answers at {endpoint}", "correct `peers`, or the site id there")
+    if not SPOKEN.oldest <= answer.protocol <= SPOKEN.newest:
+        return warning(
+            check,
+            f"{peer} at {endpoint} speaks version {answer.protocol} of the protocol, this site {SPOKEN}",
+            "upgrade lrq at the older site before the other one drops a version",
+        )
+    return ok(check, f"site {peer} answers at {endpoint}")
+
+
+def _certificate(check: str, endpoint: TlsEndpoint, credentials: Credentials, now: datetime) -> Iterator[Finding]:
+    """Yield the finding about the certificate that the peer shows; the answer above tells whether it is trusted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.load_cert_chain(credentials.certificate, credentials.key, password="")
+    context.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection((endpoint.host, endpoint.port), timeout=PATIENCE) as plain,
+            context.wrap_socket(plain, server_hostname=endpoint.host) as line,
+        ):
+            shown = line.getpeercert(binary_form=True)
+    except OSError:
+        return  # the answer above has the reason
+    if shown:
+        yield judge(check, f"the certificate of {endpoint}", validity(shown), now)

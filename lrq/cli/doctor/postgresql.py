@@ -1,0 +1,72 @@
+"""Check the settings of a PostgreSQL server on which lrq depends."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Engine, text
+
+from lrq.cli.doctor.findings import Finding, ok, problem, warning
+
+_CHECK: Final = "postgresql"
+#: The oldest version that lrq supports.
+OLDEST: Final = 14
+#: The connections that a server of lrq uses at most.
+CONNECTIONS: Final = 82
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresqlFacts:
+    """The facts that matter; `role_connections` is -1 for a role without a limit of its own."""
+
+    version: int
+    prepared: int
+    connections: int
+    role_connections: int
+    in_recovery: bool
+    read_only: bool
+
+
+def look(engine: Engine) -> Iterator[Finding]:
+    """Yield the findings about the server of *engine*."""
+    with engine.connect() as connection:
+        row = connection.execute(_FACTS).one()
+    yield from judge(PostgresqlFacts(*row))
+
+
+def judge(facts: PostgresqlFacts) -> Iterator[Finding]:
+    """Yield a finding for each fact that hinders lrq, and one for the version. Pure."""
+    if facts.version < OLDEST:
+        yield problem(_CHECK, f"PostgreSQL {facts.version} is too old", f"upgrade to PostgreSQL {OLDEST} or later")
+    else:
+        yield ok(_CHECK, f"PostgreSQL {facts.version} is supported")
+    if facts.in_recovery or facts.read_only:
+        what = "a standby" if facts.in_recovery else "read-only for this role"
+        yield problem(_CHECK, f"the database is {what}, so no server can write", "name the primary in database_url")
+    if facts.prepared:
+        yield warning(
+            _CHECK,
+            f"max_prepared_transactions is {facts.prepared}, so no commit notifies an idle server",
+            "set it to 0 unless the application prepares transactions, or lower idle_poll_seconds",
+        )
+    if facts.connections < CONNECTIONS:
+        yield warning(
+            _CHECK,
+            f"the server admits {facts.connections} connections, and lrq uses up to {CONNECTIONS}",
+            "raise max_connections",
+        )
+    if 0 <= facts.role_connections < CONNECTIONS:
+        yield warning(
+            _CHECK,
+            f"the role may have {facts.role_connections} connections, and lrq uses up to {CONNECTIONS}",
+            f"ALTER ROLE with CONNECTION LIMIT {CONNECTIONS} or more",
+        )
+
+
+_FACTS: Final = text("""
+    SELECT current_setting('server_version_num')::int / 10000,
+      current_setting('max_prepared_transactions')::int,
+      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+      (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user),
+      pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool
+""")

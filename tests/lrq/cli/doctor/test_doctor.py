@@ -1,0 +1,286 @@
+"""`lrq doctor` on sites that really are broken, and on two that are well."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from sqlalchemy import Engine, text
+
+from lr_server import LogReplicationServer, Settings
+from lrq.cli.doctor.findings import Finding, Level
+from lrq.cli.doctor.view import line
+from sink.transport.credentials import Credentials
+from tests.certificates import issued
+from tests.clusters import cluster, site_of
+from tests.conftest import NewSite
+from tests.lrq.cli.command import Command
+
+SECRET = "open-sesame"
+
+
+def url_of(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
+
+
+def write(file: str, engine: Engine, site: str, *lines: str, **peers: str) -> str:
+    """Write a site's file; return its name."""
+    named = [f'{peer} = "{endpoint}"' for peer, endpoint in peers.items()]
+    written = [f'site_id = "{site}"', f'database_url = "{url_of(engine)}"', *lines, "[peers]", *named]
+    Path(file).write_text("\n".join(written))
+    return file
+
+
+def tls_lines(credentials: Credentials) -> list[str]:
+    files = {"certificate": credentials.certificate, "key": credentials.key, "authority": credentials.authority}
+    return [f'tls_{name} = "{file}"' for name, file in files.items()]
+
+
+class Examined:
+    """The findings of one run."""
+
+    def __init__(self, lrq: Command, *options: str) -> None:
+        done = lrq("doctor", "--json", *options)
+        self.code, self.all = done.code, done.json["findings"]
+        assert done.json["ok"] == (done.code == 0)
+        assert SECRET not in done.out + done.err
+
+    def worst(self, check: str) -> dict[str, Any]:
+        order = ("problem", "warning", "ok")
+        return min((each for each in self.all if each["check"] == check), key=lambda each: order.index(each["level"]))
+
+    def problem(self, check: str) -> str:
+        """Return the problem of *check*, which must be the only problem, with its cure."""
+        problems = [each for each in self.all if each["level"] == "problem"]
+        assert [each["check"] for each in problems] == [check], problems
+        assert self.code == 3
+        assert problems[0]["cure"]
+        return f"{problems[0]['sentence']}: {problems[0]['cure']}"
+
+
+@pytest.fixture
+def servers() -> Iterator[Callable[..., LogReplicationServer]]:
+    with ExitStack() as stack:
+        yield lambda engine, site, **options: stack.enter_context(
+            LogReplicationServer(Settings(site_id=site, database_url=url_of(engine), **options))
+        )
+
+
+# --- well -----------------------------------------------------------------------------------------------------
+
+
+def test_two_sites_that_are_well(lrq: Command, new_site: NewSite, servers: Any) -> None:
+    paris, tokyo = new_site("paris"), new_site("tokyo")
+    sink = servers(tokyo, "tokyo", listen=["tcp://127.0.0.1:0"])
+    servers(paris, "paris", listen=[])
+    found = Examined(lrq, "--config", write("paris.toml", paris, "paris", tokyo=sink.endpoints[0]))
+    assert found.code == 0, found.all
+    assert found.worst("peer tokyo")["sentence"] == f"site tokyo answers at {sink.endpoints[0]}"
+    for check in ("configuration", "database", "tables", "ordering", "server", "libraries"):
+        assert found.worst(check)["level"] == "ok", found.worst(check)
+    with tokyo.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM lrq_receive_queues")).scalar() == 0
+    lines = lrq("doctor", "--config", "paris.toml").out.splitlines()
+    assert [each for each in lines if each.startswith("ok       tables: ")]
+    assert "checks" in lines[-1]
+    shown = [line(Finding(each["check"], Level(each["level"]), each["sentence"], each["cure"])) for each in found.all]
+    assert lines[:-1] == shown
+
+
+# --- configuration --------------------------------------------------------------------------------------------
+
+
+def test_a_missing_file_is_named(lrq: Command) -> None:
+    assert "nowhere.toml cannot be read" in Examined(lrq, "--config", "nowhere.toml").problem("configuration")
+
+
+def test_a_folder_without_a_file_leads_to_the_example(lrq: Command) -> None:
+    found = Examined(lrq)
+    assert (found.code, "lrq init --example" in found.all[1]["cure"]) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("site_id = ", "paris.toml is no TOML"),
+        ('initial_sink = "log"', "did you mean 'initial_sync'?"),
+        ('site_id = "paris"\npeers = "x"', "peers"),
+    ],
+)
+def test_a_wrong_file_is_one_problem_and_the_database_is_checked_all_the_same(
+    lrq: Command, site: Engine, content: str, words: str
+) -> None:
+    Path("paris.toml").write_text(content)
+    found = Examined(lrq, "--config", "paris.toml", "--database", url_of(site), "--site", "paris")
+    assert words in found.problem("configuration")
+    assert ("ok" in [each["level"] for each in found.all if each["check"] == "tables"]) == ("TOML" not in words)
+
+
+# --- database -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_a_wrong_password_is_a_problem_without_the_password(lrq: Command) -> None:
+    with cluster() as made:
+        engine = site_of(made, "paris")
+        with engine.begin() as connection:
+            connection.execute(text("CREATE ROLE lrq LOGIN PASSWORD 'right'"))
+        rules = "local all postgres trust\nlocal all all scram-sha-256\n"
+        (made.folder / "pg_hba.conf").write_text(rules)
+        made.reload(work_mem="4MB")
+        url = engine.url.set(username="lrq", password=SECRET).render_as_string(hide_password=False)
+        engine.dispose()
+        said = Examined(lrq, "--database", url, "--site", "paris").problem("database")
+    assert said.startswith('the server refuses the password of "lrq": correct the database URL')
+
+
+def test_an_empty_database_asks_for_init(lrq: Command, new_database: Callable[[], str]) -> None:
+    url = new_database()
+    missing = url.startswith("sqlite")
+    found = Examined(lrq, "--database", url, "--site", "paris")
+    assert "run `lrq init`" in found.problem("database" if missing else "tables")
+
+
+def test_an_old_schema_asks_for_init(lrq: Command, site: Engine) -> None:
+    with site.begin() as connection:
+        connection.execute(text("UPDATE lrq_alembic_version SET version_num = '0011'"))
+    said = Examined(lrq, "--database", url_of(site), "--site", "paris").problem("tables")
+    assert said.startswith("the tables have schema 0011, this lrq needs")
+
+
+def test_a_lost_table_is_named(lrq: Command, site: Engine) -> None:
+    with site.begin() as connection:
+        connection.execute(text("DROP TABLE lrq_strangers"))
+    found = Examined(lrq, "--database", url_of(site), "--site", "paris")
+    assert "lacks table lrq_strangers" in found.problem("tables")
+
+
+def test_the_database_of_another_site_is_named(lrq: Command, site: Engine) -> None:
+    said = Examined(lrq, "--database", url_of(site), "--site", "tokyo").problem("tables")
+    assert said.startswith("the database belongs to site 'paris', not to 'tokyo'")
+
+
+def test_a_file_of_an_application_asks_for_init(lrq: Command, tmp_path: Path) -> None:
+    file = tmp_path / "app.db"
+    file.touch()
+    found = Examined(lrq, "--database", f"sqlite:///{file}", "--site", "paris")
+    assert found.problem("tables").startswith("the database has no lrq tables")
+
+
+def test_a_file_outside_wal_mode_gives_a_warning_and_stays_as_it_is(lrq: Command, tmp_path: Path) -> None:
+    import sqlite3
+
+    file = tmp_path / "app.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    found = Examined(lrq, "--database", f"sqlite:///{file}", "--site", "paris")
+    assert found.worst("sqlite")["sentence"].startswith("the file is in the mode delete")
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_trigger_that_is_off_is_told_with_its_cure(lrq: Command, site: Engine) -> None:
+    if site.dialect.name == "sqlite":
+        pytest.skip("SQLite needs no trigger")
+    with site.begin() as connection:
+        connection.execute(text("ALTER TABLE lrq_log_entries DISABLE TRIGGER ALL"))
+    found = Examined(lrq, "--database", url_of(site), "--site", "paris")
+    assert "ENABLE ALWAYS TRIGGER lrq_sequence_commit" in found.problem("ordering")
+
+
+# --- peers ----------------------------------------------------------------------------------------------------
+
+
+def test_a_dead_peer_is_told(lrq: Command, site: Engine) -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening
+        endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        found = Examined(lrq, "--config", write("paris.toml", site, "paris", tokyo=endpoint))
+    assert f"{endpoint} cannot be reached" in found.problem("peer tokyo")
+
+
+def test_a_host_that_has_no_address_is_told(lrq: Command, site: Engine) -> None:
+    found = Examined(lrq, "--config", write("paris.toml", site, "paris", tokyo="tcp://nowhere.invalid:7400"))
+    assert "the host 'nowhere.invalid' is unknown" in found.problem("peer tokyo")
+
+
+def test_the_wrong_site_behind_an_endpoint_is_told(lrq: Command, new_site: NewSite, servers: Any) -> None:
+    lima = servers(new_site("lima"), "lima", listen=["tcp://127.0.0.1:0"])
+    config = write("paris.toml", new_site("paris"), "paris", tokyo=lima.endpoints[0])
+    said = Examined(lrq, "--config", config).problem("peer tokyo")
+    assert said.startswith(f"site 'lima' answers at {lima.endpoints[0]}: correct `peers`")
+
+
+# --- TLS ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def folder(parent: Path, name: str) -> Path:
+    (parent / name).mkdir()
+    return parent / name
+
+
+def test_certificates_that_end_soon_give_warnings_on_both_sides(
+    lrq: Command, new_site: NewSite, servers: Any, authority: trustme.CA, tmp_path: Path
+) -> None:
+    soon = datetime.now(UTC) + timedelta(days=10)  # noqa: TID251
+    at_tokyo = issued(authority, folder(tmp_path, "tokyo"), not_after=soon)
+    at_paris = issued(authority, folder(tmp_path, "paris"), not_after=soon)
+    files = {"tls_certificate": at_tokyo.certificate, "tls_key": at_tokyo.key, "tls_authority": at_tokyo.authority}
+    sink = servers(new_site("tokyo"), "tokyo", listen=["tls://127.0.0.1:0"], **files)
+    config = write("paris.toml", new_site("paris"), "paris", *tls_lines(at_paris), tokyo=sink.endpoints[0])
+    found = Examined(lrq, "--config", config)
+    assert found.code == 0, found.all
+    for check, name in (("tls", "site.pem"), ("peer tokyo", "the certificate of tls://127.0.0.1")):
+        worst = found.worst(check)
+        assert (worst["level"], worst["sentence"].endswith("for 9 more days")) == ("warning", True)
+        assert name in worst["sentence"]
+
+
+def test_an_ended_certificate_of_a_peer_is_a_problem(
+    lrq: Command, new_site: NewSite, servers: Any, authority: trustme.CA, tmp_path: Path
+) -> None:
+    ended = datetime.now(UTC) - timedelta(days=1)  # noqa: TID251
+    at_tokyo = issued(authority, folder(tmp_path, "tokyo"), not_after=ended)
+    at_paris = issued(authority, folder(tmp_path, "paris"))
+    files = {"tls_certificate": at_tokyo.certificate, "tls_key": at_tokyo.key, "tls_authority": at_tokyo.authority}
+    sink = servers(new_site("tokyo"), "tokyo", listen=["tls://127.0.0.1:0"], **files)
+    config = write("paris.toml", new_site("paris"), "paris", *tls_lines(at_paris), tokyo=sink.endpoints[0])
+    found = Examined(lrq, "--config", config)
+    said = [each["sentence"] for each in found.all if each["level"] == "problem"]
+    assert found.code == 3
+    assert any("out of date" in each for each in said)
+    assert any("was valid until" in each for each in said)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda files, other: files.key.unlink(), "site.key cannot be read"),
+        (lambda files, other: files.key.write_bytes(other.key.read_bytes()), "not its key"),
+    ],
+)
+def test_an_unusable_file_of_this_site_is_a_problem(
+    lrq: Command, site: Engine, authority: trustme.CA, tmp_path: Path, spoil: Any, words: str
+) -> None:
+    own, other = (issued(authority, folder(tmp_path, name)) for name in ("own", "other"))
+    spoil(own, other)
+    found = Examined(lrq, "--config", write("paris.toml", site, "paris", *tls_lines(own)))
+    assert words in found.problem("tls")
+
+
+def test_an_own_certificate_that_has_ended_is_a_problem(
+    lrq: Command, site: Engine, authority: trustme.CA, tmp_path: Path
+) -> None:
+    ended = datetime.now(UTC) - timedelta(days=1)  # noqa: TID251
+    own = issued(authority, tmp_path, not_after=ended)
+    said = Examined(lrq, "--config", write("paris.toml", site, "paris", *tls_lines(own))).problem("tls")
+    assert "site.pem was valid until" in said
