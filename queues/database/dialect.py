@@ -184,6 +184,20 @@ class Setup(Protocol):
         """
         ...
 
+    def migrating(self, connection: Connection) -> AbstractContextManager[None]:
+        """Make the open transaction of *connection* exclusive until it ends, and wait only briefly for tables.
+
+        Raises the error of `exclusive`.
+        """
+        ...
+
+    def borrow(self, driver: object) -> Engine:
+        """Return an engine whose only connection is *driver*, an open connection that an application owns.
+
+        Raises `ConfigurationError` for a driver's connection that lrq does not support.
+        """
+        ...
+
     def lacks(self, connection: Connection) -> list[str]:
         """Name the missing parts of the schema that are neither tables nor columns."""
         ...

@@ -14,7 +14,8 @@ SCHEMA: Final = "0012"
 #: Not `alembic_version`, which belongs to the application if it uses Alembic too.
 VERSION_TABLE: Final = "lrq_alembic_version"
 
-_version = Table(VERSION_TABLE, MetaData(), Column("version_num", Text))
+#: Alembic's table with the schema of the tables; one row.
+version_table: Final = Table(VERSION_TABLE, MetaData(), Column("version_num", Text))
 
 
 class SiteInfo(NamedTuple):
@@ -60,7 +61,7 @@ def check(engine: Engine, *, site_id: str | None = None) -> SiteInfo:
 
 def version(connection: Connection) -> str | None:
     """Return the schema of the tables; None if no migration was finished. The version table must exist."""
-    return connection.execute(select(func.max(_version.c.version_num))).scalar()
+    return connection.execute(select(func.max(version_table.c.version_num))).scalar()
 
 
 def refuse_newer(connection: Connection, found: str | None) -> None:
@@ -73,6 +74,14 @@ def refuse_newer(connection: Connection, found: str | None) -> None:
     oldest = connection.execute(select(tables.site.c.oldest_schema)).scalar()
     if oldest is None or oldest > SCHEMA:
         raise SchemaMismatchError(f"the tables have schema {found}, newer than this lrq's {SCHEMA}: upgrade lrq")
+
+
+def refuse_unknown(found: str | None) -> None:
+    """Raise `SchemaMismatchError` if only a newer software can undo the migration to schema *found*."""
+    if found is not None and found > SCHEMA:
+        raise SchemaMismatchError(
+            f"the tables have schema {found}, which this lrq of {SCHEMA} cannot undo: use the lrq that made them"
+        )
 
 
 def site(connection: Connection, wanted: str | None) -> SiteInfo:

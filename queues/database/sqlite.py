@@ -25,8 +25,10 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from queues.clock import SYSTEM_CLOCK, jittered, now_us
 from queues.database import tables
+from queues.database.borrowed import engine_over
 from queues.database.dialect import READING, Statement
 from queues.database.sqlite_cuts import SqliteCuts
+from queues.errors import ConfigurationError
 
 #: How long a statement waits for SQLite's one writer, in seconds.
 BUSY_TIMEOUT: float = 30.0
@@ -120,7 +122,7 @@ class SqliteDialect(SqliteCuts):
 
     def commits_alone(self, connection: Connection) -> bool:
         """Ask the driver: with an isolation level it begins a transaction before the first write."""
-        driver: Any = connection.connection.dbapi_connection
+        driver: Any = connection.connection.driver_connection
         return driver.isolation_level is None and not driver.in_transaction
 
     def presence(self, *, durably: bool) -> Sequence[ColumnElement[Any]]:  # noqa: ARG002
@@ -155,8 +157,24 @@ class SqliteDialect(SqliteCuts):
             # On every engine, an exclusive transaction must hold the write lock before it reads.
             if _in_transaction(connection.connection):
                 connection.exec_driver_sql("ROLLBACK")
+            with self.migrating(connection):
+                yield connection
+
+    @contextmanager
+    def migrating(self, connection: Connection) -> Iterator[None]:
+        """Hold the write lock; begin the transaction that Python's driver begins only before the first write of a row.
+
+        Without such a transaction each change of the schema would commit at once.
+        """
+        if not _in_transaction(connection.connection):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield connection
+        yield
+
+    def borrow(self, driver: object) -> Engine:
+        """Accept only connections of Python's sqlite3."""
+        if not isinstance(driver, sqlite3.Connection):
+            raise ConfigurationError(f"lrq works with Python's sqlite3, not with {type(driver).__module__}")
+        return engine_over("sqlite://", driver)
 
     def lacks(self, connection: Connection) -> list[str]:  # noqa: ARG002
         """Return an empty list: on SQLite the schema has only tables and columns."""
@@ -213,7 +231,7 @@ def _enter_wal(engine: Engine) -> None:
 
 
 def _in_transaction(connection: PoolProxiedConnection) -> bool:
-    return bool(getattr(connection.dbapi_connection, "in_transaction", False))
+    return bool(getattr(connection.driver_connection, "in_transaction", False))
 
 
 DIALECT = SqliteDialect()

@@ -7,6 +7,7 @@ from typing import Final
 from sqlalchemy import URL, Connection, Engine, MetaData, func, select, text
 
 from queues.database import tables
+from queues.database.borrowed import engine_over
 from queues.errors import ConfigurationError
 
 _OLDEST: Final = (14,)
@@ -33,13 +34,32 @@ class PostgresqlSetup:
     def exclusive(self, engine: Engine) -> Iterator[Connection]:
         """Hold an advisory lock."""
         # With one snapshot, the transaction would not see tables created by the previous holder of the lock.
-        with engine.connect().execution_options(isolation_level="READ COMMITTED") as connection, connection.begin():
-            if (connection.dialect.server_version_info or ()) < _OLDEST:
-                raise ConfigurationError("lrq needs PostgreSQL 14 or later: upgrade the server or use another database")
-            connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-            # Behind a migration that waits for a table, all later transactions wait for the table too.
-            connection.execute(select(func.set_config("lock_timeout", _LOCK_TIMEOUT, True)))
+        made = engine.connect().execution_options(isolation_level="READ COMMITTED")
+        with made as connection, connection.begin(), self.migrating(connection):
             yield connection
+
+    @contextmanager
+    def migrating(self, connection: Connection) -> Iterator[None]:
+        """Hold an advisory lock; the lock timeout of the transaction's other statements stays."""
+        if (connection.dialect.server_version_info or ()) < _OLDEST:
+            raise ConfigurationError("lrq needs PostgreSQL 14 or later: upgrade the server or use another database")
+        connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        before = connection.execute(select(func.current_setting("lock_timeout"))).scalar_one()
+        # Behind a migration that waits for a table, all later transactions wait for the table too.
+        connection.execute(select(func.set_config("lock_timeout", _LOCK_TIMEOUT, True)))
+        yield
+        # After an error the transaction takes no statement, and its rollback restores the setting.
+        connection.execute(select(func.set_config("lock_timeout", before, True)))
+
+    def borrow(self, driver: object) -> Engine:
+        """Accept only psycopg's synchronous connections."""
+        if not isinstance(driver, _driver_connection()):
+            raise ConfigurationError(
+                f"lrq works with psycopg 3, not with a connection of {type(driver).__module__.partition('.')[0]}: "
+                "pip install 'psycopg[binary]'"
+            )
+        # Looking for hstore, SQLAlchemy would need the driver's own object.
+        return engine_over("postgresql+psycopg://", driver, use_native_hstore=False)
 
     def lacks(self, connection: Connection) -> list[str]:
         """Name the segments without the trigger that numbers commits, and its helper table."""
@@ -59,6 +79,14 @@ class PostgresqlSetup:
         if connection.execute(_MAY_READ_CONTROL).scalar_one():
             identity = connection.execute(_CONTROL).scalar_one()
         return f"{identity}/{connection.execute(_DATABASE).scalar_one()}"
+
+
+def _driver_connection() -> type:
+    try:
+        import psycopg
+    except ImportError:
+        return type(None)
+    return psycopg.Connection
 
 
 # A restore may leave triggers disabled; without this trigger, entries have no place in the order of commits.

@@ -1,0 +1,65 @@
+"""Use the open connection of an application, of SQLAlchemy or of Django, without ending its transaction."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.orm import Session, scoped_session
+
+from queues.database import dialects
+from queues.database.dialect import Dialect
+from queues.database.engine_check import named
+from queues.errors import NotInTransactionError, UsageError
+
+
+@contextmanager
+def lent(given: object, what: str) -> Iterator[tuple[Connection, Dialect]]:
+    """Yield the connection of an application as one of SQLAlchemy, in the application's open transaction.
+
+    *given* is SQLAlchemy's connection or session, or Django's connection. *what* names the call, such as
+    `queues.upgrade`. The block neither commits nor rolls back nor closes. Raises `UsageError` for any other object,
+    `NotInTransactionError` for a connection that commits each statement by itself, and `ConfigurationError` for a
+    database or driver that lrq does not support.
+    """
+    if hasattr(given, "ensure_connection") and hasattr(given, "vendor"):
+        with _of_django(given) as connection:
+            yield _in_transaction(connection, what)
+    else:
+        yield _in_transaction(_of_sqlalchemy(given, what), what)
+
+
+@contextmanager
+def _of_django(given: Any) -> Iterator[Connection]:  # noqa: ANN401 - Django need not be installed
+    dialect = dialects.named(given.vendor)
+    given.ensure_connection()
+    with dialect.borrow(given.connection).connect() as connection:
+        yield connection
+
+
+def _of_sqlalchemy(given: object, what: str) -> Connection:
+    match given:
+        case Connection():
+            return given
+        case Session() | scoped_session():
+            return given.connection()
+        case Engine():
+            raise UsageError(
+                f"{what} works in a transaction of the application: pass a connection of the engine, "
+                "or call queues.initialize(engine, site_id=...)"
+            )
+    if hasattr(given, "run_sync"):
+        raise UsageError(f"the connection is asynchronous: write `await connection.run_sync({what}, ...)`")
+    raise UsageError(f"{what} needs a connection of SQLAlchemy or Django, not {named(given)}")
+
+
+def _in_transaction(connection: Connection, what: str) -> tuple[Connection, Dialect]:
+    dialect = dialects.find(connection) or dialects.of(connection)
+    if not connection.in_transaction():
+        connection.begin()
+    if dialect.commits_alone(connection):
+        raise NotInTransactionError(
+            f"{what} needs a transaction, but this connection commits every statement by itself: "
+            "begin a transaction, on a connection without autocommit"
+        )
+    return connection, dialect
