@@ -61,4 +61,5 @@ ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 SECRET_KEY = os.environ.get("SHOP_SECRET", "only for this example")
 STATIC_URL = "static/"
+TIME_ZONE = "UTC"
 USE_TZ = True

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's classes
+from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
 
 from lrq.contrib.django import conf, engines

@@ -1,13 +1,14 @@
 """Engines of SQLAlchemy whose connections Django opens, so that both sets of statements share one transaction.
 
-Each connection of the pool has a `DatabaseWrapper` of Django, which configures the connection as usual: adapters,
-functions, time zone, role and the signal `connection_created`. `transactions.py` lends that wrapper to the listener.
+Each connection of the pool has a `DatabaseWrapper` of Django. The wrapper opens the connection as usual, with Django's
+adapters, functions, time zone, role and signal. `transactions.py` lends that wrapper to the listener.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
+from django.conf import settings
 from django.db import connections
 from sqlalchemy import URL, Connection, Engine, NullPool, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -35,6 +36,8 @@ def engine(using: str | None = None, **options: Any) -> Engine:  # noqa: ANN401 
         >>> lrq.wait_applied(engine(), token, timeout=5)
     """
     alias = using or conf.current().database
+    if alias not in settings.DATABASES:
+        raise ConfigurationError(f"DATABASES has no alias {alias!r}: name one that it has")
     made = queues.create_engine(url(connections[alias]), **options)
 
     @event.listens_for(made, "do_connect")

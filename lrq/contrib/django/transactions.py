@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from django.db import connections, transaction
 from django.db import Error as DjangoDatabaseError
+from django.db import connections, transaction
 from sqlalchemy import Connection, event, exc
 from sqlalchemy.orm import Session
 
@@ -23,7 +23,7 @@ _Hook = tuple[set[str], Callable[[], object], bool]
 def shared(session: Session) -> Iterator[None]:
     """Make the connection of *session* that of Django's database in this thread, inside `transaction.atomic()`.
 
-    The block may use `atomic` for savepoints. It can neither commit nor close the connection. Hooks of
+    The block may use `atomic` for savepoints, but can neither commit nor close the connection. Hooks of
     `transaction.on_commit` run after the commit of *session*, on Django's usual connection.
 
     Raises `ListenerError` after a block that closed the connection, or that left a failed `atomic(savepoint=False)`.

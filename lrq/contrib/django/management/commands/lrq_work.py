@@ -39,23 +39,22 @@ class Command(BaseCommand):
 
     def handle(self, *_arguments: Any, **options: Any) -> None:  # noqa: ANN401 - Django's interface
         """Work until a signal comes."""
-        made = engine(options["using"])
         try:
-            listener = SharingListener(_imported(options["listener"]))
-            with subscribe(
-                made,
-                listener,
-                on_failure=options["on_failure"],
-                max_tries=options["max_tries"],
-                poll_interval=options["poll_interval"],
-            ):
+            self._work(_imported(options["listener"]), **options)
+        except (NotInitializedError, SchemaMismatchError) as error:
+            raise CommandError(f"{error}; in a project of Django, `manage.py migrate` does that") from error
+        except LrqError as error:
+            raise CommandError(str(error)) from error
+
+    def _work(self, inner: Any, **options: Any) -> None:  # noqa: ANN401 - an object of the application
+        listener = SharingListener(inner)
+        made = engine(options["using"])
+        limits = {name: options[name] for name in ("on_failure", "max_tries", "poll_interval")}
+        try:
+            with subscribe(made, listener, **limits):
                 self.stdout.write(f"lrq_work: {options['listener']} applies entries of {listener.client_name}")
                 self.stdout.flush()
                 _wait_for_signal()
-        except (NotInitializedError, SchemaMismatchError) as error:
-            raise CommandError(f"{error}; in a Django project, `manage.py migrate` does that") from error
-        except LrqError as error:
-            raise CommandError(str(error)) from error
         finally:
             made.dispose()
 
