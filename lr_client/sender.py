@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session
 
 from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_key, checked_limit, checked_payload
+from lr_client.snapshot.function_provider import ProvideFunction
 from lr_client.snapshot.requests import (
     SnapshotProvider,
     SnapshotTransmitter,
@@ -126,9 +127,12 @@ class RoutingQueueSenderClient:
         wait_replicated(engine, self.client_name, token, site_ids(destinations), timeout)
 
     def start_snapshot_transmitter(
-        self, engine: Engine, provider: SnapshotProvider, *, share_window: float = 0.25
+        self, engine: Engine, provider: SnapshotProvider | ProvideFunction, *, share_window: float = 0.25
     ) -> SnapshotTransmitter:
         """Serve this client's snapshot requests with *provider*, in threads of this process, until `close()`.
+
+        A provider is an object with the methods of `SnapshotProvider`, or a function `(context)`. A function's return
+        completes the snapshot.
 
         Requests of several sites within *share_window* seconds share one build, whose rows are stored once. With 0, or
         when the provider reads `context.destination`, each site gets its own build.

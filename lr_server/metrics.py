@@ -170,14 +170,12 @@ def _states(name: str, meaning: str, found: Sequence[Labelled[SessionStatus] | L
     return gauge
 
 
-class MetricsServer:
-    """A running HTTP server for metrics; call `stop` at the end."""
+class RegistryServer:
+    """A running HTTP server for the metrics of one registry; call `stop` at the end."""
 
-    def __init__(self, address: str, status: Callable[[], SiteStatus], *, patience: float = PATIENCE) -> None:
+    def __init__(self, address: str, registry: CollectorRegistry) -> None:
         """Listen at *address*, `host:port`; raise `ConfigurationError` if that is impossible."""
         endpoint = metrics_endpoint(address)
-        registry = CollectorRegistry()
-        registry.register(_Site(status, patience))
         ProcessCollector(registry=registry)
         try:
             self._server = bounded_server(endpoint.host, endpoint.port, make_wsgi_app(registry))
@@ -193,6 +191,16 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class MetricsServer(RegistryServer):
+    """Serves the metrics of a site's status."""
+
+    def __init__(self, address: str, status: Callable[[], SiteStatus], *, patience: float = PATIENCE) -> None:
+        """Listen at *address*, `host:port`; raise `ConfigurationError` if that is impossible."""
+        registry = CollectorRegistry()
+        registry.register(_Site(status, patience))
+        super().__init__(address, registry)
 
 
 class _Site(Collector):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import lrq_packages  # noqa: F401 - checks that no other package has the name of one of ours
 
 if TYPE_CHECKING:
-    from lr_client import RoutingQueueListener, RoutingQueueSenderClient, subscribe, wait_applied
+    from lr_client import RoutingQueueListener, RoutingQueueSenderClient, listener, subscribe, wait_applied
     from lr_server import LogReplicationServer, Settings
     from queues import create_engine, errors, initialize
     from queues.errors import *  # noqa: F403
@@ -27,6 +27,7 @@ _HOMES: Final = {
     "Settings": "lr_server",
     "create_engine": "queues",
     "initialize": "queues",
+    "listener": "lr_client",
     "subscribe": "lr_client",
     "wait_applied": "lr_client",
 }
@@ -40,6 +41,7 @@ __all__ = [  # `lrq.<name>` also finds each error class of `errors`
     "create_engine",
     "errors",
     "initialize",
+    "listener",
     "subscribe",
     "wait_applied",
 ]

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Engine
 from discovery.processes import owner_name, surely_gone
 from discovery.threads import watched
 from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit
-from lr_client.objects import require_methods
 from lr_client.snapshot.build import Build, BuildSettings
 from lr_client.snapshot.context import SnapshotProvider
+from lr_client.snapshot.function_provider import ProvideFunction, provider_of
 from queues import send_snapshot
 from queues.backoff import Backoff
 from queues.clock import SYSTEM_CLOCK, Clock, jittered, now_us
@@ -60,7 +60,7 @@ class SnapshotTransmitter:
         self,
         engine: Engine,
         client: str,
-        provider: SnapshotProvider,
+        provider: SnapshotProvider | ProvideFunction,
         *,
         max_payload_bytes: int = MAX_PAYLOAD_BYTES,
         block_rows: int = BLOCK_ROWS,
@@ -79,12 +79,11 @@ class SnapshotTransmitter:
         Rows are stored, sent and acknowledged in blocks of at most *block_rows*.
         Copies of SQLite databases go to *scratch_folder*, by default the system's folder for temporary files.
         Raises `ConfigurationError` for a limit out of range, `InvalidNameError` for a malformed *client*. Raises
-        `UsageError` for a provider that is a class or has an `async def` method.
+        `UsageError` for a provider that is a class, or whose methods are `async def` or have other parameters.
         """
         self._engine = require_engine(engine, "start_snapshot_transmitter")
-        require_methods(provider, ("provide_full_state_data", "cancel"), "provider")
+        self._provider = provider_of(provider)
         self._client = client_name(client)
-        self._provider = provider
         self._parallel = parallel
         self._poll_interval = poll_interval
         self._lease_seconds = lease_seconds

@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 
 from discovery.registry import ReceiveQueue
 from lr_client.subscriber import listener_session
-from lr_client.subscriber.listener import RoutingQueueListener, undoes
+from lr_client.subscriber.callbacks import undoes
+from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.steps import DeliveryStep, Kind
 from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, ended, guarded
 from queues.clock import now_us

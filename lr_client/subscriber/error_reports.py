@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lr_client.subscriber.listener import RoutingQueueListener
+from lr_client.subscriber.observer import DeliveryObserver
 from queues.errors import ListenerError, LrqError
 from queues.logs import logger
 from queues.names import ClientName
@@ -17,8 +18,9 @@ _log = logger("lrq.subscriber")
 class ErrorReports:
     """Reports errors to one listener, and marks the threads that run its code: no thread can wait for itself."""
 
-    def __init__(self, listener: RoutingQueueListener, client: ClientName) -> None:
+    def __init__(self, listener: RoutingQueueListener, client: ClientName, observer: DeliveryObserver) -> None:
         self._listener = listener
+        self._observer = observer
         self._client = client
         self._repeats = Repeats()
         self._thread = threading.local()
@@ -33,6 +35,7 @@ class ErrorReports:
         _log.warning("delivery failed", exc_info=shows_trace and error, **fields)
         try:
             with self.listening():
+                self._observer.failed(source, error)
                 self._listener.on_error(source, error)
         except BaseException as problem:  # noqa: BLE001 - an error of the application; delivery continues
             _log.error("on_error raised", client=self._client, source=source, error=describe(problem))

@@ -3,15 +3,18 @@
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, field
+from typing import Final
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from discovery.registry import ReceiveQueue
+from lr_client.subscriber.callbacks import undoes
 from lr_client.subscriber.delivery import Delivery, Superseded
-from lr_client.subscriber.listener import RoutingQueueListener, undoes
+from lr_client.subscriber.listener import RoutingQueueListener
+from lr_client.subscriber.observer import DeliveryObserver
+from lr_client.subscriber.options import OnFailure
 from lr_client.subscriber.steps import DeliveryStep, Kind, next_step
 from queues.backoff import Backoff
 from queues.clock import Clock, jittered
@@ -29,8 +32,6 @@ _QUICK: Final = 0.005
 #: The `seq` of a failure before any row was read.
 _UNREAD: Final = 0
 
-OnFailure = Literal["block", "park"]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -42,6 +43,7 @@ class Options:
     backoff: float
     max_backoff: float
     idle: float
+    observer: DeliveryObserver = field(default_factory=DeliveryObserver)
 
     def delay(self, tries: int) -> float:
         """Return the seconds to wait after *tries* failures in a row."""
@@ -109,12 +111,15 @@ class Follower:
         if step is None:
             self._forget_failure()
             return self._longer()
+        began = self._clock.monotonic()
         try:
             self._delivery.carry_out(step, recovers=self._failure is not None and step.kind is not Kind.RETRY)
         except (Superseded, OwnershipLostError, StoreUnavailableError):
             raise
         except Exception as error:  # noqa: BLE001 - recorded and reported
             return self._refused(step, error)
+        if step.rows:
+            self._options.observer.applied(self._queue.source, len(step.rows), self._clock.monotonic() - began)
         return self._done(step)
 
     def _record(self, error: Exception, troubles: int) -> None:

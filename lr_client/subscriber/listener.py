@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final
 
 from sqlalchemy.orm import Session
 
@@ -84,20 +83,3 @@ class RoutingQueueListener(ABC):
 
         *source_id* is empty if the error concerns no single source.
         """
-
-
-#: The methods that a subscription calls; `on_rollback` may be missing.
-CALLBACKS: Final = (
-    "process_updates_in_snapshot_sync",
-    "process_updates_in_log_entry_sync",
-    "on_snapshot_sync_start",
-    "on_snapshot_sync_complete",
-    "on_error",
-)
-
-
-def undoes(listener: RoutingQueueListener) -> bool:
-    """Return whether *listener* implements `on_rollback`."""
-    left_out = RoutingQueueListener.on_rollback
-    method = getattr(listener, "on_rollback", left_out)
-    return getattr(method, "__func__", method) is not left_out

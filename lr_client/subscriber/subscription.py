@@ -5,12 +5,15 @@ from typing import Final, Self
 
 from sqlalchemy import Engine
 
-from discovery.ownership import TTL, Ownership
-from lr_client.objects import require_methods, require_plain
+from discovery.ownership import Ownership, OwnershipState
+from lr_client.subscriber.callbacks import require_listener
 from lr_client.subscriber.error_reports import ErrorReports
-from lr_client.subscriber.follower import OnFailure, Options
-from lr_client.subscriber.listener import CALLBACKS, RoutingQueueListener
+from lr_client.subscriber.follower import Options
+from lr_client.subscriber.function_listener import FunctionListener
+from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.listener_session import require_transactions
+from lr_client.subscriber.observer import DeliveryObserver
+from lr_client.subscriber.options import OnFailure, chosen_options
 from lr_client.subscriber.queue_threads import QueueThreads
 from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock
@@ -18,7 +21,6 @@ from queues.database import migrations
 from queues.database.engine_check import require_engine
 from queues.database.leases import Lease
 from queues.database.transactions import reading
-from queues.errors import UsageError
 from queues.names import ClientName
 from queues.receive.batches import BatchLimits
 from queues.receive.consumer_marks import subscriber_lease
@@ -31,14 +33,15 @@ def subscribe(
     engine: Engine,
     listener: RoutingQueueListener,
     *,
-    poll_interval: float = 1.0,
-    on_failure: OnFailure = "block",
-    max_tries: int = 5,
-    backoff: float = 0.05,
-    max_backoff: float = 10.0,
-    max_batch_entries: int = 1000,
-    max_batch_bytes: int = 4 * 1024 * 1024,
-    lease_ttl: float = TTL,
+    poll_interval: float | None = None,
+    on_failure: OnFailure | None = None,
+    max_tries: int | None = None,
+    backoff: float | None = None,
+    max_backoff: float | None = None,
+    max_batch_entries: int | None = None,
+    max_batch_bytes: int | None = None,
+    lease_ttl: float | None = None,
+    observer: DeliveryObserver | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> "Subscription":
     """Follow every receive queue of the listener's client, including queues that are created later.
@@ -53,40 +56,46 @@ def subscribe(
     Of several subscribers of one client in one database, one works and the others stand by. Another one takes over
     when the owner has not renewed its lease for *lease_ttl* seconds.
 
+    An option of None has the value that the decorator `listener` was given, or else the default: *poll_interval* 1,
+    *on_failure* "block", *max_tries* 5, *backoff* 0.05, *max_backoff* 10, *max_batch_entries* 1000, *max_batch_bytes*
+    4 MiB, *lease_ttl* 10. *observer* learns of each batch, for metrics.
+
     Raises:
         SetupError: the database has no lrq tables, or those of another version.
         NotInTransactionError: the engine commits every statement by itself.
         InvalidNameError: the listener's `client_name` is missing or malformed.
-        UsageError: an option is out of range, the engine is asynchronous or none, or the listener is a class or has an
-            `async def` method.
+        UsageError: an option is out of range, or the engine is asynchronous or none. Also for a listener that is a
+            class or an undecorated function, or whose method is `async def`, a generator or has other parameters.
         StoreUnavailableError: the database cannot be used now.
 
     Example:
         >>> with subscribe(engine, Apply()):
         ...     serve()
     """
-    require_methods(listener, CALLBACKS, "listener")
-    require_plain(getattr(listener, "on_rollback", None), f"{type(listener).__name__}.on_rollback")
+    require_listener(listener)
     client = names.client_name(getattr(listener, "client_name", None))
-    if on_failure not in ("block", "park"):
-        raise UsageError(f"on_failure is {on_failure!r}: choose 'block' or 'park'")
-    positive = (poll_interval, max_tries, backoff, max_backoff, max_batch_entries, max_batch_bytes, lease_ttl)
-    if min(positive) <= 0:
-        raise UsageError("intervals, limits and numbers of tries must be greater than zero")
+    own = listener.options if isinstance(listener, FunctionListener) else {}
+    given = {
+        "poll_interval": poll_interval, "on_failure": on_failure, "max_tries": max_tries, "backoff": backoff,
+        "max_backoff": max_backoff, "max_batch_entries": max_batch_entries, "max_batch_bytes": max_batch_bytes,
+        "lease_ttl": lease_ttl,
+    }  # fmt: skip
+    chosen = chosen_options(own, given)
     require_engine(engine, "subscribe")
     with reading(engine) as connection:
         migrations.require(connection)
         require_transactions(connection)
     options = Options(
-        limits=BatchLimits(max_batch_entries, max_batch_bytes),
-        on_failure=on_failure,
-        max_tries=max_tries,
-        backoff=backoff,
-        max_backoff=max_backoff,
-        idle=min(poll_interval, _IDLE),
+        limits=BatchLimits(chosen["max_batch_entries"], chosen["max_batch_bytes"]),
+        on_failure=chosen["on_failure"],
+        max_tries=chosen["max_tries"],
+        backoff=chosen["backoff"],
+        max_backoff=chosen["max_backoff"],
+        idle=min(chosen["poll_interval"], _IDLE),
+        observer=observer or DeliveryObserver(),
     )
     subscription = Subscription(
-        engine, listener, client, options, poll_interval=poll_interval, ttl=lease_ttl, clock=clock
+        engine, listener, client, options, poll_interval=chosen["poll_interval"], ttl=chosen["lease_ttl"], clock=clock
     )
     subscription.start()
     return subscription
@@ -118,7 +127,7 @@ class Subscription:
         self._poll_interval = poll_interval
         self._clock = clock
         self._threads: QueueThreads | None = None
-        self._reports = ErrorReports(listener, client)
+        self._reports = ErrorReports(listener, client, options.observer)
         self._ownership = Ownership(
             engine, subscriber_lease(client), on_acquired=self._begin, on_lost=self._end, ttl=ttl, clock=clock
         )
@@ -131,6 +140,11 @@ class Subscription:
     def active(self) -> bool:
         """Whether this subscription holds the lease and delivers; the client's other subscriptions stand by."""
         return self._ownership.lease is not None
+
+    @property
+    def state(self) -> OwnershipState:
+        """The relation to the lease: owner, standing by, or another state of `OwnershipState`."""
+        return self._ownership.state
 
     @property
     def reason(self) -> str:

@@ -8,12 +8,28 @@ import typer
 from typer.core import TyperGroup
 
 from lrq.cli import exit_codes
-from lrq.cli.commands import browse, demo, drain, fence, init, link, park, send, serve, snapshot, status, top, trim
+from lrq.cli.commands import (
+    browse,
+    demo,
+    drain,
+    fence,
+    init,
+    link,
+    park,
+    send,
+    serve,
+    snapshot,
+    status,
+    top,
+    trim,
+    work,
+)
 
 _DEBUG = "--debug"
 _ORDER = (
     "init",
     "serve",
+    "work",
     "status",
     "top",
     "browse",
@@ -69,6 +85,7 @@ def _lrq(
 
 app.command("init")(init.init)
 app.command("serve")(serve.serve)
+app.command("work")(work.work)
 app.command("status")(status.status)
 app.command("top")(top.top)
 app.command("browse")(browse.browse)

@@ -1,11 +1,32 @@
 """Options that several commands share."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 _WHERE = "Where the site is"
+
+
+class Level(StrEnum):
+    """The lowest level of events to log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Format(StrEnum):
+    """The format of log lines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+LogLevel = Annotated[Level, typer.Option("--log-level", help="The lowest level to log, to stderr.")]
+LogFormat = Annotated[Format, typer.Option("--log-format", help="The format of the log.")]
 
 Config = Annotated[
     Path | None,

@@ -19,6 +19,9 @@ from queues.names import SiteId
 
 #: Time limit for connecting to a database, in seconds.
 CONNECT_SECONDS: Final = 10
+_FEW: Final[Mapping[str, int]] = {}
+#: Options of the pool of a process whose threads follow one queue each.
+WORKER_POOL: Final[Mapping[str, int]] = {"pool_size": 5, "max_overflow": 75}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +63,25 @@ def locate(config: Path | None, database: str | None, site: str | None) -> SiteP
 
 
 @contextmanager
-def opened(config: Path | None, database: str | None, site: str | None) -> Iterator[OpenSite]:
-    """Open the site's database.
+def opened(
+    config: Path | None, database: str | None, site: str | None, *, pool: Mapping[str, int] = _FEW
+) -> Iterator[OpenSite]:
+    """Open the site's database; *pool* are options of SQLAlchemy's pool.
 
     Raises the errors of `locate`, and `SetupError` if tables are missing, do not fit or belong to another site.
     """
     place = locate(config, database, site)
-    with engine_of(place) as engine:
+    with engine_of(place, pool=pool) as engine:
         yield OpenSite(engine, require(engine, site_id=place.site).site_id, place)
 
 
 @contextmanager
-def engine_of(place: SitePlace, *, must_exist: bool = True) -> Iterator[Engine]:
-    """Yield an engine that fails if connecting takes longer than `CONNECT_SECONDS`."""
+def engine_of(place: SitePlace, *, must_exist: bool = True, pool: Mapping[str, int] = _FEW) -> Iterator[Engine]:
+    """Yield an engine that fails if connecting takes longer than `CONNECT_SECONDS`; for *pool* see `opened`."""
     if must_exist:
         require_file(place.url)
     limit = dialects.named(place.url.get_backend_name()).connect_within(place.url, CONNECT_SECONDS)
-    engine = queues.create_engine(place.url, connect_args=limit)
+    engine = queues.create_engine(place.url, connect_args=limit, **pool)
     try:
         yield engine
     finally:

@@ -4,32 +4,15 @@ import gc
 import os
 import signal
 import threading
-from enum import StrEnum
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lrq.cli.options import Config, Database, Json, Site
+from lrq.cli.options import Config, Database, Format, Json, Level, LogFormat, LogLevel, Site
 
 if TYPE_CHECKING:
     from lr_server import LogReplicationServer
-
-
-class Level(StrEnum):
-    """The lowest level of events to log."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class Format(StrEnum):
-    """The format of log lines."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class _StopError(BaseException):
@@ -53,8 +36,8 @@ def serve(
         list[str] | None,
         typer.Option("--peer", "-p", metavar="SITE=ENDPOINT", help="Another site; may be repeated."),
     ] = None,
-    log_level: Annotated[Level, typer.Option("--log-level", help="The lowest level to log, to stderr.")] = Level.INFO,
-    log_format: Annotated[Format, typer.Option("--log-format", help="The format of the log.")] = Format.TEXT,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
     as_json: Json = False,
 ) -> None:
     """Run the site's server in the foreground, until SIGTERM or Ctrl-C.

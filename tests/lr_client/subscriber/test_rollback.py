@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Engine
 
-from lr_client.subscriber.listener import undoes
+from lr_client.subscriber.callbacks import undoes
 from lr_client.subscriber.wait_applied import wait_applied
 from queues.errors import WaitTimeoutError
 from queues.positions import PositionToken, Visibility

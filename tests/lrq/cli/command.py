@@ -46,13 +46,13 @@ class Done:
 
 
 class Command:
-    """Runs `lrq` in this process; `lrq serve` in a new one, since it takes over signals and logs."""
+    """Runs `lrq` in this process; commands that take over signals and logs run in a new one."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
     def __call__(self, *arguments: str) -> Done:
-        if arguments[:1] == ("serve",):
+        if arguments[:1] in (("serve",), ("work",), ("provide",)):
             process = lrq_process(*arguments)
             return Done(process.returncode, process.stdout.decode(), process.stderr.decode())
         self._capsys.readouterr()

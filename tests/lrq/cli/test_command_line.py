@@ -14,13 +14,14 @@ from tests.lrq.cli.command import ROOT, Command, lrq_process
 from tests.lrq.cli.source import SourceSite
 
 COMMANDS = [
-    ["init"], ["serve"], ["status"], ["top"], ["browse"], ["send"], ["drain"], ["trim"], ["demo"],
+    ["init"], ["serve"], ["work"], ["status"], ["top"], ["browse"], ["send"], ["drain"], ["trim"], ["demo"],
     ["snapshot"], ["snapshot", "request"], ["snapshot", "list"], ["snapshot", "watch"], ["snapshot", "cancel"],
     ["link"], ["link", "forget"], ["park"], ["park", "list"], ["park", "retry"], ["park", "discard"],
     ["fence"], ["fence", "list"], ["fence", "reset"],
 ]  # fmt: skip
 ON_A_DATABASE = [
-    ["init", "--site", "paris"], ["init", "--check"], ["serve", "--site", "paris"], ["status"], ["top", "--once"],
+    ["init", "--site", "paris"], ["init", "--check"], ["serve", "--site", "paris"],
+    ["work", "app:apply"], ["status"], ["top", "--once"],
     ["browse"], ["send", "--to", "tokyo", "--client", "policy", "x"], ["drain"], ["trim"],
     ["snapshot", "request", "tokyo"], ["snapshot", "list"], ["snapshot", "watch", "1"],
     ["snapshot", "cancel", "--all"], ["link", "forget", "tokyo"],
@@ -42,7 +43,7 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
     listed = [
         line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2] != " " and line[2] != "-"
     ]
-    assert " ".join(listed) == "init serve status top browse send snapshot drain trim link park fence demo"
+    assert " ".join(listed) == "init serve work status top browse send snapshot drain trim link park fence demo"
 
 
 def test_help_loads_neither_the_database_nor_the_network_libraries():

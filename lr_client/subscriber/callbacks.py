@@ -1,0 +1,40 @@
+"""The methods that a subscription calls, and the check that a listener has them."""
+
+import inspect
+from functools import partial
+from typing import Final
+
+from lr_client.objects import name_of, require_methods, require_plain, require_takes
+from lr_client.subscriber.function_listener import APPLY_PARAMETERS, OPTIONAL, FunctionListener
+from lr_client.subscriber.listener import RoutingQueueListener
+from queues.errors import UsageError
+
+#: The methods of every listener and their parameters; `on_rollback` may be missing.
+CALLBACKS: Final = {
+    "process_updates_in_snapshot_sync": APPLY_PARAMETERS,
+    "process_updates_in_log_entry_sync": APPLY_PARAMETERS,
+    **{name: parameters for name, parameters in OPTIONAL.items() if name != "on_rollback"},
+}
+
+
+def require_listener(listener: object) -> None:
+    """Raise `UsageError` unless *listener* is an object with the plain methods of a `RoutingQueueListener`."""
+    if isinstance(listener, FunctionListener):
+        return  # checked when it was decorated
+    if inspect.isroutine(listener) or isinstance(listener, partial):
+        name = name_of(listener)
+        require_plain(listener, name)
+        raise UsageError(f'the listener is the function {name}: decorate it with @lrq.listener("CLIENT")')
+    require_methods(listener, CALLBACKS, "listener")
+    undo = getattr(listener, "on_rollback", None)
+    if undo is not None:
+        require_takes(undo, f"{type(listener).__name__}.on_rollback", OPTIONAL["on_rollback"])
+
+
+def undoes(listener: RoutingQueueListener) -> bool:
+    """Return whether *listener* implements `on_rollback`."""
+    if isinstance(listener, FunctionListener):
+        return listener.undoes
+    left_out = RoutingQueueListener.on_rollback
+    method = getattr(listener, "on_rollback", left_out)
+    return getattr(method, "__func__", method) is not left_out

@@ -1,0 +1,105 @@
+"""The receive queues of a client as they are at one moment, and the wait until they are applied."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine
+
+from discovery import registry
+from discovery.registry import ReceiveQueue
+from queues.database.transactions import reading
+from queues.names import ClientName
+from queues.receive import failures
+from queues.receive.consumer_marks import IN_LOG, NOWHERE, Received
+from queues.receive.failures import Failure
+from queues.receive.queue_marks import QueueMarks, backlog, queue_marks
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The entries of one queue that are to be applied, and its failures and parked entries at the start."""
+
+    queue: ReceiveQueue
+    received: Received
+    failure: Failure | None
+    parked: int
+    max_tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProgress:
+    """The progress of one queue; `refusal` is the sentence of a listener that has refused too often."""
+
+    target: Target
+    seq: int
+    reached: bool
+    parked: int
+    refusal: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name the queue for people."""
+        return f"{self.target.queue.client} from {self.target.queue.source}"
+
+    def words(self) -> str:
+        """Tell how far the queue is applied."""
+        return f"{self.name} is applied up to {self.seq} of {self.target.received.boundary_seq}"
+
+
+def targets(engine: Engine, clients: Iterable[tuple[ClientName, int]]) -> list[Target]:
+    """Return the receive queues of each client as they are now; with the client come the tries of its listener."""
+    with reading(engine, snapshot=True) as connection:
+        return [
+            _target(connection, queue, max_tries)
+            for client, max_tries in clients
+            for queue in registry.find(connection, client)
+        ]
+
+
+def look(engine: Engine, wanted: Sequence[Target]) -> list[QueueProgress]:
+    """Return the progress of each target now."""
+    with reading(engine, snapshot=True) as connection:
+        return [_progress(connection, target) for target in wanted]
+
+
+def is_applied(wanted: Received, now: QueueMarks) -> bool:
+    """Return whether everything of *wanted* is applied. Pure.
+
+    After a newer snapshot or on another branch, the entries of *wanted* may never come: the newest marks count then.
+    """
+    received, consumed = now.received, now.consumed
+    if (received.sync_id, received.branch) != (wanted.sync_id, wanted.branch):
+        wanted = received
+    if consumed is None:
+        return not wanted.sync_id and wanted.boundary_seq == 0
+    if now.back_seq > NOWHERE:
+        return False
+    if wanted.sync_id and (consumed.sync_id, consumed.phase) != (wanted.sync_id, IN_LOG):
+        return False
+    return consumed.seq >= wanted.boundary_seq
+
+
+def is_refused(before: Failure | None, now: Failure | None, max_tries: int) -> bool:
+    """Return whether one source transaction was refused *max_tries* times since *before*. Pure."""
+    if now is None:
+        return False
+    earlier = before.tries if before is not None and before.seq == now.seq and before.tries <= now.tries else 0
+    return now.tries - earlier >= max_tries
+
+
+def _target(connection: Connection, queue: ReceiveQueue, max_tries: int) -> Target:
+    received = queue_marks(connection, queue.queue_id).received
+    failure = failures.last(connection, queue.queue_id)
+    return Target(queue, received, failure, backlog(connection, queue.queue_id).parked, max_tries)
+
+
+def _progress(connection: Connection, target: Target) -> QueueProgress:
+    queue_id = target.queue.queue_id
+    marks = queue_marks(connection, queue_id)
+    reached = is_applied(target.received, marks)
+    failure = failures.last(connection, queue_id)
+    refusal = ""
+    if failure is not None and not reached and is_refused(target.failure, failure, target.max_tries):
+        refusal = f"the entry at {failure.seq} was refused {failure.tries} times ({failure.error})"
+    parked = backlog(connection, queue_id).parked if reached else target.parked
+    return QueueProgress(target, marks.consumed.seq if marks.consumed else 0, reached, parked - target.parked, refusal)

@@ -1,0 +1,115 @@
+"""`lrq work`."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lrq.cli.exit_codes import NoError
+from lrq.cli.options import Config, Database, Format, Json, Level, LogFormat, LogLevel, Site
+
+if TYPE_CHECKING:
+    from lrq.cli.applied_wait import QueueProgress
+    from lrq.cli.worker import Worker
+
+
+def work(
+    listener: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODULE:LISTENER...",
+            help="A listener, a function with @lrq.listener, or a function without parameters that returns a listener.",
+        ),
+    ],
+    once: Annotated[
+        bool, typer.Option("--once", metavar="", help="Apply everything that is there now, then end.")
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", "-t", metavar="SECONDS", min=0, help="With --once: how long at most; default 3600."),
+    ] = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve metrics for Prometheus there.")
+    ] = None,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Apply received entries with listeners of your application, until SIGTERM or Ctrl-C.
+
+    Modules are also found in the working directory. A signal lets the running call finish; a second signal ends the
+    process at once. If several workers run for one client, one works; the others stand by and take over.
+
+    Exit code 3 with --once means that an entry was refused or parked, or that time or a signal ended the work early.
+    """
+    from lrq.cli.application_objects import listeners_of
+    from lrq.cli.applied_wait import look
+    from lrq.cli.logs import log_to_stderr
+    from lrq.cli.object_reference import parse_reference
+    from lrq.cli.place import WORKER_POOL, opened
+    from lrq.cli.stop_signals import StopSignals
+    from lrq.cli.worker import Worker, present_targets
+    from queues.errors import UsageError
+
+    references = [parse_reference(each) for each in listener]
+    if timeout is not None and not once:
+        raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
+    log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
+    with opened(config, database, site, pool=WORKER_POOL) as here:
+        listeners = listeners_of(references)
+        signals = StopSignals()
+        wanted = present_targets(here.engine, listeners) if once else []
+        with Worker(here.engine, listeners, metrics=metrics) as worker:
+            if not once:
+                _announce(worker, here.site, list(listeners), as_json=as_json)
+                worker.until_stopped(signals)
+                return
+            limit = 3600.0 if timeout is None else timeout
+            worker.until_applied(signals, wanted, limit)
+            reasons = worker.standing_by()
+        found = look(here.engine, wanted)
+    _report(worker, here.site, as_json=as_json)
+    when = "stopped by a signal" if signals.asked else f"not applied after {limit:g} s"
+    problem = _problem(found, when, reasons)
+    if problem:
+        raise NoError(problem)
+
+
+def _announce(worker: "Worker", site: str, clients: list[str], *, as_json: bool) -> None:
+    import json
+
+    if as_json:
+        facts = {"site": site, "pid": os.getpid(), "clients": clients, "metrics": worker.metrics_address}
+        typer.echo(json.dumps(facts))
+        return
+    served = f"; metrics at http://{worker.metrics_address}/metrics" if worker.metrics_address else ""
+    typer.echo(f"{site} (pid {os.getpid()}) listens to {', '.join(clients)}{served}")
+
+
+def _problem(found: "list[QueueProgress]", when: str, reasons: list[str]) -> str:
+    """Return the sentence that explains exit code 3; empty if everything is applied."""
+    from lrq.cli.words import plural
+
+    refused = [f"{each.name}: {each.refusal}" for each in found if each.refusal]
+    if refused:
+        return "; ".join(refused)
+    late = [each.words() for each in found if not each.reached]
+    if late:
+        return f"{when}: {'; '.join([*late, *reasons])}"
+    parked = sum(each.parked for each in found)
+    words = plural(parked, "transaction was", "transactions were")
+    return f"{words} refused and parked: see `lrq park list`" if parked > 0 else ""
+
+
+def _report(worker: "Worker", site: str, *, as_json: bool) -> None:
+    from lrq.cli.output import emit
+    from lrq.cli.words import plural
+
+    if as_json:
+        emit({"site": site, "applied": worker.applied})
+        return
+    for client, count in worker.applied.items():
+        typer.echo(f"{client}: {plural(count, 'entry', 'entries')} applied")
