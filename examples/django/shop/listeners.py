@@ -5,12 +5,12 @@ from datetime import datetime
 
 from django.db.models import F
 
-from lrq.contrib.django import listener
+import lrq
 from shop.models import Stock, StockChange
 
 
-@listener("orders")
-def apply(source_id, entries):
+@lrq.listener("orders")
+def apply(session, source_id, entries):
     """Take the ordered pieces from the stock, in the transaction that removes the entries."""
     for entry in entries:
         message = json.loads(entry.opaque_payload)

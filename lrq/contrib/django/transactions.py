@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 from django.db import Error as DjangoDatabaseError
 from django.db import connections, transaction
 from sqlalchemy import Connection, event, exc
-from sqlalchemy.orm import Session
 
-from lrq.contrib.django.engines import server_cursors, wrapper_of
+from lr_client.subscriber.listener_session import ListenerSession
+from lrq.contrib.django import wrappers
 from queues.database.transactions import map_error
 from queues.errors import ListenerError
 from queues.logs import logger
@@ -20,7 +20,7 @@ _Hook = tuple[set[str], Callable[[], object], bool]
 
 
 @contextmanager
-def shared(session: Session) -> Iterator[None]:
+def shared(session: ListenerSession) -> Iterator[None]:
     """Make the connection of *session* that of Django's database in this thread, inside `transaction.atomic()`.
 
     The block may use `atomic` for savepoints, but can neither commit nor close the connection. Hooks of
@@ -30,7 +30,7 @@ def shared(session: Session) -> Iterator[None]:
     Raises `StoreUnavailableError` if Django reports that the database cannot be used now.
     """
     connection = session.connection()
-    wrapper = wrapper_of(connection)
+    wrapper = wrappers.of(connection)
     _close_old()
     usual = connections[wrapper.alias]
     _lend(wrapper)
@@ -38,6 +38,8 @@ def shared(session: Session) -> Iterator[None]:
     try:
         with _mapped_errors(connection), transaction.atomic(using=wrapper.alias):
             yield
+            # Savepoints that are still open must not outlive that of `atomic`.
+            session.settle()
             if wrapper.needs_rollback:
                 # Django would undo the changes without an error, and the entries would be removed.
                 raise ListenerError(
@@ -57,15 +59,14 @@ def _lend(wrapper: Any) -> None:  # noqa: ANN401 - Django has no types
     wrapper.savepoint_ids, wrapper.atomic_blocks, wrapper.run_on_commit = [], [], []
     wrapper.close = _refuse_close
     wrapper.close_if_unusable_or_obsolete = _keep_open
-    if wrapper.vendor == "postgresql":
-        wrapper.connection.cursor_factory = wrapper.django_cursors
+    wrappers.use_django_cursors(wrapper)
 
 
 def _take_back(wrapper: Any) -> None:  # noqa: ANN401 - Django has no types
     wrapper.run_on_commit = []
     wrapper.queries_log.clear()
     del wrapper.close, wrapper.close_if_unusable_or_obsolete
-    server_cursors(wrapper)
+    wrappers.use_own_cursors(wrapper)
 
 
 def _refuse_close() -> NoReturn:

@@ -10,7 +10,7 @@ from django.db import transaction
 from shop.listeners import apply as apply_orders
 from sqlalchemy import Engine, event
 
-from lrq.contrib.django import listener
+import lrq
 
 MOMENT = os.environ.get("SHOP_KILL", "")
 applying = []
@@ -20,15 +20,23 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@listener("orders")
-def apply(source_id, entries):
-    apply_orders(source_id, entries)
+@lrq.listener("orders")
+def apply(session, source_id, entries):
+    apply_orders(session, source_id, entries)
     if MOMENT == "changed":
         die()
     if MOMENT == "removed":
         applying.append(source_id)
     if MOMENT == "committed":
         transaction.on_commit(die)
+
+
+@lrq.listener("orders", on_failure="park", max_tries=1)
+def park(session, source_id, entries):
+    apply_orders(session, source_id, entries)
+
+
+async def later(session, source_id, entries): ...
 
 
 @event.listens_for(Engine, "commit")

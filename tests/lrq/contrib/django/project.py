@@ -65,9 +65,9 @@ class Project:
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
-    def deliver(self, code: str) -> list[str]:
-        """Deliver the received entries to the listener that *code* defines; see `delivery.py` for the lines."""
-        done = self._run(str(_DELIVERY), code)
+    def deliver(self, *codes: str) -> list[str]:
+        """Deliver the received entries to the listener of each of *codes*; see `delivery.py` for the lines."""
+        done = self._run(str(_DELIVERY), *codes)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 

@@ -59,7 +59,7 @@ def test_orders_reach_the_office_once_in_order_though_requests_fail_and_workers_
     north, office = new_project("north"), new_project("office")
     with servers(north, office), web(north) as client:
         for _ in range(3):
-            worker = office.start("lrq_work", "shop.listeners:apply", "--poll-interval", "0.02")
+            worker = office.start("lrq_work", "shop.listeners:apply")
             before = len(arrived(office))
             assert [post(client, quantity) for quantity in (1, 200, 2, 101, 3)] == [201, 422, 201, 422, 201]
             some = before + chance.randint(0, 3)
@@ -67,7 +67,7 @@ def test_orders_reach_the_office_once_in_order_though_requests_fail_and_workers_
             worker.kill()
             worker.communicate()
         placed = north.sql("SELECT id FROM shop_order ORDER BY id")
-        last = office.start("lrq_work", "shop.listeners:apply", "--poll-interval", "0.02")
+        last = office.start("lrq_work", "shop.listeners:apply")
         eventually(lambda: len(arrived(office)) >= len(placed))
         last.terminate()
         assert last.communicate(timeout=30)[1] == ""

@@ -125,7 +125,7 @@ def test_headers_travel_with_the_entry(paris: Project):
 def test_a_listener_transmits_in_the_transaction_of_its_entries(office: Project, north: Arrivals):
     north.tick([b"bread"])
     forward = """
-def apply(source_id, entries):
+def apply(session, source_id, entries):
     for entry in entries:
         Stock.objects.create(item=entry.opaque_payload.decode())
         transmit("stock", b"from " + source_id.encode(), ["tokyo"])

@@ -37,7 +37,7 @@ def with_path(office: Project, **variables: str) -> Project:
 @contextmanager
 def worker(office: Project, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Run `lrq_work` during the block, which begins after the first line of output."""
-    process = office.start("lrq_work", *words, "--poll-interval", "0.02")
+    process = office.start("lrq_work", *words)
     try:
         assert process.stdout.readline() or process.communicate(timeout=30)[1] == ""
         yield process
@@ -54,7 +54,7 @@ def test_a_killed_worker_leaves_both_the_models_and_the_queue_or_neither_changed
     killed = with_path(office, SHOP_KILL=moment).start("lrq_work", APPLY)
     assert (killed.wait(60), killed.communicate()[0]) == (
         -signal.SIGKILL,
-        f"lrq_work: {APPLY} applies entries of orders\n",
+        "lrq_work listens to orders\n",
     )
     assert (applied(office), north.left) == (([1, 2], 0) if is_applied else ([], 2))
     north.tick([order(3)])
@@ -77,24 +77,40 @@ def test_a_signal_ends_the_worker_after_its_call(office: Project, north: Arrival
 
 def test_refused_entries_are_parked_on_request(office: Project, north: Arrivals):
     north.tick([b"no JSON"], [order(2)])
-    with worker(office, "shop.listeners:apply", "--on-failure", "park", "--max-tries", "1"):
+    with worker(with_path(office), "killing:park"):
         eventually(lambda: applied(office) == [2])
     assert office.sql("SELECT count(*) FROM lrq_parked_entries") == [1]
+
+
+def test_a_second_worker_stands_by_and_takes_over(office: Project, north: Arrivals):
+    north.tick([order(1)])
+    with worker(office, "shop.listeners:apply") as first:
+        eventually(lambda: north.left == 0)
+        with worker(office, "shop.listeners:apply", "--metrics", "127.0.0.1:0"):
+            first.kill()
+            first.wait()
+            north.tick([order(2)])
+            eventually(lambda: north.left == 0)
+    assert applied(office) == [1, 2]
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["shop.nothing:apply"], "CommandError: shop.nothing:apply cannot be imported"),
-        (["shop.orders:place"], "CommandError: place is a plain function: decorate it with @listener"),
-        (["shop.models:Order"], "CommandError: the listener is the class Order: pass an object"),
+        (["shop.nothing:apply"], "CommandError: there is no module shop.nothing"),
+        (["shop.orders:place"], "CommandError: shop.orders:place is no listener (the listener is the function place: "),
+        (
+            ["killing:later"],
+            "CommandError: killing:later is no listener (later is `async def`, and nothing would",
+        ),
+        (["shop.models:Order"], "CommandError: shop.models:Order is a class: name an object"),
         (["shop.listeners:apply", "--using", "other"], "CommandError: DATABASES has no alias 'other'"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(new_project: NewProject, dialect: str, words: list[str], sentence: str):
     if dialect == "postgresql":
         pytest.skip("the arguments are checked before a database is opened")
-    done = new_project("office").outcome("lrq_work", *words)
+    done = with_path(new_project("office")).outcome("lrq_work", *words)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(sentence)
     assert len(done.stderr.splitlines()) == 1
