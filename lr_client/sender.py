@@ -1,12 +1,14 @@
 """Transmit log entries inside the application's own transaction (docs/design.md, "Applications")."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session
 
 from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_key, checked_limit, checked_payload
+from lr_client.connections.dispatch import awrite, write
 from lr_client.snapshot.function_provider import ProvideFunction
 from lr_client.snapshot.requests import (
     SnapshotProvider,
@@ -16,16 +18,15 @@ from lr_client.snapshot.requests import (
 )
 from lr_client.wait_replicated import wait_replicated
 from queues import names
-from queues.clock import now_us
-from queues.database.engine_check import require_connection, require_engine
-from queues.database.transactions import mapped_setup_errors
+from queues.database.engine_check import require_engine
 from queues.destinations import DestinationSet, destination_set, site_ids
+from queues.entry_headers import checked_headers
 from queues.errors import UsageError
 from queues.positions import PositionToken
-from queues.send_log import wakeup
-from queues.send_log.destination_check import check_destinations
-from queues.send_log.opening import outbox
 from queues.send_log.outbox import NewEntry
+
+if TYPE_CHECKING:
+    from lr_client.connections.accepted import AsyncTransmitConnection, TransmitConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,14 @@ class LRMessageWithDestinations:
     `item_key` names the item that the payload replaces: entries with one key must be states, never changes. Of those
     in one tick, each site gets only the last. Timing decides which entries share a tick, at most those of the limits
     `tick_rows` and `tick_bytes`, or one larger transaction. `partition_key` is kept with the entry for routing.
+    `headers` are a few texts by name that travel with the entry: see docs/headers.md.
     """
 
     payload: bytes
     destinations: Sequence[str]
     item_key: str | None = None
     partition_key: str | None = None
+    headers: Mapping[str, str] | None = None
 
 
 class RoutingQueueSenderClient:
@@ -54,8 +57,11 @@ class RoutingQueueSenderClient:
         ...     session.add(rule)
         ...     token = client.transmit_log_entry_message(session, payload, ["tokyo", "lima"])
 
-        With an `AsyncSession` of psycopg or aiosqlite:
-        >>> token = await session.run_sync(client.transmit_log_entry_message, payload, ["tokyo", "lima"])
+        With psycopg, sqlite3 and Django too, and without blocking with asyncpg and other asynchronous libraries:
+        >>> with transaction.atomic():
+        ...     client.transmit_log_entry_message(django.db.connection, payload, ["tokyo"])
+        >>> async with connection.transaction():
+        ...     await client.atransmit_log_entry_message(connection, payload, ["tokyo"])
     """
 
     def __init__(self, client_name: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
@@ -69,51 +75,93 @@ class RoutingQueueSenderClient:
 
     def transmit_log_entry_message(
         self,
-        session: Session | Connection,
+        connection: "TransmitConnection",
         payload: bytes,
         destinations: Iterable[str],
         *,
         item_key: str | None = None,
         partition_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> PositionToken:
         """Write one entry for all *destinations* inside the caller's transaction; the payload is stored once.
+
+        *connection* is a `Session` or `Connection` of SQLAlchemy, a `psycopg.Connection`, a `sqlite3.Connection` or
+        `django.db.connection`: docs/transmit.md has an example for each.
 
         Never commits and opens no connection; a rollback, also to a savepoint, removes the entry. Returns a token for
         `wait_replicated` and `wait_applied`.
 
         With *item_key* the payload replaces earlier payloads of that item, which sites may then never get. Without
         *item_key*, every entry is sent: see `LRMessageWithDestinations`. *partition_key* is kept with the entry.
+        So are *headers*, at most 32 texts by name and 8,192 bytes of JSON.
 
         Raises:
             ValueError: there is no destination, a malformed one (`InvalidNameError`), this site itself or, with the
-                server's `known_destinations_only`, an unknown one (`UnknownDestinationError`), or a payload above the
-                limit (`PayloadTooLargeError`); nothing was written.
-            UsageError: *session* is no session or connection, or it is asynchronous: call this through its `run_sync`.
+                server's `known_destinations_only`, an unknown one (`UnknownDestinationError`), a payload above the
+                limit (`PayloadTooLargeError`), or headers beyond it (`InvalidHeadersError`); nothing was written.
+            UsageError: *connection* is of another kind; the sentence names those that are taken.
             NotInTransactionError: the connection commits every statement by itself.
-            SetupError: the database has no lrq tables.
+            SetupError: the database has no lrq tables, or the role has no right to transmit.
+            StoreUnavailableError: the database is locked, full or gone; SQLAlchemy's own errors pass instead.
+
+        Example:
+            >>> with psycopg.connect("dbname=paris") as connection:
+            ...     connection.execute("INSERT INTO rules VALUES (%s)", [rule])
+            ...     token = client.transmit_log_entry_message(connection, payload, ["tokyo"])
         """
         targets = destination_set(self.client_name, destinations)
-        return self._write(session, [self._checked(payload, targets, item_key, partition_key)])
+        entry = self._checked(payload, targets, item_key, partition_key, headers)
+        return write(connection, self.client_name, [entry])
 
     def transmit_log_entry_messages(
-        self, session: Session | Connection, messages: Iterable[LRMessageWithDestinations]
+        self, connection: "TransmitConnection", messages: Iterable[LRMessageWithDestinations]
     ) -> PositionToken:
         """Write several entries in the given order; faster than one `transmit_log_entry_message` for each.
 
         Raises like `transmit_log_entry_message`, and `UsageError` when *messages* is empty.
+
+        Example:
+            >>> messages = [LRMessageWithDestinations(b"one", ["tokyo"]), LRMessageWithDestinations(b"two", ["lima"])]
+            >>> with sqlite3.connect("paris.db") as connection:
+            ...     token = client.transmit_log_entry_messages(connection, messages)
         """
-        entries: list[NewEntry] = []
-        seen: object = None
-        for message in messages:
-            given = message.destinations
-            # Comparing hundreds of names is faster than hashing them. Keep a copy: the caller may change the list.
-            if seen is None or given != seen:
-                targets = destination_set(self.client_name, given)
-                seen = given[:] if isinstance(given, list | tuple) else None
-            entries.append(self._checked(message.payload, targets, message.item_key, message.partition_key))
-        if not entries:
-            raise UsageError("there is no message to transmit")
-        return self._write(session, entries)
+        return write(connection, self.client_name, self._entries(messages))
+
+    async def atransmit_log_entry_message(
+        self,
+        connection: "AsyncTransmitConnection",
+        payload: bytes,
+        destinations: Iterable[str],
+        *,
+        item_key: str | None = None,
+        partition_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> PositionToken:
+        """Do the same as `transmit_log_entry_message` on an asynchronous connection; the event loop goes on meanwhile.
+
+        *connection* is an `AsyncSession` or `AsyncConnection` of SQLAlchemy with any driver. Or the connection is a
+        `psycopg.AsyncConnection`, an `asyncpg.Connection`, also of a pool, or an `aiosqlite.Connection`. Raises the
+        same errors.
+
+        Example:
+            >>> async with pool.acquire() as connection, connection.transaction():
+            ...     await connection.execute("INSERT INTO rules VALUES ($1)", rule)
+            ...     token = await client.atransmit_log_entry_message(connection, payload, ["tokyo"])
+        """
+        targets = destination_set(self.client_name, destinations)
+        entry = self._checked(payload, targets, item_key, partition_key, headers)
+        return await awrite(connection, self.client_name, [entry])
+
+    async def atransmit_log_entry_messages(
+        self, connection: "AsyncTransmitConnection", messages: Iterable[LRMessageWithDestinations]
+    ) -> PositionToken:
+        """Do the same as `transmit_log_entry_messages` on an asynchronous connection.
+
+        Example:
+            >>> async with AsyncSession(engine) as session, session.begin():
+            ...     token = await client.atransmit_log_entry_messages(session, messages)
+        """
+        return await awrite(connection, self.client_name, self._entries(messages))
 
     def wait_replicated(
         self, engine: Engine, token: PositionToken | str, destinations: Iterable[str], timeout: float
@@ -150,19 +198,33 @@ class RoutingQueueSenderClient:
         request_global_snapshot_sync(session, self.client_name)
 
     def _checked(
-        self, payload: bytes, destinations: DestinationSet, item_key: str | None, partition_key: str | None
+        self,
+        payload: bytes,
+        destinations: DestinationSet,
+        item_key: str | None,
+        partition_key: str | None,
+        headers: Mapping[str, str] | None,
     ) -> NewEntry:
         return NewEntry(
             checked_payload(payload, self._limit),
             destinations,
             checked_key(item_key, "item_key"),
             checked_key(partition_key, "partition_key"),
+            None if headers is None else checked_headers(headers),
         )
 
-    def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:
-        connection = require_connection(session, "transmit")
-        with mapped_setup_errors():
-            check_destinations(connection, entries)
-            written = outbox(connection)(connection, self.client_name, entries, now_us())
-        wakeup.wake_server(written.branch)
-        return PositionToken(written.site, self.client_name, written.branch, written.transaction, written.timeline)
+    def _entries(self, messages: Iterable[LRMessageWithDestinations]) -> list[NewEntry]:
+        """Check *messages*; raise `UsageError` if there is none."""
+        entries: list[NewEntry] = []
+        seen: object = None
+        for message in messages:
+            given = message.destinations
+            # Comparing hundreds of names is faster than hashing them. Keep a copy: the caller may change the list.
+            if seen is None or given != seen:
+                targets = destination_set(self.client_name, given)
+                seen = given[:] if isinstance(given, list | tuple) else None
+            keys = message.item_key, message.partition_key
+            entries.append(self._checked(message.payload, targets, *keys, message.headers))
+        if not entries:
+            raise UsageError("there is no message to transmit")
+        return entries

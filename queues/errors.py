@@ -7,6 +7,7 @@
         + PayloadTooLargeError  (also a ValueError)
         + PayloadTypeError      (also a TypeError)
         + InvalidKeyError       (also a ValueError)
+        + InvalidHeadersError   (also a ValueError)
         + DestinationsError     (also a ValueError)
           + UnknownDestinationError
         + NotInTransactionError
@@ -70,6 +71,10 @@ class PayloadTypeError(UsageError, TypeError):
 
 class InvalidKeyError(UsageError, ValueError):
     """An item key or partition key is not a text that every database can store."""
+
+
+class InvalidHeadersError(UsageError, ValueError):
+    """The headers of an entry are too many, too large, or no texts that every database can store."""
 
 
 class DestinationsError(UsageError, ValueError):

@@ -41,6 +41,11 @@ def require_driver(name: str, driver: str, *, synchronous: bool = False) -> None
         )
 
 
+def has_own_statements(bind: Engine | Connection) -> bool:
+    """Return whether lrq has its own statements for the driver; `of` then returns the dialect."""
+    return bind.dialect.driver in _DRIVERS.get(bind.dialect.name, ())
+
+
 def find(bind: Engine | Connection) -> Dialect | None:
     """Return the dialect of an engine or connection with any driver; None for an unknown database."""
     return DIALECTS.get(bind.dialect.name)

@@ -110,7 +110,18 @@ _TRANSIENT_SQLITE = frozenset(
 
 def map_error(error: exc.DBAPIError, url: URL | None = None) -> NotInitializedError | StoreUnavailableError | None:
     """Return our error for a driver's, or None for an error of the code; *url* names the database."""
-    cause = error.orig
+    is_known = bool(getattr(error.orig, "sqlite_errorname", ""))
+    is_lost = error.connection_invalidated or (isinstance(error, exc.OperationalError) and not is_known)
+    return map_cause(error.orig, url, is_lost=is_lost)
+
+
+def map_cause(
+    cause: BaseException | None, url: URL | None = None, *, is_lost: bool = False
+) -> NotInitializedError | StoreUnavailableError | None:
+    """Return our error for the driver's own error, or None for an error of the code.
+
+    *is_lost*: an error without a code of the database means that the connection is lost.
+    """
     words = first_line(cause) or type(cause).__name__
     if any(missing in words for missing in _MISSING):
         return NotInitializedError(f"the database has no lrq tables ({words}): run `lrq init`")
@@ -119,8 +130,7 @@ def map_error(error: exc.DBAPIError, url: URL | None = None) -> NotInitializedEr
         transient = str(state).startswith(_TRANSIENT_STATES)
     else:
         name = str(getattr(cause, "sqlite_errorname", ""))
-        transient = error.connection_invalidated or any(name.startswith(known) for known in _TRANSIENT_SQLITE)
-        transient = transient or (not name and isinstance(error, exc.OperationalError))
+        transient = is_lost or any(name.startswith(known) for known in _TRANSIENT_SQLITE)
     if not transient:
         return None
     return StoreUnavailableError(problem(words, url) or f"the database cannot be used just now: {words}")

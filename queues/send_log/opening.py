@@ -11,6 +11,7 @@ from queues.database.dialect import Dialect
 from queues.positions import Visibility
 from queues.send_log.outbox import Write
 from queues.send_log.port import Log, Retention, SessionKey, TickLimits
+from queues.send_log.postgresql import called_outbox
 from queues.send_log.postgresql import commit_watch as postgresql_commit_watch
 from queues.send_log.postgresql import outbox as postgresql_outbox
 from queues.send_log.postgresql import reads as postgresql_reads
@@ -113,6 +114,8 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
 
 def outbox(connection: Connection) -> Write:
     """Return the writer of entries for this connection; raise `ConfigurationError` for an unknown database."""
+    if dialects.find(connection) is dialects.POSTGRESQL and not dialects.has_own_statements(connection):
+        return called_outbox.write
     return _STORES[dialects.of(connection)].write
 
 

@@ -9,12 +9,13 @@ from queues.destinations import DestinationSet
 
 
 class NewEntry(NamedTuple):
-    """One validated entry of the application."""
+    """One validated entry of the application; `headers` is text of `queues.entry_headers`."""
 
     payload: bytes
     destinations: DestinationSet
     item_key: str | None = None
     partition_key: str | None = None
+    headers: str | None = None
 
 
 class Written(NamedTuple):

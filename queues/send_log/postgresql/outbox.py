@@ -18,7 +18,8 @@ from queues.send_log.postgresql.notify import IS_SILENT, NOTIFY
 
 # Every statement carries the set's text, and the row stores the text unless the set is shared. So applications need no
 # cache of sets, which could be stale.
-_COLUMNS = "(slot, client, tag_set, destinations, item_key, partition_key, created_us, payload)"
+_NAMES = "slot, client, tag_set, destinations, item_key, partition_key, created_us, payload"
+_COLUMNS, _WITH_HEADERS = f"({_NAMES})", f"({_NAMES}, headers)"
 _SLOT = f"(SELECT (last_value %% {PARTITIONS})::smallint FROM lrq_log_segment)"  # noqa: S608 - a constant
 # One subquery returns the site, the branch and the timeline, separated by tabs, which none can contain.
 _SITE = (
@@ -28,12 +29,17 @@ _SITE = (
 # Identifies one of several sets of lrq's tables in the same database.
 _TABLES = "'lrq_site'::regclass::oid::bigint"
 _INLINE = "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = %s AND shared) THEN NULL ELSE %s END"
-_ONE = (
-    f"INSERT INTO lrq_log_entries {_COLUMNS} VALUES ({_SLOT}, %s, %s, {_INLINE}, %s, %s, %s, %s) "  # noqa: S608 - constants
+# Entries without headers have statements without them, so that headers cost such entries nothing.
+_ONE, _ONE_WITH_HEADERS = (
+    f"INSERT INTO lrq_log_entries {columns} VALUES ({_SLOT}, %s, %s, {_INLINE}, %s, %s, %s, %s{mark}) "  # noqa: S608 - constants
     f"RETURNING xid, {_SITE}, {IS_SILENT}, {_TABLES}, slot, destinations IS NULL"
+    for columns, mark in ((_COLUMNS, ""), (_WITH_HEADERS, ", %s"))
 )
 # Inserts nothing if the search path has changed to other tables.
-_ANOTHER = f"INSERT INTO lrq_log_entries {_COLUMNS} SELECT %s, %s, %s, NULL, %s, %s, %s, %s WHERE {_TABLES} = %s"
+_ANOTHER, _ANOTHER_WITH_HEADERS = (
+    f"INSERT INTO lrq_log_entries {columns} SELECT %s, %s, %s, NULL, %s, %s, %s, %s{mark} WHERE {_TABLES} = %s"
+    for columns, mark in ((_COLUMNS, ""), (_WITH_HEADERS, ", %s"))
+)
 _WRITTEN = f"SELECT pg_current_xact_id()::text::bigint, {_SITE}, {IS_SILENT}"
 # Arrays are sent in binary, because text would double the size of payloads. `unnest` keeps the order.
 _ALIKE = (
@@ -42,21 +48,23 @@ _ALIKE = (
 )
 
 
-def _many(types: dict[str, str], item_key: str, partition_key: str) -> str:
+def _many(types: dict[str, str], item_key: str, partition_key: str, headers: str = "") -> str:
     """Return the statement that inserts entries of several sets; *types* are the columns that differ per entry."""
     arrays = ", ".join(f"%b::{kind}[]" for kind in types.values())
     return (
-        f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
+        f"WITH written AS (INSERT INTO lrq_log_entries {_WITH_HEADERS if headers else _COLUMNS} "  # noqa: S608 - constants
         f"SELECT {_SLOT}, %s, n.tag_set, CASE WHEN n.tag_set = ANY(ARRAY("
         "SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%b::bigint[]))) "
-        f"THEN NULL ELSE n.destinations END, {item_key}, {partition_key}, %s, n.payload "
+        f"THEN NULL ELSE n.destinations END, {item_key}, {partition_key}, %s, n.payload{headers} "
         f"FROM unnest({arrays}) AS n ({', '.join(types)})) {_WRITTEN}"
     )
 
 
 _SETS = {"tag_set": "bigint", "destinations": "text", "payload": "bytea"}
 _MIXED = _many(_SETS, "NULL", "NULL")
-_KEYED = _many(_SETS | {"item_key": "text", "partition_key": "text"}, "n.item_key", "n.partition_key")
+_KEYS = {"item_key": "text", "partition_key": "text"}
+_KEYED = _many(_SETS | _KEYS, "n.item_key", "n.partition_key")
+_MANY_WITH_HEADERS = _many(_SETS | _KEYS | {"headers": "text"}, "n.item_key", "n.partition_key", ", n.headers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +102,10 @@ def _find(connection: Connection) -> _Begun | None:
 def _write_another(connection: Connection, begun: _Begun, client: str, entry: NewEntry, created_us: int) -> bool:
     """Insert *entry* into the same segment as earlier entries of the transaction; return whether that worked."""
     number, keys = entry.destinations.number, (entry.item_key, entry.partition_key)
-    values = (begun.partition, client, number, *keys, created_us, entry.payload, begun.tables)
-    return number in begun.shared and run(connection, _ANOTHER, values) > 0
+    values = (begun.partition, client, number, *keys, created_us, entry.payload)
+    if entry.headers is None:
+        return number in begun.shared and run(connection, _ANOTHER, (*values, begun.tables)) > 0
+    return number in begun.shared and run(connection, _ANOTHER_WITH_HEADERS, (*values, entry.headers, begun.tables)) > 0
 
 
 def _write_first(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
@@ -138,14 +148,17 @@ def _statement(client: str, entries: Sequence[NewEntry], created_us: int) -> tup
     number, text = only.destinations
     if len(entries) == 1:
         keys = (only.item_key, only.partition_key)
-        return _ONE, (client, number, number, text, *keys, created_us, only.payload)
+        values = (client, number, number, text, *keys, created_us, only.payload)
+        return (_ONE, values) if only.headers is None else (_ONE_WITH_HEADERS, (*values, only.headers))
     sets = {entry.destinations.number for entry in entries}
     payloads = [entry.payload for entry in entries]
-    has_keys = any(entry.item_key or entry.partition_key for entry in entries)
+    has_headers = any(entry.headers for entry in entries)
+    has_keys = has_headers or any(entry.item_key or entry.partition_key for entry in entries)
     if len(sets) == 1 and not has_keys:
         return _ALIKE, (client, number, number, text, created_us, payloads)
     columns = [entry.destinations.number for entry in entries], [entry.destinations.text for entry in entries], payloads
     if not has_keys:
         return _MIXED, (client, list(sets), created_us, *columns)
     item_keys, partition_keys = [entry.item_key for entry in entries], [entry.partition_key for entry in entries]
-    return _KEYED, (client, list(sets), created_us, *columns, item_keys, partition_keys)
+    keyed = (client, list(sets), created_us, *columns, item_keys, partition_keys)
+    return (_MANY_WITH_HEADERS, (*keyed, [entry.headers for entry in entries])) if has_headers else (_KEYED, keyed)

@@ -86,10 +86,9 @@ def wrong_sessions(file: Path) -> dict[str, Any]:
     }
 
 
-def test_calls_in_a_transaction_refuse_another_object_than_a_session_in_one_sentence(tmp_path: Path) -> None:
+def test_requests_for_snapshots_refuse_another_object_than_a_session_in_one_sentence(tmp_path: Path) -> None:
     for words, given in wrong_sessions(tmp_path / "x.db").items():
         for call in (
-            lambda given: _client.transmit_log_entry_message(given, b"x", ["tokyo"]),
             lambda given: _client.request_snapshot_sync(given, "tokyo"),
             _client.request_global_snapshot_sync,
         ):

@@ -59,7 +59,7 @@ def test_later_calls_rely_on_the_findings_of_the_first_call(site: Engine, reader
 def test_transmitting_through_the_asynchronous_session_itself_is_refused_with_the_right_call(site: Engine) -> None:
     async def application() -> None:
         async with session_of(site) as session:
-            with pytest.raises(UsageError, match=r"await session\.run_sync"):
+            with pytest.raises(UsageError, match=r"write `await client\.atransmit_log_entry_message"):
                 client.transmit_log_entry_message(session, b"one", ["tokyo"])  # type: ignore[arg-type]
 
     asyncio.run(application())

@@ -1,0 +1,65 @@
+"""Transmit on connections of Django: `django.db.connection` and `connections["other"]`; imports nothing of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from lr_client.connections.autocommit import not_in_transaction
+from lr_client.connections.sqlite_calls import new_key, owner_of, sqlite_token
+from queues.database import dialects
+from queues.database.dialect import Dialect
+from queues.names import ClientName
+from queues.positions import PositionToken
+from queues.send_log.outbox import NewEntry
+from queues.send_log.postgresql.transmit_call import transmit_call
+from queues.send_log.sqlite.transmit_call import TOKEN, Joining, joining, transmit_rows
+
+_MARK: Final = "%s"
+
+
+def send(connection: Any, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:  # noqa: ANN401 - without types
+    """Write *entries*; return their token.
+
+    Raises `ConfigurationError` for another database than PostgreSQL and SQLite. Raises `NotInTransactionError` outside
+    of `atomic()` while Django commits every statement. Django's errors pass.
+    """
+    write = _WRITES[dialects.named(connection.vendor)]
+    if not connection.in_atomic_block and connection.get_autocommit():
+        raise not_in_transaction("write `with transaction.atomic():` around the call, for the same database alias")
+    with connection.cursor() as cursor:
+        return write(cursor, client, entries)
+
+
+def _write_postgresql(cursor: Any, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:  # noqa: ANN401
+    cursor.execute(*transmit_call(client, entries, lambda _: _MARK))
+    return PositionToken.parse(cursor.fetchone()[0])
+
+
+def _write_sqlite(cursor: Any, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:  # noqa: ANN401
+    owner, joins = _transaction(cursor.db)
+    cursor.executemany(*transmit_rows(client, entries, _MARK, owner=owner, call=new_key(), joins=joins))
+    cursor.execute(TOKEN)
+    return sqlite_token(cursor.fetchone()[0])
+
+
+# The outermost block of a connection, and a text of the block.
+_blocks: WeakKeyDictionary[object, tuple[object, str]] = WeakKeyDictionary()
+
+
+def _transaction(wrapper: Any) -> tuple[str, Joining]:  # noqa: ANN401
+    """Return a text of the present transaction, and how a call joins its earlier entries."""
+    driver = wrapper.connection
+    if not wrapper.atomic_blocks:
+        # Django checks foreign keys always.
+        return owner_of(driver), joining(begun=driver.in_transaction, checks_keys=True, is_marked=False)
+    block = wrapper.atomic_blocks[0]
+    known = _blocks.get(wrapper)
+    if known is None or known[0] is not block:
+        known = _blocks[wrapper] = block, new_key()
+    return f"{owner_of(driver)}-{known[1]}", Joining.SAME
+
+
+_WRITES: Final[Mapping[Dialect, Callable[[Any, ClientName, Sequence[NewEntry]], PositionToken]]] = {
+    dialects.POSTGRESQL: _write_postgresql,
+    dialects.SQLITE: _write_sqlite,
+}

@@ -1,0 +1,74 @@
+"""Transmit on connections of Python's sqlite3, and of aiosqlite, which the application has imported."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from sqlite3 import Connection
+from typing import TYPE_CHECKING, Any, Final
+
+from lr_client.connections.autocommit import not_in_transaction
+from lr_client.connections.sqlite_calls import sqlite_steps
+from queues.names import ClientName
+from queues.positions import PositionToken
+from queues.send_log.outbox import NewEntry
+
+if TYPE_CHECKING:
+    import aiosqlite
+
+_CURE: Final = (
+    'execute "BEGIN IMMEDIATE" before the call, or open the connection with another isolation_level than None'
+)
+
+
+def send(connection: Connection, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:
+    """Write *entries*; return their token. Raises `NotInTransactionError` in autocommit, and sqlite3's errors."""
+    if _commits_alone(connection):
+        raise not_in_transaction(_CURE)
+    steps = sqlite_steps(connection, client, entries, begun=connection.in_transaction)
+    row: Any = None
+    with closing(connection.cursor()) as cursor:
+        # The connection's own kind of rows may be no tuples.
+        cursor.row_factory = None
+        while True:
+            try:
+                statement, rows = steps.send(row)
+            except StopIteration as ended:
+                return _returned(ended)
+            if rows:
+                cursor.executemany(statement, rows)
+            else:
+                row = cursor.execute(statement).fetchone()
+
+
+async def asend(connection: "aiosqlite.Connection", client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:
+    """Do the same as `send` on a connection of aiosqlite."""
+    if _commits_alone(connection):
+        raise not_in_transaction(_CURE)
+    steps = sqlite_steps(connection, client, entries, begun=connection.in_transaction)
+    row: Any = None
+    async with connection.cursor() as cursor:
+        cursor.row_factory = None
+        while True:
+            try:
+                statement, rows = steps.send(row)
+            except StopIteration as ended:
+                return _returned(ended)
+            if rows:
+                await cursor.executemany(statement, rows)
+            else:
+                await cursor.execute(statement)
+                row = await cursor.fetchone()
+
+
+def _commits_alone(connection: "Connection | aiosqlite.Connection") -> bool:
+    """Tell whether the next INSERT is a transaction of its own."""
+    if connection.in_transaction:
+        return False
+    # Python 3.12 has the attribute; True and False replace the rule of the isolation level.
+    driver = getattr(connection, "_conn", connection)
+    mode = getattr(driver, "autocommit", None)
+    return mode if isinstance(mode, bool) else connection.isolation_level is None
+
+
+def _returned(ended: StopIteration) -> PositionToken:
+    token: PositionToken = ended.value
+    return token
