@@ -73,7 +73,7 @@ class Delivery:
             with mapped_errors(), self._transaction() as session:
                 connection = session.connection()
                 self._claim(connection, step, claimed_us, [(SAVEPOINT, {})])
-                with guarded(session.connection(), session):
+                with guarded(session.connection(), session), listener_session.around(session):
                     self._call(session, step)
                 self._complete(connection, step)
                 if recovers:

@@ -1,7 +1,7 @@
 """The session that a listener receives, and the check of its answer."""
 
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, NoReturn
 
 from sqlalchemy import Connection, Engine, event, exc
@@ -10,6 +10,9 @@ from sqlalchemy.orm import Session, SessionTransaction
 from queues.database import dialects
 from queues.errors import ListenerError, NotInTransactionError, StoreUnavailableError
 
+#: Execution option of an engine: a function of the session that returns a context manager, entered around each call of
+#: a listener. The integration of a framework sets the option, so that its models are part of the transaction.
+AROUND: Final = "lrq_around_listener"
 _RULE: Final = "the transaction is the subscriber's to end: return True to keep your changes, False to undo them"
 
 
@@ -89,6 +92,13 @@ def savepoint(connection: Connection) -> Iterator[ListenerSession]:
             session.finish()
         except exc.DBAPIError:  # the savepoint has ended with its transaction
             connection.invalidate()
+
+
+def around(session: ListenerSession) -> AbstractContextManager[None]:
+    """Return the context for a call of the listener with *session*: that of the engine's option `AROUND`, or none."""
+    made: Callable[[ListenerSession], AbstractContextManager[None]] | None
+    made = session.connection().get_execution_options().get(AROUND)
+    return nullcontext() if made is None else made(session)
 
 
 def _connect(engine: Engine) -> Connection:

@@ -1,0 +1,1 @@
+"""A shop with branches, which sell, and a head office, which counts the stock."""

@@ -1,0 +1,57 @@
+"""Django's system checks of the settings and of the tables: `manage.py check [--database ALIAS]`."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning
+from django.db import connections
+
+from lrq.contrib.django import conf, engines
+from queues.database.schema import require
+from queues.errors import ConfigurationError, LrqError, NotInitializedError, WrongSiteError
+
+_ENGINE: Final = "lrq.E006"
+_DRIVER: Final = "lrq.E007"
+_SITE: Final = "lrq.E008"
+_SCHEMA: Final = "lrq.W001"
+
+
+def check_settings(**_given: Any) -> list[CheckMessage]:  # noqa: ANN401 - Django's interface
+    """Return an error for each mistake in the setting `LRQ`, and for a database that lrq cannot use."""
+    given = getattr(settings, "LRQ", None)
+    found = [
+        Error(each.text, hint=each.hint, id=f"lrq.E{each.number:03}")
+        for each in conf.problems(given, settings.DATABASES)
+    ]
+    return found or _database(conf.current().database)
+
+
+def _database(alias: str) -> list[CheckMessage]:
+    try:
+        url = engines.url(connections[alias])
+    except ConfigurationError as error:
+        return [Error(f"{error}.", id=_ENGINE)]
+    if url.get_backend_name() == "postgresql" and find_spec("psycopg") is None:
+        return [Error("lrq needs psycopg 3 as the driver.", hint="pip install 'lrq[postgres]'", id=_DRIVER)]
+    return []
+
+
+def check_tables(databases: Sequence[str] | None = None, **_given: Any) -> list[CheckMessage]:  # noqa: ANN401
+    """Compare the tables with the settings: an error for another site, a warning for another version."""
+    if not databases or check_settings():
+        return []
+    wanted = conf.current()
+    if wanted.database not in databases:
+        return []
+    with engines.temporary(wanted.database) as engine:
+        try:
+            require(engine, site_id=wanted.site_id)
+        except NotInitializedError:
+            return []  # `migrate` creates the tables, and checks before that
+        except WrongSiteError as error:
+            return [Error(f"{error}.", id=_SITE)]
+        except LrqError as error:
+            return [Warning(f"{error}.", hint="For older tables, run manage.py migrate.", id=_SCHEMA)]
+    return []
