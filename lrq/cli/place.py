@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import URL, Engine
 
 import queues
 from discovery.site_file import DEFAULT_FILE, read_site_file
+from lr_client.arguments import MAX_PAYLOAD_BYTES
 from queues import names
 from queues.database import dialects, urls
 from queues.database.migrations import require
@@ -82,7 +83,8 @@ def engine_of(place: SitePlace, *, must_exist: bool = True, pool: Mapping[str, i
     if must_exist:
         require_file(place.url)
     limit = dialects.named(place.url.get_backend_name()).connect_within(place.url, CONNECT_SECONDS)
-    engine = queues.create_engine(place.url, connect_args=limit, **pool)
+    options: dict[str, Any] = {"connect_args": limit, **pool}
+    engine = queues.create_engine(place.url, **options)
     try:
         yield engine
     finally:
@@ -100,10 +102,10 @@ def require_file(url: URL) -> None:
         raise NotInitializedError(f"there is no database {path}: run `lrq init`, or correct the database URL")
 
 
-def max_payload_bytes(place: SitePlace) -> int | None:
-    """Return the limit of a payload that the site's server has, as the variable or the file says; None for neither."""
-    value = os.environ.get("LRQ_MAX_PAYLOAD_BYTES") or place.written.get("max_payload_bytes")
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+def max_payload_bytes(place: SitePlace) -> int:
+    """Return the limit of a payload that the site's server has: the variable, the file, or the default."""
+    value = os.environ.get("LRQ_MAX_PAYLOAD_BYTES") or place.written.get("max_payload_bytes", MAX_PAYLOAD_BYTES)
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and value.isdecimal():
         return int(value)

@@ -118,7 +118,7 @@ def map_error(error: exc.DBAPIError, url: URL | None = None) -> SetupError | Sto
 
 def map_cause(
     cause: BaseException | None, url: URL | None = None, *, is_lost: bool = False
-) -> NotInitializedError | StoreUnavailableError | None:
+) -> SetupError | StoreUnavailableError | None:
     """Return our error for the driver's own error, or None for an error of the code.
 
     *is_lost*: an error without a code of the database means that the connection is lost.

@@ -64,8 +64,7 @@ def provide(
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     with opened(config, database, site, pool=WORKER_POOL) as here:
-        limit = max_payload_bytes(here.place)
-        sender = RoutingQueueSenderClient(client, **({} if limit is None else {"max_payload_bytes": limit}))
+        sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
         found = named_provider(reference)
         signals = StopSignals()
         wanted = Wanted(pending(here.engine, sender.client_name))

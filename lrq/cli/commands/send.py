@@ -62,8 +62,7 @@ def send(
 
     content, headers = _content(payload), _headers(header or [])
     with opened(config, database, site) as here:
-        limit = max_payload_bytes(here.place)
-        sender = RoutingQueueSenderClient(client, **({} if limit is None else {"max_payload_bytes": limit}))
+        sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
         check_names(here, sites=to, clients=[client], strict=strict)
         with writing(here.engine) as connection:
             token = sender.transmit_log_entry_message(
