@@ -14,6 +14,7 @@ from queues import names, send_snapshot
 from queues.database.transactions import reading
 from queues.errors import UsageError
 from queues.receive.queue_marks import every_queue
+from queues.send_log.known_sites import read_known
 from queues.send_log.reads import clients_seen
 from queues.send_log.sessions import active_keys
 
@@ -24,16 +25,20 @@ _NEAR: Final = 0.6
 def check_names(here: OpenSite, *, sites: Iterable[str] = (), clients: Iterable[str] = (), strict: bool) -> None:
     """Warn on stderr about each of *sites* and *clients* that is unknown here; with *strict*, raise `UsageError`.
 
-    A site is known as a peer, or by a session. A client is known as one of the setting `clients`. Without that setting,
-    a client is known once entries, snapshots or a provider of the client are here. Raises `InvalidNameError` for a
-    malformed name.
+    A site is known as a peer of the file or of the last server, or by a session. A client is known as one of the
+    setting `clients`. Without that setting, a client is known once entries, snapshots or a provider of the client are
+    here. The first client of a site causes no warning. Raises `InvalidNameError` for a malformed name.
     """
     asked_sites, asked_clients = [*map(names.site_id, sites)], [*map(names.client_name, clients)]
     if not asked_sites and not asked_clients:
         return
     with reading(here.engine) as connection:
+        known = read_known(connection)
         known_sites = {*listed("peers", here.place.written), *(key.destination for key in active_keys(connection))}
+        known_sites |= known.peers if known else frozenset()
         known_clients = set(listed("clients", here.place.written)) or _clients_of(connection)
+    if not known_clients and not strict:
+        asked_clients = []
     unknown = [
         *unknown_names("site", asked_sites, known_sites, "no peer and no session has that name"),
         *unknown_names("client", asked_clients, known_clients, "no entry and no setting has that name"),

@@ -50,7 +50,8 @@ def init(
 ) -> None:
     """Create a site's tables, or migrate them.
 
-    The command may be repeated, and several processes may run it at once. The server never changes the schema.
+    The command may be repeated, and several processes may run it at once. `lrq serve` changes the schema only with
+    --init.
     """
     from lrq.cli.place import engine_of, locate
 

@@ -36,6 +36,9 @@ def serve(
         list[str] | None,
         typer.Option("--peer", "-p", metavar="SITE=ENDPOINT", help="Another site; may be repeated."),
     ] = None,
+    create: Annotated[
+        bool, typer.Option("--init", metavar="", help="First create or migrate the tables, as `lrq init` does.")
+    ] = False,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
     as_json: Json = False,
@@ -54,6 +57,8 @@ def serve(
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     options = {"database_url": database, "site_id": site, "listen": listen, "peers": _peers(peer)}
     settings = Settings.load(config, **{name: value for name, value in options.items() if value})
+    if create:
+        _initialize(settings.database_url, settings.site_id)
     require_file(make_url(settings.database_url))
     server = LogReplicationServer(settings)
     _stop_on_signals()
@@ -66,6 +71,15 @@ def serve(
         pass
     finally:
         server.stop()
+
+
+def _initialize(url: str, site: str) -> None:
+    import queues
+    from lrq.cli.place import SitePlace, engine_of
+    from queues.database.urls import parse
+
+    with engine_of(SitePlace(parse(url), None), must_exist=False) as engine:
+        queues.initialize(engine, site_id=site)
 
 
 def spare_collector() -> None:

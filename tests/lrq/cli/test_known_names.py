@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
 
 from lrq.cli.known_names import listed, unknown_names
 from queues.browse.api import browse
-from queues.database.transactions import reading
-from queues.names import SEND_LOG_ENTRIES
+from queues.database.tables import sessions
+from queues.database.transactions import reading, writing
+from queues.names import SEND_LOG_ENTRIES, SiteId
+from queues.send_log.known_sites import KnownSites, record_known
 from queues.send_snapshot import listing
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
@@ -64,6 +67,23 @@ def test_peers_and_clients_of_the_file_are_known_names(lrq: Command, source: Sou
     # The server sends nothing of a client that the setting leaves out, though its entries are here.
     source.transmit(b"x", to=["lima"], client="other")
     assert "client 'other' is not known" in lrq("send", "x", "--to", "lima", "--client", "other", "--strict").error
+
+
+def test_the_peers_of_the_last_server_are_known_names(lrq: Command, source: SourceSite):
+    with writing(source.engine) as connection:
+        record_known(connection, KnownSites(frozenset({SiteId("lima")})))
+    assert lrq("send", "x", "--to", "lima", "--client", "policy", "--database", source.url).warnings == []
+    told = lrq("send", "x", "--to", "lina", "--client", "policy", "--database", source.url).warnings
+    assert told == ["site 'lina' is not known here, because no peer and no session has that name: did you mean 'lima'?"]
+
+
+def test_the_first_client_of_a_site_is_told_only_if_strict(lrq: Command, known: SourceSite, source: SourceSite):
+    with writing(source.engine) as connection:
+        connection.execute(delete(sessions))
+        record_known(connection, KnownSites(frozenset({SiteId("tokyo")})))
+    options = ["send", "x", "--to", "tokyo", "--client", "policy", "--database", source.url]
+    assert "client 'policy' is not known here" in lrq(*options, "--strict").error
+    assert lrq(*options).warnings == []
 
 
 def test_the_names_of_a_setting_come_from_its_variable_before_the_file(monkeypatch: pytest.MonkeyPatch):
