@@ -35,7 +35,8 @@ TERMS = {
     "destination set", "effect", "entry", "envelope", "fencing", "generation", "header", "incarnation", "item", "lease",
     "listener", "log-entry sync", "negotiation", "park", "part", "partition", "position", "provider", "receive state",
     "registry", "replace", "retention", "room", "routing queue", "segment", "send log", "session", "sink", "site",
-    "snapshot sync", "source", "stream tag", "subscriber", "tick", "transmit", "trim", "visibility", "wakeup", "window", "worker",
+    "snapshot sync", "source", "stream tag", "subscriber", "tick", "transmit", "trim", "visibility", "wakeup", "window",
+    "worker",
 }  # fmt: skip
 
 
