@@ -70,13 +70,12 @@ class SqlSnapshotProvider:
         context.mark_completed()
 
     def cancel(self, context: SnapshotContext) -> None:
-        """Do nothing: the reading ends before its next row."""
+        """Do nothing: `context.transmit` raises at the next row."""
 
     def _transmit(self, context: SnapshotContext, connection: Connection, query: SqlQuery, number: int) -> None:
         # The cursor on the server is closed also after an error, which the garbage collector would do too late.
         with closing(_rows(connection, query, number)) as rows:
             for count, row in enumerate(rows, start=1):
-                context.attempt.check()
                 progress = f"query {number} of {len(self._queries)}: {count:,} rows"
                 context.transmit(query.encode(row), item_key=query.key_of(row), progress=progress)
 

@@ -22,7 +22,7 @@ Requests = Mapping[str, SnapshotSync]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedSnapshots:
     """The requests to serve, as they were when the wait began."""
 
     requests: Requests
@@ -31,13 +31,13 @@ class Wanted:
         """Return the requests that are still to be served; cancelled and replaced ones are not. Pure."""
         return [each for sync_id, each in now.items() if sync_id in self.requests]
 
-    def expanded(self, now: Requests) -> "Wanted":
+    def expanded(self, now: Requests) -> "WantedSnapshots":
         """Return the requests of single sites in place of a request for every site, once the server has made them.
 
         Pure.
         """
         every = [sync_id for sync_id, each in self.requests.items() if each.destination == EVERY_SITE]
-        return Wanted({**now, **self.requests}) if any(each not in now for each in every) else self
+        return WantedSnapshots({**now, **self.requests}) if any(each not in now for each in every) else self
 
     def failures(self, now: Requests) -> list[SnapshotSync]:
         """Return the requests whose attempts have failed `TRIES` times since the wait began. Pure."""
@@ -57,7 +57,7 @@ def pending(engine: Engine, client: ClientName) -> Requests:
     return {each.sync_id: each for each in found if each.client == client and each.state in _PENDING}
 
 
-def provided(engine: Engine, wanted: Wanted) -> int:
+def provided(engine: Engine, wanted: WantedSnapshots) -> int:
     """Return how many of *wanted* are published."""
     with reading(engine) as connection:
         found = [send_snapshot.find(connection, sync_id) for sync_id in wanted.requests]

@@ -17,6 +17,7 @@ PLAIN = [
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "GLOSSARY.md",
+    "docs/applications.md",
     "docs/compatibility.md",
     "docs/design.md",
     "docs/faults.md",
@@ -35,6 +36,7 @@ TERMS = {
     "listener", "log-entry sync", "negotiation", "park", "part", "partition", "position", "provider", "receive state",
     "registry", "replace", "retention", "room", "routing queue", "segment", "send log", "session", "sink", "site",
     "snapshot sync", "source", "stream tag", "subscriber", "tick", "transmit", "trim", "visibility", "wakeup", "window",
+    "worker",
 }  # fmt: skip
 
 

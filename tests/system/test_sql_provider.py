@@ -1,4 +1,4 @@
-"""A site that gets its snapshot from queries, and then the log, has the table of the source: each change once."""
+"""A snapshot made by queries and the log after it bring the table of the source: each change once."""
 
 import json
 import random

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from lr_client.snapshot.requests import SnapshotTransmitter
-    from lrq.cli.provided_wait import Wanted
+    from lrq.cli.provided_wait import WantedSnapshots
     from lrq.cli.stop_signals import StopSignals
     from queues.names import ClientName
 
@@ -55,7 +55,7 @@ def provide(
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.object_reference import parse_reference
     from lrq.cli.place import WORKER_POOL, max_payload_bytes, opened
-    from lrq.cli.provided_wait import Wanted, pending
+    from lrq.cli.provided_wait import WantedSnapshots, pending
     from lrq.cli.stop_signals import StopSignals
     from queues.errors import UsageError
 
@@ -67,7 +67,7 @@ def provide(
         sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
         found = named_provider(reference)
         signals = StopSignals()
-        wanted = Wanted(pending(here.engine, sender.client_name))
+        wanted = WantedSnapshots(pending(here.engine, sender.client_name))
         with sender.start_snapshot_transmitter(here.engine, found) as transmitter:
             if once:
                 seconds = 3600.0 if timeout is None else timeout
@@ -103,8 +103,8 @@ def _until_stopped(transmitter: "SnapshotTransmitter", client: str, signals: "St
 
 
 def _until_provided(
-    engine: "Engine", client: "ClientName", wanted: "Wanted", signals: "StopSignals", seconds: float
-) -> "Wanted":
+    engine: "Engine", client: "ClientName", wanted: "WantedSnapshots", signals: "StopSignals", seconds: float
+) -> "WantedSnapshots":
     """Wait until every request is served or has failed too often; return the requests of single sites."""
     from lrq.cli.provided_wait import pending
     from queues.clock import SYSTEM_CLOCK
@@ -119,7 +119,9 @@ def _until_provided(
     return wanted
 
 
-def _report(engine: "Engine", site: str, client: "ClientName", wanted: "Wanted", when: str, *, as_json: bool) -> None:
+def _report(
+    engine: "Engine", site: str, client: "ClientName", wanted: "WantedSnapshots", when: str, *, as_json: bool
+) -> None:
     """Print how many snapshots are published; raise `NoError` if one is missing."""
     from lrq.cli.output import emit
     from lrq.cli.provided_wait import pending, provided

@@ -17,7 +17,7 @@ def work(
     listener: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODULE:LISTENER...",
+            metavar="MODULE:LISTENER",
             help="A listener, a function with @lrq.listener, or a function without parameters that returns a listener.",
         ),
     ],

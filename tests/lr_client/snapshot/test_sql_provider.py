@@ -153,6 +153,22 @@ def test_memory_does_not_grow_with_the_table(app: Engine) -> None:
     assert peak < 12_000_000, "the table has 20 MB"
 
 
+def test_the_first_rows_are_transmitted_before_the_last_ones_are_read(app: Engine, dialect: str) -> None:
+    with app.begin() as connection:
+        connection.execute(text("INSERT INTO rules VALUES (:id)"), [{"id": n} for n in range(3_000)])
+    encoded: list[int] = []
+
+    def encode(row: SqlRow) -> bytes:
+        encoded.append(row.id)
+        return b"x"
+
+    # The value of the last row is an error of the database.
+    last = "abs(id - 2999 - 9223372036854775807 - 1)" if dialect == "sqlite" else "1 / (2999 - id)"
+    query = f"SELECT id, CASE WHEN id = 2999 THEN {last} END AS last FROM rules ORDER BY id"
+    assert failure(app, SqlSnapshotProvider(query, encode=encode)).startswith("query 1 has failed (")
+    assert len(encoded) >= 2_000
+
+
 def test_progress_names_the_query_and_its_rows(app: Engine) -> None:
     provider = SqlSnapshotProvider("SELECT 1 AS a", "SELECT id FROM airports")
     sync_id = provided(app, provider)

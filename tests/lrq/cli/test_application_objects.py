@@ -13,10 +13,15 @@ from tests.lrq.cli import worker_application
 APPLICATION = "tests.lrq.cli.worker_application"
 
 
-@pytest.fixture
-def module(elsewhere: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest):
-    """Give a function that writes a new module into the working directory and returns its name."""
+@pytest.fixture(autouse=True)
+def path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restore Python's path after the test."""
     monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+@pytest.fixture
+def module(elsewhere: Path, request: pytest.FixtureRequest):
+    """Give a function that writes a new module into the working directory and returns its name."""
 
     def write(text: str) -> str:
         name = f"application_{len(list(elsewhere.iterdir()))}_{abs(hash(request.node.nodeid))}"

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Engine
 
-from lrq.cli.provided_wait import TRIES, Wanted, pending
+from lrq.cli.provided_wait import TRIES, WantedSnapshots, pending
 from queues import send_snapshot
 from queues.database.transactions import writing
 from queues.names import ClientName, SiteId
@@ -13,7 +13,7 @@ from tests.lr_client.snapshot.providing import POLICY, claim, publish, request
 def test_a_request_is_left_until_it_is_published_cancelled_or_replaced(site: Engine) -> None:
     request(site, "tokyo", "lima", "oslo")
     request(site, "tokyo", client="audit")
-    wanted = Wanted(pending(site, POLICY))
+    wanted = WantedSnapshots(pending(site, POLICY))
     assert sorted(each.destination for each in wanted.left(wanted.requests)) == ["lima", "oslo", "tokyo"]
     attempt = claim(site)
     publish(site, attempt)
@@ -27,7 +27,7 @@ def test_a_request_is_left_until_it_is_published_cancelled_or_replaced(site: Eng
 def test_a_request_for_every_site_is_replaced_by_those_of_single_sites(site: Engine) -> None:
     with writing(site) as connection:
         send_snapshot.request(connection, POLICY, None, "all")
-    wanted = Wanted(pending(site, POLICY))
+    wanted = WantedSnapshots(pending(site, POLICY))
     assert wanted.expanded(pending(site, POLICY)) is wanted
     with writing(site) as connection:
         send_snapshot.expand(connection, ClientName("policy"), [SiteId("tokyo"), SiteId("lima")])
@@ -46,7 +46,7 @@ def test_only_attempts_since_the_start_count_as_failures(site: Engine) -> None:
 
     for _ in range(TRIES):
         fail()
-    wanted = Wanted(pending(site, POLICY))
+    wanted = WantedSnapshots(pending(site, POLICY))
     for tries in range(1, TRIES + 1):
         fail()
         assert bool(wanted.failures(pending(site, POLICY))) is (tries == TRIES)
