@@ -10,7 +10,9 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, SnapshotContext
+from lr_server.status_types import SERVER_LEASE
 from lrq.testing import LocalSite, pair, site, transmitted
+from queues.database import leases
 from queues.errors import (
     ConfigurationError,
     DestinationsError,
@@ -183,21 +185,25 @@ def test_an_open_transaction_that_stops_the_server_is_named():
             paris.settle(timeout=0.5)
 
 
-def test_a_pair_leaves_no_thread_behind_also_after_an_exception():
+def test_a_pair_leaves_no_thread_behind_also_after_an_exception(tmp_path: Path):
     before = set(threading.enumerate())
+    held = []
 
     def fail() -> None:
-        with pair("paris", "tokyo") as (paris, tokyo):
+        with pair("paris", "tokyo", folder=tmp_path) as (paris, tokyo):
             tokyo.subscribe(Keeper())
-            paris.session().execute(text("SELECT 1"))  # holds SQLite's one writer
-            paris.engine.connect()
+            held.append(paris.session())
+            held[0].execute(text("SELECT 1"))  # holds SQLite's one writer
             raise ValueError("a test fails")
 
     with pytest.raises(ValueError, match="a test fails"):
         fail()
     assert set(threading.enumerate()) - before == set()
-    with pair("paris", "tokyo") as (paris, _):
-        paris.settle()
+    assert not held[0].in_transaction()
+    with site("paris", folder=tmp_path) as paris:
+        server = leases.holder(paris.engine, SERVER_LEASE)
+        assert server is not None
+        assert server.expired, "the server was stopped while the session was open"
 
 
 def test_a_pair_whose_second_server_cannot_start_closes_the_first():
