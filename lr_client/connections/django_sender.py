@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from lr_client.connections.autocommit import not_in_transaction
-from lr_client.connections.sqlite_calls import sqlite_call, sqlite_token
+from lr_client.connections.sqlite_calls import new_key, owner_of, sqlite_token
 from queues.database import dialects
 from queues.database.dialect import Dialect
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
 from queues.send_log.postgresql.transmit_call import transmit_call
-from queues.send_log.sqlite.transmit_call import TOKEN
+from queues.send_log.sqlite.transmit_call import TOKEN, Joining, joining, transmit_rows
 
 _MARK: Final = "%s"
 
@@ -35,10 +36,27 @@ def _write_postgresql(cursor: Any, client: ClientName, entries: Sequence[NewEntr
 
 
 def _write_sqlite(cursor: Any, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:  # noqa: ANN401
-    driver = cursor.db.connection
-    cursor.executemany(*sqlite_call(driver, client, entries, _MARK, begun=driver.in_transaction))
+    owner, joins = _transaction(cursor.db)
+    cursor.executemany(*transmit_rows(client, entries, _MARK, owner=owner, call=new_key(), joins=joins))
     cursor.execute(TOKEN)
     return sqlite_token(cursor.fetchone()[0])
+
+
+# The outermost block of a connection, and a text of the block.
+_blocks: WeakKeyDictionary[object, tuple[object, str]] = WeakKeyDictionary()
+
+
+def _transaction(wrapper: Any) -> tuple[str, Joining]:  # noqa: ANN401
+    """Return a text of the present transaction, and how a call joins its earlier entries."""
+    driver = wrapper.connection
+    if not wrapper.atomic_blocks:
+        # Django checks foreign keys always.
+        return owner_of(driver), joining(begun=driver.in_transaction, checks_keys=True, is_marked=False)
+    block = wrapper.atomic_blocks[0]
+    known = _blocks.get(wrapper)
+    if known is None or known[0] is not block:
+        known = _blocks[wrapper] = block, new_key()
+    return f"{owner_of(driver)}-{known[1]}", Joining.SAME
 
 
 _WRITES: Final[Mapping[Dialect, Callable[[Any, ClientName, Sequence[NewEntry]], PositionToken]]] = {

@@ -1,24 +1,49 @@
-"""The calls of all senders to SQLite: the statement with the keys of this connection, and the token."""
+"""The statements of a call on a connection of SQLite, for the driver to carry out one after the other."""
 
 import secrets
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Generator, Sequence
+from typing import Any, Final, NamedTuple
 
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
-from queues.send_log.sqlite.transmit_call import transmit_rows
+from queues.send_log.sqlite.transmit_call import FLAGS, MARK, TOKEN, joining, transmit_rows
 from queues.send_log.wakeup import wake_other_process
 
 _PROCESS: Final = secrets.token_hex(8)
 
 
-def sqlite_call(
-    connection: object, client: ClientName, entries: Sequence[NewEntry], mark: str, *, begun: bool
-) -> tuple[str, list[tuple[object, ...]]]:
-    """Return the statement for one entry, and its values for each of *entries*; *begun* as for `transmit_rows`."""
-    owner, call = f"{_PROCESS}-{id(connection):x}", secrets.token_hex(8)
-    return transmit_rows(client, entries, mark, owner=owner, call=call, begun=begun)
+class Step(NamedTuple):
+    """A statement, and its values for each repetition; without values, it is carried out once and its row is asked."""
+
+    statement: str
+    rows: Sequence[tuple[object, ...]] = ()
+
+
+def sqlite_steps(
+    connection: object, client: ClientName, entries: Sequence[NewEntry], *, begun: bool
+) -> Generator[Step, Any, PositionToken]:
+    """Yield the steps of a call; expect the row of each step without values, and return the token.
+
+    *begun*: a transaction has begun before the call.
+    """
+    checks_keys, is_marked = yield Step(FLAGS)
+    joins = joining(begun=begun, checks_keys=bool(checks_keys), is_marked=bool(is_marked))
+    yield Step(*transmit_rows(client, entries, "?", owner=owner_of(connection), call=new_key(), joins=joins))
+    if not checks_keys and not is_marked:
+        yield Step(MARK)
+    (token,) = yield Step(TOKEN)
+    return sqlite_token(token)
+
+
+def owner_of(connection: object) -> str:
+    """Return a text of *connection*, which no other living connection of this database has."""
+    return f"{_PROCESS}-{id(connection):x}"
+
+
+def new_key() -> str:
+    """Return a text that no other call has."""
+    return secrets.token_hex(8)
 
 
 def sqlite_token(text: str | bytes) -> PositionToken:

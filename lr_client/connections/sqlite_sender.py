@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from contextlib import closing
 from sqlite3 import Connection
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lr_client.connections.autocommit import not_in_transaction
-from lr_client.connections.sqlite_calls import sqlite_call, sqlite_token
+from lr_client.connections.sqlite_calls import sqlite_steps
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
-from queues.send_log.sqlite.transmit_call import TOKEN
 
 if TYPE_CHECKING:
     import aiosqlite
@@ -18,30 +17,46 @@ if TYPE_CHECKING:
 _CURE: Final = (
     'execute "BEGIN IMMEDIATE" before the call, or open the connection with another isolation_level than None'
 )
-_MARK: Final = "?"
 
 
 def send(connection: Connection, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:
     """Write *entries*; return their token. Raises `NotInTransactionError` in autocommit, and sqlite3's errors."""
     if _commits_alone(connection):
         raise not_in_transaction(_CURE)
+    steps = sqlite_steps(connection, client, entries, begun=connection.in_transaction)
+    row: Any = None
     with closing(connection.cursor()) as cursor:
         # The connection's own kind of rows may be no tuples.
         cursor.row_factory = None
-        cursor.executemany(*sqlite_call(connection, client, entries, _MARK, begun=connection.in_transaction))
-        return sqlite_token(cursor.execute(TOKEN).fetchone()[0])
+        while True:
+            try:
+                statement, rows = steps.send(row)
+            except StopIteration as ended:
+                return _returned(ended)
+            if rows:
+                cursor.executemany(statement, rows)
+            else:
+                row = cursor.execute(statement).fetchone()
 
 
 async def asend(connection: "aiosqlite.Connection", client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:
     """Do the same as `send` on a connection of aiosqlite."""
     if _commits_alone(connection):
         raise not_in_transaction(_CURE)
+    steps = sqlite_steps(connection, client, entries, begun=connection.in_transaction)
+    row: Any = None
     async with connection.cursor() as cursor:
         cursor.row_factory = None
-        await cursor.executemany(*sqlite_call(connection, client, entries, _MARK, begun=connection.in_transaction))
-        await cursor.execute(TOKEN)
-        (token,) = await cursor.fetchone() or ("",)
-        return sqlite_token(token)
+        while True:
+            try:
+                statement, rows = steps.send(row)
+            except StopIteration as ended:
+                return _returned(ended)
+            if rows:
+                await cursor.executemany(statement, rows)
+            else:
+                await cursor.execute(statement)
+                row = await cursor.fetchone()
 
 
 def _commits_alone(connection: "Connection | aiosqlite.Connection") -> bool:
@@ -52,3 +67,8 @@ def _commits_alone(connection: "Connection | aiosqlite.Connection") -> bool:
     driver = getattr(connection, "_conn", connection)
     mode = getattr(driver, "autocommit", None)
     return mode if isinstance(mode, bool) else connection.isolation_level is None
+
+
+def _returned(ended: StopIteration) -> PositionToken:
+    token: PositionToken = ended.value
+    return token

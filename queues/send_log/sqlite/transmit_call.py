@@ -1,20 +1,28 @@
 """The statements that write entries through SQLite's view `lrq_transmit`, for drivers other than SQLAlchemy's. Pure.
 
-The view needs a key to know the entries of one source transaction, because SQLite has no transaction ids. Drivers do not
-tell whether a transaction has begun since the last call. So calls on one connection share a key while nothing else is
-written and no tick is taken. Up to `JOINED` entries of several transactions may thus be delivered as one transaction.
+The view needs a key to know the entries of one source transaction, because SQLite has no transaction ids.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Final
 
 from queues.names import ClientName
 from queues.send_log.call_limits import require_callable
 from queues.send_log.outbox import NewEntry
 
-#: Calls share a key until their transaction has so many entries; all entries of one call always share it.
-JOINED: Final = 1_000
-_ANY_NUMBER: Final = 2**62
+
+class Joining(Enum):
+    """Whether the entries of a call belong to the transaction of earlier entries of the connection.
+
+    The value is the size of an earlier transaction, in entries, that further calls still join. Calls of `LIKELY` join
+    also an earlier transaction, which a listener then gets as one; the size bounds that.
+    """
+
+    NEW = 0
+    LIKELY = 1_000
+    SAME = 2**62
+
 
 _INSERT: Final = (
     "INSERT INTO lrq_transmit (client, payload, destinations, item_key, partition_key, headers, transaction_key)"
@@ -24,33 +32,45 @@ _INSERT: Final = (
 #: Selects the token of the present transaction, after its entries; the one row has one text.
 TOKEN: Final = "SELECT token FROM lrq_transmitted"
 
+# SQLite resets this flag at the end of each transaction, and without foreign keys it has no other effect.
+#: Selects whether foreign keys are checked, and whether `MARK` was carried out in the present transaction.
+FLAGS: Final = (
+    "SELECT (SELECT foreign_keys FROM pragma_foreign_keys), (SELECT defer_foreign_keys FROM pragma_defer_foreign_keys)"
+)
+#: Marks the present transaction, after its first entry.
+MARK: Final = "PRAGMA defer_foreign_keys = ON"
+
+
+def joining(*, begun: bool, checks_keys: bool, is_marked: bool) -> Joining:
+    """Return how a call joins earlier entries, by the state of its connection before the call.
+
+    *begun*: a transaction has begun. *checks_keys*: foreign keys are checked, so the transaction cannot be marked.
+    """
+    if not begun:
+        return Joining.NEW
+    if checks_keys:
+        return Joining.LIKELY
+    return Joining.SAME if is_marked else Joining.NEW
+
 
 def transmit_rows(
-    client: ClientName, entries: Sequence[NewEntry], mark: str, *, owner: str, call: str, begun: bool
+    client: ClientName, entries: Sequence[NewEntry], mark: str, *, owner: str, call: str, joins: Joining
 ) -> tuple[str, list[tuple[object, ...]]]:
     """Return the statement that writes one entry, and its values for each of *entries*.
 
-    *mark* is the driver's mark of a parameter. *owner* is a text of the connection, *call* one of this call alone.
-    *begun*: the connection was inside a transaction before the call. Raises `PayloadTooLargeError` for a payload that
-    the view would refuse.
+    *mark* is the driver's mark of a parameter. *owner* is a text of the connection, and *call* one of this call alone.
+    Raises `PayloadTooLargeError` for a payload that the view would refuse.
     """
     require_callable(entries)
     fresh = f"{owner} {call}"
-    # A key with this beginning is shared. Outside of a transaction no earlier key has it.
-    shared = f"{owner} " if begun else fresh
-    rows: list[tuple[object, ...]] = [
-        (
-            client,
-            entry.payload,
-            entry.destinations.text,
-            entry.item_key,
-            entry.partition_key,
-            entry.headers,
-            shared,
-            shared,
-            _ANY_NUMBER if index else JOINED,
-            fresh,
-        )
-        for index, entry in enumerate(entries)
-    ]
+    # Every key with this beginning is shared.
+    shared = fresh if joins is Joining.NEW else f"{owner} "
+    rows: list[tuple[object, ...]] = []
+    most = joins.value
+    for entry in entries:
+        keys = entry.item_key, entry.partition_key
+        written = (client, entry.payload, entry.destinations.text, *keys, entry.headers)
+        rows.append((*written, shared, shared, most, fresh))
+        # All entries of one call share a key.
+        most = Joining.SAME.value
     return _INSERT.format(mark), rows
