@@ -24,9 +24,10 @@ def send(
 ) -> PositionToken:
     """Write *entries*; return their token. Raises `NotInTransactionError` in autocommit."""
     connection = require_connection(given, "transmit")
+    write_entries = outbox(connection)
     with mapped_setup_errors():
         check_destinations(connection, entries)
-        written = outbox(connection)(connection, client, entries, now_us())
+        written = write_entries(connection, client, entries, now_us())
     return PositionToken(written.site, client, written.branch, written.transaction, written.timeline)
 
 

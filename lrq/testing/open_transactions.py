@@ -13,7 +13,7 @@ from queues.database import dialects
 from queues.database.dialect import Dialect
 from queues.database.engine_check import described, require_connection
 from queues.errors import UsageError
-from queues.send_log.sqlite.outbox import first_id
+from queues.send_log.sqlite.outbox import first_written_id
 from queues.send_log.uncommitted import Read
 
 #: libpq's state of a connection without a transaction.
@@ -56,7 +56,7 @@ def _of_sqlalchemy(given: Any) -> OpenTransaction | None:  # noqa: ANN401 - any 
     def read(statement: str) -> Sequence[Sequence[Any]]:
         return connection.exec_driver_sql(statement).all()
 
-    return OpenTransaction(dialects.find(connection) or dialects.of(connection), read, first_id(connection))
+    return OpenTransaction(dialects.find(connection) or dialects.of(connection), read, first_written_id(connection))
 
 
 def _of_sqlite(connection: sqlite3.Connection) -> OpenTransaction | None:

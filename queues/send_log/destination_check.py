@@ -80,7 +80,7 @@ def _recall(connection: Connection) -> tuple[SenderFacts, bool]:
 
 def _read(connection: Connection) -> SenderFacts:
     dialect = dialects.find(connection)
-    if dialect is not None and dialect.one_writer:
+    if dialect and dialect.one_writer:
         # Begun with a read, a transaction of SQLite could not write any more after the commit of another one.
         connection.execute(log_head.update().values(last_id=log_head.c.last_id))
     if connection.engine.pool not in _facts:

@@ -83,7 +83,7 @@ def _transaction(connection: Connection, first_id: int) -> int:
     return _first_ids.setdefault(root, first_id)
 
 
-def first_id(connection: Connection) -> int:
+def first_written_id(connection: Connection) -> int:
     """Return the id of the first entry that `write` has inserted in the connection's transaction.
 
     Without such an entry, return an id above all others.

@@ -12,7 +12,7 @@ from django.db import Error as DjangoError
 from sqlalchemy import Engine, text
 
 import queues
-from lr_client import RoutingQueueSenderClient
+from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
 from queues.errors import (
     DestinationsError,
     InvalidHeadersError,
@@ -27,6 +27,7 @@ from queues.errors import (
     UnknownDestinationError,
 )
 from queues.names import SiteId
+from queues.send_log.call_limits import CALL_BYTES
 from queues.send_log.known_sites import KnownSites, record_known
 from tests.lr_client.connections.applications import POSTGRESQL, SQLITE, Application, Open, file_of, libpq, run
 
@@ -111,7 +112,7 @@ def test_a_database_without_tables_is_refused_with_the_command(new_database: Cal
 
 @every_kind
 def test_a_payload_above_the_limit_of_the_database_is_refused_before(site: Engine, opening: Open, kind: str) -> None:
-    large = bytes(16 * 1024 * 1024 + 1)
+    large = bytes(CALL_BYTES + 1)
     sender = RoutingQueueSenderClient("policy", max_payload_bytes=len(large))
     is_direct = kind in ("Session", "scoped_session", "Connection", "AsyncSession-psycopg") or (
         "aiosqlite" in kind and kind != "aiosqlite"
@@ -132,6 +133,17 @@ def test_a_payload_above_the_limit_of_the_database_is_refused_before(site: Engin
                 await transmit(app)
 
     run(opening, site, application)
+
+
+@pytest.mark.parametrize(("dialect", "kind"), [("postgresql", "psycopg"), ("sqlite", "sqlite3")], indirect=["dialect"])
+def test_the_database_takes_a_payload_of_the_limit(site: Engine, opening: Open) -> None:
+    async def application(app: Application) -> None:
+        async with app.transaction():
+            await app.transmit(bytes(CALL_BYTES))
+            await app.transmit_all(*[LRMessageWithDestinations(bytes(CALL_BYTES), ["tokyo"])] * 2)
+
+    run(opening, site, application)
+    assert count(site) == 3
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)

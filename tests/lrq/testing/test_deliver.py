@@ -17,6 +17,7 @@ from queues.errors import (
     NotInitializedError,
     NotInTransactionError,
     PayloadTypeError,
+    SchemaMismatchError,
     UsageError,
 )
 from queues.positions import Position
@@ -345,6 +346,15 @@ def test_wrong_listeners_targets_and_names_are_named(engine: Engine):
 def test_an_engine_in_autocommit_is_refused(engine: Engine):
     with pytest.raises(NotInTransactionError, match="commits every statement by itself"):
         deliver(engine.execution_options(isolation_level="AUTOCOMMIT"), Apply(), [b"1"])
+
+
+def test_tables_of_another_version_are_named(engine: Engine):
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE lrq_alembic_version SET version_num = '0001'"))
+    with pytest.raises(SchemaMismatchError, match="the tables have schema 0001"):
+        deliver(engine, Apply(), [b"1"])
+    with engine.connect() as connection, pytest.raises(SchemaMismatchError):
+        deliver(connection, Apply(), [b"1"])
 
 
 def test_a_database_without_tables_is_named(new_database: Callable[[], str]):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,11 @@ def test_an_import_of_the_plugin_loads_no_library_and_no_part_of_lrq():
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_pytest_finds_the_plugin_of_an_installed_lrq_by_itself():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"lrq": "lrq.testing.plugin"}
 
 
 def test_the_package_gives_each_of_its_names():

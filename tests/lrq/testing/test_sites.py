@@ -10,7 +10,9 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, SnapshotContext
+from lr_server.status_types import SERVER_LEASE
 from lrq.testing import LocalSite, pair, site, transmitted
+from queues.database import leases
 from queues.errors import (
     ConfigurationError,
     DestinationsError,
@@ -148,6 +150,8 @@ def test_a_wait_in_vain_names_its_reason(prepare: Any, sentence: str):
     with pair("paris", "tokyo") as (paris, tokyo):
         prepare(tokyo)
         token = paris.send("policy", b"1")
+        assert paris.server is not None
+        paris.server.drain(timeout=20)
         with pytest.raises(WaitTimeoutError, match=f"after 0.5 s tokyo has not applied .*: {sentence}"):
             tokyo.wait_applied(token, timeout=0.5)
         with pytest.raises(WaitTimeoutError, match=f"the entries of paris are not applied: {sentence}"):
@@ -183,21 +187,25 @@ def test_an_open_transaction_that_stops_the_server_is_named():
             paris.settle(timeout=0.5)
 
 
-def test_a_pair_leaves_no_thread_behind_also_after_an_exception():
+def test_a_pair_leaves_no_thread_behind_also_after_an_exception(tmp_path: Path):
     before = set(threading.enumerate())
+    held = []
 
     def fail() -> None:
-        with pair("paris", "tokyo") as (paris, tokyo):
+        with pair("paris", "tokyo", folder=tmp_path) as (paris, tokyo):
             tokyo.subscribe(Keeper())
-            paris.session().execute(text("SELECT 1"))  # holds SQLite's one writer
-            paris.engine.connect()
+            held.append(paris.session())
+            held[0].execute(text("SELECT 1"))  # holds SQLite's one writer
             raise ValueError("a test fails")
 
     with pytest.raises(ValueError, match="a test fails"):
         fail()
     assert set(threading.enumerate()) - before == set()
-    with pair("paris", "tokyo") as (paris, _):
-        paris.settle()
+    assert not held[0].in_transaction()
+    with site("paris", folder=tmp_path) as paris:
+        with paris.engine.connect() as connection:
+            expires = {row.name: row.expires_us for row in leases.every_lease(connection)}
+        assert expires[SERVER_LEASE] == 0, "the session was open while the server released its lease"
 
 
 def test_a_pair_whose_second_server_cannot_start_closes_the_first():

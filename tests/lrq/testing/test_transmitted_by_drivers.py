@@ -1,6 +1,7 @@
 """`transmitted` reads on each kind of connection on which an application transmits."""
 
 import sqlite3
+import unittest
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from tests.lr_client.connections.applications import (
     SQLITE,
     Application,
     Open,
+    client,
     configure_django,
+    django_alias,
     run,
 )
 
@@ -78,6 +81,32 @@ def test_an_asynchronous_connection_of_a_driver_is_refused(site: Engine, open_: 
             transmitted(application.given)
 
     run(open_, site, scenario)
+
+
+def test_each_test_of_a_django_test_case_lists_its_own_entries(site: Engine):
+    from django.db import connections, transaction
+    from django.test import TestCase
+
+    with django_alias(site) as alias:
+
+        class Application(TestCase):
+            databases = frozenset({alias})
+
+            def send(self, payload: bytes) -> None:
+                assert transmitted(connections[alias]) == []
+                with transaction.atomic(using=alias):
+                    client.transmit_log_entry_message(connections[alias], payload, ["tokyo"])
+                assert [entry.payload for entry in transmitted(connections[alias])] == [payload]
+
+            def test_first(self) -> None:
+                self.send(b"1")
+
+            def test_second(self) -> None:
+                self.send(b"2")
+
+        result = unittest.TestResult()
+        unittest.defaultTestLoader.loadTestsFromTestCase(Application).run(result)
+        assert (result.testsRun, result.errors, result.failures) == (2, [], [])
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
