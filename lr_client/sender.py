@@ -99,8 +99,8 @@ class RoutingQueueSenderClient:
             SetupError: the database has no lrq tables.
         """
         targets = destination_set(self.client_name, destinations)
-        trace = self._current_trace()
-        return self._write(session, [self._checked(payload, targets, item_key, partition_key, headers, trace)])
+        carried = self._headers(headers, self._current_trace())
+        return self._write(session, [self._checked(payload, targets, item_key, partition_key, carried)])
 
     def transmit_log_entry_messages(
         self, session: Session | Connection, messages: Iterable[LRMessageWithDestinations]
@@ -118,8 +118,9 @@ class RoutingQueueSenderClient:
             if seen is None or given != seen:
                 targets = destination_set(self.client_name, given)
                 seen = given[:] if isinstance(given, list | tuple) else None
-            keys = message.item_key, message.partition_key
-            entries.append(self._checked(message.payload, targets, *keys, message.headers, trace))
+            headers = self._headers(message.headers, trace)
+            entry = self._checked(message.payload, targets, message.item_key, message.partition_key, headers)
+            entries.append(entry)
         if not entries:
             raise UsageError("there is no message to transmit")
         return self._write(session, entries)
@@ -155,6 +156,9 @@ class RoutingQueueSenderClient:
         """Ask for a full snapshot for every known site, in the caller's transaction."""
         request_global_snapshot_sync(session, self.client_name)
 
+    def _headers(self, headers: Mapping[str, str] | None, trace: Mapping[str, str]) -> str | None:
+        return None if headers is None and not trace else traced_headers(headers, trace)
+
     def _current_trace(self) -> Mapping[str, str]:
         return current_trace() if self._trace else {}
 
@@ -164,15 +168,14 @@ class RoutingQueueSenderClient:
         destinations: DestinationSet,
         item_key: str | None,
         partition_key: str | None,
-        headers: Mapping[str, str] | None,
-        trace: Mapping[str, str],
+        headers: str | None,
     ) -> NewEntry:
         return NewEntry(
             checked_payload(payload, self._limit),
             destinations,
             checked_key(item_key, "item_key"),
             checked_key(partition_key, "partition_key"),
-            traced_headers(headers, trace) if trace or headers is not None else None,
+            headers,
         )
 
     def _write(self, session: Session | Connection, entries: list[NewEntry]) -> PositionToken:

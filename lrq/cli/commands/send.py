@@ -53,6 +53,7 @@ def send(
     Exit code 3 means that the entry is committed, but did not reach every destination in time.
     """
     from lr_client import RoutingQueueSenderClient
+    from lr_client.arguments import MAX_PAYLOAD_BYTES
     from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
     from lrq.cli.place import max_payload_bytes, opened
@@ -63,7 +64,7 @@ def send(
     content, headers = _content(payload), _headers(header or [])
     with opened(config, database, site) as here:
         limit = max_payload_bytes(here.place)
-        sender = RoutingQueueSenderClient(client, **({} if limit is None else {"max_payload_bytes": limit}))
+        sender = RoutingQueueSenderClient(client, max_payload_bytes=MAX_PAYLOAD_BYTES if limit is None else limit)
         check_names(here, sites=to, clients=[client], strict=strict)
         with writing(here.engine) as connection:
             token = sender.transmit_log_entry_message(
