@@ -112,7 +112,8 @@ class RoutingQueueSenderClient:
             ...     token = client.transmit_log_entry_message(connection, payload, ["tokyo"])
         """
         targets = destination_set(self.client_name, destinations)
-        entry = self._checked(payload, targets, item_key, partition_key, headers, self._current_trace())
+        carried = self._headers(headers, self._current_trace())
+        entry = self._checked(payload, targets, item_key, partition_key, carried)
         return write(connection, self.client_name, [entry])
 
     def transmit_log_entry_messages(
@@ -151,7 +152,8 @@ class RoutingQueueSenderClient:
             ...     token = await client.atransmit_log_entry_message(connection, payload, ["tokyo"])
         """
         targets = destination_set(self.client_name, destinations)
-        entry = self._checked(payload, targets, item_key, partition_key, headers, self._current_trace())
+        carried = self._headers(headers, self._current_trace())
+        entry = self._checked(payload, targets, item_key, partition_key, carried)
         return await awrite(connection, self.client_name, [entry])
 
     async def atransmit_log_entry_messages(
@@ -199,6 +201,9 @@ class RoutingQueueSenderClient:
         """Ask for a full snapshot for every known site, in the caller's transaction."""
         request_global_snapshot_sync(session, self.client_name)
 
+    def _headers(self, headers: Mapping[str, str] | None, trace: Mapping[str, str]) -> str | None:
+        return None if headers is None and not trace else traced_headers(headers, trace)
+
     def _current_trace(self) -> Mapping[str, str]:
         return current_trace() if self._trace else {}
 
@@ -208,15 +213,14 @@ class RoutingQueueSenderClient:
         destinations: DestinationSet,
         item_key: str | None,
         partition_key: str | None,
-        headers: Mapping[str, str] | None,
-        trace: Mapping[str, str],
+        headers: str | None,
     ) -> NewEntry:
         return NewEntry(
             checked_payload(payload, self._limit),
             destinations,
             checked_key(item_key, "item_key"),
             checked_key(partition_key, "partition_key"),
-            traced_headers(headers, trace) if trace or headers is not None else None,
+            headers,
         )
 
     def _entries(self, messages: Iterable[LRMessageWithDestinations]) -> list[NewEntry]:
@@ -230,8 +234,9 @@ class RoutingQueueSenderClient:
             if seen is None or given != seen:
                 targets = destination_set(self.client_name, given)
                 seen = given[:] if isinstance(given, list | tuple) else None
-            keys = message.item_key, message.partition_key
-            entries.append(self._checked(message.payload, targets, *keys, message.headers, trace))
+            headers = self._headers(message.headers, trace)
+            entry = self._checked(message.payload, targets, message.item_key, message.partition_key, headers)
+            entries.append(entry)
         if not entries:
             raise UsageError("there is no message to transmit")
         return entries

@@ -26,7 +26,7 @@ def received_entry(
     entries of one source transaction, and of transactions joined by a replaced entry. *commit_time_us* is in
     microseconds since 1970 at the source; 0 in a snapshot.
     """
-    return RoutingTableEntryMsg(
+    entry = RoutingTableEntryMsg(
         type=SNAPSHOT_SYNC if sync_id else LOG_ENTRY_SYNC,
         opaque_payload=payload,
         source_id=source,
@@ -35,8 +35,12 @@ def received_entry(
         transaction=transaction,
         commit_time_us=commit_time_us,
         item_key=item_key,
-        headers=headers,
-        partition_key=partition_key,
         branch=branch,
         sync_id=sync_id,
     )
+    # Even an absent argument of a message costs time.
+    if headers:
+        entry.headers.update(headers)
+    if partition_key is not None:
+        entry.partition_key = partition_key
+    return entry

@@ -63,12 +63,13 @@ _COLUMNS = tuple(log.c[name] for name in ReceivedRow._fields)
 
 def _sized() -> Select[Any]:
     total = func.sum(ENTRY_SIZE).over(order_by=log.c.seq, rows=(None, 0))
-    following = select(*_COLUMNS, ENTRY_SIZE.label("size"), total.label("total")).where(*_SPAN).order_by(log.c.seq)
+    following = select(*_COLUMNS, total.label("total")).where(*_SPAN).order_by(log.c.seq)
     found = following.limit(bindparam("limit", type_=BigInteger)).subquery().c
     # Only payloads that probably belong to this batch are fetched.
     near = case((found.total <= bindparam("limit_bytes", type_=BigInteger), found.payload), else_=null())
     columns = found.seq, found.transaction_seq, found.committed_us, found.item_key, near
-    return select(*columns, found.headers, found.partition_key, found.size).order_by(found.seq)
+    # The size of a row is the difference of two totals.
+    return select(*columns, found.headers, found.partition_key, found.total).order_by(found.seq)
 
 
 SIZED = _sized()
@@ -88,7 +89,8 @@ def next_entries(
     found = read(connection, SIZED, {**values, "limit": limits.entries + 1, "limit_bytes": limits.bytes})
     if not found:
         return Fetched((), upto)
-    sizes = [Size(row[0], row[1], row[-1]) for row in found]
+    totals = [row[-1] for row in found]
+    sizes = [Size(row[0], row[1], row[-1] - before) for row, before in zip(found, [0, *totals], strict=False)]
     taken = rows_within(sizes, limits, one=one)
     if taken is not None:
         end = upto if taken == len(sizes) else sizes[taken].seq - 1

@@ -26,6 +26,7 @@ from queues.send_log.port import (
     TickRows,
     TrimResult,
     count_within,
+    row_size,
     size_of,
 )
 from queues.send_log.replaced import remaining
@@ -191,7 +192,7 @@ class MemoryLog:
             return
         while entries:
             self._check_kept(ticks[0].start_seq)
-            taken = count_within([size_of([entry.row]) for entry in entries], limits)
+            taken = count_within([row_size(entry.row) for entry in entries], limits)
             yield entries[:taken]
             del entries[:taken]
 

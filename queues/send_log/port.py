@@ -30,6 +30,14 @@ class LogRow(NamedTuple):
     partition_key: str | None = None
 
 
+def row_size(row: LogRow) -> int:
+    """Return the bytes of one row that count for limits, as in `size_of`."""
+    size = len(row.payload)
+    if row.headers is not None:
+        size += text_size(row.headers)
+    return size if row.partition_key is None else size + text_size(row.partition_key)
+
+
 def size_of(rows: Sequence[LogRow]) -> int:
     """Return the bytes of *rows* that count for limits: payloads, headers and partition keys."""
     # Three runs in C take less time than one loop in Python.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from opentelemetry import baggage, context, trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
@@ -121,7 +121,10 @@ def test_a_call_whose_entries_share_no_trace_begins_one_with_links(
     assert [(link.context.trace_id, link.context.span_id) for link in span.links] == links
 
 
-def test_the_links_of_a_call_are_limited(exporter: InMemorySpanExporter) -> None:
+def test_the_links_of_a_call_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(span_limits=SpanLimits(max_links=2_000))
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
     with consumer_span(QUEUE, [sent_in(number, 1) for number in range(1, 1_000)]):
         pass
     assert len(exporter.get_finished_spans()[0].links) == MAX_LINKS

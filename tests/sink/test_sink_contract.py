@@ -1,13 +1,14 @@
 """The promises of every `Sink`: in process, over a Unix socket, over TCP and TLS; on SQLite and PostgreSQL."""
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from queues.block_limits import MAX_GROUPS, MAX_ROWS
 from queues.blocks import EntryRow, encode_entries
 from queues.database import leases
 from queues.database.tables import receive_entries, receive_marks
 from queues.database.transactions import writing
+from queues.entry_headers import MAX_STORED_BYTES
 from queues.names import site_id
 from queues.positions import Position
 from queues.receive.fences import fences, reset_fences
@@ -341,6 +342,37 @@ def test_an_empty_payload_and_an_item_key_arrive(sink, engine):
     with engine.connect() as connection:
         rows = connection.execute(receive_entries.select().order_by(receive_entries.c.seq)).all()
     assert [(row.payload, row.item_key, row.committed_us) for row in rows] == [(b"", "clé", 5), (b"\x00", None, 5)]
+
+
+def test_the_headers_of_several_ticks_arrive_at_their_own_entries(sink, engine):
+    rows = [
+        [EntryRow(b"1", 0, 5)],
+        [EntryRow(b"2", 0, 5, None, '{"a":"b"}'), EntryRow(b"3", 0, 5)],
+        [EntryRow(b"4", 0, 5)],
+        [EntryRow(b"5", 0, 5, None, None, "north")],
+        [EntryRow(b"6", 0, 5)],
+    ]
+    groups, seq = [], 0
+    for some in rows:
+        group = tick(seq, seq + len(some))
+        group.block.CopyFrom(encode_entries(some))
+        groups.append(group)
+        seq += len(some)
+    accepted(talk(sink, batch(0, *groups)))
+    stored = receive_entries.c
+    with engine.connect() as connection:
+        found = connection.execute(select(stored.payload, stored.headers, stored.partition_key).order_by(stored.seq))
+        expected = [(row.payload, row.headers, row.partition_key) for some in rows for row in some]
+        assert [tuple(row) for row in found] == expected
+
+
+def test_headers_beyond_the_limits_are_refused_and_nothing_is_stored(sink, contents):
+    group = tick(0, 1)
+    large = '{"a":"' + "x" * MAX_STORED_BYTES + '"}'
+    group.block.CopyFrom(encode_entries([EntryRow(b"1", 0, 5, None, large)]))
+    refusal = refused(talk(sink, batch(0, group)))
+    assert (refusal.kind, "more than 8256 bytes" in refusal.reason) == (pb.Refusal.CORRUPT, True)
+    assert contents.log() == []
 
 
 # --- faults --------------------------------------------------------------------------------------------------------

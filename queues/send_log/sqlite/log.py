@@ -27,6 +27,7 @@ from queues.send_log.port import (
     TickRows,
     TrimResult,
     count_within,
+    row_size,
     size_of,
 )
 from queues.send_log.replaced import MAX_ITEMS, LastIds, remaining
@@ -129,7 +130,7 @@ class SqliteLog:
         with closed(streaming.exec_driver_sql(_NEXT, (after,) * PARTITIONS)) as result:
             for found in result:
                 row = LogRow(*found[:10])
-                size += size_of([row])
+                size += row_size(row)
                 if rows and (len(rows) >= self._limits.rows or size > self._limits.payload_bytes):
                     # The caller removes the transaction of this last row, so that a tick has whole transactions.
                     rows.append(row)
