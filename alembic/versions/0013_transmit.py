@@ -284,7 +284,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
     ELSE left(encode(sha256(convert_to(client, 'UTF8')), 'hex'), 40) END
 $body$
 """
-# The settings give each value one text, whatever the session has set.
+# With these settings a value has the same text in every session.
 FOLLOW_ROW = """
 CREATE FUNCTION @schema@.lrq_follow_row() RETURNS trigger LANGUAGE plpgsql @definer@
 SET timezone = 'UTC' SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET bytea_output = 'hex'
@@ -403,7 +403,7 @@ def _drop_postgresql() -> None:
 
 # --------------------------------------------------------------------------------------------------- SQLite
 
-# A trigger may raise only constant texts before SQLite 3.47, so the texts name no value and end with their code.
+# Before SQLite 3.47 a trigger may raise only constant texts. So the texts name no value, and end with their code.
 VIEW = """
 CREATE VIEW lrq_transmit
 (client, payload, destinations, item_key, partition_key, headers, transaction_key) AS

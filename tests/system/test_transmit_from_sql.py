@@ -91,7 +91,6 @@ def test_a_token_of_a_shell_waits_for_its_entries(world: World) -> None:
 
 
 def test_an_idle_server_finds_entries_of_a_shell_within_its_poll(world: World) -> None:
-    """The time of the poll is far above that of the busy server, and far below the time of the test."""
     recorder = world.subscribe("tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", idle_poll_seconds=1.0)
     world.transmit("paris", b"0", to=["tokyo"])
