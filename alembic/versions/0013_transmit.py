@@ -439,13 +439,13 @@ def _bad_letters(name: str) -> str:
 def _bad_name(name: str) -> str:
     """Return a condition that is true for a value that is no name."""
     return f"""(typeof({name}) <> 'text' OR instr({name}, char(0)) OR length({name}) NOT BETWEEN 1 AND 64
-    OR {name} GLOB '[.-]*' OR {_bad_letters(name)} OR {_IS_DAMAGED.format(name)})"""
+    OR {name} GLOB '[.-]*' OR {_bad_letters(name)})"""
 
 
 def _bad_text(text: str) -> str:
     """Return a condition that is true for a text that is neither NULL nor a key."""
     return f"""{text} IS NOT NULL AND (typeof({text}) <> 'text' OR length({text}) NOT BETWEEN 1 AND 512
-    OR instr({text}, char(0)) OR {_IS_DAMAGED.format(text)})"""
+    OR instr({text}, char(0)))"""
 
 
 # Sorted, and the last of several headers with one name.
@@ -473,6 +473,12 @@ CREATE TRIGGER lrq_transmit_insert INSTEAD OF INSERT ON lrq_transmit BEGIN
       THEN RAISE(ABORT, 'the payload must be a blob: write CAST(... AS BLOB) (LR005)')
     WHEN length(NEW.payload) > 16777216
       THEN RAISE(ABORT, 'the payload has more bytes than the limit, which is 16777216: split it (LR004)')
+    WHEN EXISTS (SELECT 1 FROM (
+        SELECT CASE WHEN NOT {_KNOWN_SET} THEN NEW.client || ',' || NEW.destinations END AS t
+        UNION ALL SELECT NEW.item_key UNION ALL SELECT NEW.partition_key UNION ALL SELECT NEW.transaction_key
+        UNION ALL SELECT NEW.headers)
+        WHERE {_IS_DAMAGED.format("t")})
+      THEN RAISE(ABORT, 'a text has bytes that are no UTF-8: write the text again (LR006)')
     WHEN {_bad_text("NEW.item_key")}
       THEN RAISE(ABORT, 'item_key must be a text of 1 to 512 characters without NUL (LR006)')
     WHEN {_bad_text("NEW.partition_key")}
@@ -480,7 +486,7 @@ CREATE TRIGGER lrq_transmit_insert INSTEAD OF INSERT ON lrq_transmit BEGIN
     WHEN {_bad_text("NEW.transaction_key")}
       THEN RAISE(ABORT, 'transaction_key must be a text of 1 to 512 characters without NUL (LR006)')
     WHEN NEW.headers IS NULL THEN NULL
-    WHEN typeof(NEW.headers) <> 'text' OR NOT json_valid(NEW.headers) OR {_IS_DAMAGED.format("NEW.headers")}
+    WHEN typeof(NEW.headers) <> 'text' OR NOT json_valid(NEW.headers)
       THEN RAISE(ABORT, 'headers must be the text of a JSON object of names and texts (LR007)')
     WHEN json_type(NEW.headers) <> 'object'
       OR EXISTS (SELECT 1 FROM json_each(NEW.headers) AS h WHERE h.type <> 'text')
@@ -492,7 +498,7 @@ CREATE TRIGGER lrq_transmit_insert INSTEAD OF INSERT ON lrq_transmit BEGIN
     WHEN instr(replace(NEW.headers, '\\\\', ''), '\\u0000')
       THEN RAISE(ABORT, 'a header has a NUL character, which no database stores (LR007)')
     WHEN EXISTS (SELECT 1 FROM json_each(NEW.headers) AS h
-        WHERE {_IS_DAMAGED.format("h.key")} OR {_IS_DAMAGED.format("h.value")})
+        WHERE {_IS_DAMAGED.format("(h.key || h.value)")})
       THEN RAISE(ABORT, 'a header has a character that is no Unicode text (LR007)')
     WHEN length(CAST({_HEADERS} AS BLOB)) > 8192
       THEN RAISE(ABORT, 'the headers have more bytes as JSON than the limit, which is 8192: shorten them (LR007)')
@@ -526,20 +532,22 @@ CREATE TRIGGER lrq_transmit_insert INSTEAD OF INSERT ON lrq_transmit BEGIN
   FROM (SELECT group_concat(value, ',') AS text FROM (SELECT DISTINCT value FROM {_GIVEN} ORDER BY value)) AS n
   WHERE NOT {_KNOWN_SET};
   DELETE FROM lrq_sql_sets WHERE id <= (SELECT max(id) FROM lrq_sql_sets) - 4096;
+  UPDATE lrq_sql_written SET (slot, tag_set, destinations, headers) = (
+    SELECT h.slot, d.number,
+      CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets t WHERE t.number = d.number AND t.shared)
+        THEN NULL ELSE d.destinations END, {_HEADERS}
+    FROM lrq_log_head h, lrq_sql_sets d WHERE d.client = NEW.client AND d.given = NEW.destinations);
   UPDATE lrq_log_head SET last_id = last_id + 1;
 @inserts@
   UPDATE lrq_sql_written SET changes_total = total_changes() + 1;
 END
 """  # noqa: S608 - constants
+# Each connection parses the trigger when it opens the file, so the repeated statement is short.
 _INSERT = """
-  INSERT INTO lrq_log_entries_{slot} (id, transaction_id, client, tag_set, destinations, item_key, partition_key,
-    created_us, payload, headers)
-  SELECT w.last_id, w.transaction_id, NEW.client, d.number,
-    CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets t WHERE t.number = d.number AND t.shared)
-      THEN NULL ELSE d.destinations END,
-    NEW.item_key, NEW.partition_key, w.written_us, NEW.payload, {headers}
-  FROM lrq_sql_written w, lrq_sql_sets d
-  WHERE (SELECT slot FROM lrq_log_head) = {slot} AND d.client = NEW.client AND d.given = NEW.destinations;"""
+  INSERT INTO lrq_log_entries_{slot}
+    (id, transaction_id, client, tag_set, destinations, item_key, partition_key, created_us, payload, headers)
+  SELECT last_id, transaction_id, client, tag_set, destinations, NEW.item_key, NEW.partition_key, written_us,
+    NEW.payload, headers FROM lrq_sql_written WHERE slot = {slot};"""
 
 
 def _sqlite() -> None:
@@ -563,6 +571,10 @@ def _sqlite() -> None:
         sa.Column("transaction_key", sa.Text(), nullable=True),
         sa.Column("written_us", sa.BigInteger(), nullable=False),
         sa.Column("changes_total", sa.BigInteger(), nullable=False),
+        sa.Column("slot", sa.SmallInteger(), nullable=True),
+        sa.Column("tag_set", sa.BigInteger(), nullable=True),
+        sa.Column("destinations", sa.Text(), nullable=True),
+        sa.Column("headers", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("one", name="pk_lrq_sql_written"),
     )
     patterns = {
@@ -573,7 +585,7 @@ def _sqlite() -> None:
     rules = NAME_RULES
     for mark, pattern in patterns.items():
         rules = rules.replace(mark, pattern.encode().hex())
-    inserts = "".join(_INSERT.format(slot=slot, headers=_HEADERS) for slot in SLOTS)
+    inserts = "".join(_INSERT.format(slot=slot) for slot in SLOTS)
     for statement in (VIEW, TRANSMITTED, rules, TRIGGER.replace("@inserts@", inserts)):
         op.execute(statement)
 

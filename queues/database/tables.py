@@ -134,6 +134,10 @@ sql_written = Table(
     Column("transaction_key", Text),
     Column("written_us", BigInteger, nullable=False),
     Column("changes_total", BigInteger, nullable=False),
+    Column("slot", SmallInteger),
+    Column("tag_set", BigInteger),
+    Column("destinations", Text),
+    Column("headers", Text),
 )
 
 #: PostgreSQL: the partition `lrq_log_entries_<slot>` holds the rows with this `slot`.

@@ -239,7 +239,7 @@ def test_an_error_says_the_remedy_and_ends_with_its_code(
 def test_a_text_that_no_reader_could_decode_is_refused(connect: Connect, damaged: str) -> None:
     for column in ("item_key", "partition_key", "transaction_key", "client", "destinations"):
         others = {name: mark for name, mark in (("client", "'a'"), ("destinations", "'b'")) if name != column}
-        with pytest.raises(sqlite3.IntegrityError, match=r"\(LR00[16]\)"):
+        with pytest.raises(sqlite3.IntegrityError, match=r"\(LR00[16]\)$"):
             connect().execute(
                 f"INSERT INTO lrq_transmit (payload, {column}, {', '.join(others)}) "
                 f"VALUES (x'', CAST({damaged} AS TEXT), {', '.join(others.values())})"
