@@ -75,20 +75,19 @@ def test_statements_with_one_transaction_key_are_one_source_transaction(connect:
     assert transactions(reader) == [[b"after a tick"]]
 
 
-def test_a_key_after_an_entry_of_another_connection_begins_anew(connect: Connect, reader: Reader) -> None:
-    one, other = connect(), connect()
+def test_a_key_after_an_entry_of_another_connection_begins_anew(site: Engine, connect: Connect, reader: Reader) -> None:
+    one = connect()
     one.execute(KEYED, (b"1", "key"))
-    other.execute(KEYED, (b"2", "other"))
+    with site.begin() as python:
+        RoutingQueueSenderClient("policy").transmit_log_entry_message(python, b"2", ["tokyo"])
     one.execute(KEYED, (b"3", "key"))
     assert transactions(reader) == [[b"1"], [b"2"], [b"3"]]
 
 
 def test_separate_statements_are_separate_source_transactions(connect: Connect, reader: Reader) -> None:
-    connection = connect()
-    for _ in range(3):
-        connection.execute(INSERT)
-        connection.execute(BETWEEN)
-    assert transactions(reader) == [[b"\1"]] * 3
+    # So many statements that several share a millisecond.
+    connect().executescript(f"BEGIN; {f'{INSERT}; {BETWEEN};' * 500} COMMIT")
+    assert transactions(reader) == [[b"\1"]] * 500
 
 
 def test_an_entry_that_joins_a_transaction_after_a_cut_is_not_in_the_snapshot(connect: Connect, reader: Reader) -> None:
