@@ -110,8 +110,8 @@ postgresql_metadata = MetaData(naming_convention=metadata.naming_convention)
 #: SQLite: one table for each partition. Ids come from `log_head`, in commit order, and are never used again.
 sqlite_segments: Final = tuple(_sqlite_segment(partition) for partition in range(PARTITIONS))
 
-#: SQLite: the numbers of destination sets that the view `lrq_transmit` has met, by their text as `given`; the newest
-#: 4,096 are kept. A set without its row here gets another number, and readers accept several numbers of a set.
+#: SQLite: the numbers of destination sets from the view `lrq_transmit`, by their text as `given`. The newest 4,096
+#: are kept. A set without its row here gets another number, and readers accept several numbers of a set.
 sql_sets = Table(
     "lrq_sql_sets",
     sqlite_metadata,
@@ -136,6 +136,10 @@ sql_written = Table(
     Column("transaction_key", Text),
     Column("written_us", BigInteger, nullable=False),
     Column("changes_total", BigInteger, nullable=False),
+    Column("slot", SmallInteger),
+    Column("tag_set", BigInteger),
+    Column("destinations", Text),
+    Column("headers", Text),
 )
 
 #: PostgreSQL: the partition `lrq_log_entries_<slot>` holds the rows with this `slot`.
