@@ -50,7 +50,9 @@ def _escaped(characters: str) -> str:
 IN_SCHEMA = """
 DO $migration$ BEGIN EXECUTE format($template$
 {statement}
-$template$, current_schema(), format('%I.lrq_site', current_schema())); END $migration$
+$template$, current_schema(), format('%I.lrq_site', current_schema()),
+  format('%I.lrq_follow_row', current_schema()), format('%I.lrq_refuse_truncate', current_schema())
+); END $migration$
 """
 DEFINER = "SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
 
@@ -58,7 +60,7 @@ CHECK_NAME = """
 CREATE FUNCTION @schema@.lrq_check_name(name text, kind text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $body$
 BEGIN
-  IF name ~ '^[@word@][@word@.-]{0,63}$' THEN
+  IF char_length(name) <= 64 AND name ~ '^[@word@][@word@.-]*$' THEN
     RETURN;
   END IF;
   -- Other encodings lack most letters, and regular expressions there count bytes.
@@ -88,10 +90,12 @@ DECLARE
   header_text text;
   transaction bigint;
 BEGIN
-  IF client IS NULL OR client !~ '^[@word@][@word@.-]{0,63}$' THEN
+  -- Short checks of plain names, because regular expressions with counts are slow.
+  IF client IS NULL OR char_length(client) > 64 OR client !~ '^[@word@][@word@.-]*$' THEN
     PERFORM @schema@.lrq_check_name(client, 'client name');
   END IF;
-  SELECT string_agg(n.name, ',' ORDER BY n.name), bool_and(coalesce(n.name ~ '^[@word@][@word@.-]{0,63}$', false))
+  SELECT string_agg(n.name, ',' ORDER BY n.name),
+      bool_and(coalesce(char_length(n.name) <= 64 AND n.name ~ '^[@word@][@word@.-]*$', false))
     INTO set_text, is_plain
     FROM (SELECT DISTINCT u.name COLLATE "C" AS name FROM unnest(destinations) AS u (name)) AS n;
   IF is_plain IS NULL THEN
@@ -114,22 +118,22 @@ BEGIN
   IF headers <> '{}' THEN
     header_text := @schema@.lrq_check_headers(headers);
   END IF;
-  SELECT s.site_id, s.branch, k.peers, k.known_only, (g.last_value % 8)::smallint AS slot,
+  SELECT s.site_id, s.branch,
+      (SELECT k.peers FROM @schema@.lrq_known_sites k WHERE k.known_only) AS only_peers,
+      (SELECT (g.last_value % 8)::smallint FROM @schema@.lrq_log_segment g) AS slot,
       lower(left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) AS timeline,
-      split_part(b.incarnation, '/', 2) AS branch_timeline,
+      (SELECT split_part(b.incarnation, '/', 2) FROM @schema@.lrq_branches b WHERE b.branch = s.branch)
+        AS branch_timeline,
       pg_try_advisory_xact_lock_shared(1819439474, @site@::regclass::oid::int) AS is_silent
-    INTO facts
-    FROM @schema@.lrq_site s CROSS JOIN @schema@.lrq_log_segment g
-    LEFT JOIN @schema@.lrq_known_sites k ON k.one = 1
-    LEFT JOIN @schema@.lrq_branches b ON b.branch = s.branch;
+    INTO facts FROM @schema@.lrq_site s;
   IF facts.site_id IS NULL THEN
     RAISE EXCEPTION 'the tables are there, but they belong to no site yet: run `lrq init`' USING ERRCODE = 'LR008';
   ELSIF facts.site_id = ANY (destinations) THEN
     RAISE EXCEPTION '% is this site itself, which has the entry already: name other sites as destinations',
       quote_literal(facts.site_id) USING ERRCODE = 'LR003';
-  ELSIF facts.known_only THEN
+  ELSIF facts.only_peers IS NOT NULL THEN
     SELECT min(u.name COLLATE "C") INTO refused FROM unnest(destinations) AS u (name)
-      WHERE u.name <> ALL (string_to_array(facts.peers, ','));
+      WHERE u.name <> ALL (string_to_array(facts.only_peers, ','));
     IF refused IS NOT NULL THEN
       RAISE EXCEPTION 'no peer of % is named %: correct the name, or add the site to `peers`',
         quote_literal(facts.site_id), quote_literal(refused) USING ERRCODE = 'LR003';
@@ -150,7 +154,8 @@ BEGIN
     PERFORM pg_notify('lrq_transmitted', '');
   END IF;
   RETURN facts.site_id || '/' || client || '/' || facts.branch || '/' || transaction
-    || CASE WHEN facts.branch_timeline IN ('', '0', facts.timeline) THEN '' ELSE '/' || facts.timeline END;
+    || CASE WHEN coalesce(facts.branch_timeline, '') IN ('', '0', facts.timeline) THEN ''
+      ELSE '/' || facts.timeline END;
 END $body$
 """
 
@@ -186,10 +191,168 @@ BEGIN
   RETURN headers::text;
 END $body$
 """
+CHECK_FOLLOWER = """
+CREATE FUNCTION @schema@.lrq_check_follower(client text, destinations text[]) RETURNS void
+LANGUAGE plpgsql STABLE @definer@ AS $body$
+#variable_conflict use_variable
+DECLARE
+  own text := (SELECT s.site_id FROM @schema@.lrq_site s);
+BEGIN
+  PERFORM @schema@.lrq_check_name(client, 'client name');
+  PERFORM @schema@.lrq_check_name(u.name, 'site id') FROM unnest(destinations) AS u (name);
+  IF own = ANY (destinations) THEN
+    RAISE EXCEPTION '% is this site itself, which has the rows already: name other sites as destinations',
+      quote_literal(own) USING ERRCODE = 'LR003';
+  END IF;
+END $body$
+"""
+# With the rights of the caller, so that PostgreSQL too refuses to change tables of other owners.
+FOLLOW = """
+CREATE FUNCTION @schema@.lrq_follow(
+  table_name regclass, client text, destinations text[] DEFAULT NULL, destinations_column text DEFAULT NULL
+) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+#variable_conflict use_variable
+DECLARE
+  followed record;
+  column_type text;
+BEGIN
+  SELECT c.relkind, c.relname, n.nspname, format('%I.%I', n.nspname, c.relname) AS full_name,
+      pg_has_role(c.relowner, 'USAGE') AS is_own
+    INTO followed FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = table_name;
+  IF followed IS NULL THEN
+    RAISE EXCEPTION 'there is no such table: name the table that the client follows' USING ERRCODE = 'LR009';
+  ELSIF followed.relkind NOT IN ('r', 'p') THEN
+    RAISE EXCEPTION '% is no table: follow the tables behind it', followed.full_name USING ERRCODE = 'LR009';
+  ELSIF followed.nspname = @schema_text@ AND followed.relname LIKE 'lrq\\_%' THEN
+    RAISE EXCEPTION '% is a table of lrq: follow tables of the application', followed.full_name
+      USING ERRCODE = 'LR009';
+  ELSIF NOT followed.is_own THEN
+    RAISE EXCEPTION 'only the owner of % may follow it: call lrq_follow as the owner', followed.full_name
+      USING ERRCODE = 'LR009';
+  ELSIF (destinations IS NULL) = (destinations_column IS NULL) THEN
+    RAISE EXCEPTION 'give either destinations or destinations_column' USING ERRCODE = 'LR009';
+  ELSIF cardinality(destinations) = 0 THEN
+    RAISE EXCEPTION 'name at least one destination' USING ERRCODE = 'LR002';
+  END IF;
+  IF destinations_column IS NOT NULL THEN
+    SELECT coalesce(nullif(t.typbasetype, 0), t.oid)::regtype::text INTO column_type
+      FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+      WHERE a.attrelid = table_name AND a.attname = destinations_column AND a.attnum > 0 AND NOT a.attisdropped;
+    IF column_type IS NULL THEN
+      RAISE EXCEPTION '% has no column %: name a column with site ids', followed.full_name,
+        quote_literal(destinations_column) USING ERRCODE = 'LR009';
+    ELSIF column_type NOT IN ('text', 'character varying', 'text[]', 'character varying[]') THEN
+      RAISE EXCEPTION 'the column % of % is %, but site ids are text or text[]: name another column',
+        quote_literal(destinations_column), followed.full_name, column_type USING ERRCODE = 'LR009';
+    END IF;
+  END IF;
+  PERFORM @schema@.lrq_check_follower(client, destinations);
+  EXECUTE format(
+    'CREATE OR REPLACE TRIGGER %I AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW '
+    'EXECUTE FUNCTION %s(%L, %L, %L, %L)',
+    @schema@.lrq_follow_name(client), followed.full_name, @follow_row@, client,
+    CASE WHEN destinations IS NULL THEN 'column' ELSE 'sites' END,
+    coalesce(destinations_column, array_to_string(destinations, ',')), followed.full_name);
+  EXECUTE format(
+    'CREATE OR REPLACE TRIGGER %I BEFORE TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s(%L)',
+    'no_' || @schema@.lrq_follow_name(client), followed.full_name, @refuse_truncate@, client);
+END $body$
+"""
+UNFOLLOW = """
+CREATE FUNCTION @schema@.lrq_unfollow(table_name regclass, client text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+#variable_conflict use_variable
+DECLARE
+  full_name text := (SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = table_name);
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_trigger t
+    WHERE t.tgrelid = table_name AND t.tgname = @schema@.lrq_follow_name(client) AND t.tgparentid = 0)
+  THEN
+    RAISE EXCEPTION 'client % does not follow %: correct the client or the table',
+      coalesce(quote_literal(client), 'NULL'), coalesce(full_name, 'NULL') USING ERRCODE = 'LR009';
+  END IF;
+  EXECUTE format('DROP TRIGGER %I ON %s', @schema@.lrq_follow_name(client), full_name);
+  EXECUTE format('DROP TRIGGER IF EXISTS %I ON %s', 'no_' || @schema@.lrq_follow_name(client), full_name);
+END $body$
+"""
+# The name of a trigger has at most 63 bytes.
+FOLLOW_NAME = """
+CREATE FUNCTION @schema@.lrq_follow_name(client text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $body$
+  SELECT 'lrq_follow_' || CASE WHEN octet_length(client) <= 40 THEN client
+    ELSE left(encode(sha256(convert_to(client, 'UTF8')), 'hex'), 40) END
+$body$
+"""
+# The settings give each value one text, whatever the session has set.
+FOLLOW_ROW = """
+CREATE FUNCTION @schema@.lrq_follow_row() RETURNS trigger LANGUAGE plpgsql @definer@
+SET timezone = 'UTC' SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET bytea_output = 'hex'
+SET extra_float_digits = 1 AS $body$
+DECLARE
+  sites text[] := string_to_array(TG_ARGV[2], ',');
+  place text := format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME);
+  before jsonb;
+  after jsonb;
+  change json;
+BEGIN
+  IF TG_ARGV[1] = 'column' THEN
+    IF TG_OP <> 'INSERT' THEN
+      before := to_jsonb(OLD);
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+      after := to_jsonb(NEW);
+    END IF;
+    IF NOT coalesce(after, before) ? TG_ARGV[2] THEN
+      RAISE EXCEPTION '% has no column % any more: follow the table again with another column', place,
+        quote_literal(TG_ARGV[2]) USING ERRCODE = 'LR009';
+    END IF;
+    -- Both the site that loses a row and the site that gets the row learn of the change.
+    SELECT array_agg(DISTINCT btrim(n.name)) INTO sites
+      FROM unnest(ARRAY[before -> TG_ARGV[2], after -> TG_ARGV[2]]) AS v (named)
+      CROSS JOIN jsonb_array_elements_text(CASE jsonb_typeof(v.named) WHEN 'array' THEN v.named
+        WHEN 'string' THEN to_jsonb(string_to_array(v.named #>> '{}', ',')) ELSE '[]' END) AS n (name)
+      WHERE btrim(n.name) IS DISTINCT FROM (SELECT s.site_id FROM @schema@.lrq_site s);
+    IF sites IS NULL THEN
+      RETURN NULL;
+    END IF;
+  END IF;
+  -- A trigger of a partitioned table fires in its partitions.
+  IF pg_partition_root(TG_RELID) <> TG_RELID THEN
+    place := TG_ARGV[3];
+  END IF;
+  IF TG_OP = 'INSERT' THEN
+    change := json_build_object('table', place, 'op', 'insert', 'row', row_to_json(NEW));
+  ELSIF TG_OP = 'UPDATE' THEN
+    change := json_build_object('table', place, 'op', 'update', 'row', row_to_json(NEW), 'old', row_to_json(OLD));
+  ELSE
+    change := json_build_object('table', place, 'op', 'delete', 'old', row_to_json(OLD));
+  END IF;
+  PERFORM @schema@.lrq_transmit(TG_ARGV[0], convert_to(change::text, 'UTF8'), sites);
+  RETURN NULL;
+END $body$
+"""
+REFUSE_TRUNCATE = """
+CREATE FUNCTION @schema@.lrq_refuse_truncate() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $body$
+BEGIN
+  RAISE EXCEPTION 'client % follows the rows of %, and TRUNCATE names no rows: use DELETE, or lrq_unfollow first',
+    quote_literal(TG_ARGV[0]), format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME) USING ERRCODE = 'LR010';
+END $body$
+"""
+FUNCTIONS = (
+    CHECK_NAME, CHECK_HEADERS, TRANSMIT, CHECK_FOLLOWER, FOLLOW_NAME, FOLLOW_ROW, REFUSE_TRUNCATE, FOLLOW, UNFOLLOW,
+)  # fmt: skip
 SIGNATURES = (
     "lrq_transmit(text, bytea, text[], text, text, jsonb)",
     "lrq_check_headers(jsonb)",
     "lrq_check_name(text, text)",
+    "lrq_follow(regclass, text, text[], text)",
+    "lrq_unfollow(regclass, text)",
+    "lrq_follow_name(text)",
+    "lrq_follow_row()",
+    "lrq_refuse_truncate()",
+    "lrq_check_follower(text, text[])",
 )
 # The functions of the ordering trigger. Deferred triggers run with the rights of the committing role, which may have
 # none on the tables of lrq.
@@ -209,7 +372,10 @@ def _in_schema(statement: str) -> str:
         "@rule@": _NAME_RULE,
         "%": "%%",
         "@schema@": "%1$I",
+        "@schema_text@": "%1$L",
         "@site@": "%2$L",
+        "@follow_row@": "%3$L",
+        "@refuse_truncate@": "%4$L",
     }
     for mark, text in replaced.items():
         statement = statement.replace(mark, text)
@@ -217,7 +383,7 @@ def _in_schema(statement: str) -> str:
 
 
 def _postgresql() -> None:
-    for statement in (CHECK_NAME, CHECK_HEADERS, TRANSMIT):
+    for statement in FUNCTIONS:
         op.execute(_in_schema(statement))
     for signature in SIGNATURES:
         op.execute(f"REVOKE EXECUTE ON FUNCTION {signature} FROM PUBLIC")
@@ -231,7 +397,8 @@ def _drop_postgresql() -> None:
         op.execute(f"GRANT EXECUTE ON FUNCTION {signature} TO PUBLIC")
     op.execute(f"ALTER FUNCTION {PLACES[0]} SECURITY INVOKER RESET search_path")
     for signature in SIGNATURES:
-        op.execute(f"DROP FUNCTION {signature}")
+        # The triggers on tables of the application end with their functions.
+        op.execute(f"DROP FUNCTION {signature} CASCADE")
 
 
 # --------------------------------------------------------------------------------------------------- SQLite
@@ -272,7 +439,7 @@ def _bad_letters(name: str) -> str:
 def _bad_name(name: str) -> str:
     """Return a condition that is true for a value that is no name."""
     return f"""(typeof({name}) <> 'text' OR instr({name}, char(0)) OR length({name}) NOT BETWEEN 1 AND 64
-    OR {name} GLOB '[.-]*' OR {_bad_letters(name)})"""
+    OR {name} GLOB '[.-]*' OR {_bad_letters(name)} OR {_IS_DAMAGED.format(name)})"""
 
 
 def _bad_text(text: str) -> str:
