@@ -15,11 +15,11 @@ from lr_client.snapshot.requests import (
     request_global_snapshot_sync,
     request_snapshot_sync,
 )
+from lr_client.tracing import current_trace, traced_headers
 from lr_client.wait_replicated import wait_replicated
 from queues import names
 from queues.database.engine_check import require_engine
 from queues.destinations import DestinationSet, destination_set, site_ids
-from queues.entry_headers import checked_headers
 from queues.errors import UsageError
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
@@ -63,14 +63,16 @@ class RoutingQueueSenderClient:
         ...     await client.atransmit_log_entry_message(connection, payload, ["tokyo"])
     """
 
-    def __init__(self, client_name: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
+    def __init__(self, client_name: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES, trace: bool = True) -> None:
         """Set the client's name; raise `InvalidNameError` (a `ValueError`) for a malformed name.
 
-        Transmitting a payload above *max_payload_bytes* raises `PayloadTooLargeError`.
+        Transmitting a payload above *max_payload_bytes* raises `PayloadTooLargeError`. With *trace*, the headers of an
+        entry name the current span of OpenTelemetry, if the application has one.
         Raises `ConfigurationError` for a limit out of range.
         """
         self.client_name = names.client_name(client_name)
         self._limit = checked_limit(max_payload_bytes)
+        self._trace = trace
 
     def transmit_log_entry_message(
         self,
@@ -109,7 +111,7 @@ class RoutingQueueSenderClient:
             ...     token = client.transmit_log_entry_message(connection, payload, ["tokyo"])
         """
         targets = destination_set(self.client_name, destinations)
-        entry = self._checked(payload, targets, item_key, partition_key, headers)
+        entry = self._checked(payload, targets, item_key, partition_key, headers, self._current_trace())
         return write(connection, self.client_name, [entry])
 
     def transmit_log_entry_messages(
@@ -148,7 +150,7 @@ class RoutingQueueSenderClient:
             ...     token = await client.atransmit_log_entry_message(connection, payload, ["tokyo"])
         """
         targets = destination_set(self.client_name, destinations)
-        entry = self._checked(payload, targets, item_key, partition_key, headers)
+        entry = self._checked(payload, targets, item_key, partition_key, headers, self._current_trace())
         return await awrite(connection, self.client_name, [entry])
 
     async def atransmit_log_entry_messages(
@@ -193,6 +195,9 @@ class RoutingQueueSenderClient:
         """Ask for a full snapshot for every known site, in the caller's transaction."""
         request_global_snapshot_sync(session, self.client_name)
 
+    def _current_trace(self) -> Mapping[str, str]:
+        return current_trace() if self._trace else {}
+
     def _checked(
         self,
         payload: bytes,
@@ -200,18 +205,20 @@ class RoutingQueueSenderClient:
         item_key: str | None,
         partition_key: str | None,
         headers: Mapping[str, str] | None,
+        trace: Mapping[str, str],
     ) -> NewEntry:
         return NewEntry(
             checked_payload(payload, self._limit),
             destinations,
             checked_key(item_key, "item_key"),
             checked_key(partition_key, "partition_key"),
-            None if headers is None else checked_headers(headers),
+            traced_headers(headers, trace) if trace or headers is not None else None,
         )
 
     def _entries(self, messages: Iterable[LRMessageWithDestinations]) -> list[NewEntry]:
         """Check *messages*; raise `UsageError` if there is none."""
         entries: list[NewEntry] = []
+        trace = self._current_trace()
         seen: object = None
         for message in messages:
             given = message.destinations
@@ -220,7 +227,7 @@ class RoutingQueueSenderClient:
                 targets = destination_set(self.client_name, given)
                 seen = given[:] if isinstance(given, list | tuple) else None
             keys = message.item_key, message.partition_key
-            entries.append(self._checked(message.payload, targets, *keys, message.headers))
+            entries.append(self._checked(message.payload, targets, *keys, message.headers, trace))
         if not entries:
             raise UsageError("there is no message to transmit")
         return entries

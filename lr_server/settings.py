@@ -86,7 +86,7 @@ class Settings(BaseSettings):
             wait at their source. A larger transaction passes when the queue is empty. Snapshots do not count; 0 for no
             limit.
         tick_rows: A tick closes at this many rows, at most 262,144, but never within a transaction.
-        tick_bytes: A tick closes at this many bytes of payload, but never within a transaction.
+        tick_bytes: A tick closes at this many bytes of payloads and headers, but never within a transaction.
         tick_interval_seconds: The longest pause between two ticks under load; an idle log is closed at once.
         idle_poll_seconds: The longest time between two looks at a quiet log where no commit notifies the server.
             SQLite has no notifications. PostgreSQL has none while a transaction that has transmitted is open, or where
@@ -94,13 +94,13 @@ class Settings(BaseSettings):
         snapshot_poll_seconds: The time between two looks at snapshot requests and their progress.
         feed_bytes: The size of the newest log that the live feed keeps in memory.
         retention_seconds: Unacknowledged entries are kept for at least this long, and at most a quarter longer.
-        retention_bytes: Unacknowledged entries are kept up to this many bytes of payload.
+        retention_bytes: Unacknowledged entries are kept up to this many bytes of payloads and headers.
         unknown_retention_seconds: Entries that only sites outside `peers` lack are kept for this long. The time of a
             removed site begins with its removal.
         known_destinations_only: Whether applications of this site may send to its peers only.
         segment_seconds: A segment of the log is closed after this time, and trimmed as a whole later. Where retention
             needs that, segments are shorter or longer.
-        segment_bytes: A segment of the log is closed at this many bytes of payload.
+        segment_bytes: A segment of the log is closed at this many bytes of payloads and headers.
         trim_seconds: The time between two runs of trim; less where retention is short.
         parked_retention_seconds: Parked entries are kept for this long.
         lease_seconds: Another server of this site takes over if the owner renews no lease for this long.

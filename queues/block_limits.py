@@ -40,14 +40,14 @@ def too_many(extent: Extent) -> str:
     return ""
 
 
-def check_count(plain: bytes, rows: int, packed: Collection[int]) -> None:
+def check_count(plain: bytes, rows: int, packed: Collection[int], others: int) -> None:
     """Raise `CorruptFrameError` if the encoded columns *plain* hold more elements than *rows* rows have.
 
-    *packed* are the numbers of the columns that hold all their numbers in one field. The parser takes up to 16 bytes
-    for each element, so a large body is counted first. The count ends at the first element too many.
+    *packed* are the numbers of the columns that hold all their numbers in one field. The *others* have one field a row
+    each. The parser takes up to 16 bytes for each element, so a large body is counted first. The count ends at the
+    first element too many.
     """
-    # Two columns may have one field a row each, and two may be packed.
-    fields_left, bytes_left = 2 * rows + 64, 2 * rows * _LONGEST_VARINT
+    fields_left, bytes_left = others * rows + 64, len(packed) * rows * _LONGEST_VARINT
     for field in _fields(plain, 0, len(plain)):
         fields_left -= 1
         if field.number in packed:

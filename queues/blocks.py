@@ -9,6 +9,7 @@ import zstandard
 from google.protobuf.message import DecodeError, Message
 
 from queues.block_limits import COUNTED_FROM, MAX_ROWS, check_count
+from queues.entry_headers import parse
 from queues.errors import CorruptFrameError, UsageError
 from queues.wire.replication_pb2 import PLAIN, ZSTD, Block, EntryRows, SnapshotRows
 
@@ -24,22 +25,29 @@ class EntryRow(NamedTuple):
 
     `transaction_index` counts from 0 in the tick's rows for this session. All rows of a source transaction have the
     index of its first row. Transactions joined by a replaced row share one index. `item_key` names the item that the
-    payload replaces.
+    payload replaces. `headers` is text of `queues.entry_headers`.
     """
 
     payload: bytes
     transaction_index: int
     committed_us: int
     item_key: str | None = None
+    headers: str | None = None
+    partition_key: str | None = None
 
 
 class EntryColumns(NamedTuple):
-    """The log entries of a block: one column for each field of `EntryRow`, all of the same length."""
+    """The log entries of a block: one column for each field of `EntryRow`, all of the same length.
+
+    `headers` and `partition_keys` are empty if no entry has any.
+    """
 
     payloads: Sequence[bytes]
     transaction_indexes: Sequence[int]
     committed_us: Sequence[int]
     item_keys: Sequence[str | None]
+    headers: Sequence[str | None]
+    partition_keys: Sequence[str | None]
 
 
 class SnapshotColumns(NamedTuple):
@@ -58,7 +66,9 @@ def encode_entries(rows: Sequence[EntryRow]) -> Block:
         payloads=[row.payload for row in rows],
         transactions=[row.transaction_index for row in rows],
         committed_us=[row.committed_us for row in rows],
-        item_keys=_keys([row.item_key for row in rows]),
+        item_keys=_texts([row.item_key for row in rows]),
+        headers=_texts([row.headers for row in rows]),
+        partition_keys=_texts([row.partition_key for row in rows]),
     )
     return _pack(columns, len(rows))
 
@@ -66,20 +76,25 @@ def encode_entries(rows: Sequence[EntryRow]) -> Block:
 def decode_entries(block: Block, limit: int) -> EntryColumns:
     """Unpack a block of `encode_entries`.
 
-    Raises `CorruptFrameError` if the block is damaged. A block above *limit* bytes or `MAX_ROWS` raises it too, before
-    anything is unpacked.
+    Raises `CorruptFrameError` if the block is damaged, or the headers of an entry are beyond their limits. A block
+    above *limit* bytes or `MAX_ROWS` raises it too, before anything is unpacked.
     """
     columns = _unpack(block, EntryRows, limit)
     payloads, transactions, committed_us = columns.payloads, columns.transactions, columns.committed_us
     keys = _checked_keys(block, len(payloads), columns.item_keys)
     if not len(payloads) == len(transactions) == len(committed_us):
         raise CorruptFrameError("the columns of a block differ in length")
-    return EntryColumns(payloads, transactions, committed_us, keys)
+    headers, partition_keys = (
+        _checked_texts(len(payloads), each) for each in (columns.headers, columns.partition_keys)
+    )
+    for text in {text for text in headers if text}:
+        parse(text)
+    return EntryColumns(payloads, transactions, committed_us, keys, headers, partition_keys)
 
 
 def encode_snapshot(rows: SnapshotColumns) -> Block:
     """Pack *rows*, in their order; raise `UsageError` for more than `MAX_ROWS`."""
-    columns = SnapshotRows(payloads=rows.payloads, item_keys=_keys(rows.item_keys))
+    columns = SnapshotRows(payloads=rows.payloads, item_keys=_texts(rows.item_keys))
     return _pack(columns, len(rows.payloads))
 
 
@@ -89,18 +104,20 @@ def decode_snapshot(block: Block, limit: int) -> SnapshotColumns:
     return SnapshotColumns(columns.payloads, _checked_keys(block, len(columns.payloads), columns.item_keys))
 
 
-def _keys(item_keys: Sequence[str | None]) -> list[str]:
-    return [key or "" for key in item_keys] if any(item_keys) else []
+def _texts(texts: Sequence[str | None]) -> list[str]:
+    return [text or "" for text in texts] if any(texts) else []
 
 
 def _checked_keys(block: Block, rows: int, keys: Sequence[str]) -> Sequence[str | None]:
     if rows != block.rows:
         raise CorruptFrameError(f"a block holds {rows} rows, but says {block.rows}")
-    if not keys:
-        return [None] * rows
-    if len(keys) != rows:
+    return _checked_texts(rows, keys) or [None] * rows
+
+
+def _checked_texts(rows: int, texts: Sequence[str]) -> Sequence[str | None]:
+    if texts and len(texts) != rows:
         raise CorruptFrameError("the columns of a block differ in length")
-    return [key or None for key in keys]
+    return [text or None for text in texts]
 
 
 class _Codecs(threading.local):
@@ -133,15 +150,18 @@ def _unpack(block: Block, columns: type[Rows], limit: int) -> Rows:
     if len(plain) != block.plain_size:
         raise CorruptFrameError(f"a block unpacks to {len(plain)} bytes, but says {block.plain_size}")
     if len(plain) > COUNTED_FROM:
-        check_count(plain, block.rows, _packed_columns(columns))
+        check_count(plain, block.rows, *_column_kinds(columns))
     try:
         return columns.FromString(plain)
     except DecodeError as error:
         raise CorruptFrameError(f"the rows of a block cannot be read: {error}") from error
 
 
-def _packed_columns(columns: type[Message]) -> frozenset[int]:
-    return frozenset(field.number for field in columns.DESCRIPTOR.fields if field.is_packed)
+def _column_kinds(columns: type[Message]) -> tuple[frozenset[int], int]:
+    """Return the numbers of the packed columns, and the number of the others."""
+    fields = columns.DESCRIPTOR.fields
+    packed = frozenset(field.number for field in fields if field.is_packed)
+    return packed, len(fields) - len(packed)
 
 
 def _check_before_unpacking(block: Block, body: bytes, limit: int) -> None:

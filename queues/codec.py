@@ -1,5 +1,7 @@
 """Build the entries that an application receives. Pure."""
 
+from collections.abc import Mapping
+
 from queues.names import ClientName, SiteId
 from queues.wire.entry_pb2 import LOG_ENTRY_SYNC, SNAPSHOT_SYNC, RoutingTableEntryMsg
 
@@ -11,6 +13,8 @@ def received_entry(
     sequence: int,
     payload: bytes,
     item_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    partition_key: str | None = None,
     transaction: int = 0,
     commit_time_us: int = 0,
     branch: str = "",
@@ -22,7 +26,7 @@ def received_entry(
     entries of one source transaction, and of transactions joined by a replaced entry. *commit_time_us* is in
     microseconds since 1970 at the source; 0 in a snapshot.
     """
-    return RoutingTableEntryMsg(
+    entry = RoutingTableEntryMsg(
         type=SNAPSHOT_SYNC if sync_id else LOG_ENTRY_SYNC,
         opaque_payload=payload,
         source_id=source,
@@ -34,3 +38,9 @@ def received_entry(
         branch=branch,
         sync_id=sync_id,
     )
+    # Even an absent argument of a message costs time.
+    if headers:
+        entry.headers.update(headers)
+    if partition_key is not None:
+        entry.partition_key = partition_key
+    return entry

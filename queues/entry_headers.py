@@ -1,10 +1,13 @@
-"""The headers of an entry: few small texts by name, stored and sent as the text of one JSON object. Pure."""
+"""The headers of an entry: few small texts by name, stored and sent as the text of one JSON object. Pure.
+
+See docs/headers.md.
+"""
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from queues.errors import InvalidHeadersError
+from queues.errors import CorruptFrameError, InvalidHeadersError
 
 #: The most headers of one entry.
 MAX_HEADERS: Final = 32
@@ -22,8 +25,8 @@ _DECODE = json.JSONDecoder().decode
 def checked_headers(headers: Mapping[str, str] | None) -> str | None:
     """Return *headers* as canonical JSON: sorted names, no spaces. Return None for no headers.
 
-    Raises `InvalidHeadersError` (a `ValueError`) for headers beyond the limits of this module, or for texts that
-    PostgreSQL or the wire cannot carry.
+    Raises `InvalidHeadersError` (a `ValueError`) for headers beyond the limits of this module. Texts that PostgreSQL or
+    the wire cannot carry raise it too.
     """
     if headers is None:
         return None
@@ -36,7 +39,7 @@ def checked_headers(headers: Mapping[str, str] | None) -> str | None:
         raise InvalidHeadersError(problem)
     text = _ENCODE(dict(headers))
     try:
-        size = len(text) if text.isascii() else len(text.encode())
+        size = text_size(text)
     except UnicodeEncodeError as error:
         raise InvalidHeadersError(f"the headers have a character that is no Unicode text: {error.reason}") from error
     if size > MAX_BYTES:
@@ -47,25 +50,26 @@ def checked_headers(headers: Mapping[str, str] | None) -> str | None:
 def parse(text: str) -> dict[str, str]:
     """Return the headers in *text*: JSON of `checked_headers`, or of PostgreSQL's `jsonb`, which has spaces.
 
-    Raises `InvalidHeadersError` for another text, and for headers that `checked_headers` would refuse.
+    Raises `CorruptFrameError` for another text, and for headers that `checked_headers` would refuse.
     """
-    if len(text) > MAX_STORED_BYTES or (not text.isascii() and _size(text) > MAX_STORED_BYTES):
-        raise InvalidHeadersError(f"the stored headers of an entry have more than {MAX_STORED_BYTES} bytes")
+    if text_size(text) > MAX_STORED_BYTES:
+        raise CorruptFrameError(f"the headers of an entry have more than {MAX_STORED_BYTES} bytes")
     try:
-        found = _DECODE(text)
+        found: Any = _DECODE(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidHeadersError("the stored headers of an entry are no JSON") from error
-    problem = _problem(found) if isinstance(found, dict) and found else "the headers are no JSON object with members"
+        raise CorruptFrameError("the headers of an entry are no JSON") from error
+    problem = _problem(found) if isinstance(found, dict) and found else "they are no JSON object with members"
     if problem:
-        raise InvalidHeadersError(f"the stored headers of an entry are damaged: {problem}")
-    return found
+        raise CorruptFrameError(f"the headers of an entry cannot be read: {problem}")
+    return dict(found)
 
 
-def _size(text: str) -> int:
-    return len(text.encode(errors="surrogatepass"))
+def text_size(text: str) -> int:
+    """Return the bytes of *text* in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
-def _problem(headers: Mapping[object, object]) -> str:
+def _problem(headers: Mapping[Any, Any]) -> str:
     """Return the reason why *headers* are refused; empty if each name and value is allowed."""
     if len(headers) > MAX_HEADERS:
         return f"an entry has at most {MAX_HEADERS} headers, not {len(headers)}"

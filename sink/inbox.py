@@ -160,7 +160,7 @@ class Inbox:
             after,
             source_seq=max(before.source_seq, batch.source_seq),
             source_us=max(before.source_us, batch.source_us),
-            bytes_total=counted_from(before, *self._applied) + stored_size(new.payload),
+            bytes_total=counted_from(before, *self._applied) + stored_size(new.payload, new.headers),
         )
         # A frame without ticks only asks for an acknowledgement.
         if batch.groups or marks != before:
@@ -289,7 +289,7 @@ def expect_inbox(
 def _unpacked(
     parts: Sequence[pb.TickGroup], groups: Sequence[FrameTick], steps: Sequence[Advance], limit: int
 ) -> ReceivedColumns:
-    new = ReceivedColumns([], [], [], [], [])
+    new = ReceivedColumns([], [], [], [], [], [], [])
     for part, group, step in zip(parts, groups, steps, strict=True):
         if step.skip < group.rows:
             _add(new, group, decode_entries(part.block, limit), step.skip)
@@ -299,11 +299,18 @@ def _unpacked(
 def _add(new: ReceivedColumns, group: FrameTick, entries: EntryColumns, skip: int) -> None:
     """Append the *entries* of *group*, without the first *skip*."""
     first_seq = group.start_seq + 1
+    new.headers.extend(_following(new.headers, entries.headers[skip:], len(new.seq)))
+    new.partition_key.extend(_following(new.partition_key, entries.partition_keys[skip:], len(new.seq)))
     new.seq.extend(range(group.after_seq + 1 + skip, group.after_seq + 1 + len(entries.payloads)))
     new.transaction_seq.extend([first_seq + index for index in entries.transaction_indexes[skip:]])
     new.committed_us.extend(entries.committed_us[skip:])
     new.item_key.extend(entries.item_keys[skip:])
     new.payload.extend(entries.payloads[skip:])
+
+
+def _following(column: Sequence[str | None], values: Sequence[str | None], place: int) -> Sequence[str | None]:
+    """Return *values*, with all values that *column* lacks before the *place* of the first of them."""
+    return [*[None] * (place - len(column)), *values] if values else ()
 
 
 def extent(blocks: Iterable[pb.Block]) -> Extent:

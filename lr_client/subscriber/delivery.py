@@ -11,11 +11,13 @@ from lr_client.subscriber import listener_session
 from lr_client.subscriber.listener import RoutingQueueListener, undoes
 from lr_client.subscriber.steps import DeliveryStep, Kind
 from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, ended, guarded
+from lr_client.tracing import consumer_span
 from queues.clock import now_us
 from queues.codec import received_entry
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
 from queues.database.transactions import mapped_errors, reading, writing
+from queues.entry_headers import parse
 from queues.errors import ListenerError, SnapshotFailedError
 from queues.positions import Position
 from queues.receive import consumer_marks, delivery_claim, failures, parked, snapshot_blocks
@@ -32,12 +34,15 @@ class Superseded(Exception):  # noqa: N818 - no error, only a reason to read aga
 class Delivery:
     """Carries out the steps of one queue under one lease."""
 
-    def __init__(self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease) -> None:
-        """Deliver *queue* to *listener* until another subscriber takes over *lease*."""
+    def __init__(
+        self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease, *, trace: bool = True
+    ) -> None:
+        """Deliver *queue* to *listener* until another subscriber takes over *lease*; see `subscribe` for *trace*."""
         self._engine = engine
         self._listener = listener
         self._queue = queue
         self._lease = lease
+        self._trace = trace
 
     def carry_out(self, step: DeliveryStep, *, recovers: bool = False) -> None:
         """Carry out all of *step* or nothing; with *recovers*, also clear the queue's recorded failure.
@@ -127,9 +132,11 @@ class Delivery:
             self._tell("on_snapshot_sync_complete", session)
         elif step.rows:
             name = "process_updates_in_snapshot_sync" if step.of_snapshot else "process_updates_in_log_entry_sync"
-            answer = getattr(listener, name)(session, source, [self._entry(row, step) for row in step.rows])
-            if not listener_session.checked_answer(answer, name):
-                raise ListenerError(f"{name} returned False: the changes are undone, the entries come again")
+            entries = [self._entry(row, step) for row in step.rows]
+            with consumer_span(self._queue.name, entries, enabled=self._trace):
+                answer = getattr(listener, name)(session, source, entries)
+                if not listener_session.checked_answer(answer, name):
+                    raise ListenerError(f"{name} returned False: the changes are undone, the entries come again")
 
     def _undo(self, session: Session, step: DeliveryStep) -> None:
         if not undoes(self._listener):
@@ -150,6 +157,8 @@ class Delivery:
             sequence=row.seq,
             payload=row.payload,
             item_key=row.item_key,
+            headers=parse(row.headers) if row.headers else None,
+            partition_key=row.partition_key,
             transaction=0 if step.of_snapshot else row.transaction_seq,
             commit_time_us=row.committed_us,
             branch="" if step.of_snapshot else step.history,
@@ -163,7 +172,8 @@ class Delivery:
             done = parked.take(connection, step.retry)
         else:
             in_log = step.kind is Kind.LOG_ENTRIES
-            size = stored_size([row.payload for row in step.rows]) if in_log else 0
+            rows = step.rows if in_log else ()
+            size = stored_size([row.payload for row in rows], [row.headers for row in rows])
             applied = {"applied": len(step.rows), "applied_bytes": size, "back_seq": step.back_seq}
             done = consumer_marks.move(connection, queue_id, self._lease, step.seen, step.to, **applied)
         if not done:

@@ -34,7 +34,7 @@ OnFailure = Literal["block", "park"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a subscription; times in seconds."""
+    """The options of a subscription; times in seconds. See `lr_client.tracing` for `trace`."""
 
     limits: BatchLimits
     on_failure: OnFailure
@@ -42,6 +42,7 @@ class Options:
     backoff: float
     max_backoff: float
     idle: float
+    trace: bool = True
 
     def delay(self, tries: int) -> float:
         """Return the seconds to wait after *tries* failures in a row."""
@@ -69,7 +70,7 @@ class Follower:
         self._engine = engine
         self._queue = queue
         self._options = options
-        self._delivery = Delivery(engine, listener, queue, lease)
+        self._delivery = Delivery(engine, listener, queue, lease, trace=options.trace)
         self._undoes = undoes(listener)
         self._stopping = stopping
         self._report = report

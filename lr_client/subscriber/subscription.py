@@ -39,6 +39,7 @@ def subscribe(
     max_batch_entries: int = 1000,
     max_batch_bytes: int = 4 * 1024 * 1024,
     lease_ttl: float = TTL,
+    trace: bool = True,
     clock: Clock = SYSTEM_CLOCK,
 ) -> "Subscription":
     """Follow every receive queue of the listener's client, including queues that are created later.
@@ -52,6 +53,8 @@ def subscribe(
 
     Of several subscribers of one client in one database, one works and the others stand by. Another one takes over
     when the owner has not renewed its lease for *lease_ttl* seconds.
+
+    With *trace*, each call that brings entries has a consumer span of OpenTelemetry, if the application uses that.
 
     Raises:
         SetupError: the database has no lrq tables, or those of another version.
@@ -84,6 +87,7 @@ def subscribe(
         backoff=backoff,
         max_backoff=max_backoff,
         idle=min(poll_interval, _IDLE),
+        trace=trace,
     )
     subscription = Subscription(
         engine, listener, client, options, poll_interval=poll_interval, ttl=lease_ttl, clock=clock

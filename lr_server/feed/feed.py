@@ -13,9 +13,9 @@ from lr_server.feed.router import RoutedRows, after_cut, encoded, owed_rows, owe
 from lr_server.feed.throttle import FlowControl, Outbox, leaving
 from queues.clock import Clock
 from queues.positions import Tick, Visibility
-from queues.send_log.port import SessionKey, TickRows
+from queues.send_log.port import SessionKey, TickRows, size_of
 
-#: Memory of a group beyond its payloads, in bytes.
+#: Memory of a group beyond its rows, in bytes.
 _OVERHEAD = 512
 #: A reader's speed is measured over `_WINDOW` seconds; a full feed looks again after `_LOOK` seconds.
 _WINDOW = 1.0
@@ -35,8 +35,7 @@ class RoutedTick:
         self._grow = grow
         self._blocks: dict[tuple[str, frozenset[int]], RoutedRows] = {}
         self._guard = threading.Lock()
-        payload = sum(len(row.payload) for row in group.rows or ())
-        self.size = payload + _OVERHEAD + 200 * len(group.rows or ())
+        self.size = size_of(group.rows or ()) + _OVERHEAD + 200 * len(group.rows or ())
         self.is_dropped = False
 
     @property

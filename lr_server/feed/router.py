@@ -47,6 +47,11 @@ def encoded(rows: Sequence[LogRow]) -> RoutedRows:
     return RoutedRows(encode_entries(entries), len(rows) - len(entries))
 
 
+def packed_row(row: LogRow, transaction_index: int) -> EntryRow:
+    """Return the fields of *row* that are sent; the index is that of `EntryRow`."""
+    return EntryRow(row.payload, transaction_index, row.committed_us, row.item_key, row.headers, row.partition_key)
+
+
 def entry_rows(rows: Sequence[LogRow]) -> list[EntryRow]:
     """Number the rows of one whole tick; keep the last row of an item, and note where each transaction begins.
 
@@ -63,5 +68,5 @@ def entry_rows(rows: Sequence[LogRow]) -> list[EntryRow]:
         replaced_by = place if row.item_key is None else last[row.item_key]
         joined_upto = max(joined_upto, replaced_by)
         if replaced_by == place:
-            entries.append(EntryRow(row.payload, first, row.committed_us, row.item_key))
+            entries.append(packed_row(row, first))
     return entries

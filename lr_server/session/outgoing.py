@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from lr_server.feed.feed import Behind, LiveFeed, RoutedTick
-from lr_server.feed.router import RoutedRows, after_cut, encoded
-from queues.blocks import EntryRow, encode_entries
+from lr_server.feed.router import RoutedRows, after_cut, encoded, packed_row
+from queues.blocks import encode_entries
 from queues.positions import Position, Tick, Visibility
 from queues.receive.marks import ENTRY_BYTES
 from queues.send_log.port import Log, SessionKey, TickLimits
@@ -106,7 +106,7 @@ class Outgoing:
         for rows, replaced in self._log.stream(self._owed, tick, skip, self._part):
             kept = after_cut(rows, cut) if cut is not None else rows
             if kept:
-                entries = [EntryRow(row.payload, 0, row.committed_us, row.item_key) for row in kept]
+                entries = [packed_row(row, 0) for row in kept]
                 yield _part(tick, encode_entries(entries), sent, position, replaced)
                 sent += len(kept)
         header = tick_header(tick)

@@ -13,11 +13,16 @@ from lrq.cli.words import NONE, cut, duration, number, one_line, preview, size
 from queues import names
 from queues.browse.api import Entry, Page, QueueSummary
 from queues.clock import iso, now_us
+from queues.entry_headers import MAX_STORED_BYTES, parse
+from queues.errors import CorruptFrameError
 
 #: Maximum number of tags shown for one entry.
 _TAGS: Final = 3
 #: Maximum number of characters shown of an item key.
 _KEY: Final = 24
+#: Maximum number of headers shown for one entry, and of characters shown of each.
+_HEADERS: Final = 3
+_HEADER: Final = 40
 
 
 def summaries_view(summaries: Sequence[QueueSummary]) -> Table:
@@ -40,10 +45,12 @@ def entries_view(queue: str, page: Page, *, full: bool) -> RenderableType:
         return Group(Text(words), *_hint(page))
     is_log = queue == names.SEND_LOG_ENTRIES
     has_keys = any(entry.item_key is not None for entry in page.entries)
+    has_headers = any(entry.headers is not None for entry in page.entries)
     columns = ["position", *(["seq"] if is_log else []), "tags", "client", *(["item key"] if has_keys else [])]
+    columns += ["headers"] if has_headers else []
     made = table(queue, *columns, ("age", "right"), ("size", "right"), ("payload", "fold" if full else "cut"))
     for entry in page.entries:
-        add(made, _cells(entry, is_log=is_log, has_keys=has_keys, full=full))
+        add(made, _cells(entry, is_log=is_log, has_keys=has_keys, has_headers=has_headers, full=full))
     return Group(made, *_hint(page))
 
 
@@ -68,7 +75,7 @@ def _hint(page: Page) -> Iterator[Text]:
         yield Text(f"there is more: --after {page.next}", style="dim")
 
 
-def _cells(entry: Entry, *, is_log: bool, has_keys: bool, full: bool) -> list[str | Text]:
+def _cells(entry: Entry, *, is_log: bool, has_keys: bool, has_headers: bool, full: bool) -> list[str | Text]:
     tick = entry.tick
     seq = [Text(f"≤ {number(tick.end_seq)}") if tick else Text("no tick", style="yellow")] if is_log else []
     return [
@@ -77,6 +84,7 @@ def _cells(entry: Entry, *, is_log: bool, has_keys: bool, full: bool) -> list[st
         _tags(entry, is_log=is_log, full=full),
         entry.client,
         *([_item_key(entry)] if has_keys else []),
+        *([_headers(entry, full=full)] if has_headers else []),
         _age(entry.written_us),
         size(entry.size),
         Text(preview(entry.payload, entry.size) if entry.size else "(empty)", style="" if entry.size else "dim"),
@@ -86,6 +94,27 @@ def _cells(entry: Entry, *, is_log: bool, has_keys: bool, full: bool) -> list[st
 def _item_key(entry: Entry) -> Text:
     key = entry.item_key
     return Text(NONE, style="dim") if key is None else Text(cut(one_line(key), _KEY), style="cyan")
+
+
+def _headers(entry: Entry, *, full: bool) -> Text:
+    """Show one header a line."""
+    if entry.headers is None:
+        return Text(NONE, style="dim")
+    found = _parsed(entry.headers)
+    lines = [f"{name}: {value}" for name, value in found.items()] if isinstance(found, dict) else [found]
+    shown = [Text(cut(one_line(line), MAX_STORED_BYTES if full else _HEADER), style="cyan") for line in lines]
+    more = len(shown) - _HEADERS
+    if more > 0 and not full:
+        shown[_HEADERS:] = [Text(f"and {number(more)} more", style="dim")]
+    return Text("\n").join(shown)
+
+
+def _parsed(headers: str) -> dict[str, str] | str:
+    """Return the headers of an entry; the stored text itself if it is damaged."""
+    try:
+        return parse(headers)
+    except CorruptFrameError:
+        return headers
 
 
 def _tags(entry: Entry, *, is_log: bool, full: bool) -> Text:
@@ -115,6 +144,7 @@ def _facts(entry: Entry) -> dict[str, Any]:
         "seq": entry.seq,
         "item_key": entry.item_key,
         "partition_key": entry.partition_key,
+        "headers": {} if entry.headers is None else _parsed(entry.headers),
         "written_at": iso(entry.written_us) if entry.written_us else None,
         "size": entry.size,
         "payload": base64.b64encode(entry.payload).decode("ascii"),

@@ -47,7 +47,8 @@ class Entry:
     """One entry of a queue; `payload` holds the first bytes of a payload of `size` bytes.
 
     `outstanding` names the destinations that still lack the entry. `tick` is None until a tick covers the entry, and in
-    a receive queue, where `seq` is the sequence number. `written_us` is 0 if unknown.
+    a receive queue, where `seq` is the sequence number. `written_us` is 0 if unknown. `headers` is the stored text
+    (`queues.entry_headers`), None for an entry without.
     """
 
     position: str
@@ -64,6 +65,7 @@ class Entry:
     written_us: int
     size: int
     payload: bytes
+    headers: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ class StoredEntry(NamedTuple):
     partition_key: str | None
     created_us: int
     size: int
+    headers: str | None
 
     @property
     def cursor(self) -> Cursor:

@@ -32,6 +32,7 @@ _entry = log_entries.c
 _COLUMNS = (
     _entry.xid.label("transaction"), _entry.id, _entry.slot, _entry.client, _entry.tag_set, _entry.destinations,
     _entry.item_key, _entry.partition_key, _entry.created_us, func.octet_length(_entry.payload).label("size"),
+    _entry.headers,
 )  # fmt: skip
 
 

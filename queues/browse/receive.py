@@ -35,6 +35,8 @@ class _Shown(NamedTuple):
     item_key: str | None
     size: int
     payload: bytes
+    headers: str | None = None
+    partition_key: str | None = None
 
 
 class _Part(NamedTuple):
@@ -149,10 +151,11 @@ def _log_page(connection: Connection, queue_id: int, after: int, wanted: Wanted)
     if not taken:
         return [], False
     beginning = func.substr(log.c.payload, 1, wanted.preview_bytes)
-    columns = log.c.seq, log.c.transaction_seq, log.c.committed_us, log.c.item_key, size, beginning
+    columns = log.c.seq, log.c.transaction_seq, log.c.committed_us, log.c.item_key, size
     span = log.c.queue_id == queue_id, log.c.seq > after, log.c.seq <= sizes[taken - 1][0]
-    rows = connection.execute(select(*columns).where(*span).order_by(log.c.seq))
-    return [_Shown(*row[:-1], bytes(row[-1] or b"")) for row in rows], taken < len(sizes)
+    chosen = select(*columns, beginning, log.c.headers, log.c.partition_key).where(*span).order_by(log.c.seq)
+    rows = connection.execute(chosen)
+    return [_Shown(*row[:5], bytes(row[5] or b""), *row[6:]) for row in rows], taken < len(sizes)
 
 
 def _page(rows: Iterator[SnapshotRow], wanted: Wanted) -> tuple[list[_Shown], bool]:
@@ -179,8 +182,9 @@ def _entry(found: Row[*tuple[Any, ...]], part: _Part, shown: _Shown) -> Entry:
         tick=None,
         seq=shown.number,
         item_key=shown.item_key,
-        partition_key=None,
+        partition_key=shown.partition_key,
         written_us=shown.written_us,
         size=shown.size,
         payload=shown.payload,
+        headers=shown.headers,
     )

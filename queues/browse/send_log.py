@@ -184,6 +184,7 @@ def _shown(connection: Connection, found: Sequence[_Lacked], preview_bytes: int)
                 written_us=entry.created_us,
                 size=entry.size,
                 payload=source.payload(connection, entry, preview_bytes),
+                headers=entry.headers,
             )
         )
     return shown

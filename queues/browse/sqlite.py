@@ -94,6 +94,7 @@ def _of_segment(connection: Connection, partition: int, limit: int, *chosen: Col
     columns = (
         segment.transaction_id, segment.id, literal(partition), segment.client, segment.tag_set, segment.destinations,
         segment.item_key, segment.partition_key, segment.created_us, func.length(segment.payload),
+        segment.headers,
     )  # fmt: skip
     rows = connection.execute(select(*columns).where(*chosen).order_by(segment.id).limit(limit))
     return [StoredEntry(*row) for row in rows]

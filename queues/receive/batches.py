@@ -19,6 +19,7 @@ from queues.database import dialects
 from queues.database.tables import receive_entries as log
 from queues.receive import snapshot_blocks
 from queues.receive.consumer_marks import Consumed
+from queues.receive.entries import ENTRY_SIZE
 
 
 class ReceivedRow(NamedTuple):
@@ -29,10 +30,12 @@ class ReceivedRow(NamedTuple):
     committed_us: int
     item_key: str | None
     payload: bytes
+    headers: str | None = None
+    partition_key: str | None = None
 
 
 class Size(NamedTuple):
-    """The size of an entry, in bytes of payload."""
+    """The size of an entry, in bytes of its payload and its headers."""
 
     seq: int
     transaction_seq: int
@@ -59,14 +62,14 @@ _COLUMNS = tuple(log.c[name] for name in ReceivedRow._fields)
 
 
 def _sized() -> Select[Any]:
-    size = func.length(log.c.payload, type_=BigInteger)
-    total = func.sum(size).over(order_by=log.c.seq, rows=(None, 0))
-    following = select(*_COLUMNS, size.label("size"), total.label("total")).where(*_SPAN).order_by(log.c.seq)
+    total = func.sum(ENTRY_SIZE).over(order_by=log.c.seq, rows=(None, 0))
+    following = select(*_COLUMNS, total.label("total")).where(*_SPAN).order_by(log.c.seq)
     found = following.limit(bindparam("limit", type_=BigInteger)).subquery().c
     # Only payloads that probably belong to this batch are fetched.
     near = case((found.total <= bindparam("limit_bytes", type_=BigInteger), found.payload), else_=null())
-    columns = found.seq, found.transaction_seq, found.committed_us, found.item_key, near, found.size
-    return select(*columns).order_by(found.seq)
+    columns = found.seq, found.transaction_seq, found.committed_us, found.item_key, near
+    # The size of a row is the difference of two totals.
+    return select(*columns, found.headers, found.partition_key, found.total).order_by(found.seq)
 
 
 SIZED = _sized()
@@ -86,11 +89,12 @@ def next_entries(
     found = read(connection, SIZED, {**values, "limit": limits.entries + 1, "limit_bytes": limits.bytes})
     if not found:
         return Fetched((), upto)
-    sizes = [Size(seq, transaction, size) for seq, transaction, _, _, _, size in found]
+    totals = [row[-1] for row in found]
+    sizes = [Size(row[0], row[1], row[-1] - before) for row, before in zip(found, [0, *totals], strict=False)]
     taken = rows_within(sizes, limits, one=one)
     if taken is not None:
         end = upto if taken == len(sizes) else sizes[taken].seq - 1
-        rows = [ReceivedRow(*row[:5]) for row in found[:taken]]
+        rows = [ReceivedRow(*row[:-1]) for row in found[:taken]]
         if all(row.payload is not None for row in rows):
             return Fetched(rows, end)
     else:  # one transaction above the limit, whose end was not read

@@ -22,6 +22,7 @@ from queues.database.tables import consumers, parked_entries, receive_marks, rec
 from queues.database.tables import receive_entries as log
 from queues.database.transactions import reading, writing_briefly
 from queues.names import ClientName
+from queues.receive.entries import ENTRY_SIZE
 from queues.receive.marks import ENTRY_BYTES
 from queues.receive.newest import newest
 
@@ -238,6 +239,6 @@ def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch
 
 def size_between(connection: Connection, queue_id: int, after: int, upto: int) -> int:
     """Return the `stored_size` of the log entries with `after < seq <= upto`."""
-    size = func.coalesce(func.sum(func.length(log.c.payload) + ENTRY_BYTES), 0)
+    size = func.coalesce(func.sum(ENTRY_SIZE + ENTRY_BYTES), 0)
     chosen = log.c.queue_id == queue_id, log.c.seq > after, log.c.seq <= upto
     return int(connection.execute(select(size).where(*chosen)).scalar_one())

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import BigInteger, Connection, bindparam, delete, func, insert, select
 
 from queues.database import dialects
+from queues.database.byte_length import ByteLength
 from queues.database.dialect import Statement
 from queues.database.tables import receive_entries, receive_headers
 from queues.positions import Header, Position
@@ -15,12 +16,17 @@ KEPT_HEADERS: Final = 1024
 _PRUNE_EVERY: Final = 64
 #: Up to this number, single inserts are faster than a bulk insert.
 FEW_HEADERS: Final = 4
+#: The bytes of the payload and the headers of an entry, as SQL.
+ENTRY_SIZE: Final = func.length(receive_entries.c.payload, type_=BigInteger) + func.coalesce(
+    ByteLength(receive_entries.c.headers), 0
+)
 
 
 class ReceivedColumns(NamedTuple):
     """Log entries as columns of equal length; Python handles columns much faster than single rows.
 
-    `transaction_seq` is the sequence number of the first row of the entry's transaction.
+    `transaction_seq` is the sequence number of the first row of the entry's transaction. `headers` and `partition_key`
+    may be shorter: the entries after their end have none.
     """
 
     seq: list[int]
@@ -28,9 +34,12 @@ class ReceivedColumns(NamedTuple):
     committed_us: list[int]
     item_key: list[str | None]
     payload: list[bytes]
+    headers: list[str | None]
+    partition_key: list[str | None]
 
 
-NO_ENTRIES: Final = ReceivedColumns([], [], [], [], [])
+NO_ENTRIES: Final = ReceivedColumns([], [], [], [], [], [], [])
+_OPTIONAL: Final = ("headers", "partition_key")
 
 
 def append(
@@ -49,7 +58,11 @@ def append(
     dialect = dialects.of(connection)
     if not entries.seq:
         return dialect.run_all(connection, [*first, *then], last=last)[: len(first)]
-    columns = {"queue_id": [queue_id] * len(entries.seq), **entries._asdict()}
+    columns: dict[str, Sequence[object]] = {"queue_id": [queue_id] * len(entries.seq), **entries._asdict()}
+    for name in _OPTIONAL:
+        # A column that is left out costs nothing.
+        if given := columns.pop(name):
+            columns[name] = [*given, *[None] * (len(entries.seq) - len(given))]
     return dialect.bulk_insert_columns(connection, receive_entries, columns, then, first=first, last=last)
 
 

@@ -6,6 +6,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from queues.database.tables import receive_entries as log
 from queues.receive.batches import ReceivedRow, Size
+from queues.receive.entries import ENTRY_SIZE
 
 
 class EntryRange(NamedTuple):
@@ -23,7 +24,7 @@ def count_entries(connection: Connection, wanted: EntryRange) -> int:
 
 def first_sizes(connection: Connection, wanted: EntryRange, limit: int) -> list[Size]:
     """Return the sizes of the first entries of a range, without reading payloads."""
-    following = select(log.c.seq, log.c.transaction_seq, func.length(log.c.payload)).where(*_of(wanted))
+    following = select(log.c.seq, log.c.transaction_seq, ENTRY_SIZE).where(*_of(wanted))
     return [Size(*row) for row in connection.execute(following.order_by(log.c.seq).limit(limit))]
 
 

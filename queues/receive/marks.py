@@ -1,19 +1,20 @@
 """The receive state of one session, kept by the sink with every receive queue. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from queues.checksum import combine, rows_checksum
+from queues.entry_headers import text_size
 from queues.positions import ORIGIN, Position
 
-#: A log entry in a receive queue counts as its payload and this number of bytes.
+#: A log entry in a receive queue counts as its payload, its headers and this number of bytes.
 ENTRY_BYTES: Final = 64
 
 
-def stored_size(payloads: Sequence[bytes]) -> int:
-    """Return the bytes that log entries with these payloads count in a receive queue."""
-    return sum(map(len, payloads)) + ENTRY_BYTES * len(payloads)
+def stored_size(payloads: Sequence[bytes], headers: Iterable[str | None] = ()) -> int:
+    """Return the bytes that log entries with these payloads and headers count in a receive queue."""
+    return sum(map(len, payloads)) + sum(map(text_size, filter(None, headers))) + ENTRY_BYTES * len(payloads)
 
 
 @dataclass(frozen=True, slots=True)

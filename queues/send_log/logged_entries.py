@@ -1,7 +1,6 @@
 """Read the entries of ticks for all destinations: the part of `Log.read_all` that both SQL dialects share."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine
 
@@ -11,35 +10,21 @@ from queues.send_log.destination_sets import recorded
 from queues.send_log.port import LoggedEntry, LogRow
 from queues.send_log.reads import still_kept
 
-
-class KeyedRow(NamedTuple):
-    """A stored entry with its partition key, which is never sent."""
-
-    row: LogRow
-    partition_key: str | None
-
-
 #: Reads the rows of neighbouring ticks: for each tick its rows in order.
-TickReader = Callable[[Connection], Sequence[Sequence[KeyedRow]]]
+TickReader = Callable[[Connection], Sequence[Sequence[LogRow]]]
 #: Reads the next rows of a large tick after an id; an empty list at the end of the tick.
-PieceReader = Callable[[Connection, int], Sequence[KeyedRow]]
-
-
-def keyed_row(columns: Sequence[object]) -> KeyedRow:
-    """Build a row from the columns of `LogRow`, followed by the partition key."""
-    *row, partition_key = columns
-    return KeyedRow(LogRow(*row), partition_key)  # type: ignore[arg-type]
+PieceReader = Callable[[Connection, int], Sequence[LogRow]]
 
 
 def usual_entries(engine: Engine, ticks: Sequence[Tick], read: TickReader) -> list[LoggedEntry]:
     """Read the entries of all *ticks* at once with *read*; raise `TrimmedError` if they are trimmed."""
     with still_kept(engine, ticks[0]) as connection:
         groups = read(connection)
-        destinations = _destinations(connection, [found for group in groups for found in group])
+        destinations = _destinations(connection, [row for group in groups for row in group])
     return [
-        LoggedEntry(*found, destinations[found.row.tag_set], tick, seq)
+        LoggedEntry(row, destinations[row.tag_set], tick, seq)
         for tick, group in zip(ticks, groups, strict=True)
-        for seq, found in enumerate(group, start=tick.start_seq + 1)
+        for seq, row in enumerate(group, start=tick.start_seq + 1)
     ]
 
 
@@ -53,12 +38,11 @@ def large_entries(engine: Engine, tick: Tick, read: PieceReader) -> Iterator[lis
         if not piece:
             return
         yield [
-            LoggedEntry(*found, destinations[found.row.tag_set], tick, number)
-            for number, found in enumerate(piece, start=seq + 1)
+            LoggedEntry(row, destinations[row.tag_set], tick, number) for number, row in enumerate(piece, start=seq + 1)
         ]
-        after, seq = piece[-1].row.id, seq + len(piece)
+        after, seq = piece[-1].id, seq + len(piece)
 
 
-def _destinations(connection: Connection, rows: Sequence[KeyedRow]) -> dict[int, tuple[SiteId, ...]]:
-    found = recorded(connection, {row.tag_set for row, _ in rows})
+def _destinations(connection: Connection, rows: Sequence[LogRow]) -> dict[int, tuple[SiteId, ...]]:
+    found = recorded(connection, {row.tag_set for row in rows})
     return {number: known.destinations for number, known in found.items()}

@@ -26,6 +26,8 @@ from queues.send_log.port import (
     TickRows,
     TrimResult,
     count_within,
+    row_size,
+    size_of,
 )
 from queues.send_log.replaced import remaining
 from queues.send_log.rotation import SegmentLimits
@@ -38,7 +40,6 @@ BRANCH = "memory"
 @dataclass(frozen=True, slots=True)
 class _Stored:
     row: LogRow
-    partition_key: str | None
     destinations: frozenset[SiteId]
 
 
@@ -100,10 +101,10 @@ class MemoryLog:
                 self._ids += 1
                 row = LogRow(
                     self._ids, transaction, self._ids, client, entry.destinations.number, entry.item_key, now_us(),
-                    entry.payload,
+                    entry.payload, entry.headers, entry.partition_key,
                 )  # fmt: skip
                 destinations = frozenset(map(SiteId, entry.destinations.text.split(",")))
-                self._stored.append(_Stored(row, entry.partition_key, destinations))
+                self._stored.append(_Stored(row, destinations))
                 self._segments.append(self._segment)
 
     def acknowledge(self, owed: SessionKey, seq: int) -> None:
@@ -129,7 +130,7 @@ class MemoryLog:
             tick = Tick(
                 number=len(self._ticks) + 1, uid=hash((start, chosen[-1].row.id)) & (2**62 - 1), branch=BRANCH,
                 start_seq=start, end_seq=start + len(chosen),
-                bytes_total=(last.bytes_total if last else 0) + sum(len(stored.row.payload) for stored in chosen),
+                bytes_total=(last.bytes_total if last else 0) + size_of([stored.row for stored in chosen]),
                 is_large=is_large, mark=str(Visibility(high=chosen[-1].row.id)), created_us=now_us(),
                 omits_replaced=True,
             )  # fmt: skip
@@ -145,7 +146,7 @@ class MemoryLog:
         while len(chosen) < len(waiting):
             transaction = waiting[len(chosen)].row.order
             whole = [stored for stored in waiting[len(chosen) :] if stored.row.order == transaction]
-            weight = sum(len(stored.row.payload) for stored in whole)
+            weight = size_of([stored.row for stored in whole])
             fits = len(chosen) + len(whole) <= self._limits.rows and size + weight <= self._limits.payload_bytes
             if not fits:
                 return (chosen, False) if chosen else (whole, True)
@@ -191,13 +192,13 @@ class MemoryLog:
             return
         while entries:
             self._check_kept(ticks[0].start_seq)
-            taken = count_within([len(entry.row.payload) for entry in entries], limits)
+            taken = count_within([row_size(entry.row) for entry in entries], limits)
             yield entries[:taken]
             del entries[:taken]
 
     def _entries(self, tick: Tick) -> list[LoggedEntry]:
         return [
-            LoggedEntry(stored.row, stored.partition_key, tuple(sorted(stored.destinations)), tick, seq)
+            LoggedEntry(stored.row, tuple(sorted(stored.destinations)), tick, seq)
             for seq, stored in enumerate(self._held(tick), start=tick.start_seq + 1)
         ]
 
@@ -223,7 +224,7 @@ class MemoryLog:
         with self._guard:
             self._check(lease)
             mine = [s for s, segment in zip(self._stored, self._segments, strict=True) if segment == self._segment]
-            size = sum(len(stored.row.payload) for stored in mine)
+            size = size_of([stored.row for stored in mine])
             old = self._opened_us + int(limits.seconds * 1_000_000) <= now_us()
             if not mine or not (old or size >= limits.payload_bytes):
                 return False

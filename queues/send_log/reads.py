@@ -12,7 +12,7 @@ from queues.database.transactions import reading
 from queues.errors import TrimmedError
 from queues.names import ClientName
 from queues.positions import Tick, Visibility
-from queues.send_log.port import Bounds, LogRow, TickLimits
+from queues.send_log.port import Bounds, LogRow, TickLimits, row_size
 
 
 def tick_of(row: Row[*tuple[object, ...]]) -> Tick:
@@ -118,7 +118,7 @@ def fill(connection: Connection, statement: str, values: Any, limits: TickLimits
     with closing(streaming.exec_driver_sql(statement, values)) as result:
         for found in result:
             row = LogRow(*found)
-            size += len(row.payload)
+            size += row_size(row)
             if rows and size > limits.payload_bytes:
                 break
             rows.append(row)

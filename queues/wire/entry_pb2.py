@@ -24,15 +24,19 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17queues/wire/entry.proto\x12\x03lrq\"\xba\x02\n\x14RoutingTableEntryMsg\x12\x14\n\x0c\x64\x65stinations\x18\x01 \x03(\t\x12\'\n\x04type\x18\x02 \x01(\x0e\x32\x14.lrq.ReplicationTypeH\x00\x88\x01\x01\x12\x1b\n\x0eopaque_payload\x18\x03 \x01(\x0cH\x01\x88\x01\x01\x12\x11\n\tsource_id\x18\x04 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x05 \x01(\t\x12\x10\n\x08sequence\x18\x06 \x01(\x04\x12\x13\n\x0btransaction\x18\x07 \x01(\x04\x12\x16\n\x0e\x63ommit_time_us\x18\x08 \x01(\x03\x12\x15\n\x08item_key\x18\t \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06\x62ranch\x18\n \x01(\t\x12\x0f\n\x07sync_id\x18\x0b \x01(\tB\x07\n\x05_typeB\x11\n\x0f_opaque_payloadB\x0b\n\t_item_key*\\\n\x0fReplicationType\x12\x08\n\x04NONE\x10\x00\x12\x12\n\x0eLOG_ENTRY_SYNC\x10\x01\x12\x11\n\rSNAPSHOT_SYNC\x10\x02\x12\x18\n\x14LAST_FULL_SYNC_ENTRY\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17queues/wire/entry.proto\x12\x03lrq\"\xd1\x03\n\x14RoutingTableEntryMsg\x12\x14\n\x0c\x64\x65stinations\x18\x01 \x03(\t\x12\'\n\x04type\x18\x02 \x01(\x0e\x32\x14.lrq.ReplicationTypeH\x00\x88\x01\x01\x12\x1b\n\x0eopaque_payload\x18\x03 \x01(\x0cH\x01\x88\x01\x01\x12\x11\n\tsource_id\x18\x04 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x05 \x01(\t\x12\x10\n\x08sequence\x18\x06 \x01(\x04\x12\x13\n\x0btransaction\x18\x07 \x01(\x04\x12\x16\n\x0e\x63ommit_time_us\x18\x08 \x01(\x03\x12\x15\n\x08item_key\x18\t \x01(\tH\x02\x88\x01\x01\x12\x0e\n\x06\x62ranch\x18\n \x01(\t\x12\x0f\n\x07sync_id\x18\x0b \x01(\t\x12\x37\n\x07headers\x18\x0c \x03(\x0b\x32&.lrq.RoutingTableEntryMsg.HeadersEntry\x12\x1a\n\rpartition_key\x18\r \x01(\tH\x03\x88\x01\x01\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x07\n\x05_typeB\x11\n\x0f_opaque_payloadB\x0b\n\t_item_keyB\x10\n\x0e_partition_key*\\\n\x0fReplicationType\x12\x08\n\x04NONE\x10\x00\x12\x12\n\x0eLOG_ENTRY_SYNC\x10\x01\x12\x11\n\rSNAPSHOT_SYNC\x10\x02\x12\x18\n\x14LAST_FULL_SYNC_ENTRY\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'queues.wire.entry_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REPLICATIONTYPE']._serialized_start=349
-  _globals['_REPLICATIONTYPE']._serialized_end=441
+  _globals['_ROUTINGTABLEENTRYMSG_HEADERSENTRY']._loaded_options = None
+  _globals['_ROUTINGTABLEENTRYMSG_HEADERSENTRY']._serialized_options = b'8\001'
+  _globals['_REPLICATIONTYPE']._serialized_start=500
+  _globals['_REPLICATIONTYPE']._serialized_end=592
   _globals['_ROUTINGTABLEENTRYMSG']._serialized_start=33
-  _globals['_ROUTINGTABLEENTRYMSG']._serialized_end=347
+  _globals['_ROUTINGTABLEENTRYMSG']._serialized_end=498
+  _globals['_ROUTINGTABLEENTRYMSG_HEADERSENTRY']._serialized_start=393
+  _globals['_ROUTINGTABLEENTRYMSG_HEADERSENTRY']._serialized_end=439
 # @@protoc_insertion_point(module_scope)

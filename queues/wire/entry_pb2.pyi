@@ -12,10 +12,10 @@ import builtins as _builtins
 import sys
 import typing as _typing
 
-if sys.version_info >= (3, 10):
-    from typing import TypeAlias as _TypeAlias
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    from typing_extensions import TypeAlias as _TypeAlias
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -52,6 +52,26 @@ class RoutingTableEntryMsg(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class HeadersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     DESTINATIONS_FIELD_NUMBER: _builtins.int
     TYPE_FIELD_NUMBER: _builtins.int
     OPAQUE_PAYLOAD_FIELD_NUMBER: _builtins.int
@@ -63,6 +83,8 @@ class RoutingTableEntryMsg(_message.Message):
     ITEM_KEY_FIELD_NUMBER: _builtins.int
     BRANCH_FIELD_NUMBER: _builtins.int
     SYNC_ID_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
+    PARTITION_KEY_FIELD_NUMBER: _builtins.int
     type: Global___ReplicationType.ValueType
     opaque_payload: _builtins.bytes
     source_id: _builtins.str
@@ -80,9 +102,15 @@ class RoutingTableEntryMsg(_message.Message):
     """the branch that `sequence` belongs to"""
     sync_id: _builtins.str
     """of a snapshot entry; empty for a log entry"""
+    partition_key: _builtins.str
+    """as transmitted; absent in a snapshot"""
     @_builtins.property
     def destinations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """empty outside the source"""
+
+    @_builtins.property
+    def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """as transmitted; empty in a snapshot"""
 
     def __init__(
         self,
@@ -98,21 +126,27 @@ class RoutingTableEntryMsg(_message.Message):
         item_key: _builtins.str | None = ...,
         branch: _builtins.str = ...,
         sync_id: _builtins.str = ...,
+        headers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        partition_key: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_item_key", b"_item_key", "_opaque_payload", b"_opaque_payload", "_type", b"_type", "item_key", b"item_key", "opaque_payload", b"opaque_payload", "type", b"type"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_item_key", b"_item_key", "_opaque_payload", b"_opaque_payload", "_partition_key", b"_partition_key", "_type", b"_type", "item_key", b"item_key", "opaque_payload", b"opaque_payload", "partition_key", b"partition_key", "type", b"type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_item_key", b"_item_key", "_opaque_payload", b"_opaque_payload", "_type", b"_type", "branch", b"branch", "client_name", b"client_name", "commit_time_us", b"commit_time_us", "destinations", b"destinations", "item_key", b"item_key", "opaque_payload", b"opaque_payload", "sequence", b"sequence", "source_id", b"source_id", "sync_id", b"sync_id", "transaction", b"transaction", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_item_key", b"_item_key", "_opaque_payload", b"_opaque_payload", "_partition_key", b"_partition_key", "_type", b"_type", "branch", b"branch", "client_name", b"client_name", "commit_time_us", b"commit_time_us", "destinations", b"destinations", "headers", b"headers", "item_key", b"item_key", "opaque_payload", b"opaque_payload", "partition_key", b"partition_key", "sequence", b"sequence", "source_id", b"source_id", "sync_id", b"sync_id", "transaction", b"transaction", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__item_key: _TypeAlias = _typing.Literal["item_key"]  # noqa: Y015
     _WhichOneofArgType__item_key: _TypeAlias = _typing.Literal["_item_key", b"_item_key"]  # noqa: Y015
     _WhichOneofReturnType__opaque_payload: _TypeAlias = _typing.Literal["opaque_payload"]  # noqa: Y015
     _WhichOneofArgType__opaque_payload: _TypeAlias = _typing.Literal["_opaque_payload", b"_opaque_payload"]  # noqa: Y015
+    _WhichOneofReturnType__partition_key: _TypeAlias = _typing.Literal["partition_key"]  # noqa: Y015
+    _WhichOneofArgType__partition_key: _TypeAlias = _typing.Literal["_partition_key", b"_partition_key"]  # noqa: Y015
     _WhichOneofReturnType__type: _TypeAlias = _typing.Literal["type"]  # noqa: Y015
     _WhichOneofArgType__type: _TypeAlias = _typing.Literal["_type", b"_type"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__item_key) -> _WhichOneofReturnType__item_key | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__opaque_payload) -> _WhichOneofReturnType__opaque_payload | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__partition_key) -> _WhichOneofReturnType__partition_key | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__type) -> _WhichOneofReturnType__type | None: ...
 

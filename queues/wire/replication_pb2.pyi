@@ -327,8 +327,8 @@ Global___Block: _TypeAlias = Block  # noqa: Y015
 
 @_typing.final
 class EntryRows(_message.Message):
-    """Columns of equal length; `item_keys` is empty if no row has a key; "" means no key. Of the rows of an item in one
-    tick, only the last is here: it replaces the others.
+    """Columns of equal length. A column of texts is empty if no row has one, and "" means none. Of the rows of an item in
+    one tick, only the last is here: it replaces the others.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -337,6 +337,8 @@ class EntryRows(_message.Message):
     TRANSACTIONS_FIELD_NUMBER: _builtins.int
     COMMITTED_US_FIELD_NUMBER: _builtins.int
     ITEM_KEYS_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
+    PARTITION_KEYS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def payloads(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
     @_builtins.property
@@ -349,6 +351,12 @@ class EntryRows(_message.Message):
     def committed_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def item_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def headers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """each a JSON object with strings as values, of at most 8,256 bytes"""
+
+    @_builtins.property
+    def partition_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -356,10 +364,12 @@ class EntryRows(_message.Message):
         transactions: _abc.Iterable[_builtins.int] | None = ...,
         committed_us: _abc.Iterable[_builtins.int] | None = ...,
         item_keys: _abc.Iterable[_builtins.str] | None = ...,
+        headers: _abc.Iterable[_builtins.str] | None = ...,
+        partition_keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_us", b"committed_us", "item_keys", b"item_keys", "payloads", b"payloads", "transactions", b"transactions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["committed_us", b"committed_us", "headers", b"headers", "item_keys", b"item_keys", "partition_keys", b"partition_keys", "payloads", b"payloads", "transactions", b"transactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -609,7 +619,7 @@ class Ack(_message.Message):
     """the last complete snapshot"""
     room: _builtins.int
     """Bytes of log entries that the receive queue still takes, beyond `received`; absent for a queue without a limit.
-    An entry counts as its payload and 64 bytes.
+    An entry counts as its payload, its headers and 64 bytes.
     """
     @_builtins.property
     def received(self) -> Global___Position:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.entry_headers import MAX_BYTES, MAX_HEADERS, MAX_NAME_LENGTH, checked_headers, parse
-from queues.errors import InvalidHeadersError, UsageError
+from queues.errors import CorruptFrameError, InvalidHeadersError, UsageError
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 HEADERS = st.dictionaries(TEXTS.filter(bool), TEXTS, min_size=1, max_size=MAX_HEADERS)
@@ -87,7 +87,7 @@ LARGE = ["[" * 8_000, "[" * 9_000, '{"a":"' + "x" * 9_000 + '"}', '{"a":"' + "é
 
 @pytest.mark.parametrize("text", ["", *DAMAGED, *LARGE], ids=lambda text: text[:12])
 def test_a_stored_text_that_is_no_headers_is_an_error(text: str) -> None:
-    with pytest.raises(InvalidHeadersError, match="stored headers"):
+    with pytest.raises(CorruptFrameError, match="the headers of an entry"):
         parse(text)
 
 

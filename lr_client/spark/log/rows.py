@@ -50,7 +50,7 @@ def _entry(found: LoggedEntry) -> LogEntry:
     return LogEntry(
         payload=row.payload,
         item_key=row.item_key,
-        partition_key=found.partition_key,
+        partition_key=row.partition_key,
         client=row.client,
         destinations=found.destinations,
         tick=tick.number,

@@ -54,7 +54,7 @@ def read_portion(url: str, portion: Portion | None) -> "Iterator[pyarrow.RecordB
     engine = queues.create_engine(url)
     try:
         for page in pages(engine, queue, span, portion.entries):
-            seqs, transactions, times, keys, payloads = map(list, zip(*page, strict=True))
+            seqs, transactions, times, keys, payloads, *_ = map(list, zip(*page, strict=True))
             columns: dict[str, object] = {"payload": payloads, "item_key": keys, "sequence": seqs}
             if span.kind == IN_SNAPSHOT:
                 columns |= {"transaction": None, "commit_time": None}

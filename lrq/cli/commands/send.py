@@ -29,6 +29,10 @@ def send(
     partition_key: Annotated[
         str | None, typer.Option("--partition-key", metavar="KEY", help="Stored with the entry.")
     ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME=VALUE", help="A header of the entry; may be repeated."),
+    ] = None,
     wait: Annotated[
         float | None,
         typer.Option(
@@ -49,6 +53,7 @@ def send(
     Exit code 3 means that the entry is committed, but did not reach every destination in time.
     """
     from lr_client import RoutingQueueSenderClient
+    from lr_client.arguments import MAX_PAYLOAD_BYTES
     from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
     from lrq.cli.place import max_payload_bytes, opened
@@ -56,14 +61,14 @@ def send(
     from queues.database.transactions import writing
     from queues.errors import WaitTimeoutError
 
-    content = _content(payload)
+    content, headers = _content(payload), _headers(header or [])
     with opened(config, database, site) as here:
         limit = max_payload_bytes(here.place)
-        sender = RoutingQueueSenderClient(client, **({} if limit is None else {"max_payload_bytes": limit}))
+        sender = RoutingQueueSenderClient(client, max_payload_bytes=MAX_PAYLOAD_BYTES if limit is None else limit)
         check_names(here, sites=to, clients=[client], strict=strict)
         with writing(here.engine) as connection:
             token = sender.transmit_log_entry_message(
-                connection, content, to, item_key=item_key, partition_key=partition_key
+                connection, content, to, item_key=item_key, partition_key=partition_key, headers=headers
             )
         facts = {
             "token": str(token), "site": here.site, "client": client, "destinations": sorted(set(to)),
@@ -86,6 +91,17 @@ def send(
             if as_json:
                 seconds = round(SYSTEM_CLOCK.monotonic() - began, 3)
                 emit(facts | {"replicated": replicated, "seconds": seconds})
+
+
+def _headers(given: list[str]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or name in headers:
+            problem = "is given twice" if equals else "has no '='"
+            raise typer.BadParameter(f"the header {name!r} {problem}: write each one once, as NAME=VALUE")
+        headers[name] = value
+    return headers
 
 
 def _content(payload: str | None) -> bytes:

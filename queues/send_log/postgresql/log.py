@@ -19,7 +19,7 @@ from queues.database.transactions import writing
 from queues.errors import DataLossError
 from queues.positions import Tick, Visibility
 from queues.send_log import reads as sql_log
-from queues.send_log.logged_entries import KeyedRow, large_entries, usual_entries
+from queues.send_log.logged_entries import large_entries, usual_entries
 from queues.send_log.port import (
     Bounds,
     LoggedEntry,
@@ -160,5 +160,5 @@ def _marks(connection: Connection, ticks: Sequence[Tick]) -> tuple[Visibility, l
     return before, [Visibility.parse(tick.mark) for tick in ticks]
 
 
-def _all_rows(connection: Connection, ticks: Sequence[Tick]) -> list[list[KeyedRow]]:
+def _all_rows(connection: Connection, ticks: Sequence[Tick]) -> list[list[LogRow]]:
     return reading.read_all(connection, *_marks(connection, ticks))

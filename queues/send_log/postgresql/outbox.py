@@ -152,13 +152,13 @@ def _statement(client: str, entries: Sequence[NewEntry], created_us: int) -> tup
         return (_ONE, values) if only.headers is None else (_ONE_WITH_HEADERS, (*values, only.headers))
     sets = {entry.destinations.number for entry in entries}
     payloads = [entry.payload for entry in entries]
-    has_headers = any(entry.headers for entry in entries)
-    has_keys = has_headers or any(entry.item_key or entry.partition_key for entry in entries)
-    if len(sets) == 1 and not has_keys:
+    is_plain = not any(entry.item_key or entry.partition_key or entry.headers for entry in entries)
+    if len(sets) == 1 and is_plain:
         return _ALIKE, (client, number, number, text, created_us, payloads)
     columns = [entry.destinations.number for entry in entries], [entry.destinations.text for entry in entries], payloads
-    if not has_keys:
+    if is_plain:
         return _MIXED, (client, list(sets), created_us, *columns)
     item_keys, partition_keys = [entry.item_key for entry in entries], [entry.partition_key for entry in entries]
     keyed = (client, list(sets), created_us, *columns, item_keys, partition_keys)
-    return (_MANY_WITH_HEADERS, (*keyed, [entry.headers for entry in entries])) if has_headers else (_KEYED, keyed)
+    headers = [entry.headers for entry in entries]
+    return (_MANY_WITH_HEADERS, (*keyed, headers)) if any(headers) else (_KEYED, keyed)

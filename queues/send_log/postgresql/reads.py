@@ -9,10 +9,13 @@ from sqlalchemy import Connection
 from queues.database.postgresql.dialect import fetch
 from queues.positions import Visibility, first_covering
 from queues.send_log import reads as sql_log
-from queues.send_log.logged_entries import KeyedRow, keyed_row
 from queues.send_log.port import LogRow, SessionKey, TickLimits, count_within
 from queues.send_log.postgresql.windows import IN_WINDOW, NOTHING, plan, window
 
+#: The bytes of an entry, as `size_of` counts them.
+SIZE: Final = "octet_length(payload)" + "".join(
+    f" + coalesce(octet_length({name}), 0)" for name in ("headers", "partition_key")
+)
 # Both tables are searched by transaction id; `+ 0` prevents a search by order. A session's entries are also searched by
 # tag set. So the cost depends on the session's entries, not on the size of the log.
 _IN_TICKS = f"""
@@ -21,7 +24,7 @@ _IN_TICKS = f"""
       AND commit_seq + 0 > %(after)s AND commit_seq + 0 <= %(upto)s) c USING (xid)
     WHERE {IN_WINDOW}
 """  # noqa: S608 - constants
-_COLUMNS = "xid, commit_seq, id, client, tag_set, item_key, committed_us, payload"
+_COLUMNS = "xid, commit_seq, id, client, tag_set, item_key, committed_us, payload, headers, partition_key"
 _OWED = f"""
     SELECT {_COLUMNS} {_IN_TICKS} AND tag_set = ANY(ARRAY(
       SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))
@@ -32,7 +35,7 @@ _OWED_SIZE = f"""
         SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))
       LIMIT %(limit)s) AS owed
 """  # noqa: S608 - constants
-_ALL = f"SELECT {_COLUMNS}, partition_key {_IN_TICKS}"
+_ALL = f"SELECT {_COLUMNS} {_IN_TICKS}"
 # `+ 0` prevents a walk over all transaction ids until one matches.
 _REACH = """
     SELECT min(xid + 0), max(xid + 0) FROM lrq_log_commits
@@ -44,20 +47,21 @@ _OF_SESSION = """
       SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))
 """
 _PIECE = f"""
-    SELECT xid, %(order)s::bigint, id, client, tag_set, item_key, %(committed_us)s::bigint, payload
-    {_OF_SESSION} ORDER BY xid, id LIMIT %(piece)s OFFSET %(skip)s
+    SELECT xid, %(order)s::bigint, id, client, tag_set, item_key, %(committed_us)s::bigint, payload, headers,
+      partition_key {_OF_SESSION} ORDER BY xid, id LIMIT %(piece)s OFFSET %(skip)s
 """
 _LAST_IDS = f"""
     SELECT item_key, max(id) {_OF_SESSION} AND item_key IS NOT NULL
     GROUP BY item_key HAVING count(*) > 1 ORDER BY count(*) DESC, max(id) LIMIT %(most)s
 """
 _KEYS = f"SELECT id, item_key {_OF_SESSION} ORDER BY xid, id LIMIT %(piece)s"
-_WHOLE_SIZES = """
-    SELECT id, length(payload) FROM lrq_log_entries WHERE xid = %(xid)s AND id > %(after_id)s
+_WHOLE_SIZES = f"""
+    SELECT id, {SIZE} FROM lrq_log_entries WHERE xid = %(xid)s AND id > %(after_id)s
     ORDER BY xid, id LIMIT %(piece)s
-"""
+"""  # noqa: S608 - constants
 _WHOLE_PIECE = """
-    SELECT xid, %(order)s::bigint, id, client, tag_set, item_key, %(committed_us)s::bigint, payload, partition_key
+    SELECT xid, %(order)s::bigint, id, client, tag_set, item_key, %(committed_us)s::bigint, payload, headers,
+      partition_key
     FROM lrq_log_entries WHERE xid = %(xid)s AND id > %(after_id)s AND id <= %(upto_id)s ORDER BY xid, id
 """
 # Each read needs a new plan, because a cached plan from an empty segment would scan the whole segment.
@@ -73,9 +77,9 @@ def read(
     return [[LogRow(*row) for row in group] for group in _read(connection, _OWED, owed._asdict(), before, marks)]
 
 
-def read_all(connection: Connection, before: Visibility, marks: Sequence[Visibility]) -> list[list[KeyedRow]]:
+def read_all(connection: Connection, before: Visibility, marks: Sequence[Visibility]) -> list[list[LogRow]]:
     """Like `read`, for all clients and destinations."""
-    return [[keyed_row(row) for row in group] for group in _read(connection, _ALL, {}, before, marks)]
+    return [[LogRow(*row) for row in group] for group in _read(connection, _ALL, {}, before, marks)]
 
 
 def _read(
@@ -124,7 +128,7 @@ def read_keys(
     return [(entry_id, item_key) for entry_id, item_key in fetch(connection, _KEYS, values)]
 
 
-def read_whole_piece(connection: Connection, after_id: int, of: dict[str, Any], limits: TickLimits) -> list[KeyedRow]:
+def read_whole_piece(connection: Connection, after_id: int, of: dict[str, Any], limits: TickLimits) -> list[LogRow]:
     """Return the rows of one `transaction` after an id, for all destinations, within *limits*, at least one."""
     connection.exec_driver_sql(_PIECE_PLAN)
     values = of | {"after_id": after_id, "piece": limits.rows}
@@ -133,7 +137,7 @@ def read_whole_piece(connection: Connection, after_id: int, of: dict[str, Any], 
     taken = count_within([size for _, size in sizes], limits)
     if not taken:
         return []
-    return [keyed_row(row) for row in fetch(connection, _WHOLE_PIECE, values | {"upto_id": sizes[taken - 1][0]})]
+    return [LogRow(*row) for row in fetch(connection, _WHOLE_PIECE, values | {"upto_id": sizes[taken - 1][0]})]
 
 
 def owes(connection: Connection, owed: SessionKey, after: Visibility | None, upto: Visibility) -> bool:

@@ -16,7 +16,8 @@ from queues.database.postgresql.pipeline import exchange
 from queues.database.transactions import writing
 from queues.positions import PgSnapshot, Tick, Visibility
 from queues.send_log.destination_sets import SetDictionary, Sighting, sightings
-from queues.send_log.port import LogRow, TickLimits, TickRows
+from queues.send_log.port import LogRow, TickLimits, TickRows, size_of
+from queues.send_log.postgresql.reads import SIZE
 from queues.send_log.postgresql.windows import IN_WINDOW, NOTHING, plan, since, window
 from queues.send_log.ticks import TickDraft, following, insert_tick, insertion, stale_as_unavailable
 
@@ -39,24 +40,25 @@ _LATER_COMMITS = f"""
     ORDER BY commit_seq LIMIT %(commits)s
 """  # noqa: S608 - constants
 # Rows beyond the limits have no payload. The first row also has the snapshot of the statement.
-_ROWS = """
-    WITH c AS MATERIALIZED ({commits}),
+_ROWS = f"""
+    WITH c AS MATERIALIZED ({{commits}}),
     e AS (
-      SELECT e.xid, c.commit_seq, e.id, e.client, e.tag_set, e.item_key, c.committed_us, e.payload, e.destinations,
-        sum(octet_length(e.payload)) OVER (ORDER BY c.commit_seq, e.id ROWS UNBOUNDED PRECEDING) AS size
+      SELECT e.xid, c.commit_seq, e.id, e.client, e.tag_set, e.item_key, c.committed_us, e.payload, e.headers,
+        e.partition_key, e.destinations,
+        sum({SIZE}) OVER (ORDER BY c.commit_seq, e.id ROWS UNBOUNDED PRECEDING) AS size
       FROM c JOIN lrq_log_entries e USING (xid) ORDER BY c.commit_seq, e.id LIMIT %(rows)s
     )
     SELECT xid, commit_seq, id, client, tag_set, item_key, committed_us,
-      CASE WHEN size <= %(bytes)s THEN payload END, destinations, (SELECT count(*) FROM c),
-      CASE WHEN size = octet_length(payload) THEN pg_current_snapshot()::text END
+      CASE WHEN size <= %(bytes)s THEN payload END, CASE WHEN size <= %(bytes)s THEN headers END, partition_key,
+      destinations, (SELECT count(*) FROM c), CASE WHEN size = {SIZE} THEN pg_current_snapshot()::text END
     FROM e ORDER BY commit_seq, id
-"""
+"""  # noqa: S608 - constants
 NEXT: Final = _ROWS.format(commits=_COMMITS)
 _REST = _ROWS.format(commits=_LATER_COMMITS)
-_SIGHTED = """
-    SELECT client, tag_set, max(destinations), count(*), sum(octet_length(payload))
+_SIGHTED = f"""
+    SELECT client, tag_set, max(destinations), count(*), sum({SIZE})
     FROM lrq_log_entries WHERE xid = %(xid)s GROUP BY client, tag_set
-"""
+"""  # noqa: S608 - constants
 _FEWEST_COMMITS: Final = 256
 
 
@@ -123,7 +125,7 @@ class TickTaker:
                 return self._close(ask, rest, base, seen)
         # An empty rest gets no tick; the next window includes it.
         found = ask((NEXT, {**since(seen), **self._within()})).rows
-        return self._close(ask, found, seen, PgSnapshot.parse(found[0][10])) if found else None
+        return self._close(ask, found, seen, PgSnapshot.parse(found[0][12])) if found else None
 
     def _within(self) -> dict[str, int]:
         return {"commits": self._commits, "rows": self._limits.rows + 1, "bytes": self._limits.payload_bytes}
@@ -132,14 +134,14 @@ class TickTaker:
         fitting = _fitting(found, self._limits.rows)
         if fitting == 0:
             return _giant(ask, found[0], lo, hi)
-        complete = fitting == len(found) and found[0][9] < self._commits
+        complete = fitting == len(found) and found[0][11] < self._commits
         if not complete:
             taken = len({row[0] for row in found[:fitting]})
             self._commits = min(max(2 * taken, _FEWEST_COMMITS), self._limits.rows + 1)
-        rows = [LogRow(*row[:8]) for row in found[:fitting]]
-        seen = sightings((row[3], row[4], row[8]) for row in found[:fitting])
+        rows = [LogRow(*row[:10]) for row in found[:fitting]]
+        seen = sightings((row[3], row[4], row[10]) for row in found[:fitting])
         mark = Visibility(window=hi) if complete else Visibility(window=hi, base=lo, upto=rows[-1].order)
-        return TickDraft(mark, rows, seen, len(rows), sum(len(row.payload) for row in rows), more=not complete)
+        return TickDraft(mark, rows, seen, len(rows), size_of(rows), more=not complete)
 
     def close(self) -> None:
         """Close the connection; the next tick opens another."""

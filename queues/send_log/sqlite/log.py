@@ -16,7 +16,6 @@ from queues.positions import Tick, Visibility
 from queues.send_log import logged_entries, segments
 from queues.send_log import reads as sql_log
 from queues.send_log.destination_sets import SetDictionary, Sighting, sightings
-from queues.send_log.logged_entries import KeyedRow, keyed_row
 from queues.send_log.port import (
     Bounds,
     LoggedEntry,
@@ -28,6 +27,8 @@ from queues.send_log.port import (
     TickRows,
     TrimResult,
     count_within,
+    row_size,
+    size_of,
 )
 from queues.send_log.replaced import MAX_ITEMS, LastIds, remaining
 from queues.send_log.rotation import SegmentLimits
@@ -37,7 +38,11 @@ _Row = TypeVar("_Row")
 # The laggards of a trimmed segment, and the numbers of entries that unknown destinations have lost.
 _Emptied = tuple[tuple[SessionKey, ...], Mapping[SessionKey, int]]
 
-_COLUMNS = "transaction_id, id, id, client, tag_set, item_key, created_us, payload"
+_COLUMNS = "transaction_id, id, id, client, tag_set, item_key, created_us, payload, headers, partition_key"
+# The bytes of an entry as `size_of` counts them; the length of a text would be in characters.
+_SIZE = "length(payload)" + "".join(
+    f" + coalesce(length(CAST({name} AS BLOB)), 0)" for name in ("headers", "partition_key")
+)
 _SETS = "SELECT tag_set FROM lrq_tag_set_members WHERE client = ? AND destination = ?"
 
 
@@ -52,7 +57,7 @@ def _everywhere(columns: str, condition: str) -> str:
 
 _NEXT = _everywhere(_COLUMNS + ", destinations", "id > ?") + " ORDER BY 2"
 _OWED = _everywhere(_COLUMNS, f"tag_set IN ({_SETS}) AND id > ? AND id <= ?") + " ORDER BY 2"
-_ALL = _everywhere(_COLUMNS + ", partition_key", "id > ? AND id <= ?") + " ORDER BY 2"
+_ALL = _everywhere(_COLUMNS, "id > ? AND id <= ?") + " ORDER BY 2"
 # The items of a large tick with several entries for one session, the most repeated ones first.
 _LAST_IDS = (
     "SELECT item_key, max(id) FROM ("  # noqa: S608 - constants
@@ -60,15 +65,15 @@ _LAST_IDS = (
     + ") GROUP BY item_key HAVING count(*) > 1 ORDER BY count(*) DESC, max(id) LIMIT ?"
 )
 _KEYS = _everywhere("id, item_key", f"tag_set IN ({_SETS}) AND id > ? AND id <= ?") + " ORDER BY 1 LIMIT ?"
-_SIZES = _everywhere("id, length(payload)", "id > ? AND id <= ?") + " ORDER BY 1 LIMIT ?"
+_SIZES = _everywhere(f"id, {_SIZE}", "id > ? AND id <= ?") + " ORDER BY 1 LIMIT ?"
 _OWED_SIZE = (
     "SELECT count(*), coalesce(sum(size), 0), min(created_us) FROM (SELECT * FROM ("  # noqa: S608
     + _everywhere("length(payload) AS size, created_us", f"tag_set IN ({_SETS}) AND id > ? AND id <= ?")
     + ") LIMIT ?)"
 )
 _SIGHTED = (
-    "SELECT client, tag_set, max(destinations), count(*), sum(length(payload)), max(id) FROM ("  # noqa: S608
-    + _everywhere("client, tag_set, destinations, payload, id", "id >= ? AND transaction_id = ?")
+    "SELECT client, tag_set, max(destinations), count(*), sum(size), max(id) FROM ("  # noqa: S608
+    + _everywhere(f"client, tag_set, destinations, {_SIZE} AS size, id", "id >= ? AND transaction_id = ?")
     + ") GROUP BY client, tag_set"
 )
 
@@ -113,7 +118,7 @@ class SqliteLog:
                 return _giant(connection, rows[0])
             del rows[whole:], inline[whole:]
         seen = sightings((row.client, row.tag_set, text) for row, text in zip(rows, inline, strict=True))
-        size = sum(len(row.payload) for row in rows)
+        size = size_of(rows)
         return TickDraft(Visibility(high=rows[-1].id), rows, seen, len(rows), size, more=not complete)
 
     def _fill(self, connection: Connection, after: int) -> tuple[list[LogRow], list[str | None], bool]:
@@ -124,15 +129,15 @@ class SqliteLog:
         streaming = connection.execution_options(stream_results=True, max_row_buffer=256)
         with closed(streaming.exec_driver_sql(_NEXT, (after,) * PARTITIONS)) as result:
             for found in result:
-                row = LogRow(*found[:8])
-                size += len(row.payload)
+                row = LogRow(*found[:10])
+                size += row_size(row)
                 if rows and (len(rows) >= self._limits.rows or size > self._limits.payload_bytes):
                     # The caller removes the transaction of this last row, so that a tick has whole transactions.
                     rows.append(row)
-                    inline.append(found[8])
+                    inline.append(found[10])
                     return rows, inline, False
                 rows.append(row)
-                inline.append(found[8])
+                inline.append(found[10])
         return rows, inline, True
 
     def close(self) -> None:
@@ -234,13 +239,13 @@ def _by_tick(rows: Iterable[_Row], ids: Iterable[int], highs: Sequence[int]) -> 
     return groups
 
 
-def _all_rows(connection: Connection, ticks: Sequence[Tick]) -> list[list[KeyedRow]]:
+def _all_rows(connection: Connection, ticks: Sequence[Tick]) -> list[list[LogRow]]:
     highs = [Visibility.parse(tick.mark).high for tick in ticks]
     found = _between(connection, _high_before(connection, ticks[0]), highs[-1])
-    return _by_tick(found, [row.id for row, _ in found], highs)
+    return _by_tick(found, [row.id for row in found], highs)
 
 
-def _piece(connection: Connection, after: int, tick: Tick, limits: TickLimits) -> list[KeyedRow]:
+def _piece(connection: Connection, after: int, tick: Tick, limits: TickLimits) -> list[LogRow]:
     after = max(after, _high_before(connection, tick))
     # Reading the sizes first avoids reading payloads beyond the limits.
     bounds = (after, Visibility.parse(tick.mark).high) * PARTITIONS
@@ -249,8 +254,8 @@ def _piece(connection: Connection, after: int, tick: Tick, limits: TickLimits) -
     return _between(connection, after, sizes[taken - 1][0]) if taken else []
 
 
-def _between(connection: Connection, after: int, upto: int) -> list[KeyedRow]:
-    return [keyed_row(row) for row in connection.exec_driver_sql(_ALL, (after, upto) * PARTITIONS)]
+def _between(connection: Connection, after: int, upto: int) -> list[LogRow]:
+    return [LogRow(*row) for row in connection.exec_driver_sql(_ALL, (after, upto) * PARTITIONS)]
 
 
 def _whole_transactions(rows: Sequence[LogRow]) -> int:

@@ -42,7 +42,6 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
     # The view `lrq_transmit` does not know the transaction. Since its first entry no other transaction has written.
     if (last_of_view or 0) > transaction:
         connection.exec_driver_sql(_ADOPT.format(partition=int(partition)), (transaction, transaction, first_id))
-    has_headers = any(entry.headers for entry in entries)
     rows: list[tuple[object, ...]] = [
         (
             last_id - len(entries) + 1 + index,
@@ -55,11 +54,13 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
             entry.partition_key,
             created_us,
             entry.payload,
-            *((entry.headers,) if has_headers else ()),
         )
         for index, entry in enumerate(entries)
     ]
-    column, mark = (", headers", ", ?") if has_headers else ("", "")
+    column = mark = ""
+    if any(entry.headers for entry in entries):
+        column, mark = ", headers", ", ?"
+        rows = [(*row, entry.headers) for row, entry in zip(rows, entries, strict=True)]
     statement = _INSERT.format(partition=int(partition), column=column, mark=mark)
     if len(rows) == 1:
         connection.exec_driver_sql(statement, rows[0])

@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from lr_server.feed.router import after_cut, entry_rows, owed_rows, owed_sets
+from queues.blocks import EntryRow
 from queues.positions import PgSnapshot, Visibility
 from tests.lr_server.feed.ticks import LIMA, SETS, TOKYO, owed, row
 
@@ -24,7 +25,17 @@ def test_a_session_gets_the_rows_of_its_client_and_its_sets_in_order():
 
 def test_rows_keep_their_payloads_times_and_keys():
     (only,) = entry_rows([row(7, item="cdg")])
-    assert only == (b"entry 7", 0, 1_007, "cdg")
+    assert only == EntryRow(b"entry 7", 0, 1_007, "cdg")
+
+
+def test_rows_keep_their_headers_and_partition_keys():
+    (only,) = entry_rows([row(7)._replace(headers='{"a":"b"}', partition_key="north")])
+    assert only == EntryRow(b"entry 7", 0, 1_007, None, '{"a":"b"}', "north")
+
+
+def test_the_last_row_of_an_item_keeps_its_own_headers():
+    rows = [row(1, item="cdg")._replace(headers='{"n":"1"}'), row(2, item="cdg"), row(3, item="ory")]
+    assert [(each.payload, each.headers) for each in entry_rows(rows)] == [(b"entry 2", None), (b"entry 3", None)]
 
 
 def test_each_row_names_the_first_row_of_its_transaction():

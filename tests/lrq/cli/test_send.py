@@ -83,3 +83,37 @@ def test_an_entry_not_replicated_in_time_stays_committed(send, source: SourceSit
     facts = send("y", "--wait", "0.05", "--json")
     assert (facts.code, facts.json["replicated"]) == (3, False)
     assert stored(source) == [b"x", b"y"]
+
+
+def test_headers_are_sent_and_browse_shows_them(send, lrq: Command, source: SourceSite):
+    assert send("with", "--header", "content-type=text/plain", "--header", "q=a=b").code == 0
+    assert send("without").code == 0
+    shown = lrq("browse", "--database", source.url, SEND_LOG_ENTRIES, "--json").json
+    assert [entry["headers"] for entry in shown["entries"]] == [{"content-type": "text/plain", "q": "a=b"}, {}]
+    page = lrq("browse", "--database", source.url, SEND_LOG_ENTRIES).out
+    assert "content-type: text/plain" in page
+    assert "q: a=b" in page
+
+
+def test_browse_shows_no_column_of_headers_without_any(send, lrq: Command, source: SourceSite):
+    assert send("without").code == 0
+    assert "headers" not in lrq("browse", "--database", source.url, SEND_LOG_ENTRIES).out
+
+
+def test_damaged_headers_are_shown_as_they_are_stored(send, lrq: Command, source: SourceSite):
+    assert send("x", "--header", "a=b").code == 0
+    with source.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE lrq_log_entries_0 SET headers = 'no\x1bJSON'")
+    shown = lrq("browse", "--database", source.url, SEND_LOG_ENTRIES, "--json").json
+    assert shown["entries"][0]["headers"] == "no\x1bJSON"
+    assert "no�JSON" in lrq("browse", "--database", source.url, SEND_LOG_ENTRIES).out
+
+
+@pytest.mark.parametrize(("given", "words"), [(["a"], "has no '='"), (["a=1", "a=2"], "is given twice")])
+def test_a_header_that_cannot_be_read_is_an_error_and_nothing_is_written(
+    send, source: SourceSite, given: list[str], words: str
+):
+    done = send("x", *(part for each in given for part in ("--header", each)))
+    assert done.code == 2
+    assert words in done.error
+    assert stored(source) == []

@@ -22,7 +22,7 @@ from queues.receive.writer_marks import LockedMarks, Stored
 pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
 POLICY, PARIS = client_name("policy"), site_id("paris")
-ROW = ReceivedColumns([4], [4], [1_000], [None], [b"entry 4"])
+ROW = ReceivedColumns([4], [4], [1_000], [None], [b"entry 4"], [], [])
 BEFORE = ReceiveState(generation=1, received=Position("b1", 3), boundary_seq=3)
 AFTER = replace(BEFORE, received=Position("b1", 4), boundary_seq=4)
 
@@ -106,7 +106,7 @@ def test_another_error_of_the_message_is_raised_unchanged(engine, stored):
     with writing(engine) as connection:
         connection.execute(update(receive_marks).values(branch="b1"))
         save(connection, stored)
-    twice = ReceivedColumns([4], [4], [1_000], [None], [b"entry 4"])
+    twice = ReceivedColumns([4], [4], [1_000], [None], [b"entry 4"], [], [])
     expected = ExpectedMarks(stored._replace(version=2, marks=AFTER), None)
     with pytest.raises(exc.IntegrityError), writing(engine) as connection:
         expected.save(connection, AFTER, now_us=3, new=twice, last=True)

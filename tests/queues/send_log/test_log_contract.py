@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -336,7 +336,9 @@ def test_the_whole_log_numbers_all_entries_and_names_their_destinations(store: S
         (b"2", ("lima",), 2),
         (b"3", ("tokyo",), 3),
     ]
-    assert [(each.row.item_key, each.partition_key) for each in found] == [(None, None)] * 2 + [("item", "partition")]
+    assert [(each.row.item_key, each.row.partition_key) for each in found] == [(None, None)] * 2 + [
+        ("item", "partition")
+    ]
     assert {each.tick for each in found} == set(ticks)
 
 
@@ -408,6 +410,7 @@ STEP = st.one_of(
     st.tuples(st.just("rollback"), st.integers(0, 2)),
     st.tuples(st.just("tick")),
 )
+CARRIED: list[dict[str, Any]] = [{}, {"headers": '{"a":"b"}'}, {"partition_key": "north"}, {"headers": '{"é":""}'}]
 WHO = {"tokyo": ["tokyo"], "lima": ["lima"], "both": ["tokyo", "lima"]}
 
 
@@ -429,12 +432,14 @@ class Player:
         elif who in self.open:
             transaction = self.open[who]  # type: ignore[index]
             if kind == "write":
-                transaction.write([entry(b"%d.%d" % (number, k), *WHO[str(rest[2])]) for k in range(int(str(rest[1])))])
+                count, to = int(str(rest[1])), WHO[str(rest[2])]
+                entries = [entry(b"%d.%d" % (number, k), *to) for k in range(count)]
+                transaction.write([each._replace(**CARRIED[(number + k) % 4]) for k, each in enumerate(entries)])
             elif kind in ("commit", "rollback"):
                 getattr(transaction, str(kind))()
                 del self.open[who]  # type: ignore[arg-type]
 
-    def end(self) -> tuple[list[bytes], list[bytes], list[tuple[bytes, tuple[SiteId, ...], int]]]:
+    def end(self) -> tuple[list[bytes], list[bytes], list[tuple[object, ...]]]:
         for transaction in self.open.values():
             transaction.rollback()
         drain(self.store)
@@ -443,7 +448,7 @@ class Player:
         while more := self.store.log.ticks_after(seq, SMALL):
             ticks += more
             seq = ticks[-1].end_seq
-        whole = [(each.row.payload, each.destinations, each.seq) for each in whole_log(self.store)]
+        whole = [(*each.row[7:], each.destinations, each.seq) for each in whole_log(self.store)]
         assert len(whole) == seq
         return everything(self.store, TOKYO, ticks), everything(self.store, LIMA, ticks), whole
 
@@ -459,6 +464,40 @@ def test_random_histories_give_the_rows_of_the_reference(
         player.play(step, number)
         model.play(step, number)
     assert player.end() == model.end()
+
+
+# --- headers and partition keys ----------------------------------------------------------------------------------
+
+
+def carrying(payload: bytes, headers: str | None, partition_key: str | None = None) -> NewEntry:
+    return entry(payload)._replace(headers=headers, partition_key=partition_key)
+
+
+@pytest.mark.parametrize("extra", [0, 7], ids=["usual tick", "large tick"])
+def test_every_read_gives_the_headers_and_the_partition_keys(store: Store, extra: int) -> None:
+    mixed = [carrying(b"1", '{"a":"é"}', "north"), entry(b"2"), carrying(b"3", None, "ñ"), carrying(b"4", '{"b": "c"}')]
+    commit(store, *mixed, *(entry(b"x") for _ in range(extra)))
+    (group,) = drain(store)
+    assert group.tick.is_large == bool(extra)
+    given = [(each.headers, each.partition_key) for each in mixed] + [(None, None)] * extra
+    for rows in (group.rows, read_by_session(store, TOKYO, group.tick), [each.row for each in whole_log(store)]):
+        assert rows is None or [(row.headers, row.partition_key) for row in rows] == given
+
+
+@pytest.mark.parametrize("headers", ['{"a":"%s"}' % ("x" * 3_992), '{"a":"%s"}' % ("é" * 1_996)], ids=["ascii", "é"])
+def test_headers_count_in_bytes_for_the_limits_of_a_tick(make: Callable[[TickLimits], Store], headers: str) -> None:
+    store = make(TickLimits(rows=100, payload_bytes=10_000))
+    assert len(headers.encode()) == 4_000
+    for _ in range(5):
+        commit(store, carrying(b"x" * 900, headers, "p" * 100))
+    assert [group.tick.end_seq for group in drain(store)] == [2, 4, 5]
+    assert store.log.bounds().newest is not None
+    assert store.log.ticks_after(0, SMALL)[0].bytes_total == 10_000
+    commit(store, *(carrying(b"", headers) for _ in range(3)))
+    (large,) = drain(store)
+    assert (large.tick.is_large, large.tick.bytes_total) == (True, 5 * 5_000 + 12_000)
+    pieces = list(store.log.read_all([large.tick], TickLimits(rows=100, payload_bytes=9_000)))
+    assert [len(piece) for piece in pieces] == [2, 1]
 
 
 # --- replaced entries --------------------------------------------------------------------------------------------

@@ -137,6 +137,15 @@ def test_sent_entries_arrive_once_in_the_order_of_their_ids(site: Engine, reader
     assert reader.log.trim(reader.lease, Retention()).emptied_segments == 1
 
 
+def test_sent_entries_keep_their_headers_and_partition_keys(site: Engine, reader: Reader) -> None:
+    with trigger_off(site), site.begin() as connection:
+        RoutingQueueSenderClient("policy").transmit_log_entry_message(
+            connection, b"1", ["tokyo"], partition_key="north", headers={"a": "b"}
+        )
+    assert unordered.send(site) == 1
+    assert [(row.payload, row.partition_key, row.headers) for row in reader.drain()] == [(b"1", "north", '{"a":"b"}')]
+
+
 def test_two_operators_send_each_entry_once(site: Engine, reader: Reader, lost: None) -> None:
     counts: list[int] = []
     threads = [threading.Thread(target=lambda: counts.append(unordered.send(site))) for _ in range(4)]

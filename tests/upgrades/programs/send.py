@@ -1,5 +1,9 @@
-"""Write numbers for tokyo, one a transaction, until standard input ends: send.py URL FIRST. Print the last number."""
+"""Write numbers for tokyo, one a transaction, until standard input ends: send.py URL FIRST. Print the last number.
 
+Entries have partition keys, and headers in versions that know them.
+"""
+
+import inspect
 import select
 import sys
 from itertools import count
@@ -12,9 +16,12 @@ from lr_client import RoutingQueueSenderClient
 url, first = sys.argv[1:]
 client = RoutingQueueSenderClient("policy")
 engine = queues.create_engine(url)
+more = {"partition_key": "north"}
+if "headers" in inspect.signature(client.transmit_log_entry_message).parameters:
+    more["headers"] = {"content-type": "text/plain"}
 for number in count(int(first)):
     with Session(engine) as session, session.begin():
-        client.transmit_log_entry_message(session, str(number).encode(), ["tokyo"])
+        client.transmit_log_entry_message(session, str(number).encode(), ["tokyo"], **more)
     if select.select([sys.stdin], [], [], 0.005)[0]:
         print(number)
         break
