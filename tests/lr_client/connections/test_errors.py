@@ -151,14 +151,17 @@ def test_the_database_takes_a_payload_of_the_limit(site: Engine, opening: Open) 
 def test_a_lost_connection_means_an_unavailable_store(site: Engine, opening: Open) -> None:
     end_all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
 
+    refused: list[StoreUnavailableError] = []
+
     async def lose_connection(app: Application) -> None:
         async with app.transaction():
             await app.transmit(b"x")
             with site.connect() as connection:
                 connection.execute(text(f"{end_all} AND pid <> pg_backend_pid()"))
             for _ in range(2):
-                with pytest.raises(StoreUnavailableError):
+                with pytest.raises(StoreUnavailableError) as raised:
                     await app.transmit(b"y")
+                refused.append(raised.value)
             raise RuntimeError
 
     async def application(app: Application) -> None:
@@ -167,6 +170,7 @@ def test_a_lost_connection_means_an_unavailable_store(site: Engine, opening: Ope
             await lose_connection(app)
 
     run(opening, site, application)
+    assert len(refused) == 2
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
