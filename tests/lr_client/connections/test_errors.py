@@ -186,6 +186,25 @@ def test_a_role_without_the_right_is_refused_with_the_command(site: Engine) -> N
         connection.rollback()
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("kind", ["AsyncConnection-asyncpg"])
+def test_a_role_without_the_right_is_refused_through_sqlalchemy_too(site: Engine, opening: Open) -> None:
+    async def application(app: Application) -> None:
+        async with app.transaction(fails=True):
+            for statement in (
+                "CREATE ROLE lrq_reader",
+                "GRANT USAGE ON SCHEMA public TO lrq_reader",
+                "GRANT SELECT ON lrq_site, lrq_known_sites TO lrq_reader",
+                "SET LOCAL ROLE lrq_reader",
+            ):
+                await app.given.execute(text(statement))
+            with pytest.raises(SetupError, match="run `lrq grant ROLE --as sender`") as raised:
+                await app.transmit(b"x")
+            assert has_own_cause(raised.value)
+
+    run(opening, site, application)
+
+
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_locked_database_is_unavailable(site: Engine) -> None:
     client = RoutingQueueSenderClient("policy")
