@@ -38,8 +38,6 @@ _KINDS: Final = {
 
 def kind_of(given: object) -> ConnectionKind | None:
     """Return the kind of a connection or session, also of a subclass; None for any other object and for a class."""
-    if isinstance(given, type):
-        return None
     found = (kind_of_class(base.__module__, base.__name__) for base in type(given).__mro__)
     kind = next((kind for kind in found if kind is not None), None)
     # Django's proxies lead to caches too.

@@ -151,14 +151,17 @@ def test_the_database_takes_a_payload_of_the_limit(site: Engine, opening: Open) 
 def test_a_lost_connection_means_an_unavailable_store(site: Engine, opening: Open) -> None:
     end_all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
 
+    refused: list[StoreUnavailableError] = []
+
     async def lose_connection(app: Application) -> None:
         async with app.transaction():
             await app.transmit(b"x")
             with site.connect() as connection:
                 connection.execute(text(f"{end_all} AND pid <> pg_backend_pid()"))
             for _ in range(2):
-                with pytest.raises(StoreUnavailableError):
+                with pytest.raises(StoreUnavailableError) as raised:
                     await app.transmit(b"y")
+                refused.append(raised.value)
             raise RuntimeError
 
     async def application(app: Application) -> None:
@@ -167,6 +170,7 @@ def test_a_lost_connection_means_an_unavailable_store(site: Engine, opening: Ope
             await lose_connection(app)
 
     run(opening, site, application)
+    assert len(refused) == 2
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
@@ -180,6 +184,25 @@ def test_a_role_without_the_right_is_refused_with_the_command(site: Engine) -> N
             client.transmit_log_entry_message(connection, b"x", ["tokyo"])
         assert isinstance(raised.value.__cause__, psycopg.errors.InsufficientPrivilege)
         connection.rollback()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("kind", ["AsyncConnection-asyncpg"])
+def test_a_role_without_the_right_is_refused_through_sqlalchemy_too(site: Engine, opening: Open) -> None:
+    async def application(app: Application) -> None:
+        async with app.transaction(fails=True):
+            for statement in (
+                "CREATE ROLE lrq_reader",
+                "GRANT USAGE ON SCHEMA public TO lrq_reader",
+                "GRANT SELECT ON lrq_site, lrq_known_sites TO lrq_reader",
+                "SET LOCAL ROLE lrq_reader",
+            ):
+                await app.given.execute(text(statement))
+            with pytest.raises(SetupError, match="run `lrq grant ROLE --as sender`") as raised:
+                await app.transmit(b"x")
+            assert has_own_cause(raised.value)
+
+    run(opening, site, application)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
