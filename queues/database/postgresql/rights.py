@@ -6,7 +6,7 @@ Tests give roles exactly these rights, and take single rights away again.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from queues.database.parts import Part
+from queues.database.grantees import Grantee
 from queues.database.tables import PARTITIONS, TICK_PARTITIONS, metadata, postgresql_metadata
 from queues.errors import ConfigurationError
 
@@ -75,15 +75,15 @@ def _of_server() -> dict[str, str]:
     return {**dict.fromkeys(names, f"{_ALL}, TRUNCATE"), _VERSION: _READ}
 
 
-_TABLES: Final[Mapping[Part, Mapping[str, str]]] = {
-    Part.SENDER: _SENDER,
-    Part.SUBSCRIBER: _SUBSCRIBER,
-    Part.SERVER: _of_server(),
+_TABLES: Final[Mapping[Grantee, Mapping[str, str]]] = {
+    Grantee.SENDER: _SENDER,
+    Grantee.SUBSCRIBER: _SUBSCRIBER,
+    Grantee.SERVER: _of_server(),
 }
-_SEQUENCES: Final[Mapping[Part, Mapping[str, str]]] = {
-    Part.SENDER: {"lrq_log_segment": _READ, "lrq_commit_seq": "USAGE"},
-    Part.SUBSCRIBER: {"lrq_parked_entries_id_seq": "USAGE"},
-    Part.SERVER: {
+_SEQUENCES: Final[Mapping[Grantee, Mapping[str, str]]] = {
+    Grantee.SENDER: {"lrq_log_segment": _READ, "lrq_commit_seq": "USAGE"},
+    Grantee.SUBSCRIBER: {"lrq_parked_entries_id_seq": "USAGE"},
+    Grantee.SERVER: {
         "lrq_log_segment": f"{_READ}, USAGE",
         "lrq_commit_seq": f"{_READ}, USAGE",
         "lrq_parked_entries_id_seq": "USAGE",
@@ -91,10 +91,10 @@ _SEQUENCES: Final[Mapping[Part, Mapping[str, str]]] = {
     },
 }
 #: Functions that transmit; tables of older schemas may lack them.
-_FUNCTIONS: Final[Mapping[Part, tuple[str, ...]]] = {
-    Part.SENDER: ("lrq_transmit",),
-    Part.SUBSCRIBER: (),
-    Part.SERVER: ("lrq_transmit",),
+_FUNCTIONS: Final[Mapping[Grantee, tuple[str, ...]]] = {
+    Grantee.SENDER: ("lrq_transmit",),
+    Grantee.SUBSCRIBER: (),
+    Grantee.SERVER: ("lrq_transmit",),
 }
 
 
@@ -108,7 +108,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def statements(role: str, part: Part, schema: str | None, *, search_path: bool) -> list[str]:
+def statements(role: str, part: Grantee, schema: str | None, *, search_path: bool) -> list[str]:
     """Return the GRANT statements; see `queues.database.dialect.Setup.grants`."""
     if search_path and schema is None:
         raise ConfigurationError("--search-path needs the schema of the tables: set `schema`")
