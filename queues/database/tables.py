@@ -108,6 +108,34 @@ postgresql_metadata = MetaData(naming_convention=metadata.naming_convention)
 #: SQLite: one table for each partition. Ids come from `log_head`, in commit order, and are never used again.
 sqlite_segments: Final = tuple(_sqlite_segment(partition) for partition in range(PARTITIONS))
 
+#: SQLite: the numbers of destination sets that the view `lrq_transmit` has met, by their text as `given`; the newest
+#: 4,096 are kept. A set without its row here gets another number, and readers accept several numbers of a set.
+sql_sets = Table(
+    "lrq_sql_sets",
+    sqlite_metadata,
+    Column("id", Integer, primary_key=True),
+    Column("client", Text, nullable=False),
+    Column("given", Text, nullable=False),
+    Column("destinations", Text, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Index("ix_lrq_sql_sets_client", "client", "given", unique=True),
+    Index("ix_lrq_sql_sets_destinations", "destinations", "client"),
+)
+
+#: SQLite: one row about the last entry of the view `lrq_transmit`. By this row the view recognizes the next entry of
+#: the same source transaction (docs/sql.md).
+sql_written = Table(
+    "lrq_sql_written",
+    sqlite_metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("last_id", BigInteger, nullable=False),
+    Column("transaction_id", BigInteger, nullable=False),
+    Column("client", Text, nullable=False),
+    Column("transaction_key", Text),
+    Column("written_us", BigInteger, nullable=False),
+    Column("changes_total", BigInteger, nullable=False),
+)
+
 #: PostgreSQL: the partition `lrq_log_entries_<slot>` holds the rows with this `slot`.
 log_entries = Table(
     "lrq_log_entries",

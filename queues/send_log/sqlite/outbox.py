@@ -15,8 +15,10 @@ from queues.send_log.wakeup import wake_other_process
 
 _TAKE_IDS = (
     "UPDATE lrq_log_head SET last_id = last_id + ? "
-    "RETURNING slot, last_id, (SELECT site_id FROM lrq_site), (SELECT branch FROM lrq_site)"
+    "RETURNING slot, last_id, (SELECT site_id FROM lrq_site), (SELECT branch FROM lrq_site), "
+    "(SELECT last_id FROM lrq_sql_written)"
 )
+_ADOPT = "UPDATE lrq_log_entries_{partition} SET transaction_id = ? WHERE id > ? AND id < ?"
 _INSERT = (
     "INSERT INTO lrq_log_entries_{partition} "
     "(id, transaction_id, client, tag_set, destinations, item_key, partition_key, created_us, payload) "
@@ -34,8 +36,12 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
     Raises `NotInTransactionError` on a connection in autocommit.
     """
     taken = connection.exec_driver_sql(_TAKE_IDS, (len(entries),)).one()
-    partition, last_id, site, branch = taken
-    transaction = _transaction(connection, last_id - len(entries) + 1)
+    partition, last_id, site, branch, last_of_view = taken
+    first_id = last_id - len(entries) + 1
+    transaction = _transaction(connection, first_id)
+    # The view `lrq_transmit` does not know the transaction. Since its first entry no other transaction has written.
+    if (last_of_view or 0) > transaction:
+        connection.exec_driver_sql(_ADOPT.format(partition=int(partition)), (transaction, transaction, first_id))
     rows = [
         (
             last_id - len(entries) + 1 + index,
