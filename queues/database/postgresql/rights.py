@@ -24,7 +24,7 @@ _SENDER: Final[Mapping[str, str]] = {
     "lrq_ticks": _READ,
     "lrq_sessions": _READ,
     "lrq_log_entries": "INSERT, SELECT (slot, xid, destinations)",
-    "lrq_log_commits": "SELECT, INSERT",
+    "lrq_log_commits": _READ,
     "lrq_leases": _UPSERT,
     "lrq_snapshots": _UPSERT,
     "lrq_snapshot_providers": _UPSERT,
@@ -81,7 +81,7 @@ _TABLES: Final[Mapping[Grantee, Mapping[str, str]]] = {
     Grantee.SERVER: _of_server(),
 }
 _SEQUENCES: Final[Mapping[Grantee, Mapping[str, str]]] = {
-    Grantee.SENDER: {"lrq_log_segment": _READ, "lrq_commit_seq": "USAGE"},
+    Grantee.SENDER: {"lrq_log_segment": _READ},
     Grantee.SUBSCRIBER: {"lrq_parked_entries_id_seq": "USAGE"},
     Grantee.SERVER: {
         "lrq_log_segment": f"{_READ}, USAGE",
@@ -90,7 +90,7 @@ _SEQUENCES: Final[Mapping[Grantee, Mapping[str, str]]] = {
         "lrq_receive_queues_queue_id_seq": "USAGE",
     },
 }
-#: Functions that transmit; tables of older schemas may lack them.
+#: Functions that transmit. The places of commits are written with the rights of the tables' owner.
 _FUNCTIONS: Final[Mapping[Grantee, tuple[str, ...]]] = {
     Grantee.SENDER: ("lrq_transmit",),
     Grantee.SUBSCRIBER: (),
@@ -134,7 +134,7 @@ def _grants(kind: str, granted: Mapping[str, str], prefix: str, role: str) -> It
 def _functions(names: tuple[str, ...], prefix: str, role: str) -> str:
     listed = ", ".join(literal(name) for name in names)
     site = literal(f"{prefix}lrq_site")
-    # A loop, because the tables of an older schema lack the functions.
+    # A loop, because the statement then need not repeat the types of the arguments.
     return (
         "DO $grant$ DECLARE found regprocedure; BEGIN FOR found IN SELECT p.oid FROM pg_proc p JOIN pg_class c "  # noqa: S608
         f"ON c.relnamespace = p.pronamespace WHERE c.oid = to_regclass({site}) AND p.proname IN ({listed}) LOOP "
