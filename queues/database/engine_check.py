@@ -17,7 +17,7 @@ def require_engine(given: object, what: str, *, of_any_database: bool = False) -
     for an engine of another database or driver, unless *of_any_database*.
     """
     if not isinstance(given, Engine):
-        raise UsageError(f"{what} needs an engine, not {named(given)}: {_instead_of_engine(given)}")
+        raise UsageError(f"{what} needs an engine, not {described(given)}: {_instead_of_engine(given)}")
     # Within `run_sync` an asynchronous engine works like any other.
     if given.dialect.is_async and not in_greenlet():
         raise UsageError(f"{what} works in threads, and the engine is asynchronous: {_MAKE} for the same database")
@@ -40,7 +40,7 @@ def require_connection(given: object, what: str) -> Connection:
             "the session is asynchronous: pass the method and its arguments to `await session.run_sync(...)`"
         )
     raise UsageError(
-        f"{what} works in a transaction of the application: pass its Session or Connection, not {named(given)}"
+        f"{what} works in a transaction of the application: pass its Session or Connection, not {described(given)}"
     )
 
 
@@ -60,7 +60,7 @@ def _is_asynchronous(given: object) -> bool:
     return any(kind.__module__.startswith("sqlalchemy.ext.asyncio") for kind in type(given).__mro__)
 
 
-def named(given: object) -> str:
+def described(given: object) -> str:
     """Name an object by its class and library: `sqlite3.Connection`; never by its content, which may be a password."""
     kind = given if isinstance(given, type) else type(given)
     library = kind.__module__.partition(".")[0]

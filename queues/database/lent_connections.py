@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, scoped_session
 
 from queues.database import dialects
 from queues.database.dialect import Dialect
-from queues.database.engine_check import named
+from queues.database.engine_check import described
 from queues.errors import NotInTransactionError, UsageError
 
 
@@ -51,7 +51,7 @@ def _of_sqlalchemy(given: object, what: str) -> Connection:
             )
     if hasattr(given, "run_sync"):
         raise UsageError(f"the connection is asynchronous: write `await connection.run_sync({what}, ...)`")
-    raise UsageError(f"{what} needs a connection of SQLAlchemy or Django, not {named(given)}")
+    raise UsageError(f"{what} needs a connection of SQLAlchemy or Django, not {described(given)}")
 
 
 def _in_transaction(connection: Connection, what: str) -> tuple[Connection, Dialect]:
