@@ -201,6 +201,9 @@ class RoutingQueueSenderClient:
         """Ask for a full snapshot for every known site, in the caller's transaction."""
         request_global_snapshot_sync(session, self.client_name)
 
+    def _headers(self, headers: Mapping[str, str] | None, trace: Mapping[str, str]) -> str | None:
+        return None if headers is None and not trace else traced_headers(headers, trace)
+
     def _current_trace(self) -> Mapping[str, str]:
         return current_trace() if self._trace else {}
 
@@ -210,15 +213,14 @@ class RoutingQueueSenderClient:
         destinations: DestinationSet,
         item_key: str | None,
         partition_key: str | None,
-        headers: Mapping[str, str] | None,
-        trace: Mapping[str, str],
+        headers: str | None,
     ) -> NewEntry:
         return NewEntry(
             checked_payload(payload, self._limit),
             destinations,
             checked_key(item_key, "item_key"),
             checked_key(partition_key, "partition_key"),
-            traced_headers(headers, trace) if trace or headers is not None else None,
+            headers,
         )
 
     def _entries(self, messages: Iterable[LRMessageWithDestinations]) -> list[NewEntry]:

@@ -25,7 +25,7 @@ from sqlalchemy import (
     Update,
 )
 
-from queues.database.parts import Part
+from queues.database.grantees import Grantee
 from queues.positions import Visibility
 
 #: A statement that is a constant of its module, so that it is compiled only once.
@@ -206,7 +206,7 @@ class Setup(Protocol):
         """Drop *schema* if it is empty and the role may drop it."""
         ...
 
-    def grants(self, role: str, part: Part, schema: str | None, *, search_path: bool) -> list[str]:
+    def grants(self, role: str, part: Grantee, schema: str | None, *, search_path: bool) -> list[str]:
         """Return the statements that give *role* the rights of *part* on the tables in *schema*.
 
         With *search_path*, new connections of *role* to this database find the names of *schema* too. Raises

@@ -3,13 +3,13 @@
 from sqlalchemy import Engine
 
 from queues.database import dialects
-from queues.database.parts import Part
+from queues.database.grantees import Grantee
 from queues.database.transactions import writing
 from queues.errors import ConfigurationError
 
 
 def statements(
-    dialect_name: str, role: str, part: Part, *, schema: str | None = None, search_path: bool = False
+    dialect_name: str, role: str, part: Grantee, *, schema: str | None = None, search_path: bool = False
 ) -> list[str]:
     """Return the statements for the newest schema of the tables; without *schema*, names follow the search path.
 
@@ -18,11 +18,11 @@ def statements(
     return dialects.named(dialect_name).grants(role, part, schema, search_path=search_path)
 
 
-def grant(engine: Engine, role: str, part: Part, *, search_path: bool = False) -> str:
+def grant(engine: Engine, role: str, part: Grantee, *, search_path: bool = False) -> str:
     """Give *role* the rights of *part* in one transaction, and return the schema of the tables; may be repeated.
 
     With *search_path*, new connections of *role* to this database find that schema too. Raises `ConfigurationError` for
-    a database without roles, for an unknown role, and for an engine that does not own the tables.
+    a database without roles, an unknown role, and an engine that does not own the tables.
     """
     dialect = dialects.of(engine)
     with writing(engine) as connection:

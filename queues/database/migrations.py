@@ -32,8 +32,8 @@ _PAUSE_SECONDS: Final = 0.5
 def initialize(engine: Engine, *, site_id: str, schema: str | None = None) -> SiteInfo:
     """Create or migrate the tables and assign the database to *site_id*; idempotent, even in several processes at once.
 
-    The tables stand in *schema* (only on PostgreSQL), by default that of an engine of `queues.create_engine`, otherwise
-    the first of the search path. An engine without that schema in its search path does not find the tables.
+    On PostgreSQL the tables stand in *schema*: by default that of `queues.create_engine`, otherwise the first of the
+    search path. An engine without that schema in its search path does not find the tables.
 
     Raises `UsageError` unless *engine* is an engine. Raises `WrongSiteError` if the database belongs to another site.
     Raises `SchemaMismatchError` if its tables are newer than this software. Raises `ConfigurationError` for a database

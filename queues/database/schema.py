@@ -47,7 +47,8 @@ def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInf
 
 def require_visible(connection: Connection) -> None:
     """Raise `NotInitializedError` if the tables stand in a schema outside the search path of *connection*."""
-    hidden = dialects.of(connection).hidden_in(connection)
+    dialect = dialects.find(connection)
+    hidden = None if dialect is None else dialect.hidden_in(connection)
     if hidden is not None:
         raise NotInitializedError(
             f"lrq's tables are in schema {hidden!r}, which this connection does not see: set `schema`, or make the "

@@ -27,7 +27,7 @@ from queues.clock import SYSTEM_CLOCK, jittered, now_us
 from queues.database import tables
 from queues.database.borrowed import engine_over
 from queues.database.dialect import READING, Statement
-from queues.database.parts import Part
+from queues.database.grantees import Grantee
 from queues.database.sqlite_cuts import SqliteCuts
 from queues.errors import ConfigurationError
 
@@ -184,7 +184,7 @@ class SqliteDialect(SqliteCuts):
     def drop_schema(self, connection: Connection, schema: str) -> None:
         """Do nothing: there are no schemas."""
 
-    def grants(self, role: str, part: Part, schema: str | None, *, search_path: bool) -> list[str]:  # noqa: ARG002
+    def grants(self, role: str, part: Grantee, schema: str | None, *, search_path: bool) -> list[str]:  # noqa: ARG002
         """Refuse: the rights on a file are those of the operating system."""
         raise ConfigurationError(
             "SQLite has no roles: give the program the right to write the database's file and folder"

@@ -8,7 +8,7 @@ import typer
 from lrq.cli.options import Config, Database, Json, Site
 
 
-class PartName(StrEnum):
+class GranteeName(StrEnum):
     """The parts of an application that may have roles of their own."""
 
     SENDER = "sender"
@@ -18,7 +18,7 @@ class PartName(StrEnum):
 
 def grant(
     role: Annotated[str, typer.Argument(metavar="ROLE", help="A role of PostgreSQL, without quotes.")],
-    part: Annotated[PartName, typer.Option("--as", help="The part of the application that logs in as ROLE.")],
+    part: Annotated[GranteeName, typer.Option("--as", help="The part of the application that logs in as ROLE.")],
     search_path: Annotated[
         bool,
         typer.Option("--search-path", metavar="", help="Add the tables' schema to the search_path of ROLE here."),
@@ -40,18 +40,18 @@ def grant(
     from lrq.cli.output import emit
     from lrq.cli.place import locate, opened
     from queues.database import grants
-    from queues.database.parts import Part
+    from queues.database.grantees import Grantee
     from queues.database.schemas import schema_of
 
     if sql:
         place = locate(config, database, site)
         made = grants.statements(
-            place.url.get_backend_name(), role, Part(part), schema=schema_of(place.url), search_path=search_path
+            place.url.get_backend_name(), role, Grantee(part), schema=schema_of(place.url), search_path=search_path
         )
         typer.echo("".join(f"{each};\n" for each in made), nl=False)
         return
     with opened(config, database, site) as here:
-        schema = grants.grant(here.engine, role, Part(part), search_path=search_path)
+        schema = grants.grant(here.engine, role, Grantee(part), search_path=search_path)
     if as_json:
         emit({"site": here.site, "role": role, "as": part.value, "schema": schema})
     else:

@@ -6,7 +6,7 @@ Tests give roles exactly these rights, and take single rights away again.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from queues.database.parts import Part
+from queues.database.grantees import Grantee
 from queues.database.tables import PARTITIONS, TICK_PARTITIONS, metadata, postgresql_metadata
 from queues.errors import ConfigurationError
 
@@ -24,7 +24,7 @@ _SENDER: Final[Mapping[str, str]] = {
     "lrq_ticks": _READ,
     "lrq_sessions": _READ,
     "lrq_log_entries": "INSERT, SELECT (slot, xid, destinations)",
-    "lrq_log_commits": "SELECT, INSERT",
+    "lrq_log_commits": _READ,
     "lrq_leases": _UPSERT,
     "lrq_snapshots": _UPSERT,
     "lrq_snapshot_providers": _UPSERT,
@@ -75,26 +75,26 @@ def _of_server() -> dict[str, str]:
     return {**dict.fromkeys(names, f"{_ALL}, TRUNCATE"), _VERSION: _READ}
 
 
-_TABLES: Final[Mapping[Part, Mapping[str, str]]] = {
-    Part.SENDER: _SENDER,
-    Part.SUBSCRIBER: _SUBSCRIBER,
-    Part.SERVER: _of_server(),
+_TABLES: Final[Mapping[Grantee, Mapping[str, str]]] = {
+    Grantee.SENDER: _SENDER,
+    Grantee.SUBSCRIBER: _SUBSCRIBER,
+    Grantee.SERVER: _of_server(),
 }
-_SEQUENCES: Final[Mapping[Part, Mapping[str, str]]] = {
-    Part.SENDER: {"lrq_log_segment": _READ, "lrq_commit_seq": "USAGE"},
-    Part.SUBSCRIBER: {"lrq_parked_entries_id_seq": "USAGE"},
-    Part.SERVER: {
+_SEQUENCES: Final[Mapping[Grantee, Mapping[str, str]]] = {
+    Grantee.SENDER: {"lrq_log_segment": _READ},
+    Grantee.SUBSCRIBER: {"lrq_parked_entries_id_seq": "USAGE"},
+    Grantee.SERVER: {
         "lrq_log_segment": f"{_READ}, USAGE",
         "lrq_commit_seq": f"{_READ}, USAGE",
         "lrq_parked_entries_id_seq": "USAGE",
         "lrq_receive_queues_queue_id_seq": "USAGE",
     },
 }
-#: Functions that transmit; tables of older schemas may lack them.
-_FUNCTIONS: Final[Mapping[Part, tuple[str, ...]]] = {
-    Part.SENDER: ("lrq_transmit",),
-    Part.SUBSCRIBER: (),
-    Part.SERVER: ("lrq_transmit",),
+#: Functions that transmit. The places of commits are written with the rights of the tables' owner.
+_FUNCTIONS: Final[Mapping[Grantee, tuple[str, ...]]] = {
+    Grantee.SENDER: ("lrq_transmit",),
+    Grantee.SUBSCRIBER: (),
+    Grantee.SERVER: ("lrq_transmit",),
 }
 
 
@@ -108,7 +108,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def statements(role: str, part: Part, schema: str | None, *, search_path: bool) -> list[str]:
+def statements(role: str, part: Grantee, schema: str | None, *, search_path: bool) -> list[str]:
     """Return the GRANT statements; see `queues.database.dialect.Setup.grants`."""
     if search_path and schema is None:
         raise ConfigurationError("--search-path needs the schema of the tables: set `schema`")
@@ -134,7 +134,7 @@ def _grants(kind: str, granted: Mapping[str, str], prefix: str, role: str) -> It
 def _functions(names: tuple[str, ...], prefix: str, role: str) -> str:
     listed = ", ".join(literal(name) for name in names)
     site = literal(f"{prefix}lrq_site")
-    # A loop, because the tables of an older schema lack the functions.
+    # A loop, because the statement then need not repeat the types of the arguments.
     return (
         "DO $grant$ DECLARE found regprocedure; BEGIN FOR found IN SELECT p.oid FROM pg_proc p JOIN pg_class c "  # noqa: S608
         f"ON c.relnamespace = p.pronamespace WHERE c.oid = to_regclass({site}) AND p.proname IN ({listed}) LOOP "

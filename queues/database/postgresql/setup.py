@@ -10,7 +10,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from queues.database import tables
 from queues.database.borrowed import engine_over
-from queues.database.parts import Part
+from queues.database.grantees import Grantee
 from queues.database.postgresql import rights
 from queues.database.postgresql.rights import quoted
 from queues.database.schemas import schema_of, take_out
@@ -94,7 +94,7 @@ class PostgresqlSetup:
         if connection.execute(_DROPPABLE, {"schema": schema}).first() is not None:
             connection.exec_driver_sql(f"DROP SCHEMA {quoted(schema).replace('%', '%%')}")
 
-    def grants(self, role: str, part: Part, schema: str | None, *, search_path: bool) -> list[str]:
+    def grants(self, role: str, part: Grantee, schema: str | None, *, search_path: bool) -> list[str]:
         """Quote the names, so that a role may have any name."""
         return rights.statements(role, part, schema, search_path=search_path)
 

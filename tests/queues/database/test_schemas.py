@@ -141,14 +141,6 @@ def test_a_connection_that_does_not_see_the_schema_is_told_where_the_tables_are(
         client.transmit_log_entry_message(connection, b"1", ["tokyo"])
 
 
-def test_two_sites_share_a_database_in_two_schemas(engine: Engine):
-    queues.initialize(engine, site_id="paris")
-    other = queues.create_engine(make_url(engine.url).update_query_dict({"lrq_schema": "other"}))
-    queues.initialize(other, site_id="tokyo")
-    assert (migrations.check(engine).site_id, migrations.check(other).site_id) == ("paris", "tokyo")
-    other.dispose()
-
-
 def test_the_url_of_an_engine_finds_the_tables_in_another_process(engine: Engine):
     queues.initialize(engine, site_id="paris")
     copied = queues.create_engine(engine.url.render_as_string(hide_password=False))

@@ -167,9 +167,9 @@ def test_a_wrong_site_is_refused_before_any_change(engine: Engine):
     queues.initialize(engine, site_id="paris")
     with engine.begin() as connection:
         queues.downgrade(connection, revision="0011")
-    with engine.connect() as connection, pytest.raises(WrongSiteError, match="belongs to site 'paris', not to 'tokyo'"):
-        queues.upgrade(connection, site_id="tokyo")
     with engine.connect() as connection:
+        with pytest.raises(WrongSiteError, match="belongs to site 'paris', not to 'tokyo'"):
+            queues.upgrade(connection, site_id="tokyo")
         assert schema.version(connection) == "0011"
     with engine.connect() as connection, pytest.raises(InvalidNameError):
         queues.upgrade(connection, site_id="no/slash")

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Part(StrEnum):
+class Grantee(StrEnum):
     """A part, for `lrq grant ROLE --as PART`."""
 
     #: Transmits, waits for replication, requests snapshots and provides them.
