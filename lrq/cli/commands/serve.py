@@ -13,7 +13,7 @@ import typer
 from lrq.cli.options import Config, Database, Json, Site
 
 if TYPE_CHECKING:
-    from lr_server import LogReplicationServer
+    from lr_server import LogReplicationServer, Settings
 
 
 class Level(StrEnum):
@@ -53,6 +53,9 @@ def serve(
         list[str] | None,
         typer.Option("--peer", "-p", metavar="SITE=ENDPOINT", help="Another site; may be repeated."),
     ] = None,
+    init: Annotated[
+        bool, typer.Option("--init", metavar="", help="First create or migrate the tables, as `lrq init` does.")
+    ] = False,
     log_level: Annotated[Level, typer.Option("--log-level", help="The lowest level to log, to stderr.")] = Level.INFO,
     log_format: Annotated[Format, typer.Option("--log-format", help="The format of the log.")] = Format.TEXT,
     as_json: Json = False,
@@ -71,6 +74,8 @@ def serve(
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     options = {"database_url": database, "site_id": site, "listen": listen, "peers": _peers(peer)}
     settings = Settings.load(config, **{name: value for name, value in options.items() if value})
+    if init:
+        _initialize(settings)
     require_file(make_url(settings.database_url))
     server = LogReplicationServer(settings)
     _stop_on_signals()
@@ -83,6 +88,16 @@ def serve(
         pass
     finally:
         server.stop()
+
+
+def _initialize(settings: "Settings") -> None:
+    import queues
+
+    engine = queues.create_engine(settings.database_url)
+    try:
+        queues.initialize(engine, site_id=settings.site_id)
+    finally:
+        engine.dispose()
 
 
 def spare_collector() -> None:

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from lrq.cli.words import plural
+
 
 class Level(StrEnum):
     """The weight of a finding; only a problem makes the command fail."""
@@ -59,5 +61,5 @@ def summary(findings: Iterable[Finding]) -> str:
     made = list(findings)
     problems, warnings = count(made, Level.PROBLEM), count(made, Level.WARNING)
     if not problems and not warnings:
-        return f"all {len(made)} checks are ok"
-    return f"{problems} of {len(made)} checks found a problem, {warnings} give a warning"
+        return f"{plural(len(made), 'check')}: all is well"
+    return f"{plural(len(made), 'check')}: {plural(problems, 'problem')}, {plural(warnings, 'warning')}"

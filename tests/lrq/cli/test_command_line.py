@@ -42,7 +42,7 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
     listed = [
         line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2] != " " and line[2] != "-"
     ]
-    assert " ".join(listed) == "init serve status top browse send snapshot drain trim link park fence demo"
+    assert " ".join(listed) == "init doctor serve status top browse send snapshot drain trim link park fence demo"
 
 
 def test_help_loads_neither_the_database_nor_the_network_libraries():

@@ -35,8 +35,8 @@ def test_a_finding_is_one_line_with_its_cure() -> None:
 
 def test_the_summary_counts_problems_and_warnings() -> None:
     good, soon, bad = ok("a", "b"), warning("a", "b", "c"), problem("a", "b", "c")
-    assert summary([good, good]) == "all 2 checks are ok"
-    assert summary([good, soon, bad, bad]) == "2 of 4 checks found a problem, 1 give a warning"
+    assert summary([good, good]) == "2 checks: all is well"
+    assert summary([good, soon, bad, bad]) == "4 checks: 2 problems, 1 warning"
 
 
 def test_each_probe_fails_alone_and_in_time() -> None:
