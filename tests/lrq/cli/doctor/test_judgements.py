@@ -11,7 +11,7 @@ import trustme
 from lrq.cli.doctor import certificates, java, libraries, peers, postgresql, sqlite_file
 from lrq.cli.doctor.bounded import Probe, examine
 from lrq.cli.doctor.clock import skew
-from lrq.cli.doctor.findings import Finding, Level, ok, problem, summary, told, warning
+from lrq.cli.doctor.findings import Finding, Severity, ok, problem, summary, told, warning
 from lrq.cli.doctor.view import line
 from queues.errors import ConfigurationError
 from queues.wire.replication_pb2 import NegotiateResponse, Refusal
@@ -63,7 +63,7 @@ def test_each_probe_fails_alone_and_in_time() -> None:
     assert (hung.check, hung.sentence) == ("a", "no answer came within 0.2 s")
     assert failed == problem("b", "no", "correct the file")
     assert broken.sentence == "the check itself failed (ZeroDivisionError: secret)"
-    assert fine.level is Level.OK
+    assert fine.level is Severity.OK
 
 
 # --- certificates ---------------------------------------------------------------------------------------------
