@@ -112,7 +112,7 @@ class SnapshotTransmitter:
         self._close_by = 0.0
         self._thread = watched(f"lrq-transmitter-{client}", self._work, self._end_by_error)
         self._thread.start()
-        clock.wait(self._has_begun, _FIRST_TURN)
+        self._has_begun.wait(_FIRST_TURN)
 
     @property
     def problem(self) -> str:

@@ -12,7 +12,7 @@ from lr_server.protocol.histories import OfferedSnapshot, SinkHistory, SourceHis
 from queues.names import ClientName
 from queues.positions import Position
 
-#: How an empty sink begins: with a snapshot, with the oldest entry in the log, or with the one that fits.
+#: The begin of an empty sink: a snapshot, the oldest entry in the log, or the right one of both.
 InitialSync = Literal["auto", "snapshot", "log"]
 
 

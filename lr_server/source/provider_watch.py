@@ -1,4 +1,4 @@
-"""Watch the sessions that wait for a snapshot provider: warn, and let a first snapshot go where the log can begin."""
+"""Watch the sessions that wait for a provider: warn, or let a first snapshot go where the log can begin."""
 
 from collections.abc import Iterable
 from typing import Final

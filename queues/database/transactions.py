@@ -82,9 +82,9 @@ def mapped_errors(engine: Engine | None = None) -> Iterator[None]:
 
 
 def is_lock_timeout(error: StoreUnavailableError) -> bool:
-    """Return whether the driver gave up waiting for a lock, under PostgreSQL's `lock_timeout`."""
+    """Return whether PostgreSQL gave up waiting for a lock, after its `lock_timeout` or because of a deadlock."""
     cause = error.__cause__
-    return isinstance(cause, exc.DBAPIError) and getattr(cause.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+    return isinstance(cause, exc.DBAPIError) and getattr(cause.orig, "sqlstate", None) in _LOCK_NOT_GIVEN
 
 
 @contextmanager
@@ -100,9 +100,10 @@ def mapped_setup_errors() -> Iterator[None]:
 
 
 _MISSING = ("no such table: lrq_", 'relation "lrq_')
-#: SQLSTATE classes and codes after which a later try may succeed: connection, time-outs, conflicts, resources.
-_LOCK_NOT_AVAILABLE = "55P03"
 _NO_RIGHT = "42501"
+#: A lock that did not come in time, and a deadlock.
+_LOCK_NOT_GIVEN = ("55P03", "40P01")
+#: SQLSTATE classes and codes after which a later try may succeed: connection, time-outs, conflicts, resources.
 _TRANSIENT_STATES = ("08", "25006", "25P03", "25P04", "40", "53", "55P03", "57", "58")
 _TRANSIENT_SQLITE = frozenset(
     {"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY"}

@@ -36,7 +36,7 @@ def serve(
         list[str] | None,
         typer.Option("--peer", "-p", metavar="SITE=ENDPOINT", help="Another site; may be repeated."),
     ] = None,
-    create: Annotated[
+    init: Annotated[
         bool, typer.Option("--init", metavar="", help="First create or migrate the tables, as `lrq init` does.")
     ] = False,
     log_level: LogLevel = Level.INFO,
@@ -57,7 +57,7 @@ def serve(
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     options = {"database_url": database, "site_id": site, "listen": listen, "peers": _peers(peer)}
     settings = Settings.load(config, **{name: value for name, value in options.items() if value})
-    if create:
+    if init:
         _initialize(settings.database_url, settings.site_id)
     require_file(make_url(settings.database_url))
     server = LogReplicationServer(settings)

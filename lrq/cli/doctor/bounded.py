@@ -20,7 +20,7 @@ class Probe(NamedTuple):
 
 
 def examine(probes: Iterable[Probe]) -> list[Finding]:
-    """Return the findings of *probes* in their order; an error or a missing answer is a problem of that probe alone."""
+    """Return the findings of *probes* in their order; an error or a late answer is a problem of that probe."""
     start = SYSTEM_CLOCK.monotonic()
     begun = [(probe, _begin(probe)) for probe in probes]
     return [finding for probe, future in begun for finding in _answer(probe, future, start + probe.seconds)]

@@ -48,7 +48,7 @@ def validity(der: bytes) -> Validity:
 def _content(data: bytes, tag: int) -> tuple[bytes, bytes]:
     """Return the content of the first element, which must have *tag*, and the bytes after that element."""
     if data[0] != tag:
-        raise ValueError("this is no certificate")
+        raise ValueError("the bytes are no certificate")
     length, start = data[1], 2
     if length & 0x80:
         start = 2 + (length & 0x7F)

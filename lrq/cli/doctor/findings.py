@@ -5,8 +5,10 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from lrq.cli.words import plural
 
-class Level(StrEnum):
+
+class Severity(StrEnum):
     """The weight of a finding; only a problem makes the command fail."""
 
     OK = "ok"
@@ -16,10 +18,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence about the part named by `check`; `cure` says what to do, and is empty for an ok finding."""
+    """One sentence about the part named by `check`; `cure` names the remedy, and is empty for an ok finding."""
 
     check: str
-    level: Level
+    level: Severity
     sentence: str
     cure: str = ""
 
@@ -30,17 +32,17 @@ class Finding:
 
 def ok(check: str, sentence: str) -> Finding:
     """Return a finding about a part that is well."""
-    return Finding(check, Level.OK, sentence)
+    return Finding(check, Severity.OK, sentence)
 
 
 def warning(check: str, sentence: str, cure: str) -> Finding:
     """Return a finding about a part that works now and may not for long."""
-    return Finding(check, Level.WARNING, sentence, cure)
+    return Finding(check, Severity.WARNING, sentence, cure)
 
 
 def problem(check: str, sentence: str, cure: str) -> Finding:
     """Return a finding about a part that does not work."""
-    return Finding(check, Level.PROBLEM, sentence, cure)
+    return Finding(check, Severity.PROBLEM, sentence, cure)
 
 
 def told(check: str, error: object, cure: str = "look at the words of this error") -> Finding:
@@ -49,7 +51,7 @@ def told(check: str, error: object, cure: str = "look at the words of this error
     return problem(check, sentence, remedy) if colon else problem(check, str(error), cure)
 
 
-def count(findings: Iterable[Finding], level: Level) -> int:
+def count(findings: Iterable[Finding], level: Severity) -> int:
     """Return the number of *findings* of one level."""
     return sum(finding.level is level for finding in findings)
 
@@ -57,7 +59,7 @@ def count(findings: Iterable[Finding], level: Level) -> int:
 def summary(findings: Iterable[Finding]) -> str:
     """Return one sentence about all *findings*."""
     made = list(findings)
-    problems, warnings = count(made, Level.PROBLEM), count(made, Level.WARNING)
+    problems, warnings = count(made, Severity.PROBLEM), count(made, Severity.WARNING)
     if not problems and not warnings:
-        return f"all {len(made)} checks are ok"
-    return f"{problems} of {len(made)} checks found a problem, {warnings} give a warning"
+        return f"{plural(len(made), 'check')}: all is well"
+    return f"{plural(len(made), 'check')}: {plural(problems, 'problem')}, {plural(warnings, 'warning')}"

@@ -7,18 +7,18 @@ from typing import Final
 import typer
 from rich.text import Text
 
-from lrq.cli.doctor.findings import Finding, Level, summary
+from lrq.cli.doctor.findings import Finding, Severity, summary
 from lrq.cli.output import add, console, table
 from lrq.cli.words import one_line
 
-_COLOURS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
+_COLOURS: Final = {Severity.OK: "green", Severity.WARNING: "yellow", Severity.PROBLEM: "red"}
 
 
 def show(findings: Iterable[Finding]) -> None:
     """Print *findings* and their summary."""
     made = list(findings)
     if sys.stdout.isatty():
-        shown = table("lrq doctor", "", "check", ("finding", "fold"), ("what to do", "fold"))
+        shown = table("lrq doctor", "", "check", ("finding", "fold"), ("remedy", "fold"))
         for each in made:
             level = Text(each.level.value, style=_COLOURS[each.level])
             add(shown, [level, each.check, one_line(each.sentence), one_line(each.cure)])

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,16 @@ def test_without_json_the_first_line_is_a_sentence(site: Engine):
     assert line.startswith(f"paris (pid {process.pid}) listens at tcp://127.0.0.1:")
     assert process.stdout.read() == b""
     process.stdout.close()
+
+
+def test_serve_creates_the_tables_only_on_request(new_database: Callable[[], str], tmp_path: Path):
+    options = ("--database", new_database(), "--site", "paris", *LISTEN)
+    refused = lrq_process("serve", *options)
+    assert (refused.returncode, b"run `lrq init`" in refused.stderr) == (1, True)
+    with served("--init", *options, folder=tmp_path) as server:
+        assert server.facts["owner"]
+    of_another = lrq_process("serve", "--init", *options[:3], "tokyo", *LISTEN)
+    assert (of_another.returncode, b"belongs to site 'paris'" in of_another.stderr) == (1, True)
 
 
 def test_a_second_server_says_that_it_stands_by_and_takes_over(site: Engine, tmp_path: Path):

@@ -18,7 +18,15 @@ from sqlalchemy import Engine, create_engine, create_mock_engine, event, insert,
 
 import queues
 from queues.database import dialects, migrations, schema, tables
-from queues.errors import ConfigurationError, InvalidNameError, NotInitializedError, SchemaMismatchError, WrongSiteError
+from queues.database.transactions import is_lock_timeout, mapped_errors
+from queues.errors import (
+    ConfigurationError,
+    InvalidNameError,
+    NotInitializedError,
+    SchemaMismatchError,
+    StoreUnavailableError,
+    WrongSiteError,
+)
 from tests.queues.unordered import migrate_to
 from tests.waiting import eventually
 
@@ -376,3 +384,12 @@ def test_sessions_from_before_fences_have_no_lead_and_stay_in_a_downgrade(site: 
         assert connection.execute(select(tables.sessions.c["lead", "leaps", "leaped_us"])).all() == [(0, 0, 0)]
         command.downgrade(config, "0003")
         assert connection.execute(select(tables.sessions.c.destination)).scalars().all() == ["tokyo"]
+
+
+@pytest.mark.parametrize(("state", "again"), [("55P03", True), ("40P01", True), ("57014", False)])
+def test_a_migration_tries_again_after_a_lock_timeout_or_a_deadlock_only(site: Engine, state: str, again: bool):
+    if site.dialect.name == "sqlite":
+        pytest.skip("on SQLite a migration is a short transaction like all others")
+    with pytest.raises(StoreUnavailableError) as raised, mapped_errors(site), site.begin() as connection:
+        connection.exec_driver_sql(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{state}'; END $$")
+    assert is_lock_timeout(raised.value) == again

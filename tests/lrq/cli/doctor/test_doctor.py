@@ -12,7 +12,7 @@ import trustme
 from sqlalchemy import Engine, text
 
 from lr_server import LogReplicationServer, Settings
-from lrq.cli.doctor.findings import Finding, Level
+from lrq.cli.doctor.findings import Finding, Severity
 from lrq.cli.doctor.view import line
 from sink.transport.credentials import Credentials
 from tests.certificates import issued
@@ -86,8 +86,10 @@ def test_two_sites_that_are_well(lrq: Command, new_site: NewSite, servers: Any) 
         assert connection.execute(text("SELECT count(*) FROM lrq_receive_queues")).scalar() == 0
     lines = lrq("doctor", "--config", "paris.toml").out.splitlines()
     assert [each for each in lines if each.startswith("ok       tables: ")]
-    assert "checks" in lines[-1]
-    shown = [line(Finding(each["check"], Level(each["level"]), each["sentence"], each["cure"])) for each in found.all]
+    assert " checks: " in lines[-1]
+    shown = [
+        line(Finding(each["check"], Severity(each["level"]), each["sentence"], each["cure"])) for each in found.all
+    ]
     assert lines[:-1] == shown
 
 

@@ -11,7 +11,7 @@ import trustme
 from lrq.cli.doctor import certificates, java, libraries, peers, postgresql, sqlite_file
 from lrq.cli.doctor.bounded import Probe, examine
 from lrq.cli.doctor.clock import skew
-from lrq.cli.doctor.findings import Finding, Level, ok, problem, summary, told, warning
+from lrq.cli.doctor.findings import Finding, Severity, ok, problem, summary, told, warning
 from lrq.cli.doctor.view import line
 from queues.errors import ConfigurationError
 from queues.wire.replication_pb2 import NegotiateResponse, Refusal
@@ -35,8 +35,8 @@ def test_a_finding_is_one_line_with_its_cure() -> None:
 
 def test_the_summary_counts_problems_and_warnings() -> None:
     good, soon, bad = ok("a", "b"), warning("a", "b", "c"), problem("a", "b", "c")
-    assert summary([good, good]) == "all 2 checks are ok"
-    assert summary([good, soon, bad, bad]) == "2 of 4 checks found a problem, 1 give a warning"
+    assert summary([good, good]) == "2 checks: all is well"
+    assert summary([good, soon, bad, bad]) == "4 checks: 2 problems, 1 warning"
 
 
 def test_each_probe_fails_alone_and_in_time() -> None:
@@ -63,7 +63,7 @@ def test_each_probe_fails_alone_and_in_time() -> None:
     assert (hung.check, hung.sentence) == ("a", "no answer came within 0.2 s")
     assert failed == problem("b", "no", "correct the file")
     assert broken.sentence == "the check itself failed (ZeroDivisionError: secret)"
-    assert fine.level is Level.OK
+    assert fine.level is Severity.OK
 
 
 # --- certificates ---------------------------------------------------------------------------------------------
