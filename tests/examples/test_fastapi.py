@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -64,7 +63,6 @@ def web(url: URL) -> Iterator[httpx.Client]:
                 break
         else:
             pytest.fail("".join(said))
-        threading.Thread(target=process.stdout.read, daemon=True).start()
         with httpx.Client(base_url=re.search(r"http://\S+:\d+", line)[0], timeout=30) as client:
             yield client
 

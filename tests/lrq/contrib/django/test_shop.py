@@ -2,7 +2,7 @@
 
 import random
 import re
-import threading
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -37,16 +37,15 @@ def servers(north: Project, office: Project) -> Iterator[None]:
 def web(project: Project) -> Iterator[httpx.Client]:
     """Run Django's web server and give a client for it."""
     project.environment["PYTHONUNBUFFERED"] = "1"
-    process = project.start("runserver", "127.0.0.1:0", "--noreload")
+    # Requests are logged to stderr, whose pipe would fill.
+    process = project.start("runserver", "127.0.0.1:0", "--noreload", stderr=subprocess.DEVNULL)
     try:
         line = next(line for line in process.stdout if "Starting development server" in line)
-        # Requests are logged to stderr, whose pipe would fill.
-        threading.Thread(target=process.stderr.read, daemon=True).start()
         with httpx.Client(base_url=re.search(r"http://\S+:\d+", line)[0], timeout=30) as client:
             yield client
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def post(client: httpx.Client, quantity: int) -> int:
