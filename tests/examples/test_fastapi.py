@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 from sqlalchemy import URL, Engine, inspect, make_url, text
 
@@ -19,6 +18,10 @@ from lr_server.status import read_status
 from queues.browse.api import Wanted, browse
 from tests.system.world import QUICK
 from tests.waiting import eventually
+
+httpx = pytest.importorskip("httpx")
+for _library in ("fastapi", "uvicorn"):
+    pytest.importorskip(_library)
 
 pytestmark = [pytest.mark.long, pytest.mark.processes]
 ROOT = Path(__file__).parents[2]
@@ -52,7 +55,7 @@ def running(*words: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def web(url: URL) -> Iterator[httpx.Client]:
+def web(url: URL) -> "Iterator[httpx.Client]":
     """Run uvicorn and give a client for it."""
     words = ("-m", "uvicorn", "app:app", "--port", "0", "--no-access-log")
     with running(*words, SHOP_DATABASE=shown(url)) as process:

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import httpx
 import pytest
 
 from lr_server import LogReplicationServer, Settings
@@ -15,6 +14,8 @@ from tests.lrq.contrib.django.conftest import NewProject
 from tests.lrq.contrib.django.project import Project
 from tests.system.world import QUICK
 from tests.waiting import eventually
+
+httpx = pytest.importorskip("httpx")
 
 pytestmark = [pytest.mark.long, pytest.mark.processes]
 
@@ -34,7 +35,7 @@ def servers(north: Project, office: Project) -> Iterator[None]:
 
 
 @contextmanager
-def web(project: Project) -> Iterator[httpx.Client]:
+def web(project: Project) -> "Iterator[httpx.Client]":
     """Run Django's web server and give a client for it."""
     project.environment["PYTHONUNBUFFERED"] = "1"
     # Requests are logged to stderr, whose pipe would fill.
@@ -48,7 +49,7 @@ def web(project: Project) -> Iterator[httpx.Client]:
         process.communicate()
 
 
-def post(client: httpx.Client, quantity: int) -> int:
+def post(client: "httpx.Client", quantity: int) -> int:
     return client.post("/orders/", data={"item": "bread", "quantity": quantity}).status_code
 
 

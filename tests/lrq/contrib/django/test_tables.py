@@ -68,7 +68,7 @@ def test_migrate_refuses_the_database_of_another_site(new_project: NewProject):
     project.environment["SHOP_SITE"] = "north"
     sentence = "the database belongs to site 'office', not to 'north': correct the site id or the database URL"
     done = project.outcome("migrate")
-    assert f"(lrq.E008) {sentence}." in done.stderr
+    assert f"(lrq.E007) {sentence}." in done.stderr
     assert done.returncode == 1
 
 
