@@ -23,7 +23,7 @@ httpx = pytest.importorskip("httpx")
 for _library in ("fastapi", "uvicorn"):
     pytest.importorskip(_library)
 
-pytestmark = [pytest.mark.long, pytest.mark.processes]
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(480)]
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "fastapi"
 DRIVERS = [("sqlite", "sqlite+aiosqlite"), ("postgresql", "postgresql+asyncpg"), ("postgresql", "postgresql+psycopg")]

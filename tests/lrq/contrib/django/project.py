@@ -45,7 +45,7 @@ class Project:
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         process = self._start(*words)
         try:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=240)
         finally:
             process.kill()
         return subprocess.CompletedProcess(words, process.returncode, out, err)

@@ -17,7 +17,7 @@ from tests.waiting import eventually
 
 httpx = pytest.importorskip("httpx")
 
-pytestmark = [pytest.mark.long, pytest.mark.processes]
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(480)]
 
 
 def settings(project: Project, **options: object) -> Settings:

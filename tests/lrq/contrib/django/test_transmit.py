@@ -10,7 +10,7 @@ from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.contrib.django.conftest import NewProject
 from tests.lrq.contrib.django.project import Project
 
-pytestmark = [pytest.mark.long, pytest.mark.processes]
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(480)]
 
 USE = """
 from django.db import connection, connections, transaction
