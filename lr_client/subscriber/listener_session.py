@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session, SessionTransaction
 from queues.database import dialects
 from queues.errors import ListenerError, NotInTransactionError, StoreUnavailableError
 
-#: Execution option of an engine: a function of the session that returns a context manager, entered around each call of
-#: a listener. The integration of a framework sets the option, so that its models are part of the transaction.
+#: Execution option of an engine: a function that returns a context manager for a session. Each call of a listener runs
+#: inside that context. The integration of a framework sets the option, to make its models part of the transaction.
 AROUND: Final = "lrq_around_listener"
 _RULE: Final = "the transaction is the subscriber's to end: return True to keep your changes, False to undo them"
 

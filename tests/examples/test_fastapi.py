@@ -4,13 +4,11 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 from sqlalchemy import URL, Engine, inspect, make_url, text
 
@@ -21,7 +19,11 @@ from queues.browse.api import Wanted, browse
 from tests.system.world import QUICK
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.long, pytest.mark.processes]
+httpx = pytest.importorskip("httpx")
+for _library in ("fastapi", "uvicorn"):
+    pytest.importorskip(_library)
+
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(480)]
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "fastapi"
 DRIVERS = [("sqlite", "sqlite+aiosqlite"), ("postgresql", "postgresql+asyncpg"), ("postgresql", "postgresql+psycopg")]
@@ -53,7 +55,7 @@ def running(*words: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def web(url: URL) -> Iterator[httpx.Client]:
+def web(url: URL) -> "Iterator[httpx.Client]":
     """Run uvicorn and give a client for it."""
     words = ("-m", "uvicorn", "app:app", "--port", "0", "--no-access-log")
     with running(*words, SHOP_DATABASE=shown(url)) as process:
@@ -64,7 +66,6 @@ def web(url: URL) -> Iterator[httpx.Client]:
                 break
         else:
             pytest.fail("".join(said))
-        threading.Thread(target=process.stdout.read, daemon=True).start()
         with httpx.Client(base_url=re.search(r"http://\S+:\d+", line)[0], timeout=30) as client:
             yield client
 

@@ -7,7 +7,8 @@ from django.core.exceptions import PermissionDenied
 from django.template.response import TemplateResponse
 from django.urls import path
 
-from lrq.contrib.django import conf, engines
+from lrq.contrib.django.conf import app_settings
+from lrq.contrib.django.engines import temporary
 from lrq.contrib.django.models import Replication
 from queues.errors import LrqError
 from queues.words import in_words
@@ -55,7 +56,7 @@ class ReplicationAdmin(admin.ModelAdmin):
 
 def _shown() -> dict[str, Any]:
     try:
-        with engines.temporary(conf.current().database) as engine:
+        with temporary(app_settings().database) as engine:
             return _content(_read(engine))
     except LrqError as error:
         return {"problem": in_words(error)}

@@ -1,20 +1,18 @@
 """Django's system checks of the settings and of the tables: `manage.py check [--database ALIAS]`."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Any, Final
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
-from django.db import connections
 
-from lrq.contrib.django import conf, engines
+from lrq.contrib.django.conf import app_settings, problems
+from lrq.contrib.django.engines import engine, temporary
 from queues.database.schema import require
-from queues.errors import ConfigurationError, LrqError, NotInitializedError, WrongSiteError
+from queues.errors import LrqError, NotInitializedError, WrongSiteError
 
 _ENGINE: Final = "lrq.E006"
-_DRIVER: Final = "lrq.E007"
-_SITE: Final = "lrq.E008"
+_SITE: Final = "lrq.E007"
 _SCHEMA: Final = "lrq.W001"
 
 
@@ -22,19 +20,16 @@ def check_settings(**_given: Any) -> list[CheckMessage]:  # noqa: ANN401 - Djang
     """Return an error for each mistake in the setting `LRQ`, and for a database that lrq cannot use."""
     given = getattr(settings, "LRQ", None)
     found = [
-        Error(each.text, hint=each.hint, id=f"lrq.E{each.number:03}")
-        for each in conf.problems(given, settings.DATABASES)
+        Error(each.text, hint=each.hint, id=f"lrq.E{each.number:03}") for each in problems(given, settings.DATABASES)
     ]
-    return found or _database(conf.current().database)
+    return found or _database(app_settings().database)
 
 
 def _database(alias: str) -> list[CheckMessage]:
     try:
-        url = engines.url(connections[alias])
-    except ConfigurationError as error:
+        engine(alias).dispose()  # opens no connection
+    except LrqError as error:
         return [Error(f"{error}.", id=_ENGINE)]
-    if url.get_backend_name() == "postgresql" and find_spec("psycopg") is None:
-        return [Error("lrq needs psycopg 3 as the driver.", hint="pip install 'lrq[postgres]'", id=_DRIVER)]
     return []
 
 
@@ -42,12 +37,12 @@ def check_tables(databases: Sequence[str] | None = None, **_given: Any) -> list[
     """Compare the tables with the settings: an error for another site, a warning for another version."""
     if not databases or check_settings():
         return []
-    wanted = conf.current()
+    wanted = app_settings()
     if wanted.database not in databases:
         return []
-    with engines.temporary(wanted.database) as engine:
+    with temporary(wanted.database) as made:
         try:
-            require(engine, site_id=wanted.site_id)
+            require(made, site_id=wanted.site_id)
         except NotInitializedError:
             return []  # `migrate` creates the tables, and checks before that
         except WrongSiteError as error:

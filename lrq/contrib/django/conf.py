@@ -64,7 +64,7 @@ def read(given: object, databases: Mapping[str, object]) -> AppSettings:
     )
 
 
-def current() -> AppSettings:
+def app_settings() -> AppSettings:
     """Return the settings of this process; raise `ConfigurationError` for a mistake."""
     from django.conf import settings
 

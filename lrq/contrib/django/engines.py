@@ -2,21 +2,21 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
 from django.db import connections
-from sqlalchemy import URL, Engine, NullPool, event
+from sqlalchemy import Engine, NullPool, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 import queues
 from lr_client.subscriber.listener_session import AROUND
-from lrq.contrib.django import conf, wrappers
+from lrq.contrib.django.conf import app_settings
+from lrq.contrib.django.drivers import habits_of
 from lrq.contrib.django.transactions import shared
+from lrq.contrib.django.wrappers import opened
 from queues.errors import ConfigurationError
-
-_DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 
 
 def engine(using: str | None = None, **options: Any) -> Engine:  # noqa: ANN401 - passed on unchanged
@@ -34,18 +34,20 @@ def engine(using: str | None = None, **options: Any) -> Engine:  # noqa: ANN401 
         >>> with lrq.subscribe(engine(), apply):
         ...     serve()
     """
-    alias = using or conf.current().database
+    alias = using or app_settings().database
     if alias not in settings.DATABASES:
         raise ConfigurationError(f"DATABASES has no alias {alias!r}: name one that it has")
-    made = queues.create_engine(url(connections[alias]), **options)
+    usual: Any = connections[alias]
+    habits = habits_of(usual)
+    made = queues.create_engine(habits.url(usual.settings_dict), **options)
 
     @event.listens_for(made, "do_connect")
     def _connect(_dialect: object, record: ConnectionPoolEntry, *_arguments: object) -> DBAPIConnection:
-        return wrappers.opened(alias, record)
+        return opened(alias, record)
 
     @event.listens_for(made, "connect")
-    def _restore(driver: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-        wrappers.restore_functions(driver, record)
+    def _repair(driver: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
+        habits.connected(driver)
 
     made.update_execution_options(**{AROUND: shared})
     return made
@@ -59,23 +61,3 @@ def temporary(using: str) -> Iterator[Engine]:
         yield made
     finally:
         made.dispose()
-
-
-def url(wrapper: Any) -> URL:  # noqa: ANN401 - Django has no types
-    """Return the URL of a database of Django; raise `ConfigurationError` unless it is PostgreSQL or SQLite."""
-    if wrapper.vendor not in _DRIVERS:
-        raise ConfigurationError(
-            f"lrq works with SQLite and PostgreSQL, but the database {wrapper.alias!r} of Django is {wrapper.vendor}: "
-            "name another alias in LRQ['DATABASE']"
-        )
-    given = wrapper.settings_dict
-    if wrapper.vendor == "sqlite":
-        return URL.create("sqlite", database=str(given["NAME"]))
-    return URL.create(
-        _DRIVERS[wrapper.vendor],
-        username=given["USER"] or None,
-        password=given["PASSWORD"] or None,
-        host=given["HOST"] or None,
-        port=int(given["PORT"]) if given["PORT"] else None,
-        database=given["NAME"] or None,
-    )

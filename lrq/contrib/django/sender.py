@@ -6,7 +6,7 @@ from typing import Any
 from django.db import connections
 
 from lr_client.sender import RoutingQueueSenderClient
-from lrq.contrib.django import conf
+from lrq.contrib.django.conf import app_settings
 from queues.errors import NotInTransactionError
 from queues.positions import PositionToken
 
@@ -35,7 +35,7 @@ def transmit(
         ...     order.save()
         ...     transmit("orders", order.as_json().encode(), ["tokyo"])
     """
-    wanted = conf.current()
+    wanted = app_settings()
     connection: Any = connections[using or wanted.database]
     if not connection.in_atomic_block and connection.get_autocommit():
         raise NotInTransactionError(

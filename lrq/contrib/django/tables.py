@@ -6,7 +6,7 @@ from django.db import connections, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
 import queues
-from lrq.contrib.django import conf
+from lrq.contrib.django.conf import app_settings
 
 #: The app's label and the name of its migration that creates the tables.
 CREATED_BY = ("lrq", "0001_tables")
@@ -14,14 +14,14 @@ CREATED_BY = ("lrq", "0001_tables")
 
 def create(_apps: object, schema_editor: Any) -> None:  # noqa: ANN401 - Django has no types
     """Create the tables in the transaction of the migration, or upgrade those that `lrq init` has made."""
-    wanted = conf.current()
+    wanted = app_settings()
     if schema_editor.connection.alias == wanted.database:
         queues.upgrade(schema_editor.connection, site_id=wanted.site_id)
 
 
 def remove(_apps: object, schema_editor: Any) -> None:  # noqa: ANN401 - Django has no types
     """Remove the tables with all entries in them, in the transaction of the migration."""
-    if schema_editor.connection.alias == conf.current().database:
+    if schema_editor.connection.alias == app_settings().database:
         queues.downgrade(schema_editor.connection)
 
 
@@ -30,7 +30,7 @@ def upgrade_after_migrate(using: str, **_given: Any) -> None:  # noqa: ANN401 - 
 
     A new version of lrq may bring another schema, and needs no migration of the project for it.
     """
-    wanted = conf.current()
+    wanted = app_settings()
     if using != wanted.database or CREATED_BY not in MigrationRecorder(connections[using]).applied_migrations():
         return
     with transaction.atomic(using=using):

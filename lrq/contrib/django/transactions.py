@@ -9,7 +9,8 @@ from django.db import connections, transaction
 from sqlalchemy import Connection, event, exc
 
 from lr_client.subscriber.listener_session import ListenerSession
-from lrq.contrib.django import wrappers
+from lrq.contrib.django.drivers import habits_of
+from lrq.contrib.django.wrappers import wrapper_of
 from queues.database.transactions import map_error
 from queues.errors import ListenerError
 from queues.logs import logger
@@ -30,7 +31,7 @@ def shared(session: ListenerSession) -> Iterator[None]:
     Raises `StoreUnavailableError` if Django reports that the database cannot be used now.
     """
     connection = session.connection()
-    wrapper = wrappers.of(connection)
+    wrapper = wrapper_of(connection)
     _close_old()
     usual = connections[wrapper.alias]
     _lend(wrapper)
@@ -59,14 +60,14 @@ def _lend(wrapper: Any) -> None:  # noqa: ANN401 - Django has no types
     wrapper.savepoint_ids, wrapper.atomic_blocks, wrapper.run_on_commit = [], [], []
     wrapper.close = _refuse_close
     wrapper.close_if_unusable_or_obsolete = _keep_open
-    wrappers.use_django_cursors(wrapper)
+    habits_of(wrapper).lend(wrapper)
 
 
 def _take_back(wrapper: Any) -> None:  # noqa: ANN401 - Django has no types
     wrapper.run_on_commit = []
     wrapper.queries_log.clear()
     del wrapper.close, wrapper.close_if_unusable_or_obsolete
-    wrappers.use_own_cursors(wrapper)
+    habits_of(wrapper).take_back(wrapper)
 
 
 def _refuse_close() -> NoReturn:

@@ -11,9 +11,10 @@ from sqlalchemy import Connection
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from lrq.contrib.django.drivers import habits_of
+
 #: The key of the wrapper in the `info` of a connection.
 _WRAPPER: Final = "lrq_django"
-_POSTGRESQL: Final = "postgresql"
 
 
 def opened(alias: str, record: ConnectionPoolEntry) -> DBAPIConnection:
@@ -25,38 +26,13 @@ def opened(alias: str, record: ConnectionPoolEntry) -> DBAPIConnection:
     # The wrapper serves one thread after another, never two at once.
     wrapper.inc_thread_sharing()
     wrapper.connect()
-    if wrapper.vendor == _POSTGRESQL:
-        wrapper.django_cursors = wrapper.connection.cursor_factory
-        wrapper.set_autocommit(False)
-        use_own_cursors(wrapper)
+    habits_of(wrapper).opened(wrapper)
     # `atomic` then takes the transaction of SQLAlchemy for that of the application, and makes savepoints.
     wrapper.autocommit = False
     record.info[_WRAPPER] = wrapper
     return cast("DBAPIConnection", wrapper.connection)
 
 
-def restore_functions(driver: DBAPIConnection, record: ConnectionPoolEntry) -> None:
-    """Register Django's functions of SQLite anew: SQLAlchemy has just replaced REGEXP, which lookups use on numbers."""
-    if record.info[_WRAPPER].vendor == "sqlite":
-        from django.db.backends.sqlite3._functions import register
-
-        register(driver)
-
-
-def of(connection: Connection) -> Any:  # noqa: ANN401 - Django has no types
+def wrapper_of(connection: Connection) -> Any:  # noqa: ANN401 - Django has no types
     """Return Django's wrapper of a connection that `opened` has opened."""
     return connection.info[_WRAPPER]
-
-
-def use_own_cursors(wrapper: Any) -> None:  # noqa: ANN401 - Django has no types
-    """Let lrq's statements bind their values at the server: Django's cursors of psycopg cannot read binary values."""
-    if wrapper.vendor == _POSTGRESQL:
-        import psycopg
-
-        wrapper.connection.cursor_factory = psycopg.Cursor
-
-
-def use_django_cursors(wrapper: Any) -> None:  # noqa: ANN401 - Django has no types
-    """Let Django's statements use the cursors that Django has chosen."""
-    if wrapper.vendor == _POSTGRESQL:
-        wrapper.connection.cursor_factory = wrapper.django_cursors

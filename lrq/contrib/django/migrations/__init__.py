@@ -1,1 +1,1 @@
-"""Django's migrations of the app; `lrq.contrib.django.tables` upgrades the tables for later versions of lrq."""
+"""Django's migrations of the app; the module `tables` upgrades the tables for later versions of lrq."""

@@ -32,19 +32,20 @@ class Project:
             self.environment["SHOP_DATABASE"] = f"postgresql://{login}@{host}{f':{port}' * bool(port)}/{url.database}"
             self.environment["PGHOST"] = str(url.query.get("host", ""))
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Start `manage.py` with *words*."""
-        return self._start("manage.py", *words)
+        return self._start("manage.py", *words, stderr=stderr)
 
-    def _start(self, *words: str) -> subprocess.Popen[str]:
+    def _start(self, *words: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
+        command = [sys.executable, *words]
         return subprocess.Popen(
-            [sys.executable, *words], cwd=EXAMPLE, env=self.environment, stdout=-1, stderr=-1, text=True
+            command, cwd=EXAMPLE, env=self.environment, stdout=subprocess.PIPE, stderr=stderr, text=True
         )
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         process = self._start(*words)
         try:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=240)
         finally:
             process.kill()
         return subprocess.CompletedProcess(words, process.returncode, out, err)

@@ -5,7 +5,7 @@ import pytest
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.contrib.django.project import Project
 
-pytestmark = [pytest.mark.long, pytest.mark.processes]
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(480)]
 
 VISIT = """
 import logging

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.contrib.django.project import Project
 
-pytestmark = [pytest.mark.long, pytest.mark.processes]
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(480)]
 
 APPLY = """
 def apply(session, source_id, entries):

@@ -2,11 +2,10 @@
 
 import random
 import re
-import threading
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import httpx
 import pytest
 
 from lr_server import LogReplicationServer, Settings
@@ -16,7 +15,9 @@ from tests.lrq.contrib.django.project import Project
 from tests.system.world import QUICK
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.long, pytest.mark.processes]
+httpx = pytest.importorskip("httpx")
+
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(480)]
 
 
 def settings(project: Project, **options: object) -> Settings:
@@ -34,22 +35,21 @@ def servers(north: Project, office: Project) -> Iterator[None]:
 
 
 @contextmanager
-def web(project: Project) -> Iterator[httpx.Client]:
+def web(project: Project) -> "Iterator[httpx.Client]":
     """Run Django's web server and give a client for it."""
     project.environment["PYTHONUNBUFFERED"] = "1"
-    process = project.start("runserver", "127.0.0.1:0", "--noreload")
+    # Requests are logged to stderr, whose pipe would fill.
+    process = project.start("runserver", "127.0.0.1:0", "--noreload", stderr=subprocess.DEVNULL)
     try:
         line = next(line for line in process.stdout if "Starting development server" in line)
-        # Requests are logged to stderr, whose pipe would fill.
-        threading.Thread(target=process.stderr.read, daemon=True).start()
         with httpx.Client(base_url=re.search(r"http://\S+:\d+", line)[0], timeout=30) as client:
             yield client
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
-def post(client: httpx.Client, quantity: int) -> int:
+def post(client: "httpx.Client", quantity: int) -> int:
     return client.post("/orders/", data={"item": "bread", "quantity": quantity}).status_code
 
 

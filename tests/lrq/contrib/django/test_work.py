@@ -14,7 +14,7 @@ from tests.lrq.contrib.django.conftest import NewProject
 from tests.lrq.contrib.django.project import Project
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.long, pytest.mark.processes]
+pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(480)]
 APPLY = "killing:apply"
 
 
@@ -52,7 +52,7 @@ def test_a_killed_worker_leaves_both_the_models_and_the_queue_or_neither_changed
 ):
     north.tick([order(1), order(2)])
     killed = with_path(office, SHOP_KILL=moment).start("lrq_work", APPLY)
-    assert (killed.wait(60), killed.communicate()[0]) == (
+    assert (killed.wait(240), killed.communicate()[0]) == (
         -signal.SIGKILL,
         "lrq_work listens to orders\n",
     )

@@ -10,7 +10,7 @@ from lrq.cli.object_reference import parse_reference
 from lrq.cli.place import WORKER_POOL
 from lrq.cli.stop_signals import StopSignals
 from lrq.cli.worker import Worker
-from lrq.contrib.django import engine
+from lrq.contrib.django.engines import engine
 from queues.errors import LrqError, NotInitializedError, SchemaMismatchError
 
 
