@@ -31,9 +31,11 @@ PATH = re.compile(
 )
 TERMS = {
     "acknowledgement", "apply", "base", "batch", "block", "bounds", "branch", "client", "cut", "destination",
-    "destination set", "effect", "entry", "envelope", "fencing", "generation", "grantee", "header", "incarnation", "item", "lease",
-    "listener", "log-entry sync", "negotiation", "park", "part", "partition", "position", "provider", "receive state",
-    "registry", "replace", "retention", "room", "routing queue", "segment", "send log", "session", "sink", "site",
+    "destination set", "effect", "entry", "envelope", "fencing", "generation", "grantee",
+    "header", "incarnation", "item", "lease", "listener", "log-entry sync",
+    "negotiation", "park", "part", "partition", "position", "provider",
+    "receive state", "registry", "replace", "retention", "room", "routing queue", "segment",
+    "send log", "session", "sink", "site",
     "snapshot sync", "source", "stream tag", "subscriber", "tick", "transmit", "trim", "visibility", "wakeup", "window",
 }  # fmt: skip
 
