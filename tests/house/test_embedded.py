@@ -1,4 +1,4 @@
-"""The README's example runs unchanged."""
+"""The program with both sites in docs/applications.md runs unchanged."""
 
 import re
 import subprocess
@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "applications.md").read_text()
+SECTION = PAGE[PAGE.index("## Both sites in one program") :]
 
 
 @pytest.mark.processes
-def test_the_example_of_the_readme_delivers_its_entry(tmp_path: Path):
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def test_the_program_with_both_sites_delivers_its_entry(tmp_path: Path):
+    (example,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
     )
