@@ -47,7 +47,7 @@ def test_a_block_that_says_too_many_rows_is_refused_before_it_is_unpacked(decode
         (decode_entries, b"2\x00"),
         (decode_snapshot, b"\x78\x00"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", repr(value)),
 )
 def test_a_block_with_more_elements_than_rows_is_refused_before_it_is_parsed(decode, plain):
     with pytest.raises(CorruptFrameError, match="more than the 1 rows that it says"):
