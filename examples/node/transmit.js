@@ -2,6 +2,7 @@
 
 const { Client } = require("pg");
 
+const SITES = (process.env.SITES || "tokyo,lima").split(",");
 const TRANSMIT =
   "SELECT lrq_transmit(client => 'orders', payload => $1, destinations => $2, headers => $3) AS token";
 
@@ -9,7 +10,7 @@ async function place(database, order, approve) {
   await database.query("BEGIN");
   try {
     await database.query("INSERT INTO node_orders (id, item) VALUES ($1, $2)", [order.id, order.item]);
-    const values = [Buffer.from(JSON.stringify(order)), ["tokyo", "lima"], { program: "node" }];
+    const values = [Buffer.from(JSON.stringify(order)), SITES, { program: "node" }];
     const { rows } = await database.query(TRANSMIT, values);
     approve(order);
     await database.query("COMMIT");

@@ -13,7 +13,7 @@ from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
 from lrq.cli.place import CONNECT_SECONDS, SitePlace, require_file
 from queues.clock import now_us
 from queues.database import dialects, leases, schema, urls
-from queues.database.rights import missing_rights
+from queues.database.server_rights import missing_rights
 from queues.database.transactions import mapped_errors, reading
 from queues.errors import LrqError
 

@@ -8,7 +8,9 @@ from sqlalchemy import Engine, text
 
 import queues
 from lr_server import LogReplicationServer, Settings
-from queues.database.rights import SERVER_SEQUENCES, missing_rights, table_rights
+from queues.database import grants
+from queues.database.grantees import Grantee
+from queues.database.server_rights import SERVER_SEQUENCES, missing_rights, table_rights
 from queues.database.transactions import reading
 from tests.conftest import NewSite
 from tests.lrq.cli.command import Command
@@ -98,3 +100,15 @@ def test_the_doctor_names_a_missing_right(lrq: Command, least: Least) -> None:
         3,
         "problem  rights: the role lacks UPDATE on lrq_leases: grant these rights to the role",
     )
+
+
+def test_lrq_grant_gives_a_server_each_right_that_the_doctor_asks_for(new_site: NewSite) -> None:
+    engine = new_site("paris")
+    with engine.begin() as connection:
+        if not connection.execute(text("SELECT 1 FROM pg_roles WHERE rolname = 'lrq_granted'")).first():
+            connection.execute(text("CREATE ROLE lrq_granted LOGIN"))
+    grants.grant(engine, "lrq_granted", Grantee.SERVER)
+    granted = queues.create_engine(engine.url.set(username="lrq_granted"))
+    with reading(granted) as connection:
+        assert missing_rights(connection) == []
+    granted.dispose()

@@ -5,11 +5,6 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from sqlalchemy import Engine
 
-from lrq.cli.application_objects import listeners_of
-from lrq.cli.object_reference import parse_reference
-from lrq.cli.place import WORKER_POOL
-from lrq.cli.stop_signals import StopSignals
-from lrq.cli.worker import Worker
 from lrq.contrib.django.engines import engine
 from queues.errors import LrqError, NotInitializedError, SchemaMismatchError
 
@@ -33,6 +28,9 @@ class Command(BaseCommand):
     def handle(self, *_arguments: Any, **options: Any) -> None:  # noqa: ANN401 - Django's interface
         """Work until a signal comes."""
         try:
+            # Imported here, where a missing library of the extra `cli` becomes one sentence.
+            from lrq.cli.place import WORKER_POOL
+
             made = engine(options["using"], **WORKER_POOL)
             try:
                 self._work(made, options["listener"], options["metrics"])
@@ -44,6 +42,11 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _work(self, made: Engine, references: list[str], metrics: str | None) -> None:
+        from lrq.cli.application_objects import listeners_of
+        from lrq.cli.object_reference import parse_reference
+        from lrq.cli.stop_signals import StopSignals
+        from lrq.cli.worker import Worker
+
         listeners = listeners_of([parse_reference(each) for each in references])
         signals = StopSignals()
         with Worker(made, listeners, metrics=metrics) as worker:
