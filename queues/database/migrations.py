@@ -81,4 +81,5 @@ def removal(dialect_name: str, *, transactional: bool = False, schema: str | Non
     dialect = dialects.named(dialect_name)
     path = dialect.preamble(schema) if schema else ""
     made = scripts.sql(dialect_name, "base", start=SCHEMA, down=True, transactional=transactional)
-    return f"{path}{made}\nDROP TABLE {VERSION_TABLE};\n{dialect.postamble(schema)}"
+    # Older versions of Alembic print a DROP of this table too.
+    return f"{path}{made}\nDROP TABLE IF EXISTS {VERSION_TABLE};\n{dialect.postamble(schema)}"
