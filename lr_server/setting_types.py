@@ -2,10 +2,10 @@
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from discovery.topology import split_endpoints
 from queues import names
@@ -73,8 +73,19 @@ ListenEndpoint = Annotated[str, _checked(network_endpoint)]
 MetricsAddress = Annotated[str, _checked(metrics_endpoint)]
 Positive = Annotated[int, Field(gt=0)]
 NotNegative = Annotated[int, Field(ge=0)]
+Ranges = Annotated[int, Field(gt=0, le=4096)]
 TickRows = Annotated[int, Field(gt=0, le=MAX_ROWS)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ProducerRule(BaseModel):
+    """The clients and the destinations that a producer may use; empty for all of the site."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    clients: Sequence[Client] = ()
+    destinations: Sequence[Site] = ()
+
 
 #: For fields whose variable holds a list or a table as text.
 ListFromText = BeforeValidator(_list)

@@ -22,6 +22,8 @@ from lr_server.setting_types import (
     NotNegative,
     PeerEndpoint,
     Positive,
+    ProducerRule,
+    Ranges,
     Seconds,
     Site,
     TableFromText,
@@ -68,6 +70,12 @@ class Settings(BaseSettings):
         tls_authority: PEM file with the authority of all sites' certificates; each such certificate is trusted.
         tls_verify_site: Whether a source's certificate must name the source's site, as common name or in
             subjectAltName. Without it any trusted certificate may write as any site.
+        ranges: The number of ranges that share the sessions of this site among its servers. All servers need the same
+            number, and each session stands in one range.
+        ingest: Whether producers without a database may send messages to this site at its `listen` endpoints.
+        producers: The clients and destinations that each producer may use, by the name of the producer. A name with
+            `*` at its end stands for all producers whose names begin like that. Other producers are refused.
+        require_followers: Ingest is refused while the database has fewer synchronous standby servers; PostgreSQL only.
         metrics: The host:port at which Prometheus reads /metrics; without it there are no metrics.
         clients: The clients to replicate; empty for every client that transmits or has a snapshot provider here.
         initial_sync: Whether a new session begins with a "snapshot" or with the oldest entry of the "log". With "auto"
@@ -124,6 +132,10 @@ class Settings(BaseSettings):
     tls_key: Path | None = None
     tls_authority: Path | None = None
     tls_verify_site: bool = False
+    ranges: Ranges = 64
+    ingest: bool = False
+    producers: Annotated[Mapping[str, ProducerRule], NoDecode, TableFromText] = {}
+    require_followers: NotNegative = 0
     metrics: MetricsAddress | None = None
     clients: Annotated[Sequence[Client], NoDecode, ListFromText] = ()
     initial_sync: InitialSync = "auto"

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Both files define messages; only the second defines a service.
-MESSAGES = ("entry.proto", "replication.proto")
-SERVICES = ("replication.proto",)
+#: All files define messages; only the last two define services.
+MESSAGES = ("entry.proto", "replication.proto", "ingest.proto")
+SERVICES = ("replication.proto", "ingest.proto")
 
 # The generated code refuses libraries older than its stamps, but applications may have older ones than the generator.
 # The generator of grpcio-tools 1.72.2 gives the same code with these stamps. `make oldest` tests these versions.

@@ -33,6 +33,13 @@ listen = ["tcp://127.0.0.1:7400"]
 # Whether a source's certificate must name its site.
 # tls_verify_site = false
 
+# Whether producers without a database may send messages to this site; each has a table of its own at the end.
+# ingest = false
+# Producers are refused while the database has fewer synchronous standby servers (PostgreSQL).
+# require_followers = 0
+# The sessions of this site stand in so many ranges, which its servers share.
+# ranges = 64
+
 # The address for Prometheus; without it there are no metrics.
 # metrics = "127.0.0.1:9464"
 
@@ -55,6 +62,10 @@ listen = ["tcp://127.0.0.1:7400"]
 # The other sites with their endpoints; several servers of one site stand between commas.
 [peers]
 # tokyo = "tcp://127.0.0.1:7401"
+
+# The producers, with the clients and destinations that each may use; empty lists mean all.
+[producers]
+# "meter-*" = { clients = ["meters"], destinations = ["tokyo"] }
 """
 
 #: Settings without a default value that could be shown: the example has a value in its place.

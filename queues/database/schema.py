@@ -10,7 +10,7 @@ from queues.errors import NotInitializedError, SchemaMismatchError, WrongSiteErr
 from queues.names import SiteId
 
 #: The schema that this software needs: the newest revision in `alembic/versions`.
-SCHEMA: Final = "0015"
+SCHEMA: Final = "0016"
 #: Not `alembic_version`, which belongs to the application if it uses Alembic too.
 VERSION_TABLE: Final = "lrq_alembic_version"
 

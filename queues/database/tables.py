@@ -364,6 +364,45 @@ leases = Table(
     Column("expires_us", BigInteger, nullable=False),
 )
 
+#: The running servers of the site; a row counts until `expires_us`. `endpoints`: where it listens, between commas.
+servers = Table(
+    "lrq_servers",
+    metadata,
+    Column("server", Text, primary_key=True),
+    Column("endpoints", Text, nullable=False),
+    Column("started_us", BigInteger, nullable=False),
+    Column("expires_us", BigInteger, nullable=False),
+)
+
+#: The last server that led each range of sessions, and the generation under which it leads.
+ranges = Table(
+    "lrq_ranges",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("server", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+)
+
+#: One row: the newest generation of the site, and the number of its ranges. No server has fixed a number of 0.
+generations = Table(
+    "lrq_generations",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("ranges", Integer, nullable=False),
+)
+
+#: The last request of each producer that was stored, and the token of its transaction.
+producers = Table(
+    "lrq_producers",
+    metadata,
+    Column("client", Text, primary_key=True),
+    Column("producer", Text, primary_key=True),
+    Column("sequence", BigInteger, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+)
+
 #: Small tables with frequent updates; see `queues.database.postgresql.rewriting`.
 REWRITTEN: Final = (sessions, snapshot_providers, leases)
 
@@ -406,6 +445,8 @@ receive_marks = Table(
     Column("updated_us", BigInteger, nullable=False),
     # Bytes of all log entries received; less `consumers.applied_bytes`, the bytes of those not applied yet.
     Column("bytes_total", BigInteger, nullable=False, server_default="0"),
+    # The number of negotiations; only frames of the stream that followed the last one are taken.
+    Column("stream", BigInteger, nullable=False, server_default="0"),
 )
 
 receive_headers = Table(

@@ -159,6 +159,7 @@ def _marks_of(row: Mapping[str, Any]) -> ReceiveState:
         source_seq=row["source_seq"],
         source_us=row["source_us"],
         bytes_total=row["bytes_total"],
+        stream=row["stream"],
     )
 
 
@@ -182,6 +183,7 @@ def columns_of(marks: ReceiveState) -> dict[str, int | str]:
         "source_seq": marks.source_seq,
         "source_us": marks.source_us,
         "bytes_total": marks.bytes_total,
+        "stream": marks.stream,
     }
 
 

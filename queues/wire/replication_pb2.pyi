@@ -45,6 +45,7 @@ class SessionId(_message.Message):
     CLIENT_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     INSTALLATION_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
     source: _builtins.str
     sink: _builtins.str
     client: _builtins.str
@@ -52,6 +53,8 @@ class SessionId(_message.Message):
     """the sink refuses lower generations"""
     installation: _builtins.str
     """in negotiations: two installations of one site differ"""
+    stream: _builtins.int
+    """in frames: the number that the negotiation gave; absent from an older source"""
     def __init__(
         self,
         *,
@@ -60,12 +63,15 @@ class SessionId(_message.Message):
         client: _builtins.str = ...,
         generation: _builtins.int = ...,
         installation: _builtins.str = ...,
+        stream: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_stream", b"_stream", "stream", b"stream"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "generation", b"generation", "installation", b"installation", "sink", b"sink", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_stream", b"_stream", "client", b"client", "generation", b"generation", "installation", b"installation", "sink", b"sink", "source", b"source", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__stream: _TypeAlias = _typing.Literal["stream"]  # noqa: Y015
+    _WhichOneofArgType__stream: _TypeAlias = _typing.Literal["_stream", b"_stream"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stream) -> _WhichOneofReturnType__stream | None: ...
 
 Global___SessionId: _TypeAlias = SessionId  # noqa: Y015
 
@@ -213,6 +219,7 @@ class NegotiateResponse(_message.Message):
     REFUSAL_FIELD_NUMBER: _builtins.int
     UNDOES_FIELD_NUMBER: _builtins.int
     ROOM_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     """the version that the sink has chosen"""
     site: _builtins.str
@@ -225,6 +232,8 @@ class NegotiateResponse(_message.Message):
     """the subscriber can undo applied entries"""
     room: _builtins.int
     """as in Ack"""
+    stream: _builtins.int
+    """names the stream that may follow; absent from an older sink"""
     @_builtins.property
     def received(self) -> Global___Position:
         """durable at the sink"""
@@ -257,14 +266,20 @@ class NegotiateResponse(_message.Message):
         refusal: Global___Refusal | None = ...,
         undoes: _builtins.bool = ...,
         room: _builtins.int | None = ...,
+        stream: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "boundary", b"boundary", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "boundary", b"boundary", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging", "stream", b"stream"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "room", b"room", "site", b"site", "staging", b"staging", "sync_id", b"sync_id", "undoes", b"undoes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "room", b"room", "site", b"site", "staging", b"staging", "stream", b"stream", "sync_id", b"sync_id", "undoes", b"undoes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__room: _TypeAlias = _typing.Literal["room"]  # noqa: Y015
     _WhichOneofArgType__room: _TypeAlias = _typing.Literal["_room", b"_room"]  # noqa: Y015
+    _WhichOneofReturnType__stream: _TypeAlias = _typing.Literal["stream"]  # noqa: Y015
+    _WhichOneofArgType__stream: _TypeAlias = _typing.Literal["_stream", b"_stream"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__room) -> _WhichOneofReturnType__room | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stream) -> _WhichOneofReturnType__stream | None: ...
 
 Global___NegotiateResponse: _TypeAlias = NegotiateResponse  # noqa: Y015
 

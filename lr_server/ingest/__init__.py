@@ -1,0 +1,1 @@
+"""Ingest: the service that stores the messages of producers without a database."""
