@@ -329,7 +329,7 @@ class Session:
         if sink.is_empty:
             # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             self._acked = sink.received
-        self._open(answer.received)
+        self._open(answer)
         self._post(happened.Negotiated(decision))
 
     def _roll_back(self, to: Position) -> None:
@@ -340,7 +340,7 @@ class Session:
             return
         received = answers.position_of(answer.received)
         self._sent = None
-        self._open(answer.received)
+        self._open(answer)
         self._post(happened.RolledBack(received))
 
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
@@ -363,15 +363,18 @@ class Session:
             generation=self._fence.generation,
         )
 
-    def _open(self, received: WirePosition) -> None:
+    def _open(self, answer: NegotiateResponse) -> None:
+        session = self._name()
+        if answer.HasField("stream"):
+            session.stream = answer.stream
         limits = self._context.limits
         if self._sink is None:
             raise PeerUnreachableError("the connection was closed before it was used")
         stream = FrameStream(
             self._sink,
-            self._name(),
+            session,
             self._context.paths(self._outgoing),
-            received,
+            answer.received,
             inflight=Inflight(
                 max_frames=limits.window_frames,
                 max_bytes=limits.window_bytes,
