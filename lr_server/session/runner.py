@@ -41,6 +41,7 @@ from lr_server.session.inflight import Inflight
 from lr_server.session.outages import LogLine, Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.replaced import ReplacedCount
+from lr_server.session.routes import Routes
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork
 from queues import send_snapshot
@@ -86,7 +87,8 @@ class SessionContext:
     lease: Lease
     clock: Clock
     limits: SessionLimits
-    connect: Callable[[SiteId], Sink]
+    connect: Callable[[SessionKey], Sink]
+    routes: Routes
     installation: str
     on_lost: Callable[[OwnershipLostError], None]
     on_ended: OnEnded
@@ -148,10 +150,15 @@ class Session:
         self._post(_snapshot_event(newest))
 
     def check_stall(self) -> None:
-        """Break a connection whose sink has not answered for `stall_seconds`; the supervisor calls this."""
+        """Break a connection whose sink has not answered for `stall_seconds`; the supervisor calls this.
+
+        A session away from its preferred server moves back once that server can be reached again.
+        """
         stream = self._stream
         if stream is not None and stream.silent_seconds > self._context.limits.stall_seconds:
             stream.break_off(f"stalled: no acknowledgement for {self._context.limits.stall_seconds:g} s")
+        if self._context.routes.is_home_again(self.owed):
+            self.reconnect("the preferred server of the site can be reached again")
 
     def reconnect(self, why: str) -> None:
         """Break the connection, if there is one, and connect again; the supervisor calls this."""
@@ -193,6 +200,7 @@ class Session:
         finally:
             # A session that ended by an error must not go on sending.
             self._disconnect()
+            self._context.routes.forget(self.owed)
 
     def _wait(self) -> tuple[Event, FrameStream | None]:
         while True:
@@ -208,6 +216,7 @@ class Session:
     def _take(self, event: Event) -> None:
         if isinstance(event, happened.Refused) and event.kind is RefusalKind.STALE_LEADER:
             event = self._succession(event)
+        self._context.routes.note(self.owed, event)
         try:
             self._state, asked = advance(self._state, event)
         except Exception as error:
@@ -345,7 +354,7 @@ class Session:
 
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
         if self._sink is None:
-            self._sink = self._context.connect(self.owed.destination)
+            self._sink = self._context.connect(self.owed)
         self._fence.read()
         request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
         request.branches.extend(told_branches(self._context.engine))

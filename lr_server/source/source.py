@@ -7,11 +7,12 @@ from sqlalchemy import Engine
 
 from discovery.scheduler import Jobs
 from discovery.threads import OnEnded
-from discovery.topology import Topology, split_endpoints
+from discovery.topology import Topology
 from lr_server.feed.feed import LiveFeed
 from lr_server.session import snapshot_frames
 from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
+from lr_server.session.routes import Routes
 from lr_server.session.runner import SessionContext, SessionLimits
 from lr_server.session.stream import FrameSources
 from lr_server.settings import Settings
@@ -22,13 +23,12 @@ from lr_server.source.supervisor import Supervisor
 from queues import send_snapshot
 from queues.backoff import Backoff
 from queues.browse.unknown import unknown_destinations
-from queues.clock import Clock, chosen, iso, now_us
+from queues.clock import Clock, iso, now_us
 from queues.database.leases import Lease
 from queues.database.migrations import require
 from queues.database.transactions import reading, writing
 from queues.errors import LrqError, OwnershipLostError
 from queues.logs import logger
-from queues.names import SiteId
 from queues.receive.parked import forget_parked
 from queues.send_log.opening import open_log
 from queues.send_log.port import SessionKey, TickLimits
@@ -38,6 +38,7 @@ from queues.words import in_words
 from sink.local import find
 from sink.port import Sink
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
+from sink.transport.probe import Probe
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
 log = logger("lrq.source")
@@ -76,6 +77,7 @@ class Source:
             wakeup=Wakeup(self._branch), clock=clock, idle_seconds=settings.idle_poll_seconds,
             interval_seconds=settings.tick_interval_seconds, on_lost=on_lost, on_ended=on_ended,
         )  # fmt: skip
+        self._routes = Routes(settings.site, clock, self._look_for)
         self.supervisor = Supervisor(
             engine, topology, self._session_context(clock), clients=settings.client_names,
             look_seconds=settings.snapshot_poll_seconds, clock=clock, told=settings.look_alikes,
@@ -167,6 +169,7 @@ class Source:
             clock=clock,
             limits=limits,
             connect=self._connect,
+            routes=self._routes,
             installation=self._branch,
             on_lost=self._on_lost,
             on_ended=self._on_ended,
@@ -186,10 +189,12 @@ class Source:
             newest=lambda: self.feed.newest,
         )
 
-    def _connect(self, site: SiteId) -> Sink:
-        # The owner among several servers of a site is unknown here: a standby refuses, and the session tries again.
-        endpoint = parse_endpoint(chosen(split_endpoints(self._topology.endpoint(site))))
+    def _connect(self, owed: SessionKey) -> Sink:
+        endpoint = parse_endpoint(self._routes.endpoint(owed, self._topology.endpoint(owed.destination)))
         return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
+
+    def _look_for(self, endpoint: str) -> Probe:
+        return Probe(parse_endpoint(endpoint), credentials=self._settings.credentials)
 
     def _dial(self, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
         timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)
