@@ -1,6 +1,5 @@
 """Wait until every destination has acknowledged every committed entry."""
 
-from collections.abc import Mapping
 from operator import not_
 
 from sqlalchemy import Connection, Engine
@@ -67,7 +66,7 @@ class _Goal:
                 found.append(f"{_name(owed)}: {acked_seq} of {self._end} ({_say(words)})")
         return found
 
-    def _own(self) -> Mapping[SessionKey, tuple[StatusText, int]]:
+    def _own(self) -> dict[SessionKey, tuple[StatusText, int]]:
         """Return the sessions of this server, which the database knows a moment later."""
         running = () if self._source is None else self._source.supervisor.sessions()
         standings = {session.owed: session.standing for session in running}

@@ -52,9 +52,7 @@ class LogReplicationServer:
         dialects.of(self._engine).end_idle(self._engine, settings.lease_seconds)
         self._service: SinkService | None = None
         self._metrics: MetricsServer | None = None
-        self._roles = SiteRoles(
-            self._engine, settings, self._topology, clock=clock, endpoints=lambda: self.endpoints
-        )
+        self._roles = SiteRoles(self._engine, settings, self._topology, clock=clock, endpoints=lambda: self.endpoints)
         self._ownership = self._roles.ownership
         self._writer = SinkWriter(
             self._engine, settings.site,

@@ -64,13 +64,15 @@ class SiteRoles:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Begin to take part; return when the server has looked for its roles, at most `lease_seconds` later."""
-        deadline = self._clock.monotonic() + self._settings.lease_seconds
-        self.membership.start()
+        """Begin to take part; return when the server has looked for its roles, at most `lease_seconds` later.
+
+        Raises `ConfigurationError` if other servers of the site use another number of ranges, and
+        `StoreUnavailableError`.
+        """
         # A sequencer without a row among the servers would look like an older version, which works alone.
-        self._wait(lambda: self.membership.view is not None, deadline)
+        self.membership.start()
         self.ownership.start()
-        self._wait(lambda: self._is_sequencer or self.ownership.state is OwnershipState.STANDING_BY, deadline)
+        poll(self._has_looked, bool, timeout=self._settings.lease_seconds, pause=0.02, clock=self._clock)
 
     def stop(self) -> None:
         """End all work, and leave it to the other servers at once. May be called twice."""
@@ -98,9 +100,9 @@ class SiteRoles:
         told = self._stood_down or self.ownership.reason
         return told if self._held else f"{told}; {self.membership.reason}"
 
-    def _wait(self, fact: Callable[[], bool], deadline: float) -> None:
-        left = max(deadline - self._clock.monotonic(), 0.0)
-        poll(fact, bool, timeout=left, pause=0.02, clock=self._clock)
+    def _has_looked(self) -> bool:
+        is_settled = self._is_sequencer or self.ownership.state is OwnershipState.STANDING_BY
+        return is_settled and self.membership.view is not None
 
     # --- called by the threads of both leases -----------------------------------------------------------------
 

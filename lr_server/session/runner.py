@@ -104,9 +104,7 @@ class SessionContext:
 class Session:
     """One session (source × destination × client), from `start` to `stop`."""
 
-    def __init__(
-        self, owed: SessionKey, context: SessionContext, leadership: Leadership, *, replaced: int = 0
-    ) -> None:
+    def __init__(self, owed: SessionKey, context: SessionContext, leadership: Leadership, *, replaced: int = 0) -> None:
         """Prepare the session; *replaced* entries were counted by earlier servers of the site."""
         self.owed = owed
         self.leadership = leadership

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 
 from queues.database import dialects, leases
 from queues.database.leases import Lease
+from queues.database.servers import renumber
 from queues.database.transactions import reading, writing
 from queues.lineage import timeline_of
 from queues.send_log.branches import begin_branch, newest_branch, void_restored
@@ -33,6 +34,7 @@ def adopt(engine: Engine, lease: Lease) -> str:
         is_restored = _cluster(now) != _cluster(last.incarnation)
         inherited = NOTHING if is_restored else inherited_since(connection, newest, timeline_of(last.incarnation))
         branch = begin_branch(connection, last.number + 1, end, now, str(inherited))
+        renumber(connection)
         if is_restored:
             void_restored(connection, lease, branch, newest, end)
         return branch

@@ -112,4 +112,3 @@ class SiteWork:
                 "entries wait for a destination that is no peer: add the site to `peers`, or correct the name",
                 **owed._asdict(), count=found[owed].waiting.entries, oldest=iso(found[owed].oldest_us),
             )  # fmt: skip
-

@@ -62,8 +62,8 @@ class Source:
     ) -> None:
         """Prepare the threads of *server*.
 
-        As the sequencer, call *on_tick* after new ticks, and *on_lost* after the loss of the lease. Call *on_lost_range*
-        after a transaction under the lease of a range was refused.
+        As the sequencer, call *on_tick* after new ticks, and *on_lost* after the loss of the lease. After a refused
+        transaction under the lease of a range, call *on_lost_range*.
         """
         self._engine = engine
         self._settings = settings

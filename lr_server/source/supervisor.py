@@ -128,7 +128,7 @@ class Supervisor:
         self._awake.set()
 
     def sequence(self, lease: Lease | None) -> None:
-        """Do the work for the whole site under *lease*, that of the sequencer; with None, leave it to another server."""
+        """Do the work for the whole site under the sequencer's *lease*; with None, leave it to another server."""
         self._site_lease = lease
         self._awake.set()
 
@@ -173,9 +173,7 @@ class Supervisor:
         with self._saving:
             now = [_standing(session) for session in self.sessions()]
             changed = [
-                each
-                for each in now
-                if (saved := self._saved.get(each.owed)) is not each.facts and saved != each.facts
+                each for each in now if (saved := self._saved.get(each.owed)) is not each.facts and saved != each.facts
             ]
             if changed:
                 lost = session_table.save(self._engine, changed)

@@ -144,9 +144,7 @@ def _unbegun(connection: Connection, scope: Scope) -> _Unbegun:
     known = read_known(connection)
     if known is None:
         return _Unbegun(frozenset(), frozenset())
-    coming = {
-        owed.destination for owed in coming_sessions(connection, known) if scope.client in (None, owed.client)
-    }
+    coming = {owed.destination for owed in coming_sessions(connection, known) if scope.client in (None, owed.client)}
     return _Unbegun(frozenset(coming), frozenset(known.peers - coming))
 
 

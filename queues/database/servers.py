@@ -14,6 +14,7 @@ from sqlalchemy import (
     Update,
     bindparam,
     delete,
+    func,
     insert,
     select,
     tuple_,
@@ -40,6 +41,7 @@ __all__ = [
     "release",
     "remove",
     "renew",
+    "renumber",
 ]
 
 #: Rows of servers that have expired stay for so long, in microseconds, and at most so many of them.
@@ -152,6 +154,17 @@ def claim(engine: Engine, server: str, wanted: Iterable[RangeRow]) -> list[Lease
         )
         new = select(ranges).where(ranges.c.server == server, ranges.c.generation >= first).order_by(ranges.c.number)
         return [range_lease(RangeRow(*row)) for row in connection.execute(new)]
+
+
+def renumber(connection: Connection) -> None:
+    """Give every range a new generation in the caller's transaction; the leaders stay, and find that they lost it.
+
+    A sink takes a generation from one branch of a log only, so a new branch needs new generations.
+    """
+    count = int(connection.execute(select(func.count()).select_from(ranges)).scalar_one())
+    if count:
+        first = generations.advance(connection, count)
+        connection.execute(update(ranges).values(generation=first + ranges.c.number))
 
 
 def release(engine: Engine, held: Iterable[Lease]) -> None:
