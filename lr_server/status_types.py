@@ -329,21 +329,26 @@ class ReceiveQueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """The server that answers: `owner` while it works for its site, otherwise `reason` says why not.
+    """The server that answers: `owner` while it takes the site's ticks; it leads so many `ranges` of sessions.
 
-    `endpoints` and `metrics` are the addresses where it listens; `troubles` has a sentence for each failing part.
+    `reason` explains both. `endpoints` and `metrics` are the addresses where it listens; `troubles` has a sentence for
+    each failing part.
     """
 
     owner: bool
     reason: str
     endpoints: tuple[str, ...] = ()
     metrics: str = ""
+    name: str = ""
+    ranges: int = 0
     troubles: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `server`."""
         return {
+            "name": self.name,
             "owner": self.owner,
+            "ranges": self.ranges,
             "reason": self.reason,
             "endpoints": list(self.endpoints),
             "metrics": self.metrics,
