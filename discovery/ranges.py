@@ -8,8 +8,8 @@ Every server computes the same share from the same read, so the servers need no 
 * A living server keeps its ranges up to its load, which is the fewest possible moves.
 * A free range goes to the server with room that prefers the range most. The preference is a token of both names.
 
-The rule keeps state, namely the present leaders, because a stateless one moves more. Preference alone is not even; with
-bounded loads, ranges also move between survivors; followers on a ring need 3 * 2**n servers.
+The rule keeps state, namely the present leaders, because a stateless one moves more. Preference alone is not even. With
+bounded loads, ranges also move between survivors. Followers on a ring need 3 * 2**n servers.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,14 +35,14 @@ def share(leaders: Sequence[str | None], living: Iterable[str]) -> list[str | No
     rooms = _loads(led, len(leaders))
     found: list[str | None] = [None] * len(leaders)
     for name in names:
-        kept = sorted(led[name], key=lambda number: (-_preference(name, number), number))[: rooms[name]]
-        rooms[name] -= len(kept)
-        for number in kept:
+        for number in _kept(name, led[name], rooms[name]):
             found[number] = name
+            rooms[name] -= 1
     for number, leader in enumerate(found):
-        if leader is None:
-            found[number] = _preferred(number, [name for name in names if rooms[name]])
-            rooms |= {name: rooms[name] - 1 for name in names if name == found[number]}
+        if leader is None and names:
+            chosen = max((name for name in names if rooms[name]), key=lambda name: (_preference(name, number), name))
+            found[number] = chosen
+            rooms[chosen] -= 1
     return found
 
 
@@ -76,8 +76,8 @@ class RangePlan(NamedTuple):
 def plan(view: ServersView, me: str, held: Mapping[int, Lease], *, patient: bool = False) -> RangePlan:
     """Return the turn of server *me*, which leads *held* to its knowledge.
 
-    A range of a living server is claimed only after its release. A server that is not living in *view* claims nothing,
-    and a sequencer of an older lrq leaves it no range. *patient*: claim released ranges only, no range of an expired
+    A range of a living server is claimed only after its release. A server that is not living in *view* claims nothing.
+    A sequencer of an older lrq leaves no range to others. *patient*: claim released ranges only, no range of an expired
     server, which may only seem expired.
     """
     mine = {row.number: range_lease(row) for row in view.ranges if row.server == me}
@@ -110,8 +110,10 @@ def _loads(led: Mapping[str, Collection[int]], ranges: int) -> dict[str, int]:
     return {name: least + (place < more) for place, name in enumerate(order)}
 
 
-def _preferred(number: int, names: Sequence[str]) -> str | None:
-    return max(names, key=lambda name: (_preference(name, number), name), default=None)
+def _kept(name: str, numbers: Sequence[int], room: int) -> Sequence[int]:
+    if len(numbers) <= room:
+        return numbers
+    return sorted(numbers, key=lambda number: (-_preference(name, number), number))[:room]
 
 
 def _preference(name: str, number: int) -> int:
