@@ -35,14 +35,14 @@ def share(leaders: Sequence[str | None], living: Iterable[str]) -> list[str | No
     rooms = _loads(led, len(leaders))
     found: list[str | None] = [None] * len(leaders)
     for name in names:
-        kept = sorted(led[name], key=lambda number: (-_preference(name, number), number))[: rooms[name]]
-        rooms[name] -= len(kept)
-        for number in kept:
+        for number in _kept(name, led[name], rooms[name]):
             found[number] = name
+            rooms[name] -= 1
     for number, leader in enumerate(found):
-        if leader is None:
-            found[number] = _preferred(number, [name for name in names if rooms[name]])
-            rooms |= {name: rooms[name] - 1 for name in names if name == found[number]}
+        if leader is None and names:
+            chosen = max((name for name in names if rooms[name]), key=lambda name: (_preference(name, number), name))
+            found[number] = chosen
+            rooms[chosen] -= 1
     return found
 
 
@@ -110,8 +110,10 @@ def _loads(led: Mapping[str, Collection[int]], ranges: int) -> dict[str, int]:
     return {name: least + (place < more) for place, name in enumerate(order)}
 
 
-def _preferred(number: int, names: Sequence[str]) -> str | None:
-    return max(names, key=lambda name: (_preference(name, number), name), default=None)
+def _kept(name: str, numbers: Sequence[int], room: int) -> Sequence[int]:
+    if len(numbers) <= room:
+        return numbers
+    return sorted(numbers, key=lambda number: (-_preference(name, number), number))[:room]
 
 
 def _preference(name: str, number: int) -> int:
