@@ -351,13 +351,13 @@ class ServerStatus:
     def as_json(self) -> dict[str, Any]:
         """Return the value of `server`."""
         return {
-            "name": self.name,
             "owner": self.owner,
-            "ranges": self.ranges,
             "reason": self.reason,
             "endpoints": list(self.endpoints),
             "metrics": self.metrics,
             "troubles": dict(self.troubles),
+            "name": self.name,
+            "ranges": self.ranges,
         }
 
 
