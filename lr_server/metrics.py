@@ -37,10 +37,12 @@ Reading = tuple[str, str, Callable[[Part], float]]
 Labelled = tuple[Sequence[str], Part]
 
 _SERVER: Final[Sequence[Reading[ServerStatus]]] = (
-    ("lrq_owner", "1 if the server works for its site, 0 if it stands by", lambda s: s.owner),
+    ("lrq_owner", "1 if the server takes the ticks of its site, 0 if another one does", lambda s: s.owner),
+    ("lrq_ranges", "Ranges of sessions that the server leads", lambda s: s.ranges),
     ("lrq_troubles", "Parts of the server that fail now", lambda s: len(s.troubles)),
 )
 _SITE: Final[Sequence[Reading[SiteStatus]]] = (
+    ("lrq_servers", "Running servers of the site", lambda s: len(s.living)),
     ("lrq_log_seq", "End of the newest tick", lambda s: s.log.seq),
     ("lrq_log_trimmed_seq", "Entries up to this sequence number are trimmed", lambda s: s.log.trimmed_seq),
     ("lrq_log_waiting_entries", "Committed entries that are in no tick yet, up to 10,000", lambda s: s.log.waiting),
@@ -82,6 +84,11 @@ _SESSION: Final[Sequence[Reading[SessionStatus]]] = (
         "lrq_session_applied_lag_seconds",
         "Age of the oldest entry that the destination has not applied",
         lambda s: s.applied_lag.seconds,
+    ),
+    (
+        "lrq_session_generation",
+        "The generation that the session tells its destination; 0 while no server leads the session",
+        lambda s: s.generation,
     ),
     ("lrq_session_stalled", "1 if the session is behind without progress", lambda s: s.stalled),
     (

@@ -95,10 +95,11 @@ class SiteRoles:
     @property
     def reason(self) -> str:
         """Why the server has its roles, or has none, in one sentence."""
-        if self._is_sequencer:
-            return self.ownership.reason
-        told = self._stood_down or self.ownership.reason
-        return told if self._held else f"{told}; {self.membership.reason}"
+        view = self.membership.view
+        role = self.ownership.reason
+        if self.ownership.state is OwnershipState.STANDING_BY and view is not None and view.sequencer is not None:
+            role = f"server: {view.sequencer.owner} takes the ticks as generation {view.sequencer.generation}"
+        return f"{self._stood_down or role}; {self.membership.reason}"
 
     def _has_looked(self) -> bool:
         is_settled = self._is_sequencer or self.ownership.state is OwnershipState.STANDING_BY

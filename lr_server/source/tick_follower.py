@@ -1,7 +1,7 @@
 """Follow the ticks of another server of the site, and publish them to the live feed of this process.
 
 A tick is a function of two rows of the database. So a follower reads the same rows as the sequencer, and shares
-nothing else with it. See docs/servers.md.
+nothing else with it. See docs/design.md, "Several servers".
 """
 
 import threading

@@ -44,7 +44,7 @@ def remarks(status: SiteStatus) -> list[str]:
 def server_is_alive(status: SiteStatus) -> bool:
     """Return whether a server works for the site."""
     owner = status.server_owner
-    return owner is not None and owner.alive
+    return bool(status.living) or (owner is not None and owner.alive)
 
 
 def _server(status: SiteStatus) -> Iterator[str]:

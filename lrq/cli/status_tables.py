@@ -7,7 +7,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from lr_server.status_types import Lag, ReceivePhase, ReceiveQueueStatus, SiteStatus, SnapshotStatus
+from lr_server.status_types import Lag, ReceivePhase, ReceiveQueueStatus, SessionStatus, SiteStatus, SnapshotStatus
 from lrq.cli.output import add, table
 from lrq.cli.rates import Rates
 from lrq.cli.words import NONE, duration, number, one_line, plural, rate, size
@@ -53,8 +53,8 @@ def owner_words(owner: str) -> str:
 def sessions_table(status: SiteStatus, rates: Rates | None) -> Table:
     """Show each session with its state, lag and reason."""
     made = table(
-        "Sessions", "client", "to", "state", ("acked", "right"), *_rate_column(rates), ("applied", "right"),
-        ("behind", "right"), ("bytes", "right"), ("oldest", "right"), ("", "cut"),
+        "Sessions", "client", "to", "state", *_server_column(status), ("acked", "right"), *_rate_column(rates),
+        ("applied", "right"), ("behind", "right"), ("bytes", "right"), ("oldest", "right"), ("", "cut"),
     )  # fmt: skip
     for session in status.sessions:
         lag, bad = session.lag, session.stalled or session.state is SessionState.FAILED
@@ -73,6 +73,7 @@ def sessions_table(status: SiteStatus, rates: Rates | None) -> Table:
                 session.client,
                 session.destination,
                 state_text(session.state, is_bad=bad),
+                *_server_cell(status, session),
                 number(session.acked_seq),
                 *_rate_cell(rates, "session", session.client, session.destination),
                 NONE if session.applied_seq is None else number(session.applied_seq),
@@ -81,6 +82,16 @@ def sessions_table(status: SiteStatus, rates: Rates | None) -> Table:
             ],
         )
     return made
+
+
+def _server_column(status: SiteStatus) -> list[str]:
+    return ["server"] if len(status.living) > 1 else []
+
+
+def _server_cell(status: SiteStatus, session: SessionStatus) -> list[str]:
+    if len(status.living) <= 1:
+        return []
+    return [owner_words(session.server) if session.server else NONE]
 
 
 def _unapplied_words(lag: Lag) -> str:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lr_server.status_types import SERVER_LEASE, SiteStatus
+from lr_server.status_types import SERVER_LEASE, SiteServer, SiteStatus
 from lrq.cli.health import remarks, server_is_alive, troubles
 from lrq.cli.rates import Rates
 from lrq.cli.status_tables import age, owner_words, receive_queues_table, sessions_table, snapshots_table
@@ -57,7 +57,11 @@ def _head(status: SiteStatus, where: str, rates: Rates | None, history: Sequence
     head.add_column()
     moment = iso(status.at_us).replace("T", " ").partition(".")[0]
     head.add_row("site", Text.assemble((status.site, "bold"), f"  {where}" if where else "", f"  {moment} UTC"))
-    head.add_row("server", _server(status))
+    if len(status.living) > 1:
+        for server in status.living:
+            head.add_row("server", _shared(server, status))
+    else:
+        head.add_row("server", _server(status))
     for owner in status.owners:
         if owner.lease != SERVER_LEASE and owner.alive:
             kind, _, name = owner.lease.partition("/")
@@ -77,6 +81,14 @@ def _head(status: SiteStatus, where: str, rates: Rates | None, history: Sequence
     if rates is not None:
         head.add_row("entries", Text.assemble(f"{rate(rates.of('log')):>10}  ", (sparkline(list(history)), "green")))
     return head
+
+
+def _shared(server: SiteServer, status: SiteStatus) -> Text:
+    """Show one of several servers, and its part of the work."""
+    words = f"{owner_words(server.name)}, since {age(server.since_us, status.at_us)}"
+    led = f", leads {plural(server.ranges, 'range')}"
+    ticks = ", takes the ticks" if server.sequencer else ""
+    return Text.assemble(("● ", "green"), words, led, ticks)
 
 
 def _server(status: SiteStatus) -> Text:

@@ -42,6 +42,7 @@ __all__ = [
     "remove",
     "renew",
     "renumber",
+    "view_of",
 ]
 
 #: Rows of servers that have expired stay for so long, in microseconds, and at most so many of them.
@@ -120,9 +121,14 @@ def remove(engine: Engine, server: str, *, seen: ServerRow | None = None) -> boo
 def look(engine: Engine) -> ServersView:
     """Return the servers and their ranges; raise `NotInitializedError` if the tables belong to no site."""
     with reading(engine) as connection:
-        dialect = dialects.of(connection)
-        # Ranges come before servers: each server that leads a range of this read is then part of it.
-        state, led, running = dialect.run_all(connection, [(statement, {}) for statement in _LOOK[dialect]])
+        return view_of(connection)
+
+
+def view_of(connection: Connection) -> ServersView:
+    """Like `look`, in the caller's transaction."""
+    dialect = dialects.of(connection)
+    # Ranges come before servers: each server that leads a range of this read is then part of it.
+    state, led, running = dialect.run_all(connection, [(statement, {}) for statement in _LOOK[dialect]])
     if not state:
         raise NotInitializedError("the tables are there, but they belong to no site yet: run `lrq init`")
     now, branch, owner, generation, expires = state[0]

@@ -45,8 +45,8 @@ def serve(
 ) -> None:
     """Run the site's server in the foreground, until SIGTERM or Ctrl-C.
 
-    The first line on stdout names the endpoints, with actual ports. If several servers run for one site, one works; the
-    others stand by and take over when it ends. Options replace settings of the file and the variables.
+    The first line on stdout names the endpoints, with actual ports. Several servers of one site share the work; each
+    takes over when another ends. Options replace settings of the file and the variables.
     """
     from sqlalchemy import make_url
 
@@ -109,7 +109,7 @@ def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> No
     role = server.server_status()
     if as_json:
         told = role.as_json()
-        facts = {name: told[name] for name in ("endpoints", "metrics", "owner", "reason")}
+        facts = {name: told[name] for name in ("name", "endpoints", "metrics", "owner", "ranges", "reason")}
         line = json.dumps({"site": site, "pid": os.getpid()} | facts)
     else:
         where = f"listens at {', '.join(role.endpoints)}" if role.endpoints else "listens nowhere, it only sends"
@@ -118,7 +118,7 @@ def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> No
             line += f"; metrics at http://{role.metrics}/metrics"
         if not role.owner:
             owner = server.site_status().server_owner
-            line += f"; stands by, because {owner_words(owner.owner) if owner else 'another server'} works for the site"
+            line += f"; shares the work: {owner_words(owner.owner) if owner else 'another server'} takes the ticks"
     typer.echo(line)
 
 

@@ -1,5 +1,6 @@
 """Check the database: reachable, of a supported version, with the tables of this site, and fit for a server."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -11,8 +12,10 @@ from lrq.cli.doctor.bounded import guarded
 from lrq.cli.doctor.clock import skew
 from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
 from lrq.cli.place import CONNECT_SECONDS, SitePlace, require_file
+from lrq.cli.status_tables import owner_words
+from lrq.cli.words import plural
 from queues.clock import now_us
-from queues.database import dialects, leases, schema, urls
+from queues.database import dialects, schema, servers, urls
 from queues.database.server_rights import missing_rights
 from queues.database.transactions import mapped_errors, reading
 from queues.errors import LrqError
@@ -95,7 +98,14 @@ def _rights(engine: Engine) -> Finding:
 
 
 def _server(engine: Engine) -> Finding:
-    held = leases.holder(engine, "server")
-    if held is None or held.expired:
-        return warning("server", "no server works for this site now", "run `lrq serve`")
-    return ok("server", "a server works for this site")
+    view = servers.look(engine)
+    if view.sequencer is None:
+        if not view.living:
+            return warning("server", "no server works for this site now", "run `lrq serve`")
+        return warning("server", "no server takes the ticks of this site now", "look again, then at the servers' logs")
+    if len(view.living) < 2:
+        return ok("server", "a server works for this site")
+    led = Counter(row.server for row in view.ranges)
+    shares = ", ".join(f"{owner_words(name)} leads {plural(led[name], 'range')}" for name in view.living)
+    ticks = owner_words(view.sequencer.owner)
+    return ok("server", f"{len(view.living)} servers share the work: {shares}; {ticks} takes the ticks")

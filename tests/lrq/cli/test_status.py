@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import insert, update
 
 from lr_server.protocol.states import SessionStanding, StatusText
-from lr_server.session.table import save
+from lr_server.session.table import Standing, save
 from lr_server.status import read_status
 from queues import send_snapshot
 from queues.clock import now_us
@@ -16,6 +16,7 @@ from queues.names import ClientName, SiteId
 from queues.positions import ORIGIN
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
+from tests.leading import lead
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
@@ -188,9 +189,8 @@ def test_a_transfer_shows_its_progress_and_is_not_stalled(status, source: Source
     assert status().code == 3
     words = StatusText(SessionState.SNAPSHOT_SYNC, "transferring snapshot 1")
     owed = SessionKey(ClientName("policy"), SiteId("tokyo"))
-    lease = leases.acquire(source.engine, "server", "test", ttl=60)
-    assert lease is not None
-    save(source.engine, lease, [(owed, SessionStanding(words, ORIGIN, 0, transferred_rows=12_000))])
+    (led,) = lead(source.engine)
+    save(source.engine, [Standing(owed, led, SessionStanding(words, ORIGIN, 0, transferred_rows=12_000))])
     done = status()
     assert (done.code, "transferring snapshot 1 (12,000 rows sent)" in done.out) == (0, True)
 
