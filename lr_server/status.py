@@ -30,6 +30,7 @@ from queues.browse.unknown import unknown_destinations
 from queues.clock import now_us
 from queues.counts import COUNTED
 from queues.database import leases, schema
+from queues.database.followers import standby_facts
 from queues.database.migrations import require
 from queues.database.transactions import reading
 from queues.positions import Tick
@@ -90,6 +91,7 @@ def read_status(engine: Engine) -> SiteStatus:
                 for found in without_cancelled(send_snapshot.listing(connection, limit=_READ), now_us())[:_SHOWN]
             ),
             quiet=_quiet(connection, rows),
+            standbys=standby_facts(connection),
             receive_queues=tuple(
                 _receive(connection, row, is_subscribed=subscriber_lease(row.client) in alive)
                 for row in every_queue(connection)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from queues.clock import iso
+from queues.database.standby_facts import StandbyFacts
 from queues.names import ClientName, SiteId
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
 from queues.send_log.port import SessionKey
@@ -356,7 +357,7 @@ class SiteStatus:
     """A site at the time `at_us`; `snapshots` are the newest requests, newest first.
 
     `quiet` are the peers to which a client has sent nothing yet, so there is no session. `server` is None in a status
-    that no server gives.
+    that no server gives. `standbys` is None for a database without standby servers.
     """
 
     site: str
@@ -368,6 +369,7 @@ class SiteStatus:
     receive_queues: tuple[ReceiveQueueStatus, ...] = ()
     server: ServerStatus | None = None
     quiet: tuple[SessionKey, ...] = ()
+    standbys: StandbyFacts | None = None
 
     @property
     def server_owner(self) -> OwnerStatus | None:
@@ -385,5 +387,6 @@ class SiteStatus:
             "snapshots": [each.as_json() for each in self.snapshots],
             "receive_queues": [each.as_json() for each in self.receive_queues],
             "quiet": [each._asdict() for each in self.quiet],
+            "standbys": self.standbys and self.standbys._asdict(),
         }
         return found if self.server is None else found | {"server": self.server.as_json()}

@@ -1,128 +1,22 @@
 """A primary dies, and a synchronous standby is promoted: servers, writers and subscribers go on by themselves."""
 
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from signal import SIGKILL, SIGQUIT
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from sqlalchemy import Engine, text
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Session
 
-from lr_client import PositionToken, RoutingQueueListener, RoutingQueueSenderClient, wait_applied
-from queues.errors import StoreUnavailableError
-from queues.positions import Position
-from tests.standbys import StandbyServers, standby_servers
-from tests.system.world import World, in_log_sync
+from lrq.cli.health import troubles
+from tests.lrq.cli.command import Command
+from tests.system.standby_sites import LEASE_SECONDS, Sites
+from tests.system.world import World
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(240)]
 
-_ROUNDS = 20
-
-
-class Applied(RoutingQueueListener):
-    """Keeps the numbers of applied entries in a table of the sink, and calls that must never come."""
-
-    client_name = "policy"
-
-    def __init__(self) -> None:
-        self.undone: list[Position] = []
-
-    def process_updates_in_log_entry_sync(self, session: Session, source_id: str, entries: Sequence[Any]) -> bool:
-        for entry in entries:
-            session.execute(
-                text("INSERT INTO app VALUES (:seq, :number)"),
-                {"seq": entry.sequence, "number": int(entry.opaque_payload)},
-            )
-        return True
-
-    def process_updates_in_snapshot_sync(self, session: Session, source_id: str, entries: Sequence[Any]) -> bool:
-        return False
-
-    def on_rollback(self, session: Session, source_id: str, position: Position) -> None:
-        self.undone.append(position)
-
-
-class Writer:
-    """Transmits one number after the other; a number whose commit has failed may have been stored or not."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._stopping = threading.Event()
-        self._client = RoutingQueueSenderClient("policy")
-        self._thread = threading.Thread(target=self._run)
-        self.tokens: dict[int, str] = {}
-        self.unknown: set[int] = set()
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._stopping.is_set():
-            number += 1
-            try:
-                with Session(self._engine) as session, session.begin():
-                    token = self._client.transmit_log_entry_message(session, b"%d" % number, ["tokyo"])
-                self.tokens[number] = str(token)
-            except (DBAPIError, StoreUnavailableError):
-                self.unknown.add(number)
-                self._stopping.wait(0.01)
-            self._stopping.wait(0.002)
-
-    def more(self, count: int) -> None:
-        """Wait until *count* further numbers are acknowledged."""
-        until = len(self.tokens) + count
-        eventually(lambda: len(self.tokens) >= until, timeout=60)
-
-    def newest(self) -> tuple[int, str]:
-        number = max(self.tokens)
-        return number, self.tokens[number]
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-
-class Sites:
-    """Paris sends to tokyo; one of them stands on three PostgreSQL servers."""
-
-    def __init__(self, world: World, stack: ExitStack, standing: str) -> None:
-        self.servers: StandbyServers = stack.enter_context(standby_servers())
-        world.engines[standing] = self.servers.site(standing)
-        stack.callback(world.engines[standing].dispose)
-        self.paris, self.tokyo = world.site("paris"), world.site("tokyo")
-        with self.tokyo.begin() as connection:
-            connection.execute(text("CREATE TABLE app (seq integer, number integer)"))
-        self.listener = Applied()
-        world.server("tokyo", listen=[], lease_seconds=2.0)
-        world.subscribe("tokyo", self.listener)  # type: ignore[arg-type]
-        self.server = world.server(
-            "paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", lease_seconds=2.0
-        )
-        self.writer = Writer(self.paris)
-        stack.callback(self.writer.stop)
-
-    def read_back(self) -> None:
-        """Wait for the newest token; its entry is applied then."""
-        number, token = self.writer.newest()
-        RoutingQueueSenderClient("policy").wait_replicated(self.paris, token, ["tokyo"], timeout=60)
-        wait_applied(self.tokyo, token, timeout=60)
-        assert number in self.applied()
-
-    def applied(self) -> list[int]:
-        with self.tokyo.connect() as connection:
-            return list(connection.execute(text("SELECT number FROM app ORDER BY seq")).scalars())
-
-    def check(self) -> None:
-        """Compare the sites after the last number has arrived."""
-        self.writer.stop()
-        self.read_back()
-        applied = self.applied()
-        assert applied == sorted(set(applied))
-        assert set(self.writer.tokens) <= set(applied) <= set(self.writer.tokens) | self.writer.unknown
-        assert not self.listener.undone
+_ROUNDS: Final = 10
+_WHY: Final = "commits wait: 0 of the 1 synchronous standby server that synchronous_standby_names asks for are there"
 
 
 @pytest.fixture(params=["sqlite"])
@@ -141,7 +35,6 @@ def sites(request: pytest.FixtureRequest, new_site: Any) -> Iterator[Sites]:
 
 
 def test_two_primaries_die_and_every_acknowledged_transmit_arrives_once_in_order(sites: Sites) -> None:
-    timelines = {PositionToken.parse(token).timeline for token in sites.writer.tokens.values()}
     for number in (SIGKILL, SIGQUIT):
         for _ in range(_ROUNDS):
             sites.writer.more(2)
@@ -154,3 +47,25 @@ def test_two_primaries_die_and_every_acknowledged_transmit_arrives_once_in_order
         sites.servers.rebuild(dead)
         sites.servers.await_synchronous(2)
     sites.check()
+
+
+def test_without_standbys_commits_wait_the_status_tells_why_and_one_standby_lets_all_go_on(
+    sites: Sites, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spare = sites.stand_by()
+    sites.writer.more(20)
+    sites.read_back()
+    before = sites.owner()
+    sites.servers.stop("b2", "b3")
+    eventually(lambda: not sites.owner().alive, timeout=60)
+    eventually(lambda: sites.waiting_seconds() > 2 * LEASE_SECONDS, timeout=60)
+    told = Command(capsys)("status", "--database", sites.servers.url())
+    assert (told.code, _WHY in " ".join(told.out.split())) == (3, True), told.out
+    assert troubles(spare.site_status())[0].startswith(_WHY)
+    applied = sites.applied()
+    sites.servers.start("b3")
+    eventually(lambda: sites.owner().alive, timeout=60)
+    sites.writer.more(20)
+    sites.check()
+    assert sites.applied()[: len(applied)] == applied
+    assert sites.owner() == before
