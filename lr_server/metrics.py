@@ -143,8 +143,8 @@ def families(status: SiteStatus) -> Iterator[Metric]:
     if status.server is not None:
         yield from _gauges(_SERVER, ["site"], [((site,), status.server)])
     yield from _gauges(_SITE, ["site"], [((site,), status)])
-    if status.standbys is not None:
-        yield from _gauges(_STANDBYS, ["site"], [((site,), status.standbys)])
+    standbys = [] if status.standbys is None else [((site,), status.standbys)]
+    yield from _gauges(_STANDBYS, ["site"], standbys)
     unknown = [((site, each.client, each.destination), each) for each in status.log.unknown]
     yield from _gauges(_UNKNOWN, ["site", "client", "destination"], unknown)
     sessions = [((site, each.client, each.destination), each) for each in status.sessions]

@@ -68,7 +68,7 @@ class Cluster:
     def signal(self, number: Signals) -> None:
         """End the server by a signal that leaves it no time to say anything; nothing starts it again."""
         os.kill(int((self.folder / "postmaster.pid").read_text().splitlines()[0]), number)
-        # Its process may stay as a zombie, which `stop` would wait for.
+        # The process may stay as a zombie, which `stop` would wait for.
         self._server._postmaster_info = None
 
     def halt(self) -> None:

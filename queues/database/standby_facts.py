@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 #: A commit that waits no longer than this, in seconds, waits as usual.
 USUAL_SECONDS: Final = 1.0
 _NUMBER: Final = re.compile(r"\s*(?:(?:any|first)\s+)?(\d+)\s*\(", re.IGNORECASE)
-_CURE: Final = "start one, or change the setting"
 
 
 def asked_for(setting: str) -> int:
@@ -34,16 +33,12 @@ class StandbyFacts(NamedTuple):
         """A sentence with the cure if commits wait, or would wait now; otherwise empty."""
         if self.present is not None and self.present < self.asked:
             return (
-                f"commits wait: {self.present} of the {_servers(self.asked)} that synchronous_standby_names asks for "
-                f"{'are' if self.asked > 1 or not self.present else 'is'} there: {_CURE}"
+                f"commits wait: {self.present} of the {self.asked} synchronous standby servers that "
+                "synchronous_standby_names asks for are there: start one, or change the setting"
             )
         if self.waiting_seconds:
             return (
                 f"commits wait for {self.waiting_seconds:.0f} s now, because too few of the synchronous standby "
-                f"servers answer: {_CURE} synchronous_standby_names"
+                "servers answer: start one, or change synchronous_standby_names"
             )
         return ""
-
-
-def _servers(number: int) -> str:
-    return f"{number} synchronous standby server{'s' if number > 1 else ''}"

@@ -1,7 +1,7 @@
 """Refuse to take ticks in an incarnation of the database that no server has adopted.
 
 Only a new owner of the lease adopts an incarnation, but a lease survives the promotion of a standby. Without this check
-the log would go on in its branch, and could number other entries like those that the promotion has lost.
+the old branch would go on, and other entries could get the numbers of entries that the promotion has lost.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from queues.database.leases import Lease
 from queues.errors import OtherIncarnationError, StoreUnavailableError
 from queues.send_log.branches import newest_branch
 
-#: The key of a checked connection. Its server cannot be promoted or restored while the connection lives.
+#: The key of a checked connection. No primary can be promoted or restored while a connection to it lives.
 _CHECKED: Final = "lrq_incarnation"
 _IN_RECOVERY: Final = "SELECT pg_is_in_recovery()"
 
@@ -21,8 +21,8 @@ _IN_RECOVERY: Final = "SELECT pg_is_in_recovery()"
 def require_incarnation(connection: Connection, lease: Lease) -> None:
     """Check the server of *connection* at the first call for it; later calls for it send no statement.
 
-    Raises `OtherIncarnationError` if the newest branch belongs to another incarnation, and `StoreUnavailableError` on a
-    standby, whose promotion would keep the connection.
+    Raises `OtherIncarnationError` if the newest branch belongs to another incarnation. Raises `StoreUnavailableError`
+    on a standby, because a promotion would keep the connection.
     """
     if connection.info.get(_CHECKED):
         return
