@@ -1,7 +1,7 @@
 """Refuse to take ticks in an incarnation of the database that no server has adopted.
 
 Only a new owner of the lease adopts an incarnation, but a lease survives the promotion of a standby. Without this check
-the old branch would go on, and other entries could get the numbers of entries that the promotion has lost.
+the old branch would go on. Other entries could then get the numbers of entries that the promotion has lost.
 """
 
 from typing import Final

@@ -39,7 +39,7 @@ def as_role(servers: StandbyServers, role: str) -> Engine:
     return queues.create_engine(servers.url().replace("postgres:@", f"{role}@"))
 
 
-def test_followers_are_counted_while_a_commit_waits_and_roles_see_what_they_may(servers: StandbyServers) -> None:
+def test_followers_are_counted_while_a_commit_waits_and_each_role_sees_its_share(servers: StandbyServers) -> None:
     paris = servers.site("paris")
     with paris.begin() as connection:
         for role in ("server", "stranger"):
