@@ -116,16 +116,20 @@ class Ownership:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._awake.clear()
+            began = self._clock.monotonic()
             self._turn()
             if not self._stopping.is_set():
-                self._clock.wait(self._awake, self._pause())
+                self._clock.wait(self._awake, self._pause(began))
         self._end(None, OwnershipState.STOPPED, f"{self._name}: stopped")
 
     def _end_by_error(self, error: ThreadEndedError) -> None:
         self._end(error, OwnershipState.ENDED, f"{self._name}: {error}")
 
-    def _pause(self) -> float:
-        return self._ttl / 3 if self._lease else min(self._ttl / 3, _LOOK)
+    def _pause(self, began: float) -> float:
+        if not self._lease:
+            return min(self._ttl / 3, _LOOK)
+        # A commit may wait for standby servers until the lease has expired. Then the next renewal must come at once.
+        return max(self._ttl / 3 - (self._clock.monotonic() - began), 0.0)
 
     def _turn(self) -> None:
         try:

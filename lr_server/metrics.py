@@ -3,6 +3,7 @@
 `docs/operating.md` gives the use of each metric. `lr_server.status_types` names the counts that have a limit.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from lr_server.status_types import (
     SnapshotStatus,
     UnknownStatus,
 )
+from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError, LrqError
 from queues.logs import logger
 
@@ -50,6 +52,19 @@ _SITE: Final[Sequence[Reading[SiteStatus]]] = (
         "lrq_log_unordered_entries",
         "Entries without a place in the order of commits, which are not sent",
         lambda s: sum(each.waiting + each.dropped for each in s.log.ordering.unordered),
+    ),
+)
+_STANDBYS: Final[Sequence[Reading[StandbyFacts]]] = (
+    ("lrq_standbys_asked", "Synchronous standby servers that must have each commit", lambda s: s.asked),
+    (
+        "lrq_standbys_present",
+        "Synchronous standby servers that follow now; NaN if the role may not see them",
+        lambda s: math.nan if s.present is None else s.present,
+    ),
+    (
+        "lrq_commit_wait_seconds",
+        "Age of the oldest commit that waits for standby servers, if above one second",
+        lambda s: s.waiting_seconds,
     ),
 )
 _UNKNOWN: Final[Sequence[Reading[UnknownStatus]]] = (
@@ -135,6 +150,8 @@ def families(status: SiteStatus) -> Iterator[Metric]:
     if status.server is not None:
         yield from _gauges(_SERVER, ["site"], [((site,), status.server)])
     yield from _gauges(_SITE, ["site"], [((site,), status)])
+    standbys = [] if status.standbys is None else [((site,), status.standbys)]
+    yield from _gauges(_STANDBYS, ["site"], standbys)
     unknown = [((site, each.client, each.destination), each) for each in status.log.unknown]
     yield from _gauges(_UNKNOWN, ["site", "client", "destination"], unknown)
     sessions = [((site, each.client, each.destination), each) for each in status.sessions]

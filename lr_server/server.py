@@ -16,7 +16,9 @@ from lr_server.status import read_status
 from lr_server.status_types import ServerStatus, SiteStatus
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import dialects
+from queues.database.followers import standby_facts
 from queues.database.migrations import require
+from queues.database.transactions import reading
 from queues.errors import OwnershipLostError, UsageError
 from queues.logs import logger
 from sink import local
@@ -144,10 +146,15 @@ class LogReplicationServer:
     def site_status(self) -> SiteStatus:
         """Return the status of the site as values, with this server's part."""
         source = self._source
-        if source is not None:
+        if source is not None and not self._commits_wait():
             with suppress(OwnershipLostError):
                 source.supervisor.save()
         return replace(read_status(self._engine), server=self.server_status())
+
+    def _commits_wait(self) -> bool:
+        with reading(self._engine) as connection:
+            facts = standby_facts(connection)
+        return facts is not None and bool(facts.why_commits_wait)
 
     def server_status(self) -> ServerStatus:
         """Return this server's part of the status, without the database."""

@@ -33,6 +33,7 @@ from lr_server.setting_types import (
     with_schema_in_url,
 )
 from queues import look_alikes
+from queues.database import urls
 from queues.errors import ConfigurationError
 from queues.logs import logger
 from queues.names import ClientName, SiteId
@@ -283,6 +284,10 @@ def _check_together(settings: Settings) -> None:
         raise ConfigurationError(
             f"max_message_bytes is {settings.max_message_bytes}, but a block of a snapshot may need "
             f"{FULL_BLOCK_BYTES}: set at least {FULL_BLOCK_BYTES}"
+        )
+    if settings.require_followers and urls.is_sqlite(make_url(settings.database_url)):
+        raise ConfigurationError(
+            "require_followers needs PostgreSQL, because SQLite has no standby servers: remove require_followers"
         )
     if settings.retry_cap_seconds < settings.retry_first_seconds:
         raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds")

@@ -34,6 +34,7 @@ from queues.browse.unknown import unknown_destinations
 from queues.clock import now_us
 from queues.counts import COUNTED
 from queues.database import leases, schema
+from queues.database.followers import standby_facts
 from queues.database.migrations import require
 from queues.database.servers import view_of
 from queues.database.transactions import reading
@@ -108,6 +109,7 @@ def read_status(engine: Engine) -> SiteStatus:
             ),
             quiet=_quiet(connection, rows),
             servers=_servers(view),
+            standbys=standby_facts(connection),
             receive_queues=tuple(
                 _receive(connection, row, is_subscribed=subscriber_lease(row.client) in alive)
                 for row in every_queue(connection)

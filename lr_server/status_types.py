@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from queues.clock import iso
+from queues.database.standby_facts import StandbyFacts
 from queues.names import ClientName, SiteId
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
 from queues.send_log.port import SessionKey
@@ -393,6 +394,7 @@ class SiteStatus:
 
     `quiet` are the peers to which a client has sent nothing yet, so there is no session. `server` is None in a status
     that no server gives. `servers` are the running ones, and for a while those that have ended.
+    that no server gives. `standbys` is None for a database without standby servers.
     """
 
     site: str
@@ -410,6 +412,7 @@ class SiteStatus:
     def living(self) -> tuple[SiteServer, ...]:
         """The servers that are alive."""
         return tuple(each for each in self.servers if each.alive)
+    standbys: StandbyFacts | None = None
 
     @property
     def server_owner(self) -> OwnerStatus | None:
@@ -428,5 +431,6 @@ class SiteStatus:
             "snapshots": [each.as_json() for each in self.snapshots],
             "receive_queues": [each.as_json() for each in self.receive_queues],
             "quiet": [each._asdict() for each in self.quiet],
+            "standbys": self.standbys and self.standbys._asdict(),
         }
         return found if self.server is None else found | {"server": self.server.as_json()}

@@ -27,6 +27,7 @@
       x VersionLostError      write again: a promotion has lost the transaction of the token
       x DataLossError         restore the tables that the sentence names from a backup
       x OwnershipLostError    stop working: another owner has taken over
+        + OtherIncarnationError take the lease again: the database was promoted, restored or copied
       x ThreadEndedError      nothing: the lease is released, and the sentence names the bug to report
       x ListenerError         the listener refused a batch or ended its transaction; the batch returns
       x ProtocolError         the peers disagree; the sentence names the peer and the reason
@@ -164,6 +165,18 @@ class OwnershipLostError(LrqError):
         self.name = name
         self.held = held
         self.current = current
+
+
+class OtherIncarnationError(OwnershipLostError):
+    """The database was promoted, restored or copied since its log began the current branch.
+
+    The process must take the lease *name* again, because only that begins a new branch.
+    """
+
+    def __init__(self, name: str, held: int) -> None:
+        """Keep the name of the lease and the generation *held* by the caller, which nothing has taken over."""
+        super().__init__(name, held, held)
+        self.args = (f"{name}: the database was promoted, restored or copied; this process begins its work again",)
 
 
 class ThreadEndedError(LrqError):

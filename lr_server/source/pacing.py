@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 #: The shortest pause, in seconds.
 SOON: Final = 0.002
+#: The longest rest between two saves of the sessions, in seconds.
+LONGEST_REST: Final = 5.0
 #: The number of newest ticks that measure the load of the source.
 RECENT: Final = 8
 #: Up to this rate, in rows a second to one site, the load is light.
@@ -48,6 +50,7 @@ def rest_after(took: float) -> float:
     """Return the seconds until the next save of the sessions after a save of *took* seconds.
 
     So saves take at most a tenth of the time. While a transaction holds a database snapshot, old row versions
-    accumulate, and each save takes longer.
+    accumulate, and each save takes longer. A very long save waited for something else, such as a standby server, so
+    the rest is never above `LONGEST_REST`.
     """
-    return 9 * took
+    return min(9 * took, LONGEST_REST)

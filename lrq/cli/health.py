@@ -22,6 +22,7 @@ _UNREMARKABLE = (SessionState.LOG_ENTRY_SYNC, SessionState.INACTIVE, SessionStat
 def troubles(status: SiteStatus) -> list[str]:
     """Return one sentence for each trouble; an empty list means that all is well."""
     return [
+        *_standbys(status),
         *_server(status),
         *unordered(status.log.ordering),
         *unknown(status.log.unknown),
@@ -45,6 +46,11 @@ def server_is_alive(status: SiteStatus) -> bool:
     """Return whether a server works for the site."""
     owner = status.server_owner
     return bool(status.living) or (owner is not None and owner.alive)
+
+
+def _standbys(status: SiteStatus) -> Iterator[str]:
+    if status.standbys is not None and status.standbys.why_commits_wait:
+        yield status.standbys.why_commits_wait
 
 
 def _server(status: SiteStatus) -> Iterator[str]:

@@ -29,6 +29,10 @@ _PROBLEMS: Final = (
     (r"failed to resolve host '([^']*)'", f"the host {{0!r}} is unknown: {_CORRECT}, or the name service"),
     (r'could not translate host name "([^"]*)"', f"the host {{0!r}} is unknown: {_CORRECT}, or the name service"),
     (
+        r"failed: (?:session is read-only|server is in hot standby mode)",
+        "none of the servers in the database URL takes writes now: promote a standby, or start the primary",
+    ),
+    (
         r'server at "([^"]*)"(?: \([^)]*\))?, port (\d+) failed: Connection refused',
         f"no PostgreSQL listens at {{0}} port {{1}}: start the server, or {_CORRECT}",
     ),

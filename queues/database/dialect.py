@@ -1,6 +1,6 @@
 """The `Dialect` port: the operations that differ between databases; see `queues.database.dialects` for the choice.
 
-The four parts: `Statements` and `Transactions` of everyday work, the `Setup` of engines and tables, and `Cuts`.
+The parts: `Statements` and `Transactions` of everyday work, the `Setup` of engines and tables, `Cuts` and `Standbys`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 
 from queues.database.grantees import Grantee
+from queues.database.standby_facts import StandbyFacts
 from queues.positions import Visibility
 
 #: A statement that is a constant of its module, so that it is compiled only once.
@@ -303,5 +304,13 @@ class Cuts(Protocol):
         ...
 
 
-class Dialect(Statements, Transactions, Setup, Cuts, Protocol):
+class Standbys(Protocol):
+    """The standby servers of the database."""
+
+    def standbys(self, connection: Connection) -> StandbyFacts | None:
+        """Return the facts about synchronous standby servers now; None for a database that has none."""
+        ...
+
+
+class Dialect(Statements, Transactions, Setup, Cuts, Standbys, Protocol):
     """Everything that differs between the databases, except the stores of the queues."""

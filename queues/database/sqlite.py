@@ -31,6 +31,7 @@ from queues.database.borrowed import engine_over
 from queues.database.dialect import READING, Statement
 from queues.database.grantees import Grantee
 from queues.database.sqlite_cuts import SqliteCuts
+from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError
 
 #: How long a statement waits for SQLite's one writer, in seconds.
@@ -230,6 +231,10 @@ class SqliteDialect(SqliteCuts):
     def incarnation(self, connection: Connection) -> str:  # noqa: ARG002
         """Return a constant: a file cannot detect that it is a copy; the sites compare headers instead."""
         return "file"
+
+    def standbys(self, connection: Connection) -> StandbyFacts | None:  # noqa: ARG002
+        """Return None: a file has no standby servers."""
+        return None
 
 
 def _prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:

@@ -38,6 +38,23 @@ class CountingClock(SystemClock):
             eventually(lambda: self.turns > before)  # noqa: B023 - called in this turn
 
 
+class SlowClock(SystemClock):
+    """Records the waits; with `slow` set, each look at the clock comes a minute later."""
+
+    def __init__(self) -> None:
+        self.slow = False
+        self.waits: list[float] = []
+        self._late = 0.0
+
+    def monotonic(self) -> float:
+        self._late += 60.0 * self.slow
+        return super().monotonic() + self._late
+
+    def wait(self, event: threading.Event, timeout: float) -> bool:
+        self.waits.append(timeout)
+        return super().wait(event, max(timeout, 0.01))
+
+
 class Worker:
     """Records the callbacks of an `Ownership`."""
 
@@ -87,6 +104,19 @@ def test_the_first_process_becomes_the_owner(worker: Callable[..., Worker]) -> N
     eventually(lambda: one.acquired)
     assert one.ownership.lease == one.acquired[0]
     assert (one.ownership.state, one.ownership.reason) == (OwnershipState.OWNER, "server: owned as generation 1")
+
+
+def test_a_renewal_that_took_longer_than_its_pause_is_followed_by_another_at_once(
+    worker: Callable[..., Worker],
+) -> None:
+    clock = SlowClock()
+    one = worker(ttl=60, clock=clock)
+    eventually(lambda: one.acquired and clock.waits)
+    assert 0 < clock.waits[-1] <= 20
+    clock.slow = True
+    one.ownership.wake()
+    eventually(lambda: clock.waits.count(0.0) > 1)
+    assert len(one.acquired) == 1
 
 
 def test_the_second_process_stands_by_and_names_the_owner(worker: Callable[..., Worker]) -> None:

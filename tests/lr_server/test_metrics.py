@@ -4,6 +4,7 @@ import pytest
 
 from lr_server.metrics import families
 from lr_server.status_types import FailureStatus, Lag, OrderingStatus, ServerStatus, SiteStatus, UnknownStatus
+from queues.database.standby_facts import StandbyFacts
 from queues.names import ClientName, SiteId
 from queues.send_log.unordered import Unordered
 from queues.states import SessionState, SnapshotState
@@ -111,6 +112,13 @@ def test_a_snapshot_that_has_failed_three_times_is_told_as_failed(attempt: int, 
 def test_a_listener_without_failures_has_0_tries():
     found = samples(a_site(receive_queues=(a_queue(failure=None),)))
     assert found["lrq_receive_refused_tries", "policy", "lima"] == 0
+
+
+@pytest.mark.parametrize("present", [None, 0, 2])
+def test_synchronous_standbys_and_waiting_commits_are_samples(present: int | None):
+    found = samples(a_site(standbys=StandbyFacts(1, present, 3.5)))
+    assert (found["lrq_standbys_asked",], found["lrq_commit_wait_seconds",]) == (1, 3.5)
+    assert str(found["lrq_standbys_present",]) == ("nan" if present is None else f"{present:.1f}")
 
 
 def test_a_standby_server_is_not_the_owner():

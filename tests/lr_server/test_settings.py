@@ -234,3 +234,9 @@ def test_peers_that_look_alike_are_warned_about_when_the_settings_are_read(caplo
     assert len(said) == 2
     assert "'Paris' and 'paris' look alike" in said[0]
     assert "'tokyo-1' and 'tokyo_1' look alike" in said[1]
+
+
+def test_followers_cannot_be_required_on_sqlite() -> None:
+    with pytest.raises(ConfigurationError, match="require_followers needs PostgreSQL, because SQLite has no standby"):
+        Settings(site_id="paris", database_url="sqlite:///paris.db", require_followers=1)
+    assert Settings(site_id="paris", database_url="postgresql+psycopg://db/paris", require_followers=1)

@@ -6,9 +6,13 @@ from typing import Final
 
 from sqlalchemy import Engine, text
 
-from lrq.cli.doctor.findings import Finding, ok, problem, warning
+from lrq.cli.doctor.findings import Finding, ok, problem, told, warning
+from lrq.cli.words import plural
+from queues.database.followers import standby_facts
+from queues.database.standby_facts import StandbyFacts
 
 _CHECK: Final = "postgresql"
+_STANDBYS: Final = "standbys"
 #: The oldest version that lrq supports.
 OLDEST: Final = 14
 #: The connections that a server of lrq uses at most.
@@ -31,7 +35,10 @@ def look(engine: Engine) -> Iterator[Finding]:
     """Yield the findings about the server of *engine*."""
     with engine.connect() as connection:
         row = connection.execute(_FACTS).one()
+        standbys = standby_facts(connection)
     yield from judge(PostgresqlFacts(*row))
+    if standbys is not None:
+        yield from judge_standbys(standbys)
 
 
 def judge(facts: PostgresqlFacts) -> Iterator[Finding]:
@@ -61,6 +68,20 @@ def judge(facts: PostgresqlFacts) -> Iterator[Finding]:
             f"the role may have {facts.role_connections} connections, and lrq uses up to {CONNECTIONS}",
             f"ALTER ROLE with CONNECTION LIMIT {CONNECTIONS} or more",
         )
+
+
+def judge_standbys(facts: StandbyFacts) -> Iterator[Finding]:
+    """Yield a finding if commits wait for standby servers, or if they should; none without such servers. Pure."""
+    if facts.why_commits_wait:
+        yield told(_STANDBYS, facts.why_commits_wait)
+    elif facts.present is None:
+        yield warning(
+            _STANDBYS,
+            f"each commit waits for {plural(facts.asked, 'standby server')}, and the role may not see how many follow",
+            "GRANT pg_read_all_stats to the role as a superuser",
+        )
+    elif facts.asked:
+        yield ok(_STANDBYS, f"{facts.present} of at least {plural(facts.asked, 'synchronous standby server')} follow")
 
 
 _FACTS: Final = text("""

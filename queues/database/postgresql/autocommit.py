@@ -28,10 +28,11 @@ def held_connection(engine: Engine) -> Connection:
 class Direct:
     """A connection that opens at its first use, and closes after an error or a long rest. Not for several threads."""
 
-    def __init__(self, engine: Engine, settings: str) -> None:
-        """Run the statement *settings* first on each new connection."""
+    def __init__(self, engine: Engine, settings: str, check: Callable[[Connection], None] = lambda _: None) -> None:
+        """Run the statement *settings* first on each new connection, then *check*, which may raise."""
         self._engine = engine
         self._settings = settings
+        self._check = check
         self._connection: Connection | None = None
         self._used = 0.0
 
@@ -63,6 +64,7 @@ class Direct:
         connection = held_connection(self._engine)
         try:
             connection.exec_driver_sql(self._settings)
+            self._check(connection)
         except BaseException:
             connection.close()
             raise

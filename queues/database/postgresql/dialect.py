@@ -25,13 +25,14 @@ from queues.database.postgresql.binary_copy import binary_copy
 from queues.database.postgresql.cuts import PostgresqlCuts
 from queues.database.postgresql.pipeline import Array, Request, exchange, usual_errors
 from queues.database.postgresql.setup import PostgresqlSetup
+from queues.database.postgresql.standbys import PostgresqlStandbys
 from queues.database.postgresql.transactions import PostgresqlTransactions
 
 _PRESENT: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _NOW = text(f"SELECT {_PRESENT}")
 
 
-class PostgresqlDialect(PostgresqlTransactions, PostgresqlSetup, PostgresqlCuts):
+class PostgresqlDialect(PostgresqlTransactions, PostgresqlSetup, PostgresqlCuts, PostgresqlStandbys):
     """See `queues.database.dialect.Dialect`; this class has the statements, its base classes the rest."""
 
     def bulk_insert(

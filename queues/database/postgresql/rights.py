@@ -118,6 +118,8 @@ def statements(role: str, part: Grantee, schema: str | None, *, search_path: boo
     made += _grants("SEQUENCE", _SEQUENCES[part], prefix, role)
     if _FUNCTIONS[part]:
         made.append(_functions(_FUNCTIONS[part], prefix, role))
+    if part is Grantee.SERVER:
+        made.append(_sight_of_standbys(role))
     if search_path and schema is not None:
         made.append(_extended_path(role, schema))
     return made
@@ -139,6 +141,16 @@ def _functions(names: tuple[str, ...], prefix: str, role: str) -> str:
         "DO $grant$ DECLARE found regprocedure; BEGIN FOR found IN SELECT p.oid FROM pg_proc p JOIN pg_class c "  # noqa: S608
         f"ON c.relnamespace = p.pronamespace WHERE c.oid = to_regclass({site}) AND p.proname IN ({listed}) LOOP "
         f"EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', found, {literal(role)}); END LOOP; END $grant$"
+    )
+
+
+def _sight_of_standbys(role: str) -> str:
+    """Return a statement that lets *role* see standby servers where commits wait for some, if the caller may."""
+    return (
+        "DO $stats$ BEGIN IF current_setting('synchronous_standby_names') <> '' AND NOT "
+        f"pg_has_role({literal(role)}, 'pg_read_all_stats', 'USAGE') THEN GRANT pg_read_all_stats TO {quoted(role)}; "
+        "END IF; EXCEPTION WHEN insufficient_privilege THEN RAISE WARNING 'only a superuser can GRANT "
+        "pg_read_all_stats, without which a server does not see its standby servers'; END $stats$"
     )
 
 

@@ -6,7 +6,7 @@ See docs/design.md, "The tick".
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from queues.database import leases
 from queues.database.leases import Lease
@@ -17,6 +17,7 @@ from queues.database.transactions import writing
 from queues.positions import PgSnapshot, Tick, Visibility
 from queues.send_log.destination_sets import SetDictionary, Sighting, sightings
 from queues.send_log.port import LogRow, TickLimits, TickRows, size_of
+from queues.send_log.postgresql.incarnation_check import require_incarnation
 from queues.send_log.postgresql.reads import SIZE
 from queues.send_log.postgresql.windows import IN_WINDOW, NOTHING, plan, since, window
 from queues.send_log.ticks import TickDraft, following, insert_tick, insertion, stale_as_unavailable
@@ -70,7 +71,8 @@ class TickTaker:
         self._engine = engine
         self._limits = limits
         self._dictionary = SetDictionary()
-        self._direct = Direct(engine, SETTINGS)
+        self._direct = Direct(engine, SETTINGS, self._check)
+        self._lease: Lease | None = None
         # The number of transactions whose entries are sorted for a tick: about twice the number in the last tick.
         self._commits = _FEWEST_COMMITS
         # Whether the last tick recorded sets. Then the next tick begins with a transaction, so that rows are read once.
@@ -82,6 +84,7 @@ class TickTaker:
         One connection reads the rows and writes the tick. So a crash in between, which might lose rows of asynchronous
         commits, also prevents the tick. The two statements need a common transaction only if the tick records sets.
         """
+        self._lease = lease
         if last is None or self._is_recording:
             return self._in_transaction(lease, last)
         with self._direct.asking() as ask:
@@ -106,6 +109,7 @@ class TickTaker:
         try:
             with writing(self._engine) as connection:
                 leases.check(connection, lease, durably=True)
+                self._check(connection)
                 connection.exec_driver_sql(plan(_AVOIDED))
                 closing = self._next(lambda request: exchange(connection, [request])[0], mark)
                 self._is_recording = closing is not None and self._dictionary.recall(closing.seen) is None
@@ -115,6 +119,10 @@ class TickTaker:
         except BaseException:
             self._dictionary.forget()
             raise
+
+    def _check(self, connection: Connection) -> None:
+        if self._lease is not None:
+            require_incarnation(connection, self._lease)
 
     def _next(self, ask: Ask, last: Visibility) -> TickDraft | None:
         seen = last.window or NOTHING

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lr_server.source.pacing import RECENT, SOON, Taken, pause_after, rest_after
+from lr_server.source.pacing import LONGEST_REST, RECENT, SOON, Taken, pause_after, rest_after
 
 _LONGEST = 0.2
 _SECONDS = st.floats(0, 60)
@@ -71,5 +71,6 @@ def test_a_longest_pause_below_the_shortest_one_wins():
 
 
 @given(_SECONDS)
-def test_saving_takes_a_tenth_of_the_time(took: float):
-    assert took == pytest.approx(0.1 * (took + rest_after(took)))
+def test_saving_takes_a_tenth_of_the_time_unless_a_save_waited_long(took: float):
+    rest = rest_after(took)
+    assert rest == LONGEST_REST if 9 * took > LONGEST_REST else took == pytest.approx(0.1 * (took + rest))

@@ -6,7 +6,7 @@ from sqlalchemy import Engine, text, update
 from lr_server.source.incarnation import adopt
 from queues.database.leases import Lease
 from queues.database.tables import branches, log_commits, log_entries
-from queues.errors import TrimmedError
+from queues.errors import OtherIncarnationError, TrimmedError
 from queues.send_log.port import TickLimits
 from tests.queues.reading import Reader
 from tests.queues.send_log.test_ticks import TOKYO, transmit
@@ -63,3 +63,29 @@ def test_a_promoted_replica_continues_the_log_on_a_new_branch(
     assert row.payload == b"2"
     assert reader.groups[-1].tick.branch == branch != reader.groups[0].tick.branch
     assert [len(rows) for rows in reader.log.read(TOKYO, [group.tick for group in reader.groups])] == [1, 1]
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first tick", "later tick"])
+def test_no_tick_is_taken_in_an_incarnation_that_no_server_has_adopted(
+    site: Engine, lease: Lease, reader: Reader, dialect: str, is_first: bool
+) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite has no timelines")
+    if not is_first:
+        transmit(site, b"1")
+        reader.drain()
+    with site.begin() as connection:
+        identity = connection.execute(text("SELECT incarnation FROM lrq_branches")).scalar_one()
+        system, timeline, database = identity.split("/")
+        connection.execute(update(branches).values(incarnation=f"{system}/{int(timeline, 16) - 1:08x}/{database}"))
+    transmit(site, b"2")
+    site.dispose()  # a promotion ends all connections to the server that has died
+    log = Reader(site, lease).log
+    last = log.bounds().newest
+    for _ in range(2):
+        with pytest.raises(OtherIncarnationError, match="promoted, restored or copied"):
+            log.take_tick(lease, last)
+    adopt(site, lease)
+    group = log.take_tick(lease, last)
+    assert group is not None
+    assert [row.payload for row in group.rows or ()] == [b"2"]

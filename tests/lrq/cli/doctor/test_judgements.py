@@ -13,6 +13,7 @@ from lrq.cli.doctor.bounded import Probe, examine
 from lrq.cli.doctor.clock import skew
 from lrq.cli.doctor.findings import Finding, Severity, ok, problem, summary, told, warning
 from lrq.cli.doctor.view import line
+from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError
 from queues.wire.replication_pb2 import NegotiateResponse, Refusal
 
@@ -218,3 +219,18 @@ def test_a_clock_that_is_apart_is_told(there: int, level: str, words: str) -> No
 def test_the_answer_of_a_peer_is_judged(answer: NegotiateResponse, level: str, words: str) -> None:
     finding = peers.answered("peer tokyo", "tokyo", "tcp://x:1", answer)
     assert (finding.level.value, words in finding.sentence) == (level, True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (StandbyFacts(0, 0), []),
+        (StandbyFacts(1, 2), ["ok"]),
+        (StandbyFacts(1, 0), ["problem"]),
+        (StandbyFacts(1, 2, 3.0), ["problem"]),
+        (StandbyFacts(1, None), ["warning"]),
+        (StandbyFacts(1, None, 3.0), ["problem"]),
+    ],
+)
+def test_missing_and_unseen_standby_servers_are_told(facts: StandbyFacts, expected: list[str]) -> None:
+    assert levels(list(postgresql.judge_standbys(facts))) == expected

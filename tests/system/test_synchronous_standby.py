@@ -1,0 +1,72 @@
+"""A primary dies, and a synchronous standby is promoted: servers, writers and subscribers go on by themselves."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from signal import SIGKILL, SIGQUIT
+from typing import Any, Final
+
+import pytest
+
+from lrq.cli.health import troubles
+from tests.lrq.cli.command import Command
+from tests.system.standby_sites import LEASE_SECONDS, Sites
+from tests.system.world import World
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.postgresql, pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(240)]
+
+_ROUNDS: Final = 10
+_WHY: Final = "commits wait: 0 of the 1 synchronous standby servers that synchronous_standby_names asks for are there"
+
+
+@pytest.fixture(params=["sqlite"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Give the database of the other site."""
+    return str(request.param)
+
+
+@pytest.fixture(params=["paris", "tokyo"])
+def sites(request: pytest.FixtureRequest, new_site: Any) -> Iterator[Sites]:
+    with ExitStack() as stack:
+        world = World(new_site, stack)
+        made = Sites(world, stack, request.param)
+        with stack.pop_all():
+            yield made
+
+
+def test_two_primaries_die_and_every_acknowledged_transmit_arrives_once_in_order(sites: Sites) -> None:
+    for number in (SIGKILL, SIGQUIT):
+        for _ in range(_ROUNDS):
+            sites.writer.more(2)
+            sites.read_back()
+        dead = sites.servers.kill_primary(number)
+        sites.writer.more(5)
+        for _ in range(_ROUNDS):
+            sites.writer.more(2)
+            sites.read_back()
+        sites.servers.rebuild(dead)
+        sites.servers.await_synchronous(2)
+    sites.check()
+
+
+def test_without_standbys_commits_wait_the_status_tells_why_and_one_standby_lets_all_go_on(
+    sites: Sites, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spare = sites.stand_by()
+    sites.writer.more(20)
+    sites.read_back()
+    before = sites.owner()
+    sites.servers.stop("b2", "b3")
+    eventually(lambda: not sites.owner().alive, timeout=60)
+    eventually(lambda: sites.waiting_seconds() > 2 * LEASE_SECONDS, timeout=60)
+    told = Command(capsys)("status", "--database", sites.servers.url())
+    assert (told.code, _WHY in " ".join(told.out.split())) == (3, True), told.out
+    assert troubles(spare.site_status())[0].startswith(_WHY)
+    applied = sites.applied()
+    sites.servers.start("b3")
+    eventually(lambda: sites.owner().alive, timeout=60)
+    sites.writer.more(20)
+    sites.check()
+    assert sites.applied()[: len(applied)] == applied
+    # A spare server may take over once, but no two servers take the lease from each other.
+    assert sites.owner().generation - before.generation in (0, 1)
