@@ -33,6 +33,7 @@ from queues.receive.parked import forget_parked
 from queues.send_log.opening import open_log
 from queues.send_log.port import SessionKey, TickLimits
 from queues.send_log.rotation import trim_pause
+from queues.send_log.staging import forget_abandoned
 from queues.send_log.wakeup import Wakeup
 from queues.words import in_words
 from sink.local import find
@@ -105,7 +106,7 @@ class Source:
         self.sequencer.stop()
 
     def trim(self) -> None:
-        """Rotate and empty the log's segments; remove the rows of ended snapshots and old parked entries."""
+        """Rotate and empty the log's segments; remove ended snapshots, abandoned staged rows and old parked entries."""
         settings = self._settings
         retention = settings.retention(self._topology.peers())
         self.log.rotate(self._lease, settings.segment_bytes, settings.segment_seconds, retention)
@@ -123,6 +124,7 @@ class Source:
             with writing(self._engine) as connection:
                 if not send_snapshot.collect_garbage(connection):
                     break
+        forget_abandoned(self._engine)
         with writing(self._engine) as connection:
             forget_parked(connection, now_us() - int(settings.parked_retention_seconds * 1_000_000))
         self.troubles.pop("trim", None)

@@ -33,8 +33,8 @@ def store_epoch(
     """Move *parts* of *epoch* into the log, in their order; return False if an earlier call has stored the epoch.
 
     One transaction moves everything. With *rows_per_transaction*, several transactions move so many rows each at
-    most. The first one records the decision. If the process dies between two of them, the next call for the producer
-    moves the remaining rows before anything else.
+    most. The first one records the decision. If the process dies between two of them, the producer's next call first
+    moves the remaining rows.
 
     Raises `StoreUnavailableError` if staged rows are gone or the database cannot be used; the call may be repeated.
     """

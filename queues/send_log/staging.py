@@ -37,8 +37,8 @@ _GONE: Final = (
 class Epoch(NamedTuple):
     """One unit of work of a producer: all its rows get into the log, or none, and only once.
 
-    Its `sequence` grows with each epoch of the producer, from 1. It is 0 for a job that is never repeated: the log then
-    remembers nothing about it.
+    The `sequence` grows with each epoch of the producer, from 1. A job that is never repeated has the sequence 0, and
+    leaves no record.
     """
 
     client: ClientName
