@@ -1,7 +1,7 @@
 """A driver that is killed while it commits an epoch of a stream to the log.
 
-Run as: log_driver.py <url> <folder with files> <checkpoint> <moment>. The driver dies `before` or `after` the commit
-of the second file's epoch, or `between` the two transactions of that commit.
+Run as: log_driver.py <url> <folder with files> <checkpoint> <moment>. The moment is `before` or `after` the commit of
+the second file's epoch, or `between` two transactions.
 """
 
 import os
