@@ -7,7 +7,7 @@ MINUTES ?= 30
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit oldest faults mutants bench bench-snapshot check format proto diagram clean
+.PHONY: help demo test unit oldest oldest-spark faults mutants bench bench-snapshot check format proto diagram clean
 
 help: ## Tell what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -32,6 +32,14 @@ oldest: ## Run the quick tests with the oldest supported libraries, in .venv-old
 		-W "ignore::DeprecationWarning" \
 		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber \
 		tests/lrq/cli $(ARGS)
+
+oldest-spark: ## Run the tests of Spark's formats on SQLite with the oldest supported Spark and PyArrow (ARGS="-k name")
+	@tools/ensure_venv.sh unit,spark oldest
+	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
+		.venv-oldest/bin/python -m pytest -m "spark and sqlite and not (processes or long)" \
+		-W "ignore::DeprecationWarning" \
+		tests/lr_client/spark/sources/test_log.py tests/lr_client/spark/sources/test_log_writing.py \
+		tests/lr_client/spark/sources/test_receive.py tests/lr_client/spark/snapshot/test_provider.py $(ARGS)
 
 faults: ## Kill processes at random moments and judge what arrived (SEED=number repeats a run, ARGS="--moments 200")
 	@tools/ensure_venv.sh test

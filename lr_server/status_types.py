@@ -393,8 +393,8 @@ class SiteStatus:
     """A site at the time `at_us`; `snapshots` are the newest requests, newest first.
 
     `quiet` are the peers to which a client has sent nothing yet, so there is no session. `server` is None in a status
-    that no server gives. `servers` are the running ones, and for a while those that have ended.
-    that no server gives. `standbys` is None for a database without standby servers.
+    that no server gives. `servers` are the running ones, and for a while those that have ended. `standbys` is None for
+    a database without standby servers.
     """
 
     site: str
@@ -407,12 +407,12 @@ class SiteStatus:
     server: ServerStatus | None = None
     quiet: tuple[SessionKey, ...] = ()
     servers: tuple[SiteServer, ...] = ()
+    standbys: StandbyFacts | None = None
 
     @property
     def living(self) -> tuple[SiteServer, ...]:
         """The servers that are alive."""
         return tuple(each for each in self.servers if each.alive)
-    standbys: StandbyFacts | None = None
 
     @property
     def server_owner(self) -> OwnerStatus | None:

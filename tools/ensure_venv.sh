@@ -1,5 +1,6 @@
 #!/bin/sh
 # Install this project with the extra $1 (unit, demo, test, mutants, dev or bench) into .venv, unless .venv has it already.
+# Several extras have commas between them, as in unit,spark.
 # The script prints one line per step on stderr. The output of pip goes to .venv/lrq-install.log; its end is shown if
 # pip fails. PYTHON names the interpreter; by default the first of python3, python3.14, … that is 3.11 or later.
 # With `oldest` as $2 the folder is .venv-oldest, with the oldest supported version of each library.
@@ -50,7 +51,8 @@ fi
 # dev, bench and mutants include test, and test includes unit and demo: an installed wider extra suffices.
 wanted=$(cat pyproject.toml lrq/__init__.py | cksum | tr -d ' ')
 case $extra in
-    unit | demo) will_do="$extra test dev bench mutants" ;;
+    unit) will_do="unit unit,spark test dev bench mutants" ;;
+    unit,spark | demo) will_do="$extra test dev bench mutants" ;;
     test) will_do="test dev bench mutants" ;;
     *) will_do=$extra ;;
 esac

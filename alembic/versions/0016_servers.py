@@ -1,4 +1,4 @@
-"""Several servers of a site: ranges of sessions, and producers without a database."""
+"""Several servers of a site: ranges of sessions, producers without a database, and Spark's."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -46,8 +46,36 @@ def upgrade() -> None:
         sa.Column("updated_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("client", "producer", name="pk_lrq_producers"),
     )
+    op.create_table(
+        "lrq_log_staging",
+        sa.Column("attempt", sa.Text(), nullable=False),
+        sa.Column("client", sa.Text(), nullable=False),
+        sa.Column("producer", sa.Text(), nullable=False),
+        sa.Column("sequence", sa.BigInteger(), nullable=False),
+        sa.Column("place", sa.Integer(), nullable=False),
+        sa.Column("row_count", sa.BigInteger(), nullable=False),
+        sa.Column("updated_us", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("attempt", name="pk_lrq_log_staging"),
+    )
+    op.create_index("ix_lrq_log_staging_producer", "lrq_log_staging", ["client", "producer"])
+    op.create_table(
+        "lrq_log_staged_blocks",
+        sa.Column("attempt", sa.Text(), nullable=False),
+        sa.Column("ord", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("row_count", sa.Integer(), nullable=False),
+        sa.Column("block", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("attempt", "ord", name="pk_lrq_log_staged_blocks"),
+    )
 
 
 def downgrade() -> None:
-    for name in ("lrq_producers", "lrq_generations", "lrq_ranges", "lrq_servers"):
+    names = (
+        "lrq_log_staged_blocks",
+        "lrq_log_staging",
+        "lrq_producers",
+        "lrq_generations",
+        "lrq_ranges",
+        "lrq_servers",
+    )
+    for name in names:
         op.drop_table(name)

@@ -14,7 +14,8 @@ _REGISTERING = threading.Lock()
 def register(spark: "SparkSession") -> None:
     """Register the formats of lrq in *spark*, and activate *spark* in this thread. A second call is harmless.
 
-    The formats `lrq_receive` and `lrq_log` read queues; `lrq_table` and `lrq_snapshot` build snapshots.
+    The formats `lrq_receive` and `lrq_log` read queues; `lrq_log` also writes the log. `lrq_table` and `lrq_snapshot`
+    build snapshots.
     """
     from lr_client.spark.log.format import LogFormat
     from lr_client.spark.receive.format import ReceiveFormat

@@ -22,6 +22,7 @@ from queues.logs import logger
 from queues.receive.parked import forget_parked
 from queues.send_log.port import Log, SessionKey
 from queues.send_log.rotation import trim_pause
+from queues.send_log.staging import forget_abandoned
 from queues.send_log.wakeup import Wakeup
 
 log = logger("lrq.source")
@@ -80,7 +81,7 @@ class SiteWork:
         self.sequencer.stop()
 
     def trim(self) -> None:
-        """Rotate and empty the log's segments; remove the rows of ended snapshots and old parked entries."""
+        """Rotate and empty the log's segments; remove ended snapshots, abandoned staged rows and old parked entries."""
         settings = self._settings
         retention = settings.retention(self._topology.peers())
         self._log.rotate(self.lease, settings.segment_bytes, settings.segment_seconds, retention)
@@ -98,6 +99,7 @@ class SiteWork:
             with writing(self._engine) as connection:
                 if not send_snapshot.collect_garbage(connection):
                     break
+        forget_abandoned(self._engine)
         with writing(self._engine) as connection:
             forget_parked(connection, now_us() - int(settings.parked_retention_seconds * 1_000_000))
         self._troubles.end("trim")

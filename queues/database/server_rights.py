@@ -45,6 +45,8 @@ SERVER_RIGHTS: Final = {
     "lrq_ranges": _ALL,
     "lrq_generations": _KEEP,
     "lrq_producers": _ALL,
+    "lrq_log_staging": ("SELECT", "DELETE"),
+    "lrq_log_staged_blocks": ("SELECT", "DELETE"),
     "lrq_receive_queues": _APPEND,
     "lrq_receive_marks": _ALL,
     "lrq_receive_headers": ("SELECT", "INSERT", "DELETE"),

@@ -40,9 +40,9 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def set_up(checkout: Path, extra: str, broken: str = "") -> subprocess.CompletedProcess[str]:
+def set_up(checkout: Path, extra: str, *oldest: str, broken: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [checkout / "tools" / "ensure_venv.sh", extra],
+        [checkout / "tools" / "ensure_venv.sh", extra, *oldest],
         env={**os.environ, "PYTHON": str(checkout / "python3.11"), "BROKEN": broken},
         capture_output=True,
         text=True,
@@ -67,6 +67,19 @@ def test_set_up_is_silent_if_a_wider_extra_is_installed(checkout: Path):
         "unit": "",
         "demo": "",
         "test": "",
+    }
+
+
+def test_the_oldest_spark_is_added_to_the_environment_of_the_oldest_libraries(checkout: Path):
+    first, more = (set_up(checkout, extra, "oldest").stderr for extra in ("unit", "unit,spark"))
+    assert first.splitlines()[0] == "making .venv-oldest with Python 3.11.9"
+    assert [line.split(" and ")[0] for line in more.splitlines()] == [
+        "installing lrq[unit,spark]",
+        "installed lrq[unit,spark]",
+    ]
+    assert {extra: set_up(checkout, extra, "oldest").stderr for extra in ("unit", "unit,spark")} == {
+        "unit": "",
+        "unit,spark": "",
     }
 
 
@@ -113,5 +126,5 @@ def test_each_library_of_an_application_has_an_oldest_and_a_first_unsupported_ve
 def test_the_oldest_libraries_are_the_lower_bounds():
     done = subprocess.run([sys.executable, ROOT / "tools" / "oldest.py"], capture_output=True, text=True, check=True)
     bounds = dict(line.split("==") for line in done.stdout.splitlines())
-    assert {"sqlalchemy", "grpcio", "typer", "psycopg", "psycopg-binary"} < set(bounds)
+    assert {"sqlalchemy", "grpcio", "typer", "psycopg", "psycopg-binary", "pyspark", "pyarrow"} < set(bounds)
     assert f"protobuf>={bounds['protobuf']},<8" in PROJECT["dependencies"]

@@ -1,4 +1,4 @@
-"""Spark data source `lrq_log`: the send log of a site for analysis, read-only.
+"""Spark data source `lrq_log`: read the send log of a site for analysis, and write into the log.
 
     from lr_client.spark import register
 
@@ -6,8 +6,11 @@
     spark.read.format("lrq_log").options(url=...).load().groupBy("client").count()
     spark.readStream.format("lrq_log").options(url=...).load()
 
-Entries are visible from their tick until they are trimmed. A stream or a job whose next entries were trimmed ends with
-`TrimmedError`. Begin with a new checkpoint then.
+    df.write.format("lrq_log").options(url=..., client=...).mode("append").save()
+    df.writeStream.format("lrq_log").options(url=..., client=..., checkpointLocation=...).start()
+
+docs/spark-log.md has the rules of writing. Readers see entries from their tick until they are trimmed. A stream or a
+job whose next entries were trimmed ends with `TrimmedError`. Begin with a new checkpoint then.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,6 +22,8 @@ from sqlalchemy import NullPool
 
 import queues
 from lr_client.spark.log.ranges import SCHEMA, LogOptions, ranges, read_range
+from lr_client.spark.log.write_options import LogWriteOptions, check_columns, require_append
+from lr_client.spark.log.writer import LogBatchWriter, LogStreamWriter, require_tables
 from lr_client.spark.options import database_url, number
 from queues.database import migrations
 from queues.database.transactions import reading
@@ -32,7 +37,10 @@ if TYPE_CHECKING:
 
 
 class LogFormat(DataSource):
-    """`format("lrq_log")`; options `url`, `partitions` (4) and, of streams, `maxEntriesPerBatch` (10000)."""
+    """`format("lrq_log")`; for reading with the options `url`, `partitions` (4) and `maxEntriesPerBatch` (10000).
+
+    For writing, the options are those of `LogWriteOptions`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -56,6 +64,26 @@ class LogFormat(DataSource):
                 f"readStream of lrq_log needs PySpark 4.2 ({error}): run `pip install -U 'lrq[spark]'`"
             ) from error
         return LogStream(self._chosen)
+
+    def writer(self, schema: StructType, overwrite: bool) -> LogBatchWriter:
+        """Return the writer of one DataFrame; raise `UsageError` for wrong columns or options."""
+        options = self._to_write(schema, overwrite=overwrite)
+        options.require_batch()
+        require_tables(options)
+        return LogBatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LogStreamWriter:  # noqa: N802 - Spark's
+        """Return the writer of a stream; raise `UsageError` for wrong columns or options."""
+        options = self._to_write(schema, overwrite=overwrite)
+        options.require_stream()
+        require_tables(options)
+        return LogStreamWriter(options)
+
+    def _to_write(self, schema: StructType, *, overwrite: bool) -> LogWriteOptions:
+        require_append(overwrite=overwrite)
+        options = LogWriteOptions.parse(cast("Mapping[str, str]", self.options))
+        check_columns(schema, options)
+        return options
 
     @property
     def _chosen(self) -> LogOptions:

@@ -30,6 +30,9 @@ _SENDER: Final[Mapping[str, str]] = {
     "lrq_snapshot_providers": _UPSERT,
     "lrq_snapshot_parts": "SELECT, INSERT",
     "lrq_snapshot_blocks": "SELECT, INSERT, DELETE",
+    "lrq_producers": _UPSERT,
+    "lrq_log_staging": _ALL,
+    "lrq_log_staged_blocks": "SELECT, INSERT, DELETE",
     _VERSION: _READ,
 }
 _SUBSCRIBER: Final[Mapping[str, str]] = {
