@@ -8,15 +8,18 @@ from typing import Any, Self
 import queues
 from discovery.topology import StaticTopology, Topology
 from lr_server.drain import drain
+from lr_server.ingest.ingest import Ingest
+from lr_server.ingest.leader_watch import LeaderWatch
 from lr_server.metrics import MetricsServer
 from lr_server.settings import Settings
 from lr_server.site_roles import SiteRoles
 from lr_server.source.source import Source
 from lr_server.status import read_status
-from lr_server.status_types import ServerStatus, SiteStatus
+from lr_server.status_types import IngestStatus, ServerStatus, SiteStatus
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import dialects
-from queues.database.followers import standby_facts
+from queues.database.followers import followers, standby_facts
+from queues.database.leading_server import leading_endpoints
 from queues.database.migrations import require
 from queues.database.transactions import reading
 from queues.errors import OwnershipLostError, UsageError
@@ -54,7 +57,11 @@ class LogReplicationServer:
         dialects.of(self._engine).end_idle(self._engine, settings.lease_seconds)
         self._service: SinkService | None = None
         self._metrics: MetricsServer | None = None
-        self._roles = SiteRoles(self._engine, settings, self._topology, clock=clock, endpoints=lambda: self.endpoints)
+        self._ingest = self._opened_ingest() if settings.ingest else None
+        self._roles = SiteRoles(
+            self._engine, settings, self._topology,
+            clock=clock, endpoints=lambda: self.endpoints, ingest=self._ingest,
+        )  # fmt: skip
         self._ownership = self._roles.ownership
         self._writer = SinkWriter(
             self._engine, settings.site,
@@ -95,6 +102,8 @@ class LogReplicationServer:
                 max_streams=settings.max_streams,
                 max_streams_per_caller=settings.max_streams_per_caller,
                 first_frame_seconds=settings.first_frame_seconds,
+                more=[self._ingest.handlers] if self._ingest else (),
+                more_streams=self._ingest.threads if self._ingest else 0,
                 clock=self._clock,
             )
         if settings.metrics:
@@ -103,6 +112,8 @@ class LogReplicationServer:
     def stop(self) -> None:
         """Finish the current work, leave it to other servers, and stop listening. May be called twice."""
         local.withdraw(self._settings.site, self._writer)
+        if self._ingest is not None:
+            self._ingest.stop()
         self._close()
         self._writer.stop()
         self._roles.stop()
@@ -166,8 +177,19 @@ class LogReplicationServer:
             reason=self._roles.reason,
             endpoints=self.endpoints,
             metrics=self._metrics.address if self._metrics else "",
-            troubles={} if source is None else dict(source.troubles),
+            ingest=None if self._ingest is None else IngestStatus(**self._ingest.facts._asdict()),
+            troubles=self._ingest_trouble() | ({} if source is None else dict(source.troubles)),
         )
+
+    def _opened_ingest(self) -> Ingest:
+        leader = LeaderWatch(lambda: self.is_owner, lambda: leading_endpoints(self._engine), self._clock)
+        return Ingest(
+            self._engine, self._settings, leader=leader, followers=lambda: followers(self._engine), clock=self._clock
+        )
+
+    def _ingest_trouble(self) -> dict[str, str]:
+        trouble = self._ingest.trouble if self._ingest is not None else ""
+        return {"ingest": trouble} if trouble else {}
 
     def drain(self, timeout: float) -> None:
         """Wait until every session has acknowledged all entries committed now, at most *timeout* seconds.

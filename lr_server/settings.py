@@ -29,6 +29,7 @@ from lr_server.setting_types import (
     TableFromText,
     TickRows,
     misspelt,
+    producers_problem,
     sentence,
     with_schema_in_url,
 )
@@ -289,6 +290,8 @@ def _check_together(settings: Settings) -> None:
         raise ConfigurationError(
             "require_followers needs PostgreSQL, because SQLite has no standby servers: remove require_followers"
         )
+    if problem := producers_problem(settings.producers, ingest=settings.ingest, listens=bool(settings.listen)):
+        raise ConfigurationError(problem)
     if settings.retry_cap_seconds < settings.retry_first_seconds:
         raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds")
     if settings.stall_seconds <= settings.heartbeat_seconds:

@@ -12,6 +12,7 @@ from discovery.membership import Membership
 from discovery.ownership import Ownership, OwnershipState
 from discovery.processes import owner_name
 from discovery.topology import Topology
+from lr_server.ingest.ingest import Ingest
 from lr_server.settings import Settings
 from lr_server.source.source import Source
 from lr_server.status_types import SERVER_LEASE
@@ -20,6 +21,7 @@ from queues.database.leases import Lease
 from queues.errors import OwnershipLostError, ThreadEndedError
 from queues.leadership import ServersView
 from queues.logs import logger
+from queues.send_log.port import TickRows
 from queues.send_log.wakeup import wake_other_process, wake_server
 from queues.words import in_words
 
@@ -40,12 +42,14 @@ class SiteRoles:
         *,
         clock: Clock,
         endpoints: Callable[[], Sequence[str]],
+        ingest: Ingest | None = None,
     ) -> None:
-        """Announce the *endpoints* of the server to the other servers."""
+        """Announce the *endpoints* of the server to the other servers; the sequencer stores for *ingest*."""
         self._engine = engine
         self._settings = settings
         self._topology = topology
         self._clock = clock
+        self._ingest = ingest
         self.name = owner_name()
         self.source: Source | None = None
         self._guard = threading.RLock()
@@ -136,11 +140,15 @@ class SiteRoles:
                 raise
             self.source = source
             self._is_sequencer = True
+            if self._ingest is not None and source.sequencer is not None:
+                self._ingest.lead(source.sequencer.look, self._thread_ended)
         # The branch may be new.
         self.membership.wake()
         log.info("sequencer of the site", site=self._settings.site_id, generation=lease.generation)
 
     def _end_sequencing(self, error: Exception | None) -> None:
+        if self._ingest is not None:
+            self._ingest.follow()
         with self._guard:
             self._is_sequencer = False
             if error is not None:
@@ -167,7 +175,7 @@ class SiteRoles:
             self._topology,
             server=self.name,
             clock=self._clock,
-            on_tick=self._wake_others,
+            on_tick=self._ticked,
             on_lost=self.ownership.give_up,
             on_lost_range=self._look_again,
             on_ended=self._thread_ended,
@@ -180,6 +188,11 @@ class SiteRoles:
         # Which part of the work still goes on is unknown, so all of it moves to the other servers.
         self.ownership.give_up(error)
         self.membership.give_up(error)
+
+    def _ticked(self, group: TickRows) -> None:
+        if self._ingest is not None:
+            self._ingest.ticked(group)
+        self._wake_others()
 
     def _wake_others(self) -> None:
         view = self.membership.view

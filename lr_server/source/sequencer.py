@@ -36,8 +36,8 @@ log = logger("lrq.sequencer")
 class Sequencer:
     """A thread that closes committed entries in ticks and publishes the ticks to the feed.
 
-    After the publication of ticks the thread calls *on_tick*. When another server takes the lease, the thread calls
-    *on_lost* and ends. After an error that ends the thread, *on_ended* is called.
+    When another server takes the lease, the thread calls *on_lost* and ends. After an error that ends the thread,
+    *on_ended* is called. *on_tick* gets each tick after its publication.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Sequencer:
         clock: Clock,
         idle_seconds: float,
         interval_seconds: float,
-        on_tick: Callable[[], None],
+        on_tick: Callable[[TickRows], None],
         on_lost: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
     ) -> None:
@@ -157,11 +157,10 @@ class Sequencer:
             if group is None:
                 break
             self._feed.publish(group)
+            self._on_tick(group)
             found = found.and_then(group)
             if not group.more:
                 break
-        if found.last is not None:
-            self._on_tick()
         return found
 
 

@@ -20,7 +20,7 @@ from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError
 from queues.logs import logger
 from queues.receive.parked import forget_parked
-from queues.send_log.port import Log, SessionKey
+from queues.send_log.port import Log, SessionKey, TickRows
 from queues.send_log.rotation import trim_pause
 from queues.send_log.staging import forget_abandoned
 from queues.send_log.wakeup import Wakeup
@@ -42,11 +42,11 @@ class SiteWork:
         *,
         wakeup: Wakeup,
         clock: Clock,
-        on_tick: Callable[[], None],
+        on_tick: Callable[[TickRows], None],
         on_lost: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
     ) -> None:
-        """Take the ticks of *source* under *lease*; after the publication of ticks, call *on_tick*."""
+        """Take the ticks of *source* under *lease*; *on_tick* gets each of them."""
         self._engine = engine
         self._settings = settings
         self._topology = topology

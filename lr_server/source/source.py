@@ -29,7 +29,7 @@ from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
 from queues.send_log.opening import open_log
-from queues.send_log.port import Log, SessionKey, TickLimits
+from queues.send_log.port import Log, SessionKey, TickLimits, TickRows
 from queues.send_log.wakeup import Wakeup
 from sink.local import find
 from sink.port import Sink
@@ -56,14 +56,14 @@ class Source:
         *,
         server: str,
         clock: Clock,
-        on_tick: Callable[[], None],
+        on_tick: Callable[[TickRows], None],
         on_lost: Callable[[OwnershipLostError], None],
         on_lost_range: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
     ) -> None:
         """Prepare the threads of *server*.
 
-        As the sequencer, call *on_tick* after new ticks, and *on_lost* after the loss of the lease. After a refused
+        As the sequencer, call *on_tick* with each new tick, and *on_lost* after the loss of the lease. After a refused
         transaction under the lease of a range, call *on_lost_range*.
         """
         self._engine = engine
