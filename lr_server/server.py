@@ -10,6 +10,7 @@ import queues
 from discovery.ownership import Ownership, OwnershipState
 from discovery.topology import StaticTopology, Topology
 from lr_server.drain import drain
+from lr_server.ingest.ingest import Ingest, Leader
 from lr_server.metrics import MetricsServer
 from lr_server.settings import Settings
 from lr_server.source.incarnation import adopt
@@ -57,6 +58,7 @@ class LogReplicationServer:
         self._source: Source | None = None
         self._service: SinkService | None = None
         self._metrics: MetricsServer | None = None
+        self._ingest = Ingest(self._engine, settings, leader=self._leader, clock=clock) if settings.ingest else None
         self._settled = threading.Event()
         self._stood_down = ""
         self._ownership = Ownership(
@@ -106,6 +108,8 @@ class LogReplicationServer:
                 max_streams=settings.max_streams,
                 max_streams_per_caller=settings.max_streams_per_caller,
                 first_frame_seconds=settings.first_frame_seconds,
+                more=[self._ingest.handlers] if self._ingest else (),
+                more_streams=self._ingest.threads if self._ingest else 0,
                 clock=self._clock,
             )
         if settings.metrics:
@@ -114,6 +118,8 @@ class LogReplicationServer:
     def stop(self) -> None:
         """Finish the current work, release the site, and stop listening. May be called twice."""
         local.withdraw(self._settings.site, self._writer)
+        if self._ingest is not None:
+            self._ingest.stop()
         self._close()
         self._writer.stop()
         self._ownership.stop()
@@ -192,19 +198,27 @@ class LogReplicationServer:
             clock=self._clock,
             on_lost=self._refused,
             on_ended=self._ownership.give_up,
+            on_tick=self._ingest.ticked if self._ingest else None,
         )
         source.start()
         self._source = source
+        if self._ingest is not None:
+            self._ingest.lead(source.sequencer.look, self._ownership.give_up)
         self._settled.set()
         log.info("owner of the site", site=self._settings.site_id, generation=lease.generation)
 
     def _end(self, error: Exception | None) -> None:
+        if self._ingest is not None:
+            self._ingest.follow()
         source, self._source = self._source, None
         if error is not None:
             self._stood_down = in_words(error)
             log.warning("standing down", site=self._settings.site_id, reason=self._stood_down)
         if source is not None:
             source.stop(None if error is None else in_words(error))
+
+    def _leader(self) -> Leader:
+        return Leader(is_me=self._source is not None)
 
     def _refused(self, error: OwnershipLostError) -> None:
         self._ownership.give_up(error)
