@@ -184,7 +184,7 @@ class ProducerMachine:
         return self.lost(reason)
 
     def finished(self) -> Reaction:
-        """Take the end of a stream by the server; an idle stream, or one that stored a request, has not failed."""
+        """Take the end of a stream by the server: no failure if the stream was idle or has stored."""
         is_failure = self.has_work() and not self._has_stored
         return replace(self.lost("the server has ended the stream"), is_failure=is_failure)
 

@@ -76,7 +76,7 @@ class Producer:
 
         A message is a pair of payload and destinations, or an object such as `ProducerMessage`. Lost answers and
         refusals for now are repeated until *timeout* seconds have passed. The position is `ORIGIN` if an earlier
-        attempt stored the request, and the site does not know the place any more.
+        attempt stored the request, and its place is not known any more.
 
         Raises `OutcomeUnknownError` if the request may be stored: the next call repeats the request first. So its
         messages must not be sent again. Other errors mean that nothing of the request is stored. `UsageError` and
