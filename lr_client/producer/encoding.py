@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lr_client.arguments import checked_key, checked_payload
+from lr_client.arguments import checked_payload
 from lr_client.producer.answers import Accepted, Declined, DeclineKind
 from queues.destinations import destination_set, members
 from queues.entry_headers import checked_headers, parse
+from queues.entry_keys import checked_key
 from queues.errors import UsageError
 from queues.names import ClientName
 from queues.positions import ORIGIN, Position
