@@ -65,7 +65,7 @@ def produce_all(producer: Producer, options: ProduceOptions) -> Iterator[Produce
 def _begin_next(
     producer: Producer, requests: Iterator[list[ProducerMessage]], timeout: float
 ) -> "Future[Produced] | Exception | None":
-    """Submit the next request; return None after the last one, and the error of one that cannot be read or sent."""
+    """Submit the next request; return None after the last one, or the error of reading or sending."""
     try:
         request = next(requests, None)
         return None if request is None else producer.submit(request, timeout)

@@ -85,7 +85,7 @@ def produce(
     stored in order.
 
     After a crash or an error, the same command goes on without doubles if it has `--producer` and `--from-sequence`.
-    For a file, give the file a producer name of its own and `--from-sequence 1`: the numbers are those of the lines.
+    Give each file a producer name of its own, and `--from-sequence 1`: the numbers are those of the lines.
 
     Exit code 3 means that a message without an answer may be stored.
     """
