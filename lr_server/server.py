@@ -10,15 +10,17 @@ import queues
 from discovery.ownership import Ownership, OwnershipState
 from discovery.topology import StaticTopology, Topology
 from lr_server.drain import drain
-from lr_server.ingest.ingest import Ingest, Leader
+from lr_server.ingest.ingest import Ingest
+from lr_server.ingest.leader_watch import LeaderWatch
 from lr_server.metrics import MetricsServer
 from lr_server.settings import Settings
 from lr_server.source.incarnation import adopt
 from lr_server.source.source import Source
 from lr_server.status import read_status
-from lr_server.status_types import SERVER_LEASE, ServerStatus, SiteStatus
+from lr_server.status_types import SERVER_LEASE, IngestStatus, ServerStatus, SiteStatus
 from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database import dialects
+from queues.database.leading_server import leading_endpoints
 from queues.database.leases import Lease
 from queues.database.migrations import require
 from queues.errors import ConfigurationError, OwnershipLostError, UsageError
@@ -58,7 +60,7 @@ class LogReplicationServer:
         self._source: Source | None = None
         self._service: SinkService | None = None
         self._metrics: MetricsServer | None = None
-        self._ingest = Ingest(self._engine, settings, leader=self._leader, clock=clock) if settings.ingest else None
+        self._ingest = self._opened_ingest() if settings.ingest else None
         self._settled = threading.Event()
         self._stood_down = ""
         self._ownership = Ownership(
@@ -172,8 +174,17 @@ class LogReplicationServer:
             reason=self._stood_down or self._ownership.reason,
             endpoints=self.endpoints,
             metrics=self._metrics.address if self._metrics else "",
-            troubles={} if source is None else _troubles(source),
+            ingest=None if self._ingest is None else IngestStatus(**self._ingest.facts._asdict()),
+            troubles=self._ingest_trouble() | ({} if source is None else _troubles(source)),
         )
+
+    def _opened_ingest(self) -> Ingest:
+        leader = LeaderWatch(lambda: self.is_owner, lambda: leading_endpoints(self._engine), self._clock)
+        return Ingest(self._engine, self._settings, leader=leader, followers=lambda: None, clock=self._clock)
+
+    def _ingest_trouble(self) -> dict[str, str]:
+        trouble = self._ingest.trouble if self._ingest is not None else ""
+        return {"ingest": trouble} if trouble else {}
 
     def drain(self, timeout: float) -> None:
         """Wait until every session has acknowledged all entries committed now, at most *timeout* seconds.
@@ -216,9 +227,6 @@ class LogReplicationServer:
             log.warning("standing down", site=self._settings.site_id, reason=self._stood_down)
         if source is not None:
             source.stop(None if error is None else in_words(error))
-
-    def _leader(self) -> Leader:
-        return Leader(is_me=self._source is not None)
 
     def _refused(self, error: OwnershipLostError) -> None:
         self._ownership.give_up(error)

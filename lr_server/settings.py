@@ -29,6 +29,7 @@ from lr_server.setting_types import (
     TableFromText,
     TickRows,
     misspelt,
+    producers_problem,
     sentence,
     with_schema_in_url,
 )
@@ -284,6 +285,8 @@ def _check_together(settings: Settings) -> None:
             f"max_message_bytes is {settings.max_message_bytes}, but a block of a snapshot may need "
             f"{FULL_BLOCK_BYTES}: set at least {FULL_BLOCK_BYTES}"
         )
+    if problem := producers_problem(settings.producers, ingest=settings.ingest, listens=bool(settings.listen)):
+        raise ConfigurationError(problem)
     if settings.retry_cap_seconds < settings.retry_first_seconds:
         raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds")
     if settings.stall_seconds <= settings.heartbeat_seconds:

@@ -52,7 +52,7 @@ def client_name(value: object) -> ClientName:
 
 
 def producer_name(value: object) -> str:
-    """Return *value* as a producer's name; raise `InvalidNameError` (a `ValueError`) with the rule if it is malformed."""
+    """Return *value* as a producer's name; raise `InvalidNameError` (a `ValueError`) if it is malformed."""
     return _checked(value, "producer name")
 
 

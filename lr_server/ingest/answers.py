@@ -1,4 +1,4 @@
-"""Answer stored requests once a durable tick covers them: on PostgreSQL, where their commits do not wait for the disk."""
+"""Answer stored requests once a durable tick covers them: on PostgreSQL, whose commits do not wait for the disk."""
 
 import queue
 from collections.abc import Sequence

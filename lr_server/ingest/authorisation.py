@@ -53,7 +53,8 @@ def denial(use: Use, rules: Mapping[str, Rule], certified: Collection[str] | Non
     if rule is None:
         return f"no rule in `producers` fits {producer!r}: add that name there"
     if rule.clients and use.client not in rule.clients:
-        return f"producer {producer!r} may not use client {_short(use.client)!r}: `producers` allows {_listed(rule.clients)}"
+        allowed = _listed(rule.clients)
+        return f"producer {producer!r} may not use client {_short(use.client)!r}: `producers` allows {allowed}"
     wrong = next((name for name in use.destinations if rule.destinations and name not in rule.destinations), None)
     if wrong is None:
         return ""

@@ -1,17 +1,18 @@
 """Takes requests of producers at every server of a site; the server that leads the log stores them."""
 
-from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import grpc
 from sqlalchemy import Engine
 
 from discovery.threads import OnEnded
-from lr_server.ingest.refusal import Refusal, refused
-from lr_server.ingest.request_check import RequestLimits, check, parse
+from lr_server.ingest.counters import IngestCounters
+from lr_server.ingest.followers import Followers, FollowerWatch
+from lr_server.ingest.intake import Intake, IntakeRules, Leader
+from lr_server.ingest.refusal import Refusal
+from lr_server.ingest.request_check import RequestLimits
 from lr_server.ingest.servicer import STREAMS, IngestServicer
-from lr_server.ingest.stream import Settle
 from lr_server.ingest.waiting import Pending, Room
 from lr_server.ingest.work import IngestWork
 from lr_server.settings import Settings
@@ -25,32 +26,45 @@ GROUP: Final = 1_024
 _PATIENCE: Final = 2.0
 
 
-class Leader(NamedTuple):
-    """Whether this server leads the log, and otherwise the endpoint of the server that does; empty if unknown."""
+class IngestFacts(NamedTuple):
+    """The state of ingest at one server; `waiting` requests are not stored yet."""
 
-    is_me: bool
-    endpoint: str = ""
+    requests: int
+    messages: int
+    refusals: dict[str, int]
+    waiting: int
+    streams: int
+    groups: int
 
 
 class Ingest:
-    """The service `Ingest` of one server; *leader* tells which server stores requests now."""
+    """The service `Ingest` of one server.
 
-    def __init__(self, engine: Engine, settings: Settings, *, leader: Callable[[], Leader], clock: Clock) -> None:
+    *leader* tells which server stores requests now. *followers* returns the number of synchronous standby servers of
+    the database, None if that is unknown.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        *,
+        leader: Callable[[], Leader],
+        followers: Followers,
+        clock: Clock,
+    ) -> None:
         self._engine = engine
         self._settings = settings
-        self._leader = leader
         self._clock = clock
-        self._limits = RequestLimits(
-            request_bytes=settings.max_message_bytes,
-            payload_bytes=settings.max_payload_bytes,
-            messages=settings.tick_rows,
-            clients=frozenset(settings.clients),
-            rules=settings.producers,
-        )
         self._work: IngestWork | None = None
+        self._groups = 0
         self._stopping = ""
-        self._servicer = IngestServicer(self._take, clock)
-        self.refusals: Counter[str] = Counter()
+        self._followers = FollowerWatch(followers, settings.require_followers, settings.stall_seconds, clock)
+        self._counters = IngestCounters()
+        rules = IntakeRules(
+            settings.site, _limits(settings), leader, lambda: self._settings.credentials, self._counters
+        )
+        self._servicer = IngestServicer(lambda certified: Intake(self, rules, certified), clock)
 
     @property
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -66,12 +80,26 @@ class Ingest:
     def trouble(self) -> str:
         """The reason why requests cannot be stored now; empty while all is well."""
         work = self._work
-        return "" if work is None else work.trouble
+        return "" if work is None else work.trouble or self._followers.refusal()
+
+    @property
+    def facts(self) -> IngestFacts:
+        """The state of ingest now."""
+        work, counters = self._work, self._counters
+        return IngestFacts(
+            counters.requests.value,
+            counters.messages.value,
+            dict(counters.refusals),
+            0 if work is None else len(work.waiting),
+            self._servicer.streams(),
+            self._groups + (0 if work is None else work.storing.groups),
+        )
 
     def lead(self, wake: Callable[[], None], on_ended: OnEnded) -> None:
         """Begin to store requests; *wake* makes the sequencer look for entries."""
         group = Room(GROUP, self._settings.tick_bytes)
-        work = IngestWork(self._engine, group, wake=wake, clock=self._clock, on_ended=on_ended)
+        work = IngestWork(self._engine, group, counters=self._counters, wake=wake, clock=self._clock, on_ended=on_ended)
+        self._followers.begin()
         work.start()
         self._work = work
 
@@ -80,6 +108,7 @@ class Ingest:
         work, self._work = self._work, None
         if work is not None:
             work.stop(self._stopping or "this server does not lead its site any more: try again", _PATIENCE)
+            self._groups += work.storing.groups
 
     def stop(self) -> None:
         """Refuse all further requests, and answer those that are stored. May be called twice."""
@@ -92,33 +121,23 @@ class Ingest:
         if work is not None:
             work.ticked(group)
 
-    def _take(self, message: bytes, certified: Collection[str] | None, settle: Settle) -> None:
-        request = parse(message, self._limits)
-        if isinstance(request, Refusal):
-            self._refuse(0, request, settle)
-            return
-        production = check(request, self._limits, certified)
-        if isinstance(production, Refusal):
-            self._refuse(request.sequence, production, settle)
-            return
-        refusal = self._admit(Pending(production, len(message), settle))
-        if refusal is not None:
-            self._refuse(request.sequence, refusal, settle)
-
-    def _admit(self, pending: Pending) -> Refusal | None:
-        """Let a request wait; return the refusal if it cannot."""
-        if self._stopping:
-            return Refusal(pb.ProduceRefusal.TRANSIENT, self._stopping)
+    def admit(self, pending: Pending) -> Refusal | None:
+        """See `Desk`."""
         work = self._work
         if work is None:
-            leader = self._leader()
-            where = f": send it to {leader.endpoint}" if leader.endpoint else ": try again later"
-            return Refusal(
-                pb.ProduceRefusal.NOT_LEADER, f"another server of this site stores requests{where}", 0, leader.endpoint
-            )
+            reason = self._stopping or "this server begins to lead its site: try again"
+            return Refusal(pb.ProduceRefusal.TRANSIENT, reason)
+        if reason := self._followers.refusal():
+            return Refusal(pb.ProduceRefusal.NO_FOLLOWER, reason)
         reason = work.waiting.put(pending)
         return Refusal(pb.ProduceRefusal.FULL, reason) if reason else None
 
-    def _refuse(self, sequence: int, refusal: Refusal, settle: Settle) -> None:
-        self.refusals[pb.ProduceRefusal.Kind.Name(refusal.kind)] += 1
-        settle(refused(sequence, refusal))
+
+def _limits(settings: Settings) -> RequestLimits:
+    return RequestLimits(
+        request_bytes=settings.max_message_bytes,
+        payload_bytes=settings.max_payload_bytes,
+        messages=settings.tick_rows,
+        clients=frozenset(settings.clients),
+        rules=settings.producers,
+    )

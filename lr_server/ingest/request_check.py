@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 
 from lr_server.ingest.authorisation import Rule, Use, denial
 from lr_server.ingest.refusal import Refusal
-from queues.block_limits import COUNTED_FROM, MAX_GROUPS, check_parts
+from queues.block_limits import COUNTED_FROM, check_parts
 from queues.destinations import destination_set
 from queues.entry_headers import checked_headers
 from queues.entry_keys import checked_key
@@ -18,6 +18,8 @@ from queues.send_log.outbox import NewEntry
 from queues.send_log.producers import MAX_SEQUENCE, ProducerKey, Production
 from queues.wire import ingest_pb2 as pb
 
+#: The most messages, destinations and other fields of one request, which take up to 60 bytes each.
+MAX_FIELDS: Final = 1_000_000
 _LISTS: Final = frozenset({pb.ProduceRequest.MESSAGES_FIELD_NUMBER})
 
 
@@ -41,12 +43,12 @@ def parse(message: bytes, limits: RequestLimits) -> pb.ProduceRequest | Refusal:
         )
     try:
         if len(message) > COUNTED_FROM:
-            check_parts(message, _LISTS)
+            check_parts(message, _LISTS, MAX_FIELDS)
         return pb.ProduceRequest.FromString(message)
     except CorruptFrameError:
         return Refusal(
             pb.ProduceRefusal.TOO_LARGE,
-            f"the request has more than {MAX_GROUPS} messages and fields: send fewer messages at once",
+            f"the request has more than {MAX_FIELDS} messages, destinations and fields: send fewer messages at once",
         )
     except DecodeError:
         return Refusal(pb.ProduceRefusal.INVALID, f"a request of {len(message)} bytes cannot be read")

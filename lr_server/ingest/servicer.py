@@ -6,7 +6,8 @@ from typing import Final
 
 import grpc
 
-from lr_server.ingest.stream import ProduceStream, Settle, UnknownOutcomeError
+from lr_server.ingest.intake import Intake
+from lr_server.ingest.stream import ProduceStream, UnknownOutcomeError
 from queues.clock import Clock
 from queues.logs import logger
 from queues.wire import ingest_pb2 as pb
@@ -20,15 +21,15 @@ STREAMS_PER_CALLER: Final = 192
 
 log = logger("lrq.ingest")
 
-#: Takes a message, the names of the caller's certificate (None without TLS), and the function that settles it.
-Take = Callable[[bytes, Collection[str] | None, Settle], None]
+#: Returns the taker of one stream's messages, by the names of the caller's certificate; None without TLS.
+Accept = Callable[[Collection[str] | None], Intake]
 
 
 class IngestServicer:
-    """Answers `Produce`; *take* gets each message."""
+    """Answers `Produce`; *accept* begins each stream."""
 
-    def __init__(self, take: Take, clock: Clock) -> None:
-        self._take = take
+    def __init__(self, accept: Accept, clock: Clock) -> None:
+        self._accept = accept
         self._clock = clock
         self._slots = CallSlots(CallLimits(STREAMS, STREAMS_PER_CALLER, 60.0, "streams of producers"), clock)
         self._streams: set[ProduceStream] = set()
@@ -43,8 +44,8 @@ class IngestServicer:
             if self._slots.is_news():
                 log.warning("producers are turned away", reason=slot)
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, slot)
-        certified = certified_names(shown)  # type: ignore[arg-type]
-        stream = ProduceStream(lambda message, settle: self._take(message, certified, settle), self._clock)
+        intake = self._accept(certified_names(shown))  # type: ignore[arg-type]
+        stream = ProduceStream(intake.take, self._clock)
         with self._guard:
             self._streams.add(stream)
         context.add_callback(stream.end)
@@ -56,6 +57,7 @@ class IngestServicer:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the outcome of a request is unknown: repeat the request")
         finally:
             stream.end()
+            intake.close()
             with self._guard:
                 self._streams.discard(stream)
             self._slots.leave(slot)
@@ -68,7 +70,9 @@ class IngestServicer:
         """Return gRPC's handlers of the service."""
         service = pb.DESCRIPTOR.services_by_name["Ingest"]
         answer = pb.ProduceReply.SerializeToString
-        produce = grpc.stream_stream_rpc_method_handler(self.produce, response_serializer=answer)
+        produce: grpc.RpcMethodHandler[bytes, pb.ProduceReply] = grpc.stream_stream_rpc_method_handler(
+            self.produce, response_serializer=answer
+        )
         return grpc.method_handlers_generic_handler(service.full_name, {"Produce": produce})
 
 

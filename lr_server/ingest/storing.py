@@ -1,8 +1,10 @@
 """The thread that stores waiting requests, as many as wait in one go."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from discovery.threads import OnEnded, watched
+from lr_server.ingest.counters import IngestCounters
 from lr_server.ingest.refusal import Refusal, refused, stored
 from lr_server.ingest.waiting import Pending, Waiting
 from queues.clock import Clock
@@ -18,6 +20,9 @@ log = logger("lrq.ingest")
 Answer = Callable[[Sequence[Pending], Sequence[Outcome]], None]
 
 
+_REFUSALS: Final = {Verdict.GAP: pb.ProduceRefusal.GAP, Verdict.REFUSED: pb.ProduceRefusal.INVALID}
+
+
 class Storing:
     """Stores groups of requests until `stop`; *answer* passes the outcomes on."""
 
@@ -28,6 +33,7 @@ class Storing:
         *,
         begin: Callable[[], None],
         answer: Answer,
+        counters: IngestCounters,
         clock: Clock,
         on_ended: OnEnded,
     ) -> None:
@@ -35,6 +41,7 @@ class Storing:
         self._waiting = waiting
         self._begin = begin
         self._answer = answer
+        self._counters = counters
         self._clock = clock
         self._thread = watched("lrq-ingest", self._run, on_ended)
         #: The reason why nothing can be stored now; empty while all is well.
@@ -71,6 +78,9 @@ class Storing:
             raise
         self.trouble = ""
         self.groups += 1
+        for outcome in outcomes:
+            if outcome.verdict in _REFUSALS:
+                self._counters.refused(_REFUSALS[outcome.verdict])
         self._answer(group, outcomes)
 
     def _fail(self, group: Sequence[Pending], error: LrqError) -> None:
@@ -79,6 +89,7 @@ class Storing:
             log.warning("requests of producers cannot be stored", reason=words)
         self.trouble = words
         for pending in group:
+            self._counters.refused(pb.ProduceRefusal.TRANSIENT)
             pending.settle(refused(pending.production.sequence, Refusal(pb.ProduceRefusal.TRANSIENT, words)))
 
 

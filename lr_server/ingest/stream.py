@@ -42,6 +42,7 @@ class ProduceStream:
         self._changed = threading.Condition()
         self._is_read = False
         self._is_over = False
+        self._is_refused = False
         self._last_used = clock.monotonic()
 
     def read(self, messages: Iterable[bytes]) -> None:
@@ -84,10 +85,11 @@ class ProduceStream:
             while (
                 self._slots
                 and not self._is_over
+                and not self._is_refused
                 and (len(self._slots) >= OUTSTANDING or self._size + slot.size > OUTSTANDING_BYTES)
             ):
                 self._changed.wait()
-            if self._is_over:
+            if self._is_over or self._is_refused:
                 return False
             self._slots.append(slot)
             self._size += slot.size
@@ -98,6 +100,9 @@ class ProduceStream:
         def settle(reply: pb.ProduceReply | None) -> None:
             with self._changed:
                 slot.reply, slot.is_settled = reply, True
+                if reply is None or reply.HasField("refusal"):
+                    # The stream ends with this slot, so nothing more is taken from it.
+                    self._is_refused = True
                 # Only the first slot can go on.
                 if self._slots and self._slots[0] is slot:
                     self._changed.notify_all()

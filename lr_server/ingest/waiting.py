@@ -24,10 +24,10 @@ class Pending:
 
 
 class Room(NamedTuple):
-    """The most waiting requests and their bytes, in all; one producer has at most a quarter of both."""
+    """A number of requests and their bytes; one producer has at most a quarter of the room for all."""
 
-    requests: int = 16_384
-    size: int = 64 * 1024 * 1024
+    requests: int
+    size: int
 
 
 def full(taken: Room, own: Room, size: int, limits: Room) -> str:

@@ -1,11 +1,13 @@
 """The storing of requests while this server leads the log: the queue, the thread that stores, and the answers."""
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from sqlalchemy import Engine
 
 from discovery.threads import OnEnded
 from lr_server.ingest.answers import Answers
+from lr_server.ingest.counters import IngestCounters
 from lr_server.ingest.refusal import Refusal, refused
 from lr_server.ingest.storing import Storing, reply_for
 from lr_server.ingest.waiting import Pending, Room, Waiting
@@ -15,19 +17,35 @@ from queues.send_log.port import TickRows
 from queues.send_log.producers import Outcome
 from queues.wire import ingest_pb2 as pb
 
+#: The most requests that wait at a server, and their bytes.
+ROOM: Final = Room(16_384, 64 * 1024 * 1024)
+
 
 class IngestWork:
     """Stores requests from `start` to `stop`; *wake* makes the sequencer look for entries."""
 
     def __init__(
-        self, engine: Engine, group: Room, *, wake: Callable[[], None], clock: Clock, on_ended: OnEnded
+        self,
+        engine: Engine,
+        group: Room,
+        *,
+        counters: IngestCounters,
+        wake: Callable[[], None],
+        clock: Clock,
+        on_ended: OnEnded,
     ) -> None:
         self._wake = wake
-        self.waiting = Waiting(Room(), group, clock)
+        self.waiting = Waiting(ROOM, group, clock)
         store = open_store(engine)
         self._answers = None if store.is_durable_at_once else Answers(store, clock=clock, on_ended=on_ended)
         self.storing = Storing(
-            store, self.waiting, begin=self._begin, answer=self._answer, clock=clock, on_ended=on_ended
+            store,
+            self.waiting,
+            begin=self._begin,
+            answer=self._answer,
+            counters=counters,
+            clock=clock,
+            on_ended=on_ended,
         )
 
     @property

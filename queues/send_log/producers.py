@@ -67,9 +67,9 @@ class Verdict(Enum):
 class Outcome:
     """The result of one request.
 
-    STORED: `last` is the request itself, now committed. REPEATED, GAP, ASKED: nothing was stored, and `last` is the last
-    stored request. REFUSED: nothing was stored, for the `reason`. UNKNOWN: the commit failed with `reason`, but may have
-    happened.
+    STORED: `last` is the request itself, now committed. REPEATED, GAP, ASKED: nothing was stored, and `last` is the
+    last stored request. REFUSED: nothing was stored, for the `reason`. UNKNOWN: the commit failed with `reason`, but
+    may have happened.
 
     `position` is the place of the last entry of `last`, if that is known and durable.
     """

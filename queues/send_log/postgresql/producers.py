@@ -57,7 +57,8 @@ _WRITE: Final = f"""
       INSERT INTO lrq_log_entries
         (slot, client, tag_set, destinations, item_key, partition_key, created_us, payload, headers)
       SELECT {SLOT}, %(client)s::text, n.tag_set,
-        CASE WHEN n.tag_set = ANY(ARRAY(SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%(sets)s::bigint[])))
+        CASE WHEN n.tag_set = ANY(ARRAY(
+          SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%(sets)s::bigint[])))
         THEN NULL ELSE n.destinations END,
         n.item_key, n.partition_key, %(now)s::bigint, n.payload, n.headers
       FROM unnest(%(sets)s::bigint[], %(destinations)s::text[], %(item_keys)s::text[], %(partition_keys)s::text[],
