@@ -35,6 +35,8 @@ from queues.positions import ORIGIN
 
 #: A request above this size, in bytes, travels alone, so that a server's limit for messages names the right one.
 ALONE_BYTES: Final = 1024 * 1024
+#: The highest number of a request; databases have signed numbers of 64 bits.
+HIGHEST: Final = 2**63 - 1
 _NO_ANSWER: Final = "no server has answered in time"
 
 
@@ -225,6 +227,8 @@ class ProducerMachine:
 
     def _learned(self, last: int) -> Reaction:
         """Take the last number stored, the answer to the question."""
+        if last > HIGHEST - self._max_requests:
+            return self.lost(f"the server says that number {last} is stored, which no site stores")
         if self.last_stored is not None:
             if last < self.last_stored:
                 return self._ended(
