@@ -1,6 +1,8 @@
 """The packages of this distribution: importing this module checks that Python finds them and no others."""
 
 import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +14,22 @@ _HERE: Final = Path(__file__).resolve().parent
 # Each of our packages has this line in its `__init__`; a package installed over one of them has not.
 _SIGN: Final = b"import lrq_packages"
 _AGAIN: Final = "install lrq again, with pip's option --force-reinstall"
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of *package* (PEP 562), which loads each name of *homes* from its module at first use.
+
+    So an application loads the libraries of the names that it uses, and no others.
+    """
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found: object = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return load
 
 
 def _stranger(name: str) -> str | None:

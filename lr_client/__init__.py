@@ -1,17 +1,42 @@
-"""The names that applications import: the sender, snapshot providers and subscribers."""
+"""The names that applications import: the sender, snapshot providers and subscribers.
 
-import lrq_packages  # noqa: F401 - raises a clear error when another package has the name of one of ours
-from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
-from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
-from lr_client.snapshot.sql_provider import SqlSnapshotProvider
-from lr_client.snapshot.sql_query import SqlQuery
-from lr_client.subscriber.function_listener import FunctionListener, listener
-from lr_client.subscriber.listener import RoutingQueueListener
-from lr_client.subscriber.observer import DeliveryObserver
-from lr_client.subscriber.subscription import Subscription, subscribe
-from lr_client.subscriber.wait_applied import wait_applied
-from queues.positions import PositionToken
-from queues.wire.entry_pb2 import RoutingTableEntryMsg
+`import lr_client` loads none of them: each name is loaded at its first use. Producers are in `lr_client.producer`.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import lrq_packages
+
+if TYPE_CHECKING:
+    from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
+    from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
+    from lr_client.snapshot.sql_provider import SqlSnapshotProvider
+    from lr_client.snapshot.sql_query import SqlQuery
+    from lr_client.subscriber.function_listener import FunctionListener, listener
+    from lr_client.subscriber.listener import RoutingQueueListener
+    from lr_client.subscriber.observer import DeliveryObserver
+    from lr_client.subscriber.subscription import Subscription, subscribe
+    from lr_client.subscriber.wait_applied import wait_applied
+    from queues.positions import PositionToken
+    from queues.wire.entry_pb2 import RoutingTableEntryMsg
+
+_HOMES: Final = {
+    "DeliveryObserver": "lr_client.subscriber.observer",
+    "FunctionListener": "lr_client.subscriber.function_listener",
+    "LRMessageWithDestinations": "lr_client.sender",
+    "PositionToken": "queues.positions",
+    "RoutingQueueListener": "lr_client.subscriber.listener",
+    "RoutingQueueSenderClient": "lr_client.sender",
+    "RoutingTableEntryMsg": "queues.wire.entry_pb2",
+    "SnapshotContext": "lr_client.snapshot.context",
+    "SnapshotProvider": "lr_client.snapshot.context",
+    "SqlQuery": "lr_client.snapshot.sql_query",
+    "SqlSnapshotProvider": "lr_client.snapshot.sql_provider",
+    "Subscription": "lr_client.subscriber.subscription",
+    "listener": "lr_client.subscriber.function_listener",
+    "subscribe": "lr_client.subscriber.subscription",
+    "wait_applied": "lr_client.subscriber.wait_applied",
+}
 
 __all__ = [
     "DeliveryObserver",
@@ -30,3 +55,5 @@ __all__ = [
     "subscribe",
     "wait_applied",
 ]
+
+__getattr__ = lrq_packages.lazy(__name__, _HOMES)

@@ -286,13 +286,17 @@ def _check_together(settings: Settings) -> None:
             f"max_message_bytes is {settings.max_message_bytes}, but a block of a snapshot may need "
             f"{FULL_BLOCK_BYTES}: set at least {FULL_BLOCK_BYTES}"
         )
+    _check_ingest(settings)
+    if settings.retry_cap_seconds < settings.retry_first_seconds:
+        raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds")
+    if settings.stall_seconds <= settings.heartbeat_seconds:
+        raise ConfigurationError("stall_seconds must be above heartbeat_seconds, or quiet sessions look stalled")
+
+
+def _check_ingest(settings: Settings) -> None:
     if settings.require_followers and urls.is_sqlite(make_url(settings.database_url)):
         raise ConfigurationError(
             "require_followers needs PostgreSQL, because SQLite has no standby servers: remove require_followers"
         )
     if problem := producers_problem(settings.producers, ingest=settings.ingest, listens=bool(settings.listen)):
         raise ConfigurationError(problem)
-    if settings.retry_cap_seconds < settings.retry_first_seconds:
-        raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds")
-    if settings.stall_seconds <= settings.heartbeat_seconds:
-        raise ConfigurationError("stall_seconds must be above heartbeat_seconds, or quiet sessions look stalled")

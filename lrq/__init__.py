@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         subscribe,
         wait_applied,
     )
+    from lr_client.producer import AsyncProducer, Producer
     from lr_server import LogReplicationServer, Settings
     from queues import create_engine, errors, initialize
     from queues.errors import *  # noqa: F403
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 __version__: Final = "0.2.0.dev0"
 
 _HOMES: Final = {
+    "AsyncProducer": "lr_client.producer",
     "LogReplicationServer": "lr_server",
+    "Producer": "lr_client.producer",
     "RoutingQueueListener": "lr_client",
     "RoutingQueueSenderClient": "lr_client",
     "Settings": "lr_server",
@@ -41,7 +44,9 @@ _HOMES: Final = {
 }
 
 __all__ = [  # `lrq.<name>` also finds each error class of `errors`
+    "AsyncProducer",
     "LogReplicationServer",
+    "Producer",
     "RoutingQueueListener",
     "RoutingQueueSenderClient",
     "Settings",

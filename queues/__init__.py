@@ -1,9 +1,29 @@
 """Routing queues of a site: names, entries, positions, tables and their stores."""
 
-import lrq_packages  # noqa: F401 - says in one sentence which other package has the name of one of ours
-from queues.database.autogenerate import include_name
-from queues.database.engine import create_engine
-from queues.database.migrations import initialize
-from queues.database.upgrades import downgrade, upgrade
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["create_engine", "downgrade", "include_name", "initialize", "upgrade"]
+import lrq_packages
+
+if TYPE_CHECKING:
+    from queues.database.autogenerate import include_name
+    from queues.database.engine import create_engine
+    from queues.database.migrations import initialize
+    from queues.database.upgrades import downgrade, upgrade
+
+_HOMES: Final = {
+    "create_engine": "queues.database.engine",
+    "downgrade": "queues.database.upgrades",
+    "include_name": "queues.database.autogenerate",
+    "initialize": "queues.database.migrations",
+    "upgrade": "queues.database.upgrades",
+}
+
+__all__ = [
+    "create_engine",
+    "downgrade",
+    "include_name",
+    "initialize",
+    "upgrade",
+]
+
+__getattr__ = lrq_packages.lazy(__name__, _HOMES)

@@ -22,12 +22,14 @@
         + PeerUnreachableError
         + StoreUnavailableError
         + WaitTimeoutError      (also a TimeoutError)
+          + OutcomeUnknownError   do not repeat the call: the producer repeats its request itself
       x NeedsFullSyncError    only a full snapshot helps
         + TrimmedError
       x VersionLostError      write again: a promotion has lost the transaction of the token
       x DataLossError         restore the tables that the sentence names from a backup
       x OwnershipLostError    stop working: another owner has taken over
         + OtherIncarnationError take the lease again: the database was promoted, restored or copied
+      x ProducerTakenError    give each process a producer name of its own
       x ThreadEndedError      nothing: the lease is released, and the sentence names the bug to report
       x ListenerError         the listener refused a batch or ended its transaction; the batch returns
       x ProtocolError         the peers disagree; the sentence names the peer and the reason
@@ -134,6 +136,19 @@ class WaitTimeoutError(TransientError, TimeoutError):
     """The time limit has passed; the awaited event may still happen."""
 
 
+class OutcomeUnknownError(WaitTimeoutError):
+    """The request of a producer may be stored: its answer did not come in time.
+
+    The producer keeps the request, and repeats the request before any later one. So the messages must not be sent
+    again. `sequence` is the number of the request: a new process finds out by `Producer.last_sequence`.
+    """
+
+    def __init__(self, sentence: str, *, sequence: int) -> None:
+        """Keep the number of the request, which counts from 1."""
+        super().__init__(sentence)
+        self.sequence = sequence
+
+
 class NeedsFullSyncError(LrqError):
     """The log cannot continue from that position; only a full snapshot helps."""
 
@@ -177,6 +192,10 @@ class OtherIncarnationError(OwnershipLostError):
         """Keep the name of the lease and the generation *held* by the caller, which nothing has taken over."""
         super().__init__(name, held, held)
         self.args = (f"{name}: the database was promoted, restored or copied; this process begins its work again",)
+
+
+class ProducerTakenError(LrqError):
+    """The site has requests of this producer that another process has sent under the same name."""
 
 
 class ThreadEndedError(LrqError):

@@ -1,9 +1,29 @@
 """The receiving side of a site: one port, used in-process or over gRPC."""
 
-import lrq_packages  # noqa: F401 - says in one sentence which other package has the name of one of ours
-from sink.port import Sink
-from sink.transport.remote import RemoteSink
-from sink.transport.service import SinkService, serve
-from sink.writer import SinkWriter
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["RemoteSink", "Sink", "SinkService", "SinkWriter", "serve"]
+import lrq_packages
+
+if TYPE_CHECKING:
+    from sink.port import Sink
+    from sink.transport.remote import RemoteSink
+    from sink.transport.service import SinkService, serve
+    from sink.writer import SinkWriter
+
+_HOMES: Final = {
+    "RemoteSink": "sink.transport.remote",
+    "Sink": "sink.port",
+    "SinkService": "sink.transport.service",
+    "SinkWriter": "sink.writer",
+    "serve": "sink.transport.service",
+}
+
+__all__ = [
+    "RemoteSink",
+    "Sink",
+    "SinkService",
+    "SinkWriter",
+    "serve",
+]
+
+__getattr__ = lrq_packages.lazy(__name__, _HOMES)

@@ -18,6 +18,7 @@ from lrq.cli.commands import (
     init,
     link,
     park,
+    produce,
     provide,
     send,
     serve,
@@ -40,6 +41,7 @@ _ORDER = (
     "top",
     "browse",
     "send",
+    "produce",
     "snapshot",
     "drain",
     "trim",
@@ -100,6 +102,7 @@ app.command("status")(status.status)
 app.command("top")(top.top)
 app.command("browse")(browse.browse)
 app.command("send")(send.send)
+app.command("produce")(produce.produce)
 app.add_typer(snapshot.app, name="snapshot")
 app.command("drain")(drain.drain)
 app.command("trim")(trim.trim)

@@ -8,7 +8,8 @@ import grpc
 
 from sink.transport.credentials import Pems
 
-_OPTIONS: Final = (
+#: The options of each connection.
+OPTIONS: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
     # Sessions have their own backoff, so the connection's backoff is short. The second option limits one attempt.
@@ -43,12 +44,12 @@ class SharedChannel:
         wake_seldom()
         self.key = address, pems
         self.users = 0
-        self.channel = _secure(address, pems) if pems else grpc.insecure_channel(address, options=_OPTIONS)
+        self.channel = _secure(address, pems) if pems else grpc.insecure_channel(address, options=OPTIONS)
 
 
 def _secure(address: str, pems: Pems) -> grpc.Channel:
     shown = grpc.ssl_channel_credentials(pems.authority, pems.key, pems.certificate)
-    return grpc.secure_channel(address, shown, options=_OPTIONS)
+    return grpc.secure_channel(address, shown, options=OPTIONS)
 
 
 _guard = threading.Lock()

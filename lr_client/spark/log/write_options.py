@@ -6,10 +6,11 @@ from typing import Final, Self
 
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
-from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_key, checked_limit
+from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit
 from lr_client.spark.options import database_url, number, required
 from queues import names
 from queues.destinations import destination_set
+from queues.entry_keys import checked_key
 from queues.errors import UsageError
 from queues.names import SET_SEPARATOR, ClientName
 

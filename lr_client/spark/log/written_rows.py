@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from lr_client.arguments import checked_key, checked_payload
+from lr_client.arguments import checked_payload
 from lr_client.spark.log.write_options import LogWriteOptions, split
 from queues.destinations import destination_set
 from queues.entry_headers import checked_headers
+from queues.entry_keys import checked_key
 from queues.errors import UsageError
 from queues.send_log.outbox import NewEntry
 

@@ -60,7 +60,7 @@ def send(
     from queues.database.transactions import writing
     from queues.errors import WaitTimeoutError
 
-    content, headers = _content(payload), _headers(header or [])
+    content, headers = _content(payload), headers_of(header or [])
     with opened(config, database, site) as here:
         sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
         check_names(here, sites=to, clients=[client], strict=strict)
@@ -91,7 +91,8 @@ def send(
                 emit(facts | {"replicated": replicated, "seconds": seconds})
 
 
-def _headers(given: list[str]) -> dict[str, str]:
+def headers_of(given: list[str]) -> dict[str, str]:
+    """Return the headers of options NAME=VALUE; a malformed or repeated one is an error of the command line."""
     headers: dict[str, str] = {}
     for each in given:
         name, equals, value = each.partition("=")

@@ -1,0 +1,179 @@
+"""The part of a producer that the threaded and the asynchronous one share: requests, futures and outcomes."""
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Final, Generic, Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from lr_client.producer.answers import Accepted, FailureCause, Produced, RequestFailure, RequestOutcome
+from lr_client.producer.encoding import AnyMessage, answer_of, encoded, numbered, question
+from lr_client.producer.failures import error_of
+from lr_client.producer.machine import QUESTION, PendingRequest, Reaction, StreamPhase
+from lr_client.producer.setup import ProducerSetup
+from queues.clock import jittered
+from queues.errors import LrqError, first_line
+from queues.logs import logger
+from queues.wire import ingest_pb2 as pb
+from sink.transport.channels import OPTIONS
+from sink.transport.connect_errors import reason
+from sink.transport.endpoints import IpcEndpoint, TcpEndpoint
+
+#: The method of the service in proto/ingest.proto.
+METHOD: Final = "/lrq.Ingest/Produce"
+#: The most bytes of a reply.
+_REPLY_BYTES: Final = 64 * 1024
+#: The options of an asynchronous connection.
+CHANNEL_OPTIONS: Final = (*OPTIONS, ("grpc.max_receive_message_length", _REPLY_BYTES))
+
+_NOT_SERVED: Final = "the server does not serve producers: set `ingest = true` there, or name another endpoint"
+
+log = logger("lrq.producer")
+
+
+class FutureLike(Protocol):
+    """The part that the futures of threads and of asyncio have in common."""
+
+    def set_result(self, result: Produced, /) -> None:
+        """End the wait."""
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """End the wait with an error."""
+
+    def done(self) -> bool:
+        """Return whether the wait has ended."""
+        ...
+
+
+Waiting = TypeVar("Waiting", bound=FutureLike)
+
+
+class RequestDesk(Generic[Waiting]):
+    """Turns calls into requests of the machine, and outcomes into results of futures. Not for several threads."""
+
+    def __init__(self, setup: ProducerSetup, new_future: Callable[[], Waiting]) -> None:
+        self.setup = setup
+        self.machine = setup.machine
+        self.is_closed = False
+        self._futures: dict[int, Waiting] = {}
+        self._new_future = new_future
+        self._keys = count(1)
+
+    def content(self, messages: Iterable[AnyMessage]) -> bytes:
+        """Return the bytes of a request; raise `UsageError` for messages that no site accepts."""
+        return encoded(self.setup.client, self.setup.producer, messages, self.setup.payload_bytes)
+
+    def check(self) -> None:
+        """Raise the error of a producer that is closed, or that can do nothing more."""
+        if self.is_closed:
+            raise self.error(RequestFailure(FailureCause.CLOSED))
+        if self.machine.end is not None:
+            raise self.error(self.machine.end)
+
+    def error(self, failure: RequestFailure) -> LrqError:
+        """Return the error for the caller."""
+        return error_of(failure, self.setup.producer)
+
+    def no_room(self) -> LrqError:
+        """Return the error of a call that has waited for room in vain."""
+        cause, kind = self.machine.trouble
+        return self.error(RequestFailure(FailureCause.LATE, reason=cause, kind=kind))
+
+    def submit(self, content: bytes) -> tuple[int, Waiting]:
+        """Hand a request to the machine; return its key and its future."""
+        key = next(self._keys)
+        self.machine.submit(key, content)
+        return key, self._awaited(key)
+
+    def ask(self) -> tuple[int, Waiting]:
+        """Ask for the last number stored; return the key and the future."""
+        key = next(self._keys)
+        future = self._awaited(key)
+        known = self.machine.ask(key)
+        self.tell([known] if known else [])
+        return key, future
+
+    def await_again(self) -> list[tuple[int, Waiting]]:
+        """Await all requests whose outcome is unknown."""
+        return [(key, self._awaited(key)) for key in self.machine.await_again()]
+
+    def expire(self, key: int, cause: FailureCause = FailureCause.LATE) -> None:
+        """End the wait for a request."""
+        outcome = self.machine.expired(key, cause=cause)
+        self.tell([outcome] if outcome else [])
+
+    def close(self) -> None:
+        """End all waits; nothing more is accepted."""
+        self.is_closed = True
+        for key in list(self._futures):
+            self.expire(key, FailureCause.CLOSED)
+
+    def give_up(self, error: LrqError) -> None:
+        """End all waits with *error*, because the producer's own thread or task has ended."""
+        self.is_closed = True
+        for future in self._futures.values():
+            future.set_exception(error)
+        self._futures.clear()
+
+    def take(self, raw: bytes) -> Reaction:
+        """Take the bytes of a reply."""
+        try:
+            answer = answer_of(pb.ProduceReply.FromString(raw))
+        except DecodeError:
+            return self.machine.lost("the server sent a reply that cannot be read")
+        is_request = self.machine.phase is StreamPhase.READY
+        reaction = self.machine.answered(answer)
+        if is_request and isinstance(answer, Accepted) and not reaction.ends:
+            self.setup.order.succeeded()
+        self.tell(reaction.outcomes)
+        return reaction
+
+    def failed(self, endpoint: TcpEndpoint | IpcEndpoint, code: grpc.StatusCode, details: str) -> Reaction:
+        """Take the end of a stream by an error of gRPC."""
+        line = first_line(details)
+        if code is grpc.StatusCode.UNIMPLEMENTED:
+            return self.machine.lost(f"{endpoint}: {_NOT_SERVED}")
+        if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in line:
+            reaction = self.machine.too_large(line)
+            self.tell(reaction.outcomes)
+            return reaction
+        return self.machine.lost(f"{endpoint}: {reason(endpoint, code.name, line)}")
+
+    def pause_after(self, reaction: Reaction) -> float:
+        """Go on to the next server after a failure; return the seconds until the next stream."""
+        return jittered(self.setup.order.failed(reaction.leader)) if reaction.is_failure else 0.0
+
+    def next_bytes(self) -> bytes | None:
+        """Return the next bytes to write; None if nothing is to be written now."""
+        request: PendingRequest | None = self.machine.next_write()
+        if request is None:
+            return None
+        if request is QUESTION:
+            return question(self.setup.client, self.setup.producer)
+        return numbered(request.content, request.number)
+
+    def tell(self, outcomes: Iterable[RequestOutcome]) -> None:
+        """End the waits of *outcomes*."""
+        for key, result in outcomes:
+            future = self._futures.pop(key, None)
+            if future is None:
+                self._log_unheard(result)
+            elif not future.done():
+                if isinstance(result, Produced):
+                    future.set_result(result)
+                else:
+                    future.set_exception(self.error(result))
+
+    def _awaited(self, key: int) -> Waiting:
+        future = self._futures[key] = self._new_future()
+        return future
+
+    def _log_unheard(self, result: Produced | RequestFailure) -> None:
+        if isinstance(result, RequestFailure):
+            log.warning(
+                "a request whose outcome was unknown is not stored",
+                producer=self.setup.producer,
+                number=result.number,
+                reason=str(self.error(result)),
+            )

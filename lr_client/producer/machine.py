@@ -1,0 +1,340 @@
+"""The decisions of a producer: numbers, repeats, refusals. Pure: no clock, no network, no thread.
+
+1. A request gets its number when it is written for the first time, in the order of submission, without gaps.
+2. Each stream begins with the question for the last number stored. Then all numbered requests are written again.
+3. A request is in doubt once a stream has ended without its answer. A request in doubt keeps its number until it is
+   answered.
+   So no other request ever takes the number of one that may be stored.
+4. After a refusal for now, requests without doubt lose their numbers and wait. The stream has ended with the refusal.
+   A server stores in order, so no request behind the refused one was stored.
+5. After a refusal for good, the request fails, and all requests behind it are dropped: order is never changed.
+6. A number at or below the last one stored is stored: no later refusal changes that.
+7. If the last number falls below an answered one, the site has lost its history. If the last number is above all
+   numbers that were written, another process uses the name. Both end the producer.
+
+The requests in doubt are always the first ones of those with numbers. An outcome is told for every request; for one
+that is not awaited, `UNKNOWN` was told before.
+"""
+
+from collections import deque
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Final
+
+from lr_client.producer.answers import (
+    PASSING,
+    Accepted,
+    Declined,
+    DeclineKind,
+    FailureCause,
+    Produced,
+    RequestFailure,
+    RequestOutcome,
+)
+from queues.positions import ORIGIN
+
+#: A request above this size, in bytes, travels alone, so that a server's limit for messages names the right one.
+ALONE_BYTES: Final = 1024 * 1024
+#: The highest number of a request; databases have signed numbers of 64 bits.
+HIGHEST: Final = 2**63 - 1
+_NO_ANSWER: Final = "no server has answered in time"
+
+
+class StreamPhase(Enum):
+    """The state of the stream."""
+
+    CLOSED = auto()
+    #: The question for the last number is to be written.
+    OPENED = auto()
+    #: The question is written.
+    ASKING = auto()
+    #: The question is answered.
+    READY = auto()
+
+
+@dataclass(slots=True, eq=False)
+class PendingRequest:
+    """One request until its answer. `number` is 0 before the first write. A caller waits for an awaited one."""
+
+    key: int
+    content: bytes
+    number: int = 0
+    is_doubtful: bool = False
+    is_awaited: bool = True
+
+
+#: Written first on each stream: the question for the last number.
+QUESTION: Final = PendingRequest(-1, b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """The consequences of an event: outcomes to tell, and whether the stream ends now, for which reason."""
+
+    outcomes: tuple[RequestOutcome, ...] = ()
+    ends: bool = False
+    reason: str = ""
+    leader: str = ""
+    is_failure: bool = False
+
+
+class ProducerMachine:
+    """The requests of one producer and all that is known about their numbers."""
+
+    def __init__(self, max_requests: int, max_bytes: int) -> None:
+        """Hold at most *max_requests*, and *max_bytes* in all; a single request may be larger."""
+        self.phase = StreamPhase.CLOSED
+        #: The highest number that the site is known to have stored; None before the first answer.
+        self.last_stored: int | None = None
+        #: Set once the producer can do nothing more.
+        self.end: RequestFailure | None = None
+        #: The reason why the last stream ended, and the kind of a refusal, for sentences after a timeout.
+        self.trouble = (_NO_ANSWER, DeclineKind.UNSPECIFIED)
+        # The requests in the order of submission: first those with numbers, then those without.
+        self.numbered: deque[PendingRequest] = deque()
+        self.waiting: deque[PendingRequest] = deque()
+        self.questions: list[int] = []
+        self._written = 0
+        self._has_stored = False
+        self._bytes = 0
+        self._max_requests = max_requests
+        self._max_bytes = max_bytes
+
+    @property
+    def count(self) -> int:
+        """The number of requests without an answer."""
+        return len(self.numbered) + len(self.waiting)
+
+    def has_room(self, size: int) -> bool:
+        """Return whether a request of *size* bytes may be submitted now."""
+        return not self.count or (self.count < self._max_requests and self._bytes + size <= self._max_bytes)
+
+    def has_work(self) -> bool:
+        """Return whether a stream is needed: a request is awaited, or a question."""
+        if self.end is not None:
+            return False
+        return bool(self.questions or self.waiting) or any(each.is_awaited for each in self.numbered)
+
+    def submit(self, key: int, content: bytes) -> None:
+        """Take a request; the caller has checked `has_room` and `end`."""
+        self.waiting.append(PendingRequest(key, content))
+        self._bytes += len(content)
+
+    def ask(self, key: int) -> RequestOutcome | None:
+        """Return the last number stored, as the outcome of *key*; None if a stream must ask first."""
+        if self.last_stored is not None and not self.numbered:
+            return RequestOutcome(key, Produced(self.last_stored, ORIGIN, ""))
+        self.questions.append(key)
+        return None
+
+    def await_again(self) -> list[int]:
+        """Await all requests whose outcome is unknown; return their keys."""
+        again = [each for each in self.numbered if not each.is_awaited]
+        for each in again:
+            each.is_awaited = True
+        return [each.key for each in again]
+
+    def connected(self) -> None:
+        """Begin a stream."""
+        self.phase = StreamPhase.OPENED
+        self._written = 0
+        self._has_stored = False
+
+    def next_write(self) -> PendingRequest | None:
+        """Return the next request to write; `QUESTION` for the question, None if nothing is to be written now."""
+        if self.phase is StreamPhase.OPENED:
+            self.phase = StreamPhase.ASKING
+            return QUESTION
+        if self.phase is not StreamPhase.READY:
+            return None
+        upcoming = self._upcoming()
+        if upcoming is None or not self._may_travel(upcoming):
+            return None
+        if not upcoming.number:
+            self.waiting.popleft()
+            upcoming.number = self._highest() + 1
+            self.numbered.append(upcoming)
+        self._written += 1
+        return upcoming
+
+    def _upcoming(self) -> PendingRequest | None:
+        if self._written < len(self.numbered):
+            return self.numbered[self._written]
+        return self.waiting[0] if self.waiting else None
+
+    def _may_travel(self, upcoming: PendingRequest) -> bool:
+        on_the_way = self._written
+        if not on_the_way:
+            return True
+        return max(len(upcoming.content), len(self.numbered[on_the_way - 1].content)) <= ALONE_BYTES
+
+    def answered(self, answer: Accepted | Declined) -> Reaction:
+        """Take the next answer of the stream."""
+        match self.phase, answer:
+            case StreamPhase.ASKING, Accepted():
+                return self._learned(answer.sequence)
+            case StreamPhase.ASKING, Declined():
+                return self._question_declined(answer)
+            case StreamPhase.READY, _ if self._written and self.numbered[0].number == answer.sequence:
+                return self._stored(answer) if isinstance(answer, Accepted) else self._declined(answer)
+        return self.lost(f"the server answered number {answer.sequence}, which is not the next one")
+
+    def too_large(self, reason: str) -> Reaction:
+        """Take the end of a stream because a message was above the server's limit."""
+        if self.phase is StreamPhase.READY and self._written == 1 and len(self.numbered[0].content) > ALONE_BYTES:
+            return self.answered(Declined(self.numbered[0].number, DeclineKind.TOO_LARGE, reason))
+        return self.lost(reason)
+
+    def finished(self) -> Reaction:
+        """Take the end of a stream by the server: no failure if the stream was idle or has stored."""
+        is_failure = self.has_work() and not self._has_stored
+        return replace(self.lost("the server has ended the stream"), is_failure=is_failure)
+
+    def lost(self, reason: str) -> Reaction:
+        """End the stream without an answer; every request with a number is in doubt now."""
+        self._close(reason)
+        for each in self.numbered:
+            each.is_doubtful = True
+        return Reaction(ends=True, reason=reason, is_failure=True)
+
+    def expired(self, key: int, *, cause: FailureCause = FailureCause.LATE) -> RequestOutcome | None:
+        """Await the request or question *key* no longer; return its outcome, None if that was told before.
+
+        *cause* is told for a request that is not stored.
+        """
+        reason, kind = self.trouble
+        if key in self.questions:
+            self.questions.remove(key)
+            return RequestOutcome(key, RequestFailure(cause, reason=reason, kind=kind))
+        for each in self.waiting:
+            if each.key == key:
+                self.waiting.remove(each)
+                self._bytes -= len(each.content)
+                return RequestOutcome(key, RequestFailure(cause, reason=reason, kind=kind))
+        for each in self.numbered:
+            if each.key == key and each.is_awaited:
+                each.is_awaited = False
+                return self._unanswered(each, reason)
+        return None
+
+    def _unanswered(self, request: PendingRequest, reason: str) -> RequestOutcome:
+        if self.last_stored is not None and request.number <= self.last_stored:
+            return RequestOutcome(request.key, Produced(request.number, ORIGIN, ""))
+        return RequestOutcome(request.key, RequestFailure(FailureCause.UNKNOWN, request.number, reason))
+
+    def _highest(self) -> int:
+        return self.numbered[-1].number if self.numbered else self.last_stored or 0
+
+    def _learned(self, last: int) -> Reaction:
+        """Take the last number stored, the answer to the question."""
+        if last > HIGHEST - self._max_requests:
+            return self.lost(f"the server says that number {last} is stored, which no site stores")
+        if self.last_stored is not None:
+            if last < self.last_stored:
+                return self._ended(
+                    FailureCause.HISTORY_LOST, f"it has numbers up to {last}, but answered {self.last_stored}"
+                )
+            if last > self._highest():
+                return self._ended(
+                    FailureCause.TAKEN, f"it has number {last}, but this producer sent {self._highest()}"
+                )
+        self.phase = StreamPhase.READY
+        self.last_stored = last
+        while self.numbered and self.numbered[0].number <= last and not self.numbered[0].is_awaited:
+            self._bytes -= len(self.numbered.popleft().content)
+        told = [RequestOutcome(key, Produced(last, ORIGIN, "")) for key in self.questions]
+        self.questions.clear()
+        return Reaction(tuple(told))
+
+    def _question_declined(self, answer: Declined) -> Reaction:
+        if answer.kind in PASSING or answer.kind is DeclineKind.GAP:
+            return self._refused_for_now(answer)
+        self.lost(answer.reason)
+        failed = [RequestOutcome(key, _refusal(answer)) for key in self.questions]
+        failed += [RequestOutcome(each.key, _refusal(answer)) for each in self.waiting]
+        for each in self.numbered:
+            if each.is_awaited:
+                each.is_awaited = False
+                failed.append(self._unanswered(each, answer.reason))
+        self.questions.clear()
+        self._forget_waiting()
+        return Reaction(tuple(failed), ends=True, reason=answer.reason, is_failure=True)
+
+    def _stored(self, answer: Accepted) -> Reaction:
+        request = self._pop_first()
+        self._written -= 1
+        self._has_stored = True
+        self.last_stored = max(self.last_stored or 0, request.number)
+        self.trouble = (_NO_ANSWER, DeclineKind.UNSPECIFIED)
+        done = Produced(request.number, answer.position, answer.token)
+        return Reaction((RequestOutcome(request.key, done),))
+
+    def _declined(self, answer: Declined) -> Reaction:
+        known = self.last_stored or 0
+        if answer.kind is DeclineKind.GAP and answer.last_sequence < known:
+            return self._ended(
+                FailureCause.HISTORY_LOST, f"it has numbers up to {answer.last_sequence}, but answered {known}"
+            )
+        if answer.kind in PASSING or answer.kind is DeclineKind.GAP:
+            return self._refused_for_now(answer)
+        if answer.sequence <= known:
+            request = self._pop_first()
+            done = RequestOutcome(request.key, Produced(request.number, ORIGIN, ""))
+            self._unnumber(answer)
+            return Reaction((done,), ends=True, reason=answer.reason, is_failure=True)
+        refused, *behind = [*self.numbered, *self.waiting]
+        dropped = f"request {refused.number} before it was refused: {answer.reason}"
+        told = [RequestOutcome(refused.key, _refusal(answer))]
+        told += [RequestOutcome(each.key, RequestFailure(FailureCause.DROPPED, reason=dropped)) for each in behind]
+        self.numbered.clear()
+        self._forget_waiting()
+        self._bytes = 0
+        self._close(_NO_ANSWER)
+        return Reaction(tuple(told), ends=True, reason=answer.reason)
+
+    def _refused_for_now(self, answer: Declined) -> Reaction:
+        self._unnumber(answer)
+        return Reaction(ends=True, reason=answer.reason, leader=answer.leader, is_failure=True)
+
+    def _unnumber(self, answer: Declined) -> None:
+        """End the stream after a refusal: requests without doubt wait again, in their order.
+
+        A number that was told as unknown stays, and so do the numbers before.
+        """
+        self._close(answer.reason, answer.kind)
+        while self.numbered and self.numbered[-1].is_awaited and not self.numbered[-1].is_doubtful:
+            request = self.numbered.pop()
+            request.number = 0
+            self.waiting.appendleft(request)
+        for each in self.numbered:
+            each.is_doubtful = True
+
+    def _close(self, reason: str, kind: DeclineKind = DeclineKind.UNSPECIFIED) -> None:
+        self.phase = StreamPhase.CLOSED
+        self._written = 0
+        self.trouble = (reason, kind)
+
+    def _pop_first(self) -> PendingRequest:
+        request = self.numbered.popleft()
+        self._bytes -= len(request.content)
+        return request
+
+    def _forget_waiting(self) -> None:
+        self._bytes -= sum(len(each.content) for each in self.waiting)
+        self.waiting.clear()
+
+    def _ended(self, cause: FailureCause, reason: str) -> Reaction:
+        self._close(reason)
+        self.end = RequestFailure(cause, reason=reason)
+        told = [RequestOutcome(key, self.end) for key in self.questions]
+        told += [RequestOutcome(each.key, RequestFailure(cause, each.number, reason)) for each in self.numbered]
+        told += [RequestOutcome(each.key, self.end) for each in self.waiting]
+        self.questions.clear()
+        self.numbered.clear()
+        self.waiting.clear()
+        self._bytes = 0
+        return Reaction(tuple(told), ends=True, reason=reason)
+
+
+def _refusal(answer: Declined) -> RequestFailure:
+    return RequestFailure(FailureCause.REFUSED, answer.sequence, answer.reason, answer.kind)

@@ -1,0 +1,297 @@
+"""Producers of both kinds against a real server in memory: faults of streams, refusals, timeouts and bounds."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lr_client import LRMessageWithDestinations
+from lr_client.producer import ProducerMessage
+from queues import errors
+from queues.positions import ORIGIN, Position
+from tests.lr_client.producer.small_server import MemoryLog, Refusal, SmallServer
+from tests.waiting import eventually
+
+Make = Callable[..., Any]
+
+
+def messages(*payloads: bytes) -> list[tuple[bytes, list[str]]]:
+    return [(payload, ["tokyo"]) for payload in payloads]
+
+
+def test_send_returns_the_position_and_keeps_the_token(server: SmallServer, new_producer: Make):
+    producer = new_producer(server.endpoint)
+    assert producer.send(messages(b"1", b"2")) == Position("b", 1)
+    assert producer.last_token == "paris/meters/b/1"
+    assert producer.send(messages(b"3"), timeout=5) == Position("b", 2)
+    assert server.log.payloads() == [b"1", b"2", b"3"]
+
+
+def test_a_message_carries_its_destinations_keys_and_headers(server: SmallServer, new_producer: Make):
+    given = {"item_key": "i", "partition_key": "p", "headers": {"a": "b"}}
+    new_producer(server.endpoint).send(
+        [ProducerMessage(b"1", ["tokyo", "lima", "tokyo"], **given), LRMessageWithDestinations(b"2", ["lima"])]
+    )
+    first, second = server.log.stored["meters", "meter-17"][0].messages
+    assert (first.payload, list(first.destinations), dict(first.headers)) == (b"1", ["lima", "tokyo"], {"a": "b"})
+    assert (first.item_key, first.partition_key) == ("i", "p")
+    assert (second.payload, list(second.destinations), second.HasField("item_key")) == (b"2", ["lima"], False)
+
+
+@pytest.mark.parametrize("fault", ["cut", "mute", "end", Refusal.FULL, Refusal.TRANSIENT, Refusal.NO_FOLLOWER, 77])
+def test_a_request_is_repeated_until_its_answer_and_stored_once(server: SmallServer, new_producer: Make, fault: object):
+    producer = new_producer(server.endpoint)
+    server.faults.extend([None, fault, fault, None, fault])
+    for number in range(3):
+        producer.send(messages(b"%d" % number), timeout=20)
+    assert server.log.payloads() == [b"0", b"1", b"2"]
+
+
+def test_many_requests_on_their_way_survive_cuts_in_their_order(server: SmallServer, new_producer: Make):
+    producer = new_producer(server.endpoint)
+    server.faults.extend([*[None] * 10, "cut", *[None] * 10, "mute", *[None] * 10, Refusal.FULL, *[None] * 10, "end"])
+    futures = [producer.submit(messages(b"%d" % number)) for number in range(100)]
+    assert [producer.result(future).sequence for future in futures] == [*range(1, 101)]
+    assert server.log.payloads() == [b"%d" % number for number in range(100)]
+
+
+def test_another_producer_of_the_name_goes_on_after_the_last_number(server: SmallServer, new_producer: Make):
+    first = new_producer(server.endpoint)
+    first.send(messages(b"1"))
+    first.close()
+    second = new_producer(server.endpoint)
+    assert second.last_sequence() == 1
+    second.send(messages(b"2"))
+    assert second.last_sequence() == 2
+    assert server.log.payloads() == [b"1", b"2"]
+
+
+def test_after_an_unknown_outcome_the_next_call_repeats_the_request_first(server: SmallServer, new_producer: Make):
+    producer = new_producer(server.endpoint)
+    producer.send(messages(b"1"))
+    server.always = "cut"
+    with pytest.raises(errors.OutcomeUnknownError, match="request 2 of producer meter-17 may be stored") as caught:
+        producer.send(messages(b"2"), timeout=0.3)
+    assert caught.value.sequence == 2
+    assert isinstance(caught.value, TimeoutError | errors.TransientError)
+    streams = server.streams
+    with pytest.raises(errors.PeerUnreachableError, match="nothing was stored in time"):
+        producer.send(messages(b"3"), timeout=0)
+    server.always = None
+    assert producer.send(messages(b"4")) == Position("b", 3)
+    assert server.log.payloads() == [b"1", b"2", b"4"]
+    assert server.streams > streams
+
+
+def test_unknown_outcomes_can_be_settled(server: SmallServer, new_producer: Make):
+    producer = new_producer(server.endpoint)
+    assert producer.settle() == []
+    server.always = "cut"
+    with pytest.raises(errors.OutcomeUnknownError):
+        producer.send(messages(b"1"), timeout=0.3)
+    with pytest.raises(errors.OutcomeUnknownError):
+        producer.settle(timeout=0.0)
+    server.always = None
+    (stored,) = producer.settle()
+    assert (stored.sequence, server.log.payloads()) == (1, [b"1"])
+
+
+def test_a_lost_answer_of_a_stored_request_is_no_unknown_outcome(server: SmallServer, new_producer: Make):
+    server.always = "mute"
+    producer = new_producer(server.endpoint)
+    assert producer.send(messages(b"1"), timeout=0.5) == ORIGIN
+    assert server.log.payloads() == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (Refusal.UNKNOWN_CLIENT, errors.ConfigurationError),
+        (Refusal.NOT_ALLOWED, errors.ConfigurationError),
+        (Refusal.INVALID, errors.UsageError),
+        (Refusal.TOO_LARGE, errors.UsageError),
+    ],
+)
+def test_a_refusal_for_good_is_an_error_and_the_producer_goes_on(
+    server: SmallServer, new_producer: Make, kind: int, expected: type[errors.LrqError]
+):
+    producer = new_producer(server.endpoint)
+    server.faults.append(kind)
+    with pytest.raises(expected, match=f"nothing was stored: refused as {Refusal.Kind.Name(kind)}") as caught:
+        producer.send(messages(b"1"))
+    assert type(caught.value) is expected
+    assert producer.send(messages(b"2")) == Position("b", 1)
+
+
+def test_requests_behind_a_refused_one_are_not_stored(server: SmallServer, new_producer: Make):
+    producer = new_producer(server.endpoint)
+    server.faults.extend([None, Refusal.INVALID])
+    server.held.clear()
+    futures = [producer.submit(messages(b"%d" % number)) for number in range(4)]
+    server.held.set()
+    assert producer.result(futures[0]).sequence == 1
+    with pytest.raises(errors.UsageError):
+        producer.result(futures[1])
+    for dropped in futures[2:]:
+        with pytest.raises(errors.TransientError, match="request 2 before it was refused: refused as INVALID"):
+            producer.result(dropped)
+    assert server.log.payloads() == [b"0"]
+
+
+@pytest.mark.parametrize("kind", [Refusal.FULL, Refusal.NO_FOLLOWER, Refusal.TRANSIENT])
+def test_a_refusal_for_now_until_the_timeout_says_that_nothing_is_stored(
+    server: SmallServer, new_producer: Make, kind: int
+):
+    server.always = kind
+    producer = new_producer(server.endpoint)
+    with pytest.raises(errors.StoreUnavailableError, match="nothing was stored in time, send it again: refused as"):
+        producer.send(messages(b"1"), timeout=0.3)
+    server.always = None
+    assert producer.send(messages(b"2")) == Position("b", 1)
+    assert server.log.payloads() == [b"2"]
+
+
+def test_a_site_that_lost_its_history_ends_the_producer(server: SmallServer, new_producer: Make):
+    producer = new_producer(server.endpoint)
+    for number in range(3):
+        producer.send(messages(b"%d" % number))
+    del server.log.stored["meters", "meter-17"][1:]
+    server.faults.append("cut")
+    for _ in range(2):
+        with pytest.raises(errors.VersionLostError, match="numbers up to 1, but answered 3"):
+            producer.send(messages(b"3"))
+    assert new_producer(server.endpoint).send(messages(b"3")) == Position("b", 2)
+
+
+def test_a_second_process_with_the_name_is_found(server: SmallServer, new_producer: Make):
+    first, second = new_producer(server.endpoint), new_producer(server.endpoint)
+    first.send(messages(b"1"))
+    second.send(messages(b"2"))
+    second.send(messages(b"3"))
+    server.faults.append("cut")
+    with pytest.raises(errors.ProducerTakenError, match="another process sends as producer meter-17"):
+        first.send(messages(b"4"))
+
+
+def test_the_next_server_is_used_after_a_failure(new_server: Callable[..., SmallServer], new_producer: Make):
+    log = MemoryLog()
+    one, two = new_server(log), new_server(log)
+    producer = new_producer(f"tcp://127.0.0.1:1, {one.endpoint},{two.endpoint}")
+    producer.send(messages(b"1"))
+    one.faults.append("mute")
+    producer.send(messages(b"2"))
+    one.stop()
+    producer.send(messages(b"3"))
+    assert log.payloads() == [b"1", b"2", b"3"]
+    assert two.streams
+
+
+def test_a_producer_follows_the_leader_that_a_server_names(new_server: Callable[..., SmallServer], new_producer: Make):
+    log = MemoryLog()
+    standby, leader = new_server(log), new_server(log)
+    standby.always, standby.leader = Refusal.NOT_LEADER, leader.endpoint
+    producer = new_producer(standby.endpoint)
+    producer.send(messages(b"1"))
+    producer.send(messages(b"2"))
+    assert (log.payloads(), standby.streams, leader.streams) == ([b"1", b"2"], 1, 1)
+
+
+@pytest.mark.parametrize("leader", ["", "nonsense", "ipc:///tmp/other", "local:paris", "tls://127.0.0.1:1", "x" * 600])
+def test_a_leader_that_cannot_be_followed_is_ignored(server: SmallServer, new_producer: Make, leader: str):
+    server.leader = leader
+    server.faults.extend([Refusal.NOT_LEADER] * 2)
+    assert new_producer(server.endpoint).send(messages(b"1")) == Position("b", 1)
+
+
+def test_without_a_server_nothing_is_stored_and_the_error_names_the_endpoint(new_producer: Make):
+    producer = new_producer("tcp://127.0.0.1:1")
+    with pytest.raises(errors.PeerUnreachableError, match=r"send it again: tcp://127.0.0.1:1: .*refused"):
+        producer.send(messages(b"1"), timeout=0.5)
+    with pytest.raises(errors.PeerUnreachableError):
+        producer.last_sequence(timeout=0.2)
+
+
+def test_a_server_that_comes_later_is_found(new_server: Callable[..., SmallServer], new_producer: Make, tmp_path: Path):
+    path = tmp_path / "s"
+    producer = new_producer(f"ipc://{path}")
+    with pytest.raises(errors.PeerUnreachableError):
+        producer.send(messages(b"1"), timeout=0.2)
+    server = new_server(listen=f"unix:{path}")
+    assert producer.send(messages(b"2"), timeout=20) == Position("b", 1)
+    assert server.log.payloads() == [b"2"]
+
+
+def test_waiting_requests_are_bounded(server: SmallServer, new_producer: Make):
+    producer = new_producer(server.endpoint, max_in_flight=2)
+    server.held.clear()
+    futures = [producer.submit(messages(b"%d" % number)) for number in range(2)]
+    with pytest.raises(errors.PeerUnreachableError, match="nothing was stored in time"):
+        producer.submit(messages(b"x"), timeout=0.1)
+    server.held.set()
+    assert [producer.result(future).sequence for future in futures] == [1, 2]
+    producer.send(messages(b"2"))
+    assert server.log.payloads() == [b"0", b"1", b"2"]
+
+
+def test_close_waits_for_answers_and_ends_the_others(server: SmallServer, new_producer: Make):
+    producer = new_producer(server.endpoint)
+    done = producer.submit(messages(b"1"))
+    producer.close()
+    assert producer.result(done).sequence == 1
+    for call in (lambda: producer.send(messages(b"2")), producer.last_sequence, producer.settle):
+        with pytest.raises(errors.UsageError, match="the producer is closed"):
+            call()
+    producer.close()
+    other = new_producer(server.endpoint)
+    server.held.clear()
+    unknown = other.submit(messages(b"2"))
+    eventually(lambda: other.close(0.2) or True)
+    with pytest.raises((errors.OutcomeUnknownError, errors.UsageError)):
+        other.result(unknown)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], errors.UsageError),
+        (b"abc", errors.UsageError),
+        ([(b"1", [])], errors.DestinationsError),
+        ([(b"1", "tokyo")], errors.DestinationsError),
+        ([(b"1", ["not a site"])], errors.InvalidNameError),
+        ([("text", ["tokyo"])], errors.PayloadTypeError),
+        ([(bytes(101), ["tokyo"])], errors.PayloadTooLargeError),
+        ([(b"1",)], errors.UsageError),
+        ([7], errors.UsageError),
+        ([ProducerMessage(b"1", ["tokyo"], item_key="")], errors.InvalidKeyError),
+        ([ProducerMessage(b"1", ["tokyo"], partition_key="\0")], errors.InvalidKeyError),
+        ([ProducerMessage(b"1", ["tokyo"], headers={"": "x"})], errors.InvalidHeadersError),
+    ],
+)
+def test_messages_that_no_site_accepts_are_refused_before_they_are_sent(
+    server: SmallServer, new_producer: Make, given: Any, expected: type[errors.LrqError]
+):
+    producer = new_producer(server.endpoint, max_payload_bytes=100)
+    with pytest.raises(expected):
+        producer.send(given)
+    assert server.streams == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"endpoints": ""}, errors.ConfigurationError),
+        ({"endpoints": " , "}, errors.ConfigurationError),
+        ({"endpoints": "local:paris"}, errors.ConfigurationError),
+        ({"endpoints": "tls://127.0.0.1:1"}, errors.ConfigurationError),
+        ({"endpoints": "tls://127.0.0.1:1", "tls_certificate": "a", "tls_key": "b", "tls_authority": "c"},
+         errors.ConfigurationError),
+        ({"client": "no client"}, errors.InvalidNameError),
+        ({"producer": ""}, errors.InvalidNameError),
+        ({"max_in_flight": 0}, errors.ConfigurationError),
+        ({"max_payload_bytes": 0}, errors.ConfigurationError),
+    ],
+)  # fmt: skip
+def test_unusable_arguments_are_refused(new_producer: Make, options: dict[str, Any], expected: type[errors.LrqError]):
+    with pytest.raises(expected):
+        new_producer(**{"endpoints": "tcp://127.0.0.1:1", **options})

@@ -1,0 +1,147 @@
+"""`lrq produce`: lines and files go to a server without a database here, and positions come out."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queues.wire import ingest_pb2 as pb
+from tests.lr_client.producer.small_server import Refusal, SmallServer
+from tests.lrq.cli.command import Command, Done, lrq_process
+
+
+@pytest.fixture
+def server() -> Iterator[SmallServer]:
+    started = SmallServer()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def produce(lrq: Command, server: SmallServer) -> Any:
+    """Give a function that runs `lrq produce` for the client meters, to tokyo."""
+    return lambda *arguments: lrq(
+        "produce", "--endpoint", server.endpoint, "--client", "meters", "--to", "tokyo", *arguments
+    )
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    file = tmp_path / "lines"
+    file.write_bytes(b"one\ntwo\r\n\nfour")
+    return file
+
+
+def stored(server: SmallServer, producer: str = "meter-17") -> list[bytes]:
+    return server.log.payloads("meters", producer)
+
+
+def test_each_line_is_a_transaction_and_its_position_is_printed(produce, server: SmallServer, lines: Path):
+    done = produce("--producer", "meter-17", str(lines))
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [f"{number} b/{number}" for number in range(1, 5)]
+    assert stored(server) == [b"one", b"two", b"", b"four"]
+
+
+def test_json_has_one_object_for_each_request(produce, lines: Path):
+    done = produce("--producer", "meter-17", "--group", "3", "--json", str(lines))
+    assert [json.loads(line) for line in done.out.splitlines()] == [
+        {"sequence": number, "position": {"branch": "b", "seq": number}, "token": f"paris/meters/b/{number}"}
+        for number in (1, 2)
+    ]
+
+
+def test_groups_and_whole_files_are_transactions(produce, server: SmallServer, lines: Path):
+    assert produce("--producer", "meter-17", "--group", "3", str(lines)).code == 0
+    assert produce("--producer", "meter-17", "--whole", str(lines), str(lines)).code == 0
+    sizes = [len(request.messages) for request in server.log.stored["meters", "meter-17"]]
+    assert (sizes, stored(server)[-1]) == ([3, 1, 1, 1], b"one\ntwo\r\n\nfour")
+
+
+def test_keys_headers_and_destinations_are_sent(produce, server: SmallServer, lines: Path):
+    options = ("--item-key", "i", "--partition-key", "p", "--header", "a=b", "--to", "lima")
+    assert produce("--producer", "meter-17", *options, "--whole", str(lines)).code == 0
+    (message,) = server.log.stored["meters", "meter-17"][0].messages
+    assert (list(message.destinations), dict(message.headers)) == (["lima", "tokyo"], {"a": "b"})
+    assert (message.item_key, message.partition_key) == ("i", "p")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("argument", [["-"], []])
+def test_lines_may_come_from_the_standard_input(server: SmallServer, argument: list[str]):
+    command = ["produce", "-e", server.endpoint, "--client", "meters", "-t", "tokyo", "-p", "meter-17", *argument]
+    done = lrq_process(*command, stdin=b"1\n2\n")
+    assert (done.returncode, done.stdout) == (0, b"1 b/1\n2 b/2\n"), done.stderr
+    assert stored(server) == [b"1", b"2"]
+
+
+def test_a_repeated_run_sends_no_line_again(produce, server: SmallServer, lines: Path):
+    again = ("--producer", "lines", "--from-sequence", "1", str(lines))
+    server.faults.extend([None, None, Refusal.INVALID])
+    failed = produce(*again)
+    assert (failed.code, failed.out) == (2, "1 b/1\n2 b/2\n")
+    assert "nothing was stored: refused as INVALID" in failed.error
+    done = produce(*again)
+    assert (done.code, done.out) == (0, "3 b/3\n4 b/4\n")
+    assert done.warnings == ["requests up to number 2 were stored before"]
+    assert stored(server, "lines") == [b"one", b"two", b"", b"four"]
+    assert produce(*again).out == ""
+
+
+def test_a_first_number_above_the_next_one_is_an_error(produce, server: SmallServer, lines: Path):
+    done = produce("--producer", "lines", "--from-sequence", "3", str(lines))
+    assert (done.code, done.out) == (2, "")
+    assert "begin with --from-sequence 1 or lower" in done.error
+    assert stored(server, "lines") == []
+
+
+def test_runs_without_a_name_never_share_numbers(produce, server: SmallServer, lines: Path):
+    assert produce(str(lines)).code == produce(str(lines)).code == 0
+    names = [producer for _, producer in server.log.stored]
+    assert len({*names}) == 2
+    assert all(name.startswith("lrq-produce-") for name in names)
+    assert "name the producer" in produce("--from-sequence", "1", str(lines)).error
+
+
+def test_an_unanswered_request_ends_with_exit_code_3(produce, server: SmallServer, lines: Path):
+    server.always = "cut"
+    done = produce("--producer", "meter-17", "--timeout", "0.3", str(lines))
+    assert (done.code, done.out) == (3, "")
+    assert "request 1 of producer meter-17 may be stored or not" in done.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--endpoint", "tcp://127.0.0.1:1", "--timeout", "0.2"], 1, "nothing was stored in time"),
+        (["--endpoint", "nonsense"], 1, "is not an endpoint"),
+        (["--endpoint", "tls://127.0.0.1:1"], 1, "needs a certificate"),
+        ([], 1, "no server is named: give --endpoint"),
+        (["--endpoint", "tcp://127.0.0.1:1", "--producer", "a b"], 2, "not a valid producer name"),
+    ],
+)
+def test_errors_are_one_line(lrq: Command, lines: Path, arguments: list[str], code: int, words: str):
+    done = lrq("produce", "--client", "meters", "--to", "tokyo", *arguments, str(lines))
+    assert (done.code, done.out) == (code, "")
+    assert words in done.error
+
+
+def test_a_missing_file_is_an_error_after_the_lines_before_it(produce, server: SmallServer, lines: Path):
+    done: Done = produce("--producer", "meter-17", str(lines), "missing")
+    assert done.code == 1
+    assert done.error == "missing: No such file or directory"
+    assert stored(server) == [b"one", b"two", b"", b"four"]
+
+
+def test_the_endpoints_may_come_from_the_site_s_file(lrq: Command, server: SmallServer, lines: Path, elsewhere: Path):
+    (elsewhere / "lrq.toml").write_text(f'listen = ["tcp://127.0.0.1:1", "{server.endpoint}"]\n')
+    assert lrq("produce", "--client", "meters", "--to", "tokyo", "-p", "meter-17", str(lines)).code == 0
+    assert stored(server) == [b"one", b"two", b"", b"four"]
+
+
+def test_all_kinds_of_refusals_have_a_name():
+    from lr_client.producer.answers import DeclineKind
+
+    assert {*pb.ProduceRefusal.Kind.keys()} == {kind.name for kind in DeclineKind}

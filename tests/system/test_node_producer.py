@@ -1,0 +1,103 @@
+"""A producer in another language: a real Node process, which needs nothing but the protocol."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from lr_client.producer import Producer
+from tests.certificates import issued
+from tests.lr_client.producer.small_server import MemoryLog, Refusal, SmallServer
+from tests.system.world import World
+
+pytestmark = [pytest.mark.long, pytest.mark.processes]
+
+PROGRAM = Path(__file__).parents[2] / "examples" / "producers" / "node" / "producer.js"
+
+Node = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def node() -> Node:
+    """Give a function that runs the program with some lines."""
+    found = shutil.which("node")
+    if found is None:
+        words = "Node is not installed, so no other language proves the protocol"
+        pytest.fail(words) if os.environ.get("CI") else pytest.skip(words)
+
+    def run(
+        endpoint: str, *lines: str, producer: str = "node-1", **variables: str
+    ) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [found, str(PROGRAM), endpoint, "policy", producer, "tokyo", "lima"],
+            input="".join(f"{line}\n" for line in lines),
+            env={**os.environ, **variables}, capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def small() -> Iterator[SmallServer]:
+    server = SmallServer(MemoryLog())
+    yield server
+    server.stop()
+
+
+def stored(world: World) -> list[bytes]:
+    rows = world.execute("paris", "SELECT payload FROM lrq_log_entries_0 ORDER BY id")
+    return [bytes(row.payload) for row in rows]
+
+
+def test_a_node_program_sends_to_the_real_server_and_goes_on_after_a_restart(world: World, node: Node) -> None:
+    endpoint = world.server("paris", ingest=True, producers={"node-*": {"clients": ["policy"]}}).endpoints[0]
+    done = node(endpoint, "21.5", "büchse 🫖")
+    assert (done.returncode, [line.split()[0] for line in done.stdout.splitlines()]) == (0, ["1", "2"]), done.stderr
+    again = node(endpoint, "21.5", "büchse 🫖", "three", LRQ_FIRST="1")
+    assert (again.returncode, [line.split()[0] for line in again.stdout.splitlines()]) == (0, ["3"]), again.stderr
+    assert stored(world) == [b"21.5", "büchse 🫖".encode(), b"three"]
+    with Producer(endpoint, client="policy", producer="node-1") as producer:
+        assert producer.last_sequence() == 3
+
+
+def test_the_real_server_refuses_a_gap_and_a_stranger_of_a_node_program(world: World, node: Node) -> None:
+    endpoint = world.server("paris", ingest=True, producers={"node-*": {}}).endpoints[0]
+    gap = node(endpoint, "1", LRQ_FIRST="5")
+    assert (gap.returncode, gap.stdout) == (1, "")
+    assert gap.stderr.startswith("GAP: request 5 came after request 0")
+    stranger = node(endpoint, "1", producer="stranger")
+    assert (stranger.returncode, stranger.stderr.startswith("NOT_ALLOWED: ")) == (1, True), stranger.stderr
+    assert stored(world) == []
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_node_program_shows_its_certificate(world: World, node: Node, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    for name in ("site", "node"):
+        (tmp_path / name).mkdir()
+    site, mine = issued(authority, tmp_path / "site"), issued(authority, tmp_path / "node", common_name="node-1")
+    server = world.server(
+        "paris", ingest=True, producers={"*": {}}, listen=["tls://127.0.0.1:0"],
+        tls_certificate=site.certificate, tls_key=site.key, tls_authority=site.authority,
+    )  # fmt: skip
+    files = {
+        "TLS_CERTIFICATE": str(mine.certificate),
+        "TLS_KEY": str(mine.key),
+        "TLS_AUTHORITY": str(mine.authority),
+    }
+    done = node(server.endpoints[0], "1", **files)
+    assert done.returncode == 0, done.stderr
+    assert node(server.endpoints[0], "1", producer="other", **files).returncode == 1
+    assert stored(world) == [b"1"]
+
+
+def test_a_node_program_repeats_after_cuts_and_refusals_for_now(small: SmallServer, node: Node) -> None:
+    small.faults.extend(["cut", "mute", None, Refusal.FULL, "mute", "end", None])
+    done = node(small.endpoint, "1", "2", "3")
+    assert (done.returncode, done.stdout) == (0, "1 b/1\n2 b/2\n3 b/3\n"), done.stderr
+    assert small.log.payloads("policy", "node-1") == [b"1", b"2", b"3"]
+    assert list(small.log.stored["policy", "node-1"][0].messages[0].destinations) == ["tokyo", "lima"]
