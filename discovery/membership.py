@@ -1,9 +1,9 @@
 """The part of one server in the leadership of a site's ranges: a thread that renews, looks, claims and releases.
 
 Times, in terms of *ttl*: a server's row lives for 3/4 after each renewal (`discovery.renewal`). The others look each
-second, at least, and at the moment of an expiry. So after a kill the ranges have new leaders within 3/4 of *ttl*, and
-1/4 is left for the beginning of their sessions. A process of the same machine that has surely ended is noticed by the
-next look. A server alone looks as often as it renews.
+second, at least, and at the moment of an expiry. So after a kill the ranges have new leaders within 3/4 of *ttl*. The
+rest of *ttl* is left for the beginning of their sessions. A process of the same machine that has surely ended is
+noticed by the next look. A server alone looks as often as it renews.
 """
 
 import threading
@@ -156,8 +156,10 @@ class Membership:
             return min(self._ttl / 10, _LOOK)
         view, leading = self.view, {row.server for row in self.view.ranges}
         others = [row for row in view.living.values() if row.server != self._me]
-        pauses = [self._renewal.pause, *([_LOOK] if others else ()), *([_AWAIT] if self._awaited else ())]
-        expiries = [(row.expires_us - view.now_us) / 1e6 + _AFTER_EXPIRY for row in others if row.server in leading]
+        pauses: list[float] = [self._renewal.pause, *([_LOOK] if others else ()), *([_AWAIT] if self._awaited else ())]
+        expiries: list[float] = [
+            (row.expires_us - view.now_us) / 1e6 + _AFTER_EXPIRY for row in others if row.server in leading
+        ]
         return min(pauses + expiries)
 
     # --- one turn

@@ -8,8 +8,8 @@ Every server computes the same share from the same read, so the servers need no 
 * A living server keeps its ranges up to its load, which is the fewest possible moves.
 * A free range goes to the server with room that prefers the range most. The preference is a token of both names.
 
-The rule keeps state, namely the present leaders, because a stateless one moves more. Preference alone is not even; with
-bounded loads, ranges also move between survivors; followers on a ring need 3 * 2**n servers.
+The rule keeps state, namely the present leaders, because a stateless one moves more. Preference alone is not even. With
+bounded loads, ranges also move between survivors. Followers on a ring need 3 * 2**n servers.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -76,8 +76,8 @@ class RangePlan(NamedTuple):
 def plan(view: ServersView, me: str, held: Mapping[int, Lease], *, patient: bool = False) -> RangePlan:
     """Return the turn of server *me*, which leads *held* to its knowledge.
 
-    A range of a living server is claimed only after its release. A server that is not living in *view* claims nothing,
-    and a sequencer of an older lrq leaves it no range. *patient*: claim released ranges only, no range of an expired
+    A range of a living server is claimed only after its release. A server that is not living in *view* claims nothing.
+    A sequencer of an older lrq leaves no range to others. *patient*: claim released ranges only, no range of an expired
     server, which may only seem expired.
     """
     mine = {row.number: range_lease(row) for row in view.ranges if row.server == me}

@@ -1,11 +1,16 @@
 """The ring of tokens: Murmur3 hashes of keys, places of a ring of 3 * 2**n members, leaders and followers. Pure.
 
-The ring is the one of Polar Streams. Kept: Cassandra's variant of Murmur3 (x64, 128 bits, first half, signed bytes in
-the tail), sizes of 3 * 2**n, tokens that stay when the ring doubles, and the next two places as followers. Mended:
+The ring is the one of Polar Streams. Kept:
 
-* Places are exact parts of the 64-bit ring. There, one unit was an integer quotient, so the last place was larger, and
-  place 3 of 6 had the token -2048 in place of 0.
-* Each size of 3 * 2**n has tokens, up to `LARGEST`. There, a larger size gave every place the same token.
+* Cassandra's variant of Murmur3: x64, 128 bits, the first half, signed bytes in the tail.
+* Sizes of 3 * 2**n, and tokens that stay when the ring doubles.
+* The next two places as followers.
+
+Mended:
+
+* Places are exact parts of the 64-bit ring. The original multiplies an integer quotient. So there
+  the last place is larger, and place 3 of 6 has the token -2048 in place of 0.
+* A size above `LARGEST`, or of another form, is refused. The original gives such a ring equal or uneven tokens.
 """
 
 from typing import Final, NamedTuple

@@ -6,7 +6,7 @@ from queues.leadership import ServerRow
 class Sightings:
     """Remembers for each server when a look first saw its present expiry, by the monotonic clock of this process.
 
-    A row that does not change until its time has passed by that clock is overdue, whatever its expiry.
+    A row that does not change until its time has passed by that clock is overdue, for any expiry.
     """
 
     def __init__(self, *, slack: float, longest: float) -> None:

@@ -107,8 +107,8 @@ def renew(engine: Engine, server: str, term: float) -> bool:
 def remove(engine: Engine, server: str, *, seen: ServerRow | None = None) -> bool:
     """End the time of *server* now, because it stops or has surely ended; return whether it was living.
 
-    With *seen*, a row that has changed since then stays as it is. The expired row is kept for some time: it tells a
-    server that has ended from a version of lrq that has no row.
+    With *seen*, a row that has changed since then stays as it is. The expired row is kept
+    for some time, because only a version of lrq without ranges has no row.
     """
     with writing_briefly(engine) as connection:
         now = dialects.of(connection).now_us(connection)

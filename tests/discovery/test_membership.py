@@ -339,7 +339,7 @@ member.stop()
 """
 
 
-class Process:
+class MemberProcess:
     """A real process with one membership; `told` has the held ranges of each call, with their generations."""
 
     def __init__(self, engine: Engine, ttl: float, name: str = "") -> None:
@@ -369,8 +369,8 @@ class Process:
 
 
 @contextmanager
-def process(engine: Engine, ttl: float, name: str = "") -> Iterator[Process]:
-    one = Process(engine, ttl, name)
+def process(engine: Engine, ttl: float, name: str = "") -> Iterator[MemberProcess]:
+    one = MemberProcess(engine, ttl, name)
     try:
         yield one
     finally:

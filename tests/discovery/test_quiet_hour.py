@@ -19,7 +19,7 @@ HOUR = 3600.0
 
 
 @dataclass
-class Quiet:
+class QuietSite:
     """Servers whose turns run one after the other, each at the simulated time at which its thread would wake up."""
 
     clock: SimulatedClock
@@ -60,11 +60,11 @@ def site(new_site: NewSite, dialect: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def quiet(site: Engine) -> Quiet:
-    return Quiet(SimulatedClock(site), {})
+def quiet(site: Engine) -> QuietSite:
+    return QuietSite(SimulatedClock(site), {})
 
 
-def joined(quiet: Quiet, site: Engine, *names: str) -> list[Member]:
+def joined(quiet: QuietSite, site: Engine, *names: str) -> list[Member]:
     made = [Member(site, ranges=64, ttl=10, clock=quiet.clock, name=name) for name in names]
     for member in made:
         quiet.join(member)
@@ -72,7 +72,7 @@ def joined(quiet: Quiet, site: Engine, *names: str) -> list[Member]:
 
 
 def test_an_hour_of_three_servers_takes_no_generation(
-    site: Engine, quiet: Quiet, monkeypatch: pytest.MonkeyPatch
+    site: Engine, quiet: QuietSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(membership, "_LOOK", 3.0)  # fewer looks, so that the hour takes seconds
     three = joined(quiet, site, "a", "b", "c")
@@ -85,7 +85,7 @@ def test_an_hour_of_three_servers_takes_no_generation(
     assert leaders(site) == before
 
 
-def test_a_start_a_loss_and_a_return_take_generations_for_the_moved_ranges_only(site: Engine, quiet: Quiet) -> None:
+def test_a_start_a_loss_and_a_return_take_generations_for_the_moved_ranges_only(site: Engine, quiet: QuietSite) -> None:
     one, two = joined(quiet, site, "a", "b")
     quiet.run(30)
     before = dict(one.membership.held), counted(site)
@@ -101,7 +101,7 @@ def test_a_start_a_loss_and_a_return_take_generations_for_the_moved_ranges_only(
     assert min(lease.generation for lease in returned.membership.held.values()) > generation
 
 
-def test_a_killed_server_is_replaced_within_one_lease_at_any_moment(site: Engine, quiet: Quiet) -> None:
+def test_a_killed_server_is_replaced_within_one_lease_at_any_moment(site: Engine, quiet: QuietSite) -> None:
     for number in range(12):
         one, two = joined(quiet, site, f"one {number}", f"two {number}")
         quiet.run(40 + number * 0.37)
@@ -113,7 +113,7 @@ def test_a_killed_server_is_replaced_within_one_lease_at_any_moment(site: Engine
         quiet.run(20)
 
 
-def test_a_server_alone_carries_out_few_statements_in_a_lease(site: Engine, quiet: Quiet) -> None:
+def test_a_server_alone_carries_out_few_statements_in_a_lease(site: Engine, quiet: QuietSite) -> None:
     joined(quiet, site, "a")
     quiet.run(30)
     statements: list[str] = []

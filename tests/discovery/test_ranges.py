@@ -221,7 +221,7 @@ def test_an_acquisition_whose_answer_was_lost_is_released_if_another_server_shou
 
 
 @pytest.mark.parametrize("expired", [["a"], []])
-def test_a_server_that_is_not_living_claims_nothing_and_keeps_what_no_other_has_acquired(expired: list[str]):
+def test_a_server_that_is_not_living_claims_nothing_and_keeps_ranges_that_no_other_has_acquired(expired: list[str]):
     rows = view(("a", 1), ("b", 5), ("", 3), living=["b"], expired=expired)
     turn = plan(rows, "a", {0: Lease("range 0", "a", 1), 1: Lease("range 1", "a", 2)})
     assert turn.kept == {0: Lease("range 0", "a", 1)}

@@ -23,7 +23,7 @@ BACKED_UP = (tables.servers, tables.ranges, tables.generations, tables.leases, t
 Rows = dict[str, list[dict[str, object]]]
 
 
-class Sinks:
+class ToldGenerations:
     """The newest generation that each sink knows, and every generation that a session told it."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ def restore(engine: Engine, rows: Rows) -> None:
                 connection.execute(insert(table), rows[table.name])
 
 
-def negotiate(engine: Engine, sinks: Sinks, ranges: int, times: Iterator[int]) -> None:
+def negotiate(engine: Engine, sinks: ToldGenerations, ranges: int, times: Iterator[int]) -> None:
     """Let each session tell its generation, and leap if its sink knows a newer one."""
     led = {row.number: row for row in servers.look(engine).ranges}
     for site in SITES:
@@ -84,7 +84,7 @@ def take_over(engine: Engine, number: int, ranges: int) -> None:
 def test_told_generations_never_go_back_when_a_session_changes_its_range_or_a_backup_is_restored(
     site: Engine, chance: random.Random
 ) -> None:
-    sinks, times, ranges = Sinks(), iter(range(HOUR_US, 10**18, 2 * HOUR_US)), 4
+    sinks, times, ranges = ToldGenerations(), iter(range(HOUR_US, 10**18, 2 * HOUR_US)), 4
     with writing(site) as connection:
         for name in SITES:
             sessions.add_session(connection, SessionKey(ClientName("policy"), SiteId(name)), SessionState.IDLE, "")

@@ -23,7 +23,7 @@ NAMES = ("a", "b", "c")
 COUNT = 3
 
 
-class History:
+class RangeHistory:
     """All acquisitions of one site, and the acquisitions that each server believes in."""
 
     def __init__(self, site: Engine) -> None:
@@ -79,11 +79,11 @@ class History:
 
 
 def test_a_hundred_random_histories_of_racing_servers(site: Engine, chance: random.Random) -> None:
-    history = History(site)
+    history = RangeHistory(site)
     register(site, *NAMES, count=COUNT)
     seeds = [chance.randrange(10**9) for _ in range(HISTORIES)]
-    actions: list[Callable[[History, str, random.Random], None]] = [
-        History.claim, History.claim, History.release, History.expire, History.own,
+    actions: list[Callable[[RangeHistory, str, random.Random], None]] = [
+        RangeHistory.claim, RangeHistory.claim, RangeHistory.release, RangeHistory.expire, RangeHistory.own,
     ]  # fmt: skip
     for seed in seeds:
         failures: list[Exception] = []
