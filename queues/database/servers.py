@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
     Engine,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal,
     select,
     tuple_,
     update,
@@ -156,7 +158,9 @@ def claim(engine: Engine, server: str, wanted: Iterable[RangeRow]) -> list[Lease
         as_seen = tuple_(ranges.c.number, ranges.c.generation).in_(list(seen.items()))
         is_free = ranges.c.server.not_in(others)
         connection.execute(
-            update(ranges).where(as_seen, is_free).values(server=server, generation=first + ranges.c.number)
+            update(ranges)
+            .where(as_seen, is_free)
+            .values(server=server, generation=literal(first, BigInteger) + ranges.c.number)
         )
         new = select(ranges).where(ranges.c.server == server, ranges.c.generation >= first).order_by(ranges.c.number)
         return [range_lease(RangeRow(*row)) for row in connection.execute(new)]
@@ -170,7 +174,7 @@ def renumber(connection: Connection) -> None:
     count = int(connection.execute(select(func.count()).select_from(ranges)).scalar_one())
     if count:
         first = generations.advance(connection, count)
-        connection.execute(update(ranges).values(generation=first + ranges.c.number))
+        connection.execute(update(ranges).values(generation=literal(first, BigInteger) + ranges.c.number))
 
 
 def release(engine: Engine, held: Iterable[Lease]) -> None:

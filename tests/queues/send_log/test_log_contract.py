@@ -361,6 +361,20 @@ def test_the_whole_log_holds_exactly_the_rows_that_every_session_reads(
             assert mine == read_by_session(store, owed, tick)
 
 
+def test_a_follower_reads_the_same_ticks_with_the_same_rows_and_sets(store: Store) -> None:
+    for n in range(6):
+        commit(store, entry(b"t%d" % n, "tokyo"), entry(b"l%d" % n, "lima"), entry(b"b%d" % n, "tokyo", "lima"))
+    commit(store, *(entry(b"%02d" % n) for n in range(20)))
+    commit(store, entry(b"last"))
+    taken = drain(store)
+    found: list[TickRows] = []
+    while ticks := store.log.ticks_after(found[-1].tick.end_seq if found else 0, SMALL):
+        found += store.log.followed(ticks)
+    assert [group.tick.is_large for group in found].count(True) == 1
+    expected = [TickRows(each.tick, None, {}) if each.rows is None else replace(each, more=False) for each in taken]
+    assert [replace(group, rows=group.rows and list(group.rows)) for group in found] == expected
+
+
 def test_all_rows_of_a_large_tick_come_in_parts_within_the_limits(store: Store) -> None:
     commit(store, entry(b"before"))
     commit(store, *(entry(b"%02d" % n, "lima" if n % 2 else "tokyo") for n in range(20)))
