@@ -38,7 +38,7 @@ from queues.words import in_words
 from sink.local import find
 from sink.port import Sink
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
-from sink.transport.probe import Probe
+from sink.transport.probe import SinkProbe
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
 log = logger("lrq.source")
@@ -193,8 +193,8 @@ class Source:
         endpoint = parse_endpoint(self._routes.endpoint(owed, self._topology.endpoint(owed.destination)))
         return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
 
-    def _look_for(self, endpoint: str) -> Probe:
-        return Probe(parse_endpoint(endpoint), credentials=self._settings.credentials)
+    def _look_for(self, endpoint: str) -> SinkProbe:
+        return SinkProbe(parse_endpoint(endpoint), credentials=self._settings.credentials)
 
     def _dial(self, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
         timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)

@@ -1,4 +1,4 @@
-"""A server of a sink stops inside a frame or is killed there; another one goes on, and the first changes nothing."""
+"""A server of a sink stops or is killed inside a frame; another goes on, and the first changes nothing."""
 
 import os
 import signal
