@@ -35,7 +35,7 @@ class _Begun:
 
 
 class LastFrame(NamedTuple):
-    """The session and the number that the last frame of a stream has told, and the stored queue after that frame."""
+    """The last frame of a stream: its session, the number that it told, and the stored queue after it."""
 
     key: SessionKey
     told: int
