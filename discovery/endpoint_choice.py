@@ -1,9 +1,9 @@
 """Choose one of a site's endpoints for each session, and the next one after a failure. Pure.
 
 The hash of a session names its preferred endpoint, so sessions spread over the servers of a site. After a failure or a
-refusal the session goes on to the next endpoint, round the list. A session that has left its preferred endpoint looks
-for that one again after `FIRST_PAUSE`, and moves back once the endpoint can be reached. Each look in vain doubles the
-pause, up to `LONGEST_PAUSE`. So does a move back that ends within the pause.
+refusal the session goes on to the next endpoint, round the list. An absent session looks for its preferred endpoint
+after `FIRST_PAUSE`, and moves back once the endpoint can be reached. Each look in vain doubles the pause, up to
+`LONGEST_PAUSE`. So does a move back that ends within the pause.
 """
 
 import math

@@ -65,7 +65,8 @@ class Settings(BaseSettings):
             (`LRQ_SCHEMA`) names the schema of lrq's tables on PostgreSQL; `database_url` then has it in its query.
         listen: Endpoints at which other sites reach this site; empty for a site that only sends.
         peers: The endpoint of every other site: tcp://host:port, tls://host:port, ipc:///path, or local:<site> within
-            one process. Several endpoints between commas, for a site with standby servers, are tried at random.
+            one process. Several endpoints stand between commas, one for each server of the site. Each session prefers
+            one of them, and goes on to the next after a failure.
         tls_certificate: PEM file with the certificate of this site for its tls:// endpoints and its peers.
             The three TLS files are read again for each connection, so they can be renewed at any time.
         tls_key: PEM file with the key of that certificate, without a password.
@@ -89,7 +90,7 @@ class Settings(BaseSettings):
         max_batch_bytes: Rows are gathered into one frame up to this size.
         max_message_bytes: The largest accepted frame; a tick, or a batch and one payload, must fit. So must a block
             of a snapshot, for which 2.5 MiB suffice.
-        max_streams: The most sessions of other sites that this site serves at one moment.
+        max_streams: The most sessions of other sites that this server serves at one moment.
         max_streams_per_caller: The most of them for one caller, by default half of max_streams. A caller is a
             certificate, or an address without TLS; callers at a Unix socket have no limit of their own.
         first_frame_seconds: A stream is ended if its first valid frame does not come within this time.

@@ -28,7 +28,7 @@ def withdraw(site: SiteId, writer: SinkWriter) -> None:
 def find(site: SiteId) -> SinkWriter:
     """Return a sink of *site*; raise `PeerUnreachableError` if this process runs no server of the site.
 
-    If several servers run here, pick any: a standby refuses, and the session retries.
+    If several servers run here, pick any: each of them takes frames.
     """
     with _guard:
         writers = tuple(_writers.get(site, ()))

@@ -1,7 +1,7 @@
 """The negotiations that this process has answered, for streams that no stored number names.
 
-Most streams need none of this: their number is the version of the stored marks. Two kinds of streams need the memory:
-those of an unregistered queue, which has no marks yet, and those of an older source, which tells no number.
+Most streams need none of this: their number is the version of the stored marks. An unregistered queue has no marks yet,
+and an older source tells no number. Only their streams need this memory.
 """
 
 import threading
@@ -35,7 +35,7 @@ class _Begun:
 
 
 class LastFrame(NamedTuple):
-    """The session and the number that the last frame of a stream has told, and the queue as that frame has left it."""
+    """The last frame of a stream: its session, the number that it told, and the stored queue after it."""
 
     key: SessionKey
     told: int

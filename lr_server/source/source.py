@@ -34,7 +34,7 @@ from queues.send_log.wakeup import Wakeup
 from sink.local import find
 from sink.port import Sink
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
-from sink.transport.probe import Probe
+from sink.transport.probe import SinkProbe
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
 #: A look at the providers comes after so many looks at the requests for snapshots.
@@ -258,8 +258,8 @@ class Source:
         endpoint = parse_endpoint(self._routes.endpoint(owed, self._topology.endpoint(owed.destination)))
         return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
 
-    def _look_for(self, endpoint: str) -> Probe:
-        return Probe(parse_endpoint(endpoint), credentials=self._settings.credentials)
+    def _look_for(self, endpoint: str) -> SinkProbe:
+        return SinkProbe(parse_endpoint(endpoint), credentials=self._settings.credentials)
 
     def _dial(self, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
         timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)

@@ -9,7 +9,7 @@ from sink.transport.credentials import Credentials, needed
 from sink.transport.endpoints import Endpoint, LocalEndpoint, TlsEndpoint
 
 
-class Probe:
+class SinkProbe:
     """One attempt to connect, which goes on until `close`; TLS counts as reached after its handshake."""
 
     def __init__(self, endpoint: Endpoint, *, credentials: Credentials | None = None) -> None:

@@ -21,7 +21,7 @@ from sink.writer import MAX_FRAME_BYTES
 #: The most bytes of a frame beside its rows: headers, keys and numbers.
 FRAME_OVERHEAD: Final = 4 * 1024 * 1024
 #: The most sessions that are served at one moment; each occupies a thread.
-MAX_STREAMS: Final = 512
+MAX_STREAMS: Final = 1024
 #: The time limit for the first valid frame of a stream, in seconds.
 FIRST_FRAME_SECONDS: Final = 60.0
 # Negotiations whose request has not come yet; each occupies a thread. A request usually comes with the call.

@@ -1,4 +1,4 @@
-"""Each session prefers one endpoint of a site, goes on to the next one after a failure, and moves back later."""
+"""Each session prefers one endpoint of a site, goes on to the next after a failure, and moves back later."""
 
 import math
 from collections import Counter

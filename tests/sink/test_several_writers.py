@@ -84,7 +84,7 @@ def test_each_negotiation_gives_a_higher_number_over_all_servers_and_restarts(
     assert numbers == sorted(set(numbers))
 
 
-def test_only_the_newest_number_is_taken_whichever_server_a_frame_reaches(
+def test_every_server_takes_only_the_newest_number(
     engine: Engine, one: SinkWriter, two: SinkWriter, contents: Contents
 ) -> None:
     store(one, FIRST)

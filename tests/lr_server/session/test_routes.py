@@ -1,4 +1,4 @@
-"""The endpoint of each session: the next one after a failure, and the preferred one once it can be reached again."""
+"""The endpoint of each session: the next one after a failure, and the preferred one once a look reaches it."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from queues.errors import ConfigurationError
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from sink.transport.endpoints import parse_endpoint
-from sink.transport.probe import Probe
+from sink.transport.probe import SinkProbe
 
 OWED = SessionKey(ClientName("policy"), SiteId("tokyo"))
 LISTED = "tcp://a:1, tcp://b:1, tcp://c:1"
@@ -34,11 +34,11 @@ class Looks:
 
     def __init__(self) -> None:
         self.begun: list[str] = []
-        self.probes: list[Probe] = []
+        self.probes: list[SinkProbe] = []
 
-    def __call__(self, endpoint: str) -> Probe:
+    def __call__(self, endpoint: str) -> SinkProbe:
         self.begun.append(endpoint)
-        self.probes.append(Probe(parse_endpoint("local:nowhere")))
+        self.probes.append(SinkProbe(parse_endpoint("local:nowhere")))
         return self.probes[-1]
 
 
@@ -113,7 +113,7 @@ def test_a_look_ends_after_a_time_and_the_next_one_comes_later(routes: Routes, c
 
 
 def test_an_endpoint_that_cannot_be_looked_for_is_tried_later(clock: SetClock) -> None:
-    def refuse(_: str) -> Probe:
+    def refuse(_: str) -> SinkProbe:
         raise ConfigurationError("the certificate cannot be read")
 
     routes = Routes(SiteId("paris"), clock, refuse)

@@ -11,7 +11,7 @@ from queues.names import site_id
 from sink import SinkWriter, local, serve
 from sink.transport import channels
 from sink.transport.endpoints import parse_endpoint
-from sink.transport.probe import Probe
+from sink.transport.probe import SinkProbe
 from tests.certificates import issued
 from tests.waiting import eventually
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_sink_that_listens_is_reached(engine: Engine, tmp_path, scheme: str) -> None:
     credentials = issued(trustme.CA(), tmp_path) if scheme == "tls" else None
     with serve(SinkWriter(engine, site_id("tokyo")), [f"{scheme}://127.0.0.1:0"], credentials=credentials) as service:
-        probe = Probe(parse_endpoint(service.endpoints[0]), credentials=credentials)
+        probe = SinkProbe(parse_endpoint(service.endpoints[0]), credentials=credentials)
         eventually(lambda: probe.reached)
         probe.close()
         probe.close()
@@ -33,7 +33,7 @@ def test_a_sink_that_begins_to_listen_later_is_reached_then(engine: Engine) -> N
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    probe = Probe(parse_endpoint(f"tcp://127.0.0.1:{port}"))
+    probe = SinkProbe(parse_endpoint(f"tcp://127.0.0.1:{port}"))
     assert not probe.reached
     with serve(SinkWriter(engine, site_id("tokyo")), [f"tcp://127.0.0.1:{port}"]):
         eventually(lambda: probe.reached)
@@ -42,12 +42,12 @@ def test_a_sink_that_begins_to_listen_later_is_reached_then(engine: Engine) -> N
 
 def test_a_server_in_this_process_is_reached_if_it_runs(engine: Engine) -> None:
     writer = SinkWriter(engine, site_id("tokyo"))
-    assert not Probe(parse_endpoint("local:tokyo")).reached
+    assert not SinkProbe(parse_endpoint("local:tokyo")).reached
     local.offer(site_id("tokyo"), writer)
-    assert Probe(parse_endpoint("local:tokyo")).reached
+    assert SinkProbe(parse_endpoint("local:tokyo")).reached
     local.withdraw(site_id("tokyo"), writer)
 
 
 def test_tls_needs_credentials(engine: Engine) -> None:
     with pytest.raises(ConfigurationError):
-        Probe(parse_endpoint("tls://127.0.0.1:1"))
+        SinkProbe(parse_endpoint("tls://127.0.0.1:1"))
