@@ -1,16 +1,13 @@
-"""Checks of the arguments of an application: payloads and keys (docs/design.md, "Bounds")."""
+"""Checks of the payloads of an application (docs/design.md, "Bounds"); `queues.entry_keys` checks keys."""
 
 from typing import Final
 
-from queues.errors import ConfigurationError, InvalidKeyError, PayloadTooLargeError, PayloadTypeError
+from queues.errors import ConfigurationError, PayloadTooLargeError, PayloadTypeError
 
 #: Most bytes of a payload, unless the application sets another limit.
 MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 #: Most bytes of a payload that the transport can carry in one frame.
 LARGEST_PAYLOAD_BYTES: Final = 128 * 1024 * 1024
-
-#: Longest item or partition key, in characters.
-MAX_KEY_LENGTH: Final = 512
 
 
 def checked_limit(limit: int) -> int:
@@ -39,16 +36,3 @@ def checked_payload(payload: object, limit: int) -> bytes:
     if len(payload) > limit:
         raise PayloadTooLargeError(len(payload), limit)
     return payload
-
-
-def checked_key(key: str | None, what: str) -> str | None:
-    """Return *key*; raise `InvalidKeyError` for a key that PostgreSQL or the wire cannot carry."""
-    if key is None:
-        return None
-    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or "\0" in key:
-        raise InvalidKeyError(f"{what} must be a string of 1 to {MAX_KEY_LENGTH} characters without NUL")
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidKeyError(f"{what} has a character that is no Unicode text: {error.reason}") from error
-    return key

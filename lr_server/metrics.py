@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from lr_server.metrics_http import bounded_server
 from lr_server.setting_types import metrics_endpoint
 from lr_server.status_types import (
+    IngestStatus,
     ReceiveQueueStatus,
     ServerStatus,
     SessionStatus,
@@ -41,6 +42,18 @@ Labelled = tuple[Sequence[str], Part]
 _SERVER: Final[Sequence[Reading[ServerStatus]]] = (
     ("lrq_owner", "1 if the server works for its site, 0 if it stands by", lambda s: s.owner),
     ("lrq_troubles", "Parts of the server that fail now", lambda s: len(s.troubles)),
+)
+_INGEST: Final[Sequence[Reading[IngestStatus]]] = (
+    ("lrq_ingest_waiting", "Requests of producers that wait to be stored", lambda i: i.waiting),
+    ("lrq_ingest_streams", "Open streams of producers", lambda i: i.streams),
+)
+_INGEST_TOTALS: Final[Sequence[Reading[IngestStatus]]] = (
+    ("lrq_ingest_requests", "Requests of producers that passed the checks", lambda i: i.requests),
+    ("lrq_ingest_messages", "Messages in these requests", lambda i: i.messages),
+    ("lrq_ingest_groups", "Groups of requests that were stored; on SQLite each is one commit", lambda i: i.groups),
+)
+_REFUSED_TOTALS: Final[Sequence[Reading[int]]] = (
+    ("lrq_ingest_refusals", "Refused requests of producers, by the kind of the refusal", float),
 )
 _SITE: Final[Sequence[Reading[SiteStatus]]] = (
     ("lrq_log_seq", "End of the newest tick", lambda s: s.log.seq),
@@ -142,6 +155,11 @@ def families(status: SiteStatus) -> Iterator[Metric]:
     site = status.site
     if status.server is not None:
         yield from _gauges(_SERVER, ["site"], [((site,), status.server)])
+        if status.server.ingest is not None:
+            yield from _gauges(_INGEST, ["site"], [((site,), status.server.ingest)])
+            yield from _counters(_INGEST_TOTALS, ["site"], [((site,), status.server.ingest)])
+            kinds = sorted(status.server.ingest.refusals.items())
+            yield from _counters(_REFUSED_TOTALS, ["site", "kind"], [((site, kind), number) for kind, number in kinds])
     yield from _gauges(_SITE, ["site"], [((site,), status)])
     standbys = [] if status.standbys is None else [((site,), status.standbys)]
     yield from _gauges(_STANDBYS, ["site"], standbys)

@@ -3,6 +3,7 @@
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -10,15 +11,18 @@ import queues
 from discovery.ownership import Ownership, OwnershipState
 from discovery.topology import StaticTopology, Topology
 from lr_server.drain import drain
+from lr_server.ingest.ingest import Ingest
+from lr_server.ingest.leader_watch import LeaderWatch
 from lr_server.metrics import MetricsServer
 from lr_server.settings import Settings
 from lr_server.source.incarnation import adopt
 from lr_server.source.source import Source
 from lr_server.status import read_status
-from lr_server.status_types import SERVER_LEASE, ServerStatus, SiteStatus
+from lr_server.status_types import SERVER_LEASE, IngestStatus, ServerStatus, SiteStatus
 from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database import dialects
-from queues.database.followers import standby_facts
+from queues.database.followers import followers, standby_facts
+from queues.database.leading_server import leading_endpoints
 from queues.database.leases import Lease
 from queues.database.migrations import require
 from queues.database.transactions import reading
@@ -59,6 +63,7 @@ class LogReplicationServer:
         self._source: Source | None = None
         self._service: SinkService | None = None
         self._metrics: MetricsServer | None = None
+        self._ingest = self._opened_ingest() if settings.ingest else None
         self._settled = threading.Event()
         self._stood_down = ""
         self._ownership = Ownership(
@@ -108,6 +113,8 @@ class LogReplicationServer:
                 max_streams=settings.max_streams,
                 max_streams_per_caller=settings.max_streams_per_caller,
                 first_frame_seconds=settings.first_frame_seconds,
+                more=[self._ingest.handlers] if self._ingest else (),
+                more_streams=self._ingest.threads if self._ingest else 0,
                 clock=self._clock,
             )
         if settings.metrics:
@@ -116,6 +123,8 @@ class LogReplicationServer:
     def stop(self) -> None:
         """Finish the current work, release the site, and stop listening. May be called twice."""
         local.withdraw(self._settings.site, self._writer)
+        if self._ingest is not None:
+            self._ingest.stop()
         self._close()
         self._writer.stop()
         self._ownership.stop()
@@ -173,8 +182,19 @@ class LogReplicationServer:
             reason=self._stood_down or self._ownership.reason,
             endpoints=self.endpoints,
             metrics=self._metrics.address if self._metrics else "",
-            troubles={} if source is None else _troubles(source),
+            ingest=None if self._ingest is None else IngestStatus(**self._ingest.facts._asdict()),
+            troubles=self._ingest_trouble() | ({} if source is None else _troubles(source)),
         )
+
+    def _opened_ingest(self) -> Ingest:
+        leader = LeaderWatch(lambda: self.is_owner, lambda: leading_endpoints(self._engine), self._clock)
+        return Ingest(
+            self._engine, self._settings, leader=leader, followers=partial(followers, self._engine), clock=self._clock
+        )
+
+    def _ingest_trouble(self) -> dict[str, str]:
+        trouble = self._ingest.trouble if self._ingest is not None else ""
+        return {"ingest": trouble} if trouble else {}
 
     def drain(self, timeout: float) -> None:
         """Wait until every session has acknowledged all entries committed now, at most *timeout* seconds.
@@ -199,13 +219,18 @@ class LogReplicationServer:
             clock=self._clock,
             on_lost=self._refused,
             on_ended=self._ownership.give_up,
+            on_tick=self._ingest.ticked if self._ingest else None,
         )
         source.start()
         self._source = source
+        if self._ingest is not None:
+            self._ingest.lead(source.sequencer.look, self._ownership.give_up)
         self._settled.set()
         log.info("owner of the site", site=self._settings.site_id, generation=lease.generation)
 
     def _end(self, error: Exception | None) -> None:
+        if self._ingest is not None:
+            self._ingest.follow()
         source, self._source = self._source, None
         if error is not None:
             self._stood_down = in_words(error)

@@ -11,7 +11,7 @@ from discovery.topology import split_endpoints
 from queues import names
 from queues.block_limits import MAX_ROWS
 from queues.database import urls
-from queues.errors import ConfigurationError
+from queues.errors import ConfigurationError, InvalidNameError
 from sink.transport.endpoints import TcpEndpoint, network_endpoint, parse_endpoint, tcp_endpoint
 
 #: The least similarity of a misspelt variable and the right one, from 0 to 1.
@@ -85,6 +85,24 @@ class ProducerRule(BaseModel):
 
     clients: Sequence[Client] = ()
     destinations: Sequence[Site] = ()
+
+
+def producers_problem(producers: Mapping[str, ProducerRule], *, ingest: bool, listens: bool) -> str:
+    """Return a sentence about the first mistake in the settings of ingest; empty if there is none."""
+    for name in producers:
+        # A name ends in `*` if the name stands for all that begin like that.
+        try:
+            names.producer_name(name.removesuffix("*") or "any")
+        except InvalidNameError as error:
+            return f"producers: {error}"
+    if ingest and not producers:
+        return (
+            "ingest is on, but no producer is allowed: write a table such as "
+            '[producers."meter-*"] with clients = ["meters"] and destinations = ["tokyo"]'
+        )
+    if ingest and not listens:
+        return "ingest is on, but nothing is in `listen`: add an endpoint for the producers, such as tls://0.0.0.0:7400"
+    return ""
 
 
 #: For fields whose variable holds a list or a table as text.

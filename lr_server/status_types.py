@@ -329,10 +329,38 @@ class ReceiveQueueStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class IngestStatus:
+    """The work for producers at one server since its start.
+
+    `requests` and their `messages` have passed the checks, and `groups` were stored. `refusals` counts by kind.
+    `waiting` requests are not stored yet, and `streams` are open.
+    """
+
+    requests: int = 0
+    messages: int = 0
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    waiting: int = 0
+    streams: int = 0
+    groups: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the value of `ingest`."""
+        return {
+            "requests": self.requests,
+            "messages": self.messages,
+            "refusals": dict(self.refusals),
+            "waiting": self.waiting,
+            "streams": self.streams,
+            "groups": self.groups,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
     """The server that answers: `owner` while it works for its site, otherwise `reason` says why not.
 
     `endpoints` and `metrics` are the addresses where it listens; `troubles` has a sentence for each failing part.
+    `ingest` is None at a server that serves no producers.
     """
 
     owner: bool
@@ -340,6 +368,7 @@ class ServerStatus:
     endpoints: tuple[str, ...] = ()
     metrics: str = ""
     troubles: Mapping[str, str] = field(default_factory=dict)
+    ingest: IngestStatus | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `server`."""
@@ -349,6 +378,7 @@ class ServerStatus:
             "endpoints": list(self.endpoints),
             "metrics": self.metrics,
             "troubles": dict(self.troubles),
+            **({"ingest": self.ingest.as_json()} if self.ingest is not None else {}),
         }
 
 

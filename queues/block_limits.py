@@ -56,18 +56,18 @@ def check_count(plain: bytes, rows: int, packed: Collection[int], others: int) -
             raise CorruptFrameError(f"a block holds more than the {rows} rows that it says")
 
 
-def check_parts(message: bytes, lists: Collection[int]) -> None:
-    """Raise `CorruptFrameError` if the encoded frame *message* holds more than `MAX_GROUPS` ticks or blocks.
+def check_parts(message: bytes, lists: Collection[int], most: int = MAX_GROUPS) -> None:
+    """Raise `CorruptFrameError` if the encoded frame *message* holds more than *most* ticks or blocks.
 
     *lists* are the numbers of the fields that hold them. The parser takes up to 60 bytes for each, and the shortest has
     two. So a large frame is counted first.
     """
-    left = MAX_GROUPS + 64
+    left = most + 64
     for field in _fields(message, 0, len(message)):
         within = _fields(message, field.at, field.at + field.size) if field.number in lists else ()
         left -= 1 + sum(1 for _ in islice(within, left + 1))
         if left < 0:
-            raise CorruptFrameError(f"a frame holds more than {MAX_GROUPS} ticks or blocks")
+            raise CorruptFrameError(f"a frame holds more than {most} ticks or blocks")
 
 
 class _Field(NamedTuple):

@@ -51,6 +51,11 @@ def client_name(value: object) -> ClientName:
     return ClientName(_checked(value, "client name"))
 
 
+def producer_name(value: object) -> str:
+    """Return *value* as a producer's name; raise `InvalidNameError` (a `ValueError`) if it is malformed."""
+    return _checked(value, "producer name")
+
+
 def receive_queue(client: ClientName, source: SiteId) -> str:
     """Return the name of the queue for *client*'s entries from *source*: `LRQ_Recv_<client>_<source>`."""
     return f"{receive_queue_prefix(client)}{source}"

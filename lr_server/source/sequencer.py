@@ -37,7 +37,7 @@ class Sequencer:
     """A thread that closes committed entries in ticks and publishes the ticks to the feed.
 
     When another server takes the lease, the thread calls *on_lost* and ends. After an error that ends the thread,
-    *on_ended* is called.
+    *on_ended* is called. *on_tick* gets each tick that the thread has made durable.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Sequencer:
         interval_seconds: float,
         on_lost: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
+        on_tick: Callable[[TickRows], None] | None = None,
     ) -> None:
         self._engine = engine
         self._log = source
@@ -63,6 +64,7 @@ class Sequencer:
         self._idle = idle_seconds
         self._interval = interval_seconds
         self._on_lost = on_lost
+        self._on_tick = on_tick
         self._stopping = threading.Event()
         self._thread = watched("lrq-sequencer", self._run, on_ended)
         #: The reason why no tick can be taken now; empty while all is well.
@@ -155,6 +157,8 @@ class Sequencer:
             if group is None:
                 break
             self._feed.publish(group)
+            if self._on_tick is not None:
+                self._on_tick(group)
             found = found.and_then(group)
             if not group.more:
                 break

@@ -31,7 +31,7 @@ from queues.logs import logger
 from queues.names import SiteId
 from queues.receive.parked import forget_parked
 from queues.send_log.opening import open_log
-from queues.send_log.port import SessionKey, TickLimits
+from queues.send_log.port import SessionKey, TickLimits, TickRows
 from queues.send_log.rotation import trim_pause
 from queues.send_log.wakeup import Wakeup
 from queues.words import in_words
@@ -59,6 +59,7 @@ class Source:
         clock: Clock,
         on_lost: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
+        on_tick: Callable[[TickRows], None] | None = None,
     ) -> None:
         self._engine = engine
         self._settings = settings
@@ -75,6 +76,7 @@ class Source:
             engine, self.log, self.feed, lease,
             wakeup=Wakeup(self._branch), clock=clock, idle_seconds=settings.idle_poll_seconds,
             interval_seconds=settings.tick_interval_seconds, on_lost=on_lost, on_ended=on_ended,
+            on_tick=on_tick,
         )  # fmt: skip
         self.supervisor = Supervisor(
             engine, topology, self._session_context(clock), clients=settings.client_names,

@@ -58,6 +58,15 @@ def check_destinations(connection: Connection, entries: Sequence[NewEntry]) -> N
             facts.accepted.add(entry.destinations.number)
 
 
+def refused_destinations(connection: Connection, entries: Sequence[NewEntry]) -> str:
+    """Return the sentence of `check_destinations` about the first refused destination; empty if there is none."""
+    try:
+        check_destinations(connection, entries)
+    except UnknownDestinationError as error:
+        return str(error)
+    return ""
+
+
 def refusal(names: Sequence[SiteId], own: SiteId, allowed: frozenset[SiteId] | None) -> str:
     """Return one sentence about the first destination that is refused; empty if there is none. Pure."""
     if own in names:

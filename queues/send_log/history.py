@@ -1,6 +1,7 @@
 """Look up ticks and branches of the log in the caller's transaction, without reading entries."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from sqlalchemy import Connection, func, select, tuple_
 
@@ -8,6 +9,9 @@ from queues.database.tables import branches, site, ticks
 from queues.lineage import BranchOrigin, timeline_of
 from queues.positions import Tick, Visibility
 from queues.send_log.reads import tick_of
+
+# A place in the order of commits that no known place exceeds.
+_UNKNOWN: Final = 2**63 - 1
 
 
 def current_branch(connection: Connection) -> str:
@@ -77,25 +81,31 @@ def lineage(connection: Connection) -> list[BranchOrigin]:
 
 
 def end_covering(connection: Connection, branch: str, transaction: int) -> int | None:
-    """Return the end of the first kept tick of *branch* that surely covers *transaction*; None without one.
+    """Return the end of the first kept tick of *branch* that surely covers *transaction*; None without one."""
+    tick = tick_covering(connection, branch, transaction)
+    return None if tick is None else tick.end_seq
+
+
+def tick_covering(connection: Connection, branch: str, transaction: int, order: int = _UNKNOWN) -> Tick | None:
+    """Return the first kept tick of *branch* that covers an entry (see `Visibility.covers`); None without one.
 
     Each tick's visibility covers all earlier ones, so a binary search finds the tick.
     """
     of_branch = ticks.c.branch == branch
     kept = select(ticks).where(of_branch).order_by(ticks.c.number).limit(1)
     newest = connection.execute(kept.order_by(None).order_by(ticks.c.number.desc())).first()
-    if newest is None:
+    if newest is None or not Visibility.parse(newest.mark).covers(transaction, order):
         return None
-    low, high = connection.execute(kept).one().number, newest.number + 1
-    end: int | None = None
+    low, high = connection.execute(kept).one().number, newest.number
+    found = newest
     while low < high:
         middle = (low + high) // 2
         row = connection.execute(kept.where(ticks.c.number >= middle)).one()
-        if Visibility.parse(row.mark).surely_covers(transaction):
-            end, high = row.end_seq, middle
+        if Visibility.parse(row.mark).covers(transaction, order):
+            found, high = row, middle
         else:
             low = row.number + 1
-    return end
+    return tick_of(found)
 
 
 def first_created_after(connection: Connection, seq: int) -> int | None:

@@ -18,12 +18,15 @@ from queues.send_log.postgresql import reads as postgresql_reads
 from queues.send_log.postgresql import segments as postgresql_segments
 from queues.send_log.postgresql import uncommitted as postgresql_uncommitted
 from queues.send_log.postgresql.log import PostgresqlLog
+from queues.send_log.postgresql.producers import PostgresqlStore
+from queues.send_log.producers import Store
 from queues.send_log.segments import Verdict
 from queues.send_log.sqlite import commit_watch as sqlite_commit_watch
 from queues.send_log.sqlite import log as sqlite_log
 from queues.send_log.sqlite import outbox as sqlite_outbox
 from queues.send_log.sqlite import uncommitted as sqlite_uncommitted
 from queues.send_log.sqlite.log import SqliteLog
+from queues.send_log.sqlite.producers import SqliteStore
 from queues.send_log.uncommitted import Read, UncommittedEntry, UncommittedRow, with_destinations
 from queues.send_log.wakeup import Readable
 
@@ -94,6 +97,7 @@ class _Store:
     segments: SegmentReads
     owed_size: OwedSize
     uncommitted: Callable[[Read, int], Sequence[UncommittedRow]]
+    producers: Callable[[Engine], Store]
 
 
 _STORES: Final[Mapping[Dialect, _Store]] = {
@@ -105,6 +109,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         SegmentReads(sqlite_log.current, sqlite_log.verdict, sqlite_log.written),
         sqlite_log.owed_size,
         sqlite_uncommitted.uncommitted_rows,
+        SqliteStore,
     ),
     dialects.POSTGRESQL: _Store(
         postgresql_outbox.write,
@@ -114,6 +119,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         SegmentReads(postgresql_segments.current, postgresql_segments.verdict, postgresql_segments.written),
         postgresql_reads.owed_size,
         postgresql_uncommitted.uncommitted_rows,
+        PostgresqlStore,
     ),
 }
 
@@ -138,6 +144,11 @@ def watch_commits(engine: Engine) -> CommitWatch:
 def watch_log(engine: Engine) -> LogWatch:
     """Return a watch for new entries in the send log of *engine*'s database."""
     return _STORES[dialects.of(engine)].log_watch(engine)
+
+
+def open_store(engine: Engine) -> Store:
+    """Return the store of producers' requests in *engine*'s database."""
+    return _STORES[dialects.of(engine)].producers(engine)
 
 
 def segment_reads(connection: Connection) -> SegmentReads:

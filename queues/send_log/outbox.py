@@ -18,6 +18,13 @@ class NewEntry(NamedTuple):
     headers: str | None = None
 
 
+class SourceTransaction(NamedTuple):
+    """Entries of one client that their receivers get together."""
+
+    client: str
+    entries: Sequence[NewEntry]
+
+
 class Written(NamedTuple):
     """The identity of the transaction that wrote entries (see `queues.positions.PositionToken`)."""
 

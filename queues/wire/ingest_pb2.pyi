@@ -35,7 +35,7 @@ class ProduceRequest(_message.Message):
     producer: _builtins.str
     sequence: _builtins.int
     """The producer counts its requests of one client from 1. A repeated number is answered and not stored again.
-    0, without messages: asks for the last number stored.
+    0, without messages: asks for the last number stored, which the reply then has as its `sequence` (0 if none).
     """
     hops: _builtins.int
     """how often a server has forwarded the request"""
@@ -128,11 +128,11 @@ class ProduceReply(_message.Message):
     LEADER_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    """of the request"""
+    """of the request; if that is 0, the last number stored"""
     leader: _builtins.str
     """the endpoint of the server that stores requests now; empty if unknown"""
     token: _builtins.str
-    """the position token of the transaction"""
+    """the position token of the transaction; empty if it is not known any more"""
     @_builtins.property
     def position(self) -> _replication_pb2.Position:
         """of the last message, in the log of the site; absent if it is not known any more"""

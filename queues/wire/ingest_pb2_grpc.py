@@ -46,7 +46,8 @@ class IngestServicer:
 
     def Produce(self, request_iterator, context):
         """Stores requests in order. Each is answered once it is durable; the answers come in the order of the requests.
-        After a refusal the stream ends.
+        After a refusal the stream ends. The server also ends a stream that is quiet for about a second.
+        A request without an answer may be stored: repeat it with the same number on another stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -33,7 +33,8 @@ class IngestStub:
     def __new__(cls, channel: _aio.Channel) -> IngestAsyncStub: ...
     Produce: _grpc.StreamStreamMultiCallable[_ingest_pb2.ProduceRequest, _ingest_pb2.ProduceReply]
     """Stores requests in order. Each is answered once it is durable; the answers come in the order of the requests.
-    After a refusal the stream ends.
+    After a refusal the stream ends. The server also ends a stream that is quiet for about a second.
+    A request without an answer may be stored: repeat it with the same number on another stream.
     """
 
 @_typing.type_check_only
@@ -41,7 +42,8 @@ class IngestAsyncStub(IngestStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Produce: _aio.StreamStreamMultiCallable[_ingest_pb2.ProduceRequest, _ingest_pb2.ProduceReply]  # type: ignore[assignment]
     """Stores requests in order. Each is answered once it is durable; the answers come in the order of the requests.
-    After a refusal the stream ends.
+    After a refusal the stream ends. The server also ends a stream that is quiet for about a second.
+    A request without an answer may be stored: repeat it with the same number on another stream.
     """
 
 class IngestServicer(metaclass=_abc_1.ABCMeta):
@@ -52,7 +54,8 @@ class IngestServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_ingest_pb2.ProduceReply], _abc.AsyncIterator[_ingest_pb2.ProduceReply]]:
         """Stores requests in order. Each is answered once it is durable; the answers come in the order of the requests.
-        After a refusal the stream ends.
+        After a refusal the stream ends. The server also ends a stream that is quiet for about a second.
+        A request without an answer may be stored: repeat it with the same number on another stream.
         """
 
 def add_IngestServicer_to_server(servicer: IngestServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

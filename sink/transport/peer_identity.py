@@ -22,7 +22,7 @@ def verifier_of(shown: Mapping[str, Iterable[bytes]]) -> Verify:
 
     *shown* is gRPC's description of the peer; without TLS the check accepts every session.
     """
-    names = _certified(shown)
+    names = certified_names(shown)
     if names is None:
         return accept_any
 
@@ -51,14 +51,14 @@ def caller_of(peer: str, shown: Mapping[str, Iterable[bytes]]) -> str:
     *peer* is gRPC's text for the connection, such as `ipv4:10.0.0.2:40000`. The name is empty at a Unix socket: there,
     all callers are processes of this user.
     """
-    names = _certified(shown)
+    names = certified_names(shown)
     if names is not None:
         return f"the certificate of {', '.join(sorted(names))[:_LONGEST] or 'no site'}"
     family, _, address = peer.partition(":")
     return unquote(address).rpartition(":")[0] if family in ("ipv4", "ipv6") else ""
 
 
-def _certified(shown: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
+def certified_names(shown: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
     """Return the common name and the alternative names of the peer's certificate; None without TLS."""
     if b"ssl" not in shown.get("transport_security_type", ()):
         return None

@@ -96,12 +96,15 @@ def serve(
     max_streams: int = MAX_STREAMS,
     max_streams_per_caller: int | None = None,
     first_frame_seconds: float = FIRST_FRAME_SECONDS,
+    more: Sequence[grpc.GenericRpcHandler] = (),
+    more_streams: int = 0,
     clock: Clock = SYSTEM_CLOCK,
 ) -> SinkService:
     """Serve *sink* at all endpoints of *listen*, for at most *max_streams* sessions at one moment.
 
     One caller has at most *max_streams_per_caller*, by default half of them. A stream whose first valid frame does not
     come within *first_frame_seconds* is ended. A caller is a certificate, or an address without TLS.
+    *more* services are served at the same endpoints, with threads for *more_streams* of their streams.
     The socket file of a dead process is replaced. With TLS, a peer needs a certificate of the authority in
     *credentials*. Raises `ConfigurationError` for an endpoint where listening fails, and for credentials that are
     needed but unusable.
@@ -109,7 +112,7 @@ def serve(
     endpoints = [network_endpoint(text) for text in listen]
     for endpoint in endpoints:
         clear(endpoint)
-    workers = max_streams + _NEGOTIATIONS.total + _SPARE_THREADS
+    workers = max_streams + _NEGOTIATIONS.total + more_streams + _SPARE_THREADS
     threads = ThreadPoolExecutor(workers, thread_name_prefix="lrq-sink")
     limits = (("grpc.max_receive_message_length", max_frame_bytes + FRAME_OVERHEAD),)
     server = grpc.server(threads, options=_OPTIONS + limits, maximum_concurrent_rpcs=workers + _WAITING)
@@ -119,7 +122,7 @@ def serve(
     negotiations = CallSlots(_NEGOTIATIONS, clock)
     verifies = credentials is not None and credentials.verify_site
     servicer = Servicer(sink, streams, negotiations, stopping, verifies=verifies)
-    server.add_generic_rpc_handlers((handlers(servicer),))
+    server.add_generic_rpc_handlers((handlers(servicer), *more))
     bound = [bind(server, endpoint, credentials) for endpoint in endpoints]
     server.start()
     watch = threading.Thread(

@@ -42,12 +42,18 @@ class Direct:
 
         Raises the errors of `queues.database.transactions.mapped_errors`.
         """
+        with self.connected() as connection:
+            yield lambda request: ask_alone(connection, request)
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        """Yield the connection; like `asking`."""
         if SYSTEM_CLOCK.monotonic() - self._used > _IDLE:
             self.close()
         try:
             with mapped_errors():
                 connection = self._connection = self._connection or self._opened()
-                yield lambda request: ask_alone(connection, request)
+                yield connection
         except BaseException:
             self.close()
             raise

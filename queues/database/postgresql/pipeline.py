@@ -31,6 +31,7 @@ _UNKNOWN_STATEMENT: Final = b"26000"
 _TEXT: Final = 0
 _BINARY: Final = 1
 
+_BEGIN: Final[Request] = ("BEGIN", {})
 _COMMIT: Final[Request] = ("COMMIT", {})
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 
@@ -81,6 +82,20 @@ def ask_alone(connection: Connection, asked: Request) -> Answer:
         return _answers(connection, [result])[0]
 
 
+def commit_each(connection: Connection, requests: Sequence[Request]) -> list[Answer]:
+    """Carry out each of *requests* as a separate transaction, all in one message; return the answers.
+
+    The *connection* is in autocommit, without other users. After the first failed request none is carried out, and the
+    connection must be closed. Raises SQLAlchemy's usual error, and then the earlier requests are committed.
+    """
+    driver = cast("Any", connection.connection.dbapi_connection)
+    with usual_errors(connection):
+        known: _Known = connection.info.setdefault("lrq_prepared", _Known())
+        sent = [part for asked in requests for part in (_BEGIN, asked, _COMMIT)]
+        answers = _answers(connection, _ask(driver, known.prepared(connection, sent)))
+        return answers[1::3]
+
+
 def forget_prepared(connection: Connection) -> None:
     """Prepare all statements of a connection anew at their next use."""
     connection.info.pop("lrq_prepared", None)
@@ -115,7 +130,7 @@ def _begin(connection: Connection, known: "_Known", requests: Sequence[Request])
     """
     driver = cast("Any", connection.connection.dbapi_connection)
     level = driver.isolation_level
-    first: list[Request] = [("BEGIN", {})]
+    first: list[Request] = [_BEGIN]
     if level is not None:
         first.append((f"SET TRANSACTION ISOLATION LEVEL {level.name.replace('_', ' ')}", {}))
     results = _ask(driver, known.prepared(connection, [*first, *requests]))

@@ -20,7 +20,7 @@ from queues.send_log.postgresql.notify import IS_SILENT, NOTIFY
 # cache of sets, which could be stale.
 _NAMES = "slot, client, tag_set, destinations, item_key, partition_key, created_us, payload"
 _COLUMNS, _WITH_HEADERS = f"({_NAMES})", f"({_NAMES}, headers)"
-_SLOT = f"(SELECT (last_value %% {PARTITIONS})::smallint FROM lrq_log_segment)"  # noqa: S608 - a constant
+SLOT = f"(SELECT (last_value %% {PARTITIONS})::smallint FROM lrq_log_segment)"  # noqa: S608 - a constant
 # One subquery returns the site, the branch and the timeline, separated by tabs, which none can contain.
 _SITE = (
     "(SELECT site_id || chr(9) || branch || chr(9) || lower(left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))"
@@ -31,7 +31,7 @@ _TABLES = "'lrq_site'::regclass::oid::bigint"
 _INLINE = "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = %s AND shared) THEN NULL ELSE %s END"
 # Entries without headers have statements without them, so that headers cost such entries nothing.
 _ONE, _ONE_WITH_HEADERS = (
-    f"INSERT INTO lrq_log_entries {columns} VALUES ({_SLOT}, %s, %s, {_INLINE}, %s, %s, %s, %s{mark}) "  # noqa: S608 - constants
+    f"INSERT INTO lrq_log_entries {columns} VALUES ({SLOT}, %s, %s, {_INLINE}, %s, %s, %s, %s{mark}) "  # noqa: S608 - constants
     f"RETURNING xid, {_SITE}, {IS_SILENT}, {_TABLES}, slot, destinations IS NULL"
     for columns, mark in ((_COLUMNS, ""), (_WITH_HEADERS, ", %s"))
 )
@@ -44,7 +44,7 @@ _WRITTEN = f"SELECT pg_current_xact_id()::text::bigint, {_SITE}, {IS_SILENT}"
 # Arrays are sent in binary, because text would double the size of payloads. `unnest` keeps the order.
 _ALIKE = (
     f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
-    f"SELECT {_SLOT}, %s, %s, {_INLINE}, NULL, NULL, %s, n.payload FROM unnest(%b::bytea[]) AS n (payload)) {_WRITTEN}"
+    f"SELECT {SLOT}, %s, %s, {_INLINE}, NULL, NULL, %s, n.payload FROM unnest(%b::bytea[]) AS n (payload)) {_WRITTEN}"
 )
 
 
@@ -53,7 +53,7 @@ def _many(types: dict[str, str], item_key: str, partition_key: str, headers: str
     arrays = ", ".join(f"%b::{kind}[]" for kind in types.values())
     return (
         f"WITH written AS (INSERT INTO lrq_log_entries {_WITH_HEADERS if headers else _COLUMNS} "  # noqa: S608 - constants
-        f"SELECT {_SLOT}, %s, n.tag_set, CASE WHEN n.tag_set = ANY(ARRAY("
+        f"SELECT {SLOT}, %s, n.tag_set, CASE WHEN n.tag_set = ANY(ARRAY("
         "SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%b::bigint[]))) "
         f"THEN NULL ELSE n.destinations END, {item_key}, {partition_key}, %s, n.payload{headers} "
         f"FROM unnest({arrays}) AS n ({', '.join(types)})) {_WRITTEN}"

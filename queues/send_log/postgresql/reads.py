@@ -35,6 +35,7 @@ _OWED_SIZE = f"""
         SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))
       LIMIT %(limit)s) AS owed
 """  # noqa: S608 - constants
+_COUNT = f"SELECT count(*) {_IN_TICKS}"
 _ALL = f"SELECT {_COLUMNS} {_IN_TICKS}"
 # `+ 0` prevents a walk over all transaction ids until one matches.
 _REACH = """
@@ -96,6 +97,12 @@ def _read(
     for group in groups:
         group.sort(key=_ORDER)
     return groups
+
+
+def count_after(connection: Connection, before: Visibility, mark: Visibility, order: int) -> int:
+    """Count the entries of the tick of *mark* whose transactions committed after *order*."""
+    bounds = _narrowed(connection, _bounds(before, mark))
+    return int(fetch(connection, _COUNT, bounds | {"after": max(bounds["after"], order)})[0][0])
 
 
 def transaction(connection: Connection, mark: Visibility) -> dict[str, Any] | None:

@@ -10,8 +10,10 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import RootTransaction
 
 from queues.errors import NotInTransactionError
-from queues.send_log.outbox import NewEntry, Written
+from queues.send_log.outbox import NewEntry, SourceTransaction, Written
 from queues.send_log.wakeup import wake_other_process
+
+_Row = tuple[object, ...]
 
 _TAKE_IDS = (
     "UPDATE lrq_log_head SET last_id = last_id + ? "
@@ -43,9 +45,28 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
     # The view `lrq_transmit` does not know the transaction. Since its first entry no other transaction has written.
     if (last_of_view or 0) > transaction:
         connection.exec_driver_sql(_ADOPT.format(partition=int(partition)), (transaction, transaction, first_id))
-    rows: list[tuple[object, ...]] = [
+    _insert(connection, partition, _rows(client, entries, last_id - len(entries), transaction, created_us))
+    wake_other_process(branch)
+    return Written(site, branch, last_id)
+
+
+def write_all(connection: Connection, transactions: Sequence[SourceTransaction], created_us: int) -> None:
+    """Insert the entries of several source transactions, which one commit of the caller makes durable together."""
+    total = sum(len(each.entries) for each in transactions)
+    partition, last_id, *_ = connection.exec_driver_sql(_TAKE_IDS, (total,)).one()
+    before = last_id - total
+    rows: list[_Row] = []
+    for client, entries in transactions:
+        rows += _rows(client, entries, before, before + 1, created_us)
+        before += len(entries)
+    _insert(connection, partition, rows)
+
+
+def _rows(client: str, entries: Sequence[NewEntry], before: int, transaction: int, created_us: int) -> list[_Row]:
+    """Return the rows of *entries*, whose ids follow *before*; the last column is the headers."""
+    return [
         (
-            last_id - len(entries) + 1 + index,
+            before + index,
             transaction,
             client,
             entry.destinations.number,
@@ -55,20 +76,22 @@ def write(connection: Connection, client: str, entries: Sequence[NewEntry], crea
             entry.partition_key,
             created_us,
             entry.payload,
+            entry.headers,
         )
-        for index, entry in enumerate(entries)
+        for index, entry in enumerate(entries, 1)
     ]
-    column = mark = ""
-    if any(entry.headers for entry in entries):
-        column, mark = ", headers", ", ?"
-        rows = [(*row, entry.headers) for row, entry in zip(rows, entries, strict=True)]
+
+
+def _insert(connection: Connection, partition: int, rows: list[_Row]) -> None:
+    # Entries without headers have a statement without them, so that headers cost such entries nothing.
+    has_headers = any(row[-1] for row in rows)
+    column, mark = (", headers", ", ?") if has_headers else ("", "")
+    given = rows if has_headers else [row[:-1] for row in rows]
     statement = _INSERT.format(partition=int(partition), column=column, mark=mark)
-    if len(rows) == 1:
-        connection.exec_driver_sql(statement, rows[0])
+    if len(given) == 1:
+        connection.exec_driver_sql(statement, given[0])
     else:
-        connection.exec_driver_sql(statement, rows)
-    wake_other_process(branch)
-    return Written(site, branch, last_id)
+        connection.exec_driver_sql(statement, given)
 
 
 def _transaction(connection: Connection, first_id: int) -> int:

@@ -1,0 +1,188 @@
+"""Answer stored requests once a durable tick covers them: on PostgreSQL, whose commits do not wait for the disk."""
+
+import queue
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Final
+
+from discovery.threads import OnEnded, watched
+from lr_server.ingest.storing import reply_for
+from lr_server.ingest.waiting import Pending
+from queues.clock import Clock
+from queues.errors import LrqError
+from queues.logs import logger
+from queues.positions import Position, PositionToken
+from queues.send_log.port import TickRows
+from queues.send_log.producers import Outcome, Store
+from queues.words import in_words
+
+#: The seconds after which an unanswered request is looked up, because the tick that covers it may not be told.
+_LOOK: Final = 1.0
+
+log = logger("lrq.ingest")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ticked:
+    """A published tick; `transactions` has the one of each row, in order, and is None for a large tick."""
+
+    branch: str
+    start_seq: int
+    transactions: tuple[int, ...] | None
+
+    def ends(self) -> dict[int, Position]:
+        """Return the place of the last entry of each transaction."""
+        numbered = enumerate(self.transactions or (), self.start_seq + 1)
+        return {transaction: Position(self.branch, seq) for seq, transaction in numbered}
+
+
+class _Begun:
+    """A group of requests begins: from now on, ticks may cover them."""
+
+
+class _Stop:
+    """No further event follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """A group of requests is stored, with these outcomes."""
+
+    group: Sequence[Pending]
+    outcomes: Sequence[Outcome]
+
+
+class _Unanswered:
+    """The requests of one transaction that no known tick covers."""
+
+    def __init__(self, token: str, look_at: float) -> None:
+        self.token = token
+        self.look_at = look_at
+        self.requests: list[tuple[Pending, Outcome]] = []
+
+
+class Answers:
+    """Settles requests in a thread of its own, which hears of each tick; one writer thread stores the groups."""
+
+    def __init__(self, store: Store, *, clock: Clock, on_ended: OnEnded) -> None:
+        self._store = store
+        self._clock = clock
+        self._events: queue.SimpleQueue[_Ticked | _Begun | _Settled | _Stop] = queue.SimpleQueue()
+        self._thread = watched("lrq-ingest-answers", self._run, on_ended)
+        self._unanswered: dict[int, _Unanswered] = {}
+        # The places in the ticks since the group began that is being stored; None while none is.
+        self._recent: dict[int, Position] | None = None
+        # Whether a large tick came, whose only transaction is unknown here.
+        self._is_large = False
+        self._is_stopping = False
+        self._stop_at = 0.0
+        #: The reason why outcomes cannot be looked up now; empty while all is well.
+        self.trouble = ""
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def ticked(self, group: TickRows) -> None:
+        """Hear of a durable tick, in the thread of the sequencer."""
+        rows = None if group.rows is None else tuple(map(_TRANSACTION, group.rows))
+        self._events.put(_Ticked(group.tick.branch, group.tick.start_seq, rows))
+
+    def begin(self) -> None:
+        """Hear of a group that is about to be stored."""
+        self._events.put(_Begun())
+
+    def answer(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
+        """Hear of the outcomes of the group."""
+        self._events.put(_Settled(group, outcomes))
+
+    def stop(self, patience: float) -> None:
+        """End the thread once all is answered, at most after *patience* seconds; the rest stays without an answer."""
+        self._stop_at = self._clock.monotonic() + patience
+        self._events.put(_Stop())
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._is_done():
+                try:
+                    event = self._events.get(timeout=_LOOK if self._unanswered else None)
+                except queue.Empty:
+                    event = None
+                self._take(event)
+                self._look_up()
+        finally:
+            for waiting in self._unanswered.values():
+                for pending, _ in waiting.requests:
+                    pending.settle(None)
+
+    def _is_done(self) -> bool:
+        return self._is_stopping and (not self._unanswered or self._clock.monotonic() >= self._stop_at)
+
+    def _take(self, event: _Ticked | _Begun | _Settled | _Stop | None) -> None:
+        if isinstance(event, _Begun):
+            self._recent, self._is_large = {}, False
+        elif isinstance(event, _Ticked):
+            self._tick(event)
+        elif isinstance(event, _Settled):
+            for pending, outcome in zip(event.group, event.outcomes, strict=True):
+                self._file(pending, outcome)
+            self._recent = None
+        elif isinstance(event, _Stop):
+            self._is_stopping = True
+
+    def _tick(self, tick: _Ticked) -> None:
+        if tick.transactions is None:
+            self._is_large = True
+            for waiting in self._unanswered.values():
+                waiting.look_at = 0.0
+        if self._recent is None and not self._unanswered:
+            return
+        ends = tick.ends()
+        if self._recent is not None:
+            self._recent.update(ends)
+        for transaction in ends.keys() & self._unanswered.keys():
+            self._settle(self._unanswered.pop(transaction), ends[transaction])
+
+    def _file(self, pending: Pending, outcome: Outcome) -> None:
+        """Settle a request whose last transaction a tick covers; let others wait for their tick."""
+        token = outcome.last.token
+        if not token:
+            pending.settle(reply_for(pending, outcome))
+            return
+        transaction = PositionToken.parse(token).transaction
+        waiting = self._unanswered.get(transaction)
+        if waiting is None:
+            # Requests stored earlier, and those in a large tick, are looked up at once.
+            is_new = outcome.verdict.is_new and not self._is_large
+            waiting = _Unanswered(token, self._clock.monotonic() + _LOOK if is_new else 0.0)
+        waiting.requests.append((pending, outcome))
+        place = (self._recent or {}).get(transaction)
+        if place is not None:
+            self._settle(waiting, place)
+        else:
+            self._unanswered[transaction] = waiting
+
+    def _settle(self, waiting: _Unanswered, place: Position | None) -> None:
+        for pending, outcome in waiting.requests:
+            pending.settle(reply_for(pending, replace(outcome, position=place)))
+
+    def _look_up(self) -> None:
+        now = self._clock.monotonic()
+        for transaction, waiting in list(self._unanswered.items()):
+            if waiting.look_at > now:
+                continue
+            waiting.look_at = now + _LOOK
+            try:
+                place = self._store.place(waiting.token)
+            except LrqError as error:
+                self.trouble = in_words(error)
+                return
+            self.trouble = ""
+            if place.is_durable:
+                del self._unanswered[transaction]
+                self._settle(waiting, place.position)
+
+
+_TRANSACTION = attrgetter("transaction")

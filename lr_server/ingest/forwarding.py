@@ -1,0 +1,110 @@
+"""Pass requests on to the server that leads the log, on one stream for each stream of a producer."""
+
+import threading
+from collections import deque
+from queue import SimpleQueue
+from typing import Final
+
+import grpc
+
+from lr_server.ingest.stream import Settle
+from queues.errors import ConfigurationError
+from queues.wire import ingest_pb2 as pb
+from sink.transport import channels
+from sink.transport.credentials import Credentials
+from sink.transport.endpoints import TlsEndpoint, network_endpoint
+
+#: The seconds to wait for a connection to the leader.
+_CONNECT: Final = 2.0
+_METHOD: Final = "/lrq.Ingest/Produce"
+
+
+class Upstream:
+    """A stream to the leader; its replies settle the requests in their order."""
+
+    def __init__(self, shared: channels.SharedChannel) -> None:
+        self._shared = shared
+        self._sent: deque[Settle] = deque()
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        self._guard = threading.Lock()
+        self._is_over = False
+        produce: grpc.StreamStreamMultiCallable[bytes, pb.ProduceReply] = shared.channel.stream_stream(
+            _METHOD, response_deserializer=pb.ProduceReply.FromString
+        )
+        self._call = produce(iter(self._requests.get, None))
+        threading.Thread(target=self._answer, name="lrq-ingest-forward", daemon=True).start()
+
+    def send(self, message: bytes, settle: Settle) -> bool:
+        """Send a request; return False if the stream has ended."""
+        with self._guard:
+            if self._is_over:
+                return False
+            self._sent.append(settle)
+            self._requests.put(message)
+            return True
+
+    def close(self) -> None:
+        """End the stream; unanswered requests have no certain outcome."""
+        self._requests.put(None)
+        self._call.cancel()
+
+    def _answer(self) -> None:
+        broken = False
+        try:
+            for reply in self._call:
+                self._sent.popleft()(reply)
+        except grpc.RpcError:
+            # The producer repeats the request, and the next stream tells the reason.
+            broken = True
+        finally:
+            with self._guard:
+                self._is_over = True
+                left = list(self._sent)
+            self._requests.put(None)
+            for settle in left:
+                settle(None)
+            channels.give_back(self._shared, is_broken=broken)
+
+
+def open_upstream(endpoint: str, credentials: Credentials | None) -> Upstream | str:
+    """Return a stream to the server at *endpoint*, or the sentence that tells why there is none."""
+    try:
+        there = network_endpoint(endpoint)
+        pems = credentials.read() if isinstance(there, TlsEndpoint) and credentials else None
+    except ConfigurationError as error:
+        return str(error)
+    shared = channels.take(there.address, pems)
+    try:
+        grpc.channel_ready_future(shared.channel).result(_CONNECT)
+    except grpc.FutureTimeoutError:
+        channels.give_back(shared, is_broken=True)
+        return f"the server that stores requests, at {endpoint}, cannot be reached from here"
+    return Upstream(shared)
+
+
+class Forwarding:
+    """The forwarding of one producer's stream; not for several threads."""
+
+    def __init__(self, credentials: Credentials | None) -> None:
+        self._credentials = credentials
+        self._upstream: Upstream | None = None
+        self._endpoint = ""
+
+    def send(self, endpoint: str, request: pb.ProduceRequest, settle: Settle) -> str:
+        """Send *request* one hop further to *endpoint*; return why that is impossible, empty if it is sent."""
+        request.hops += 1
+        message = request.SerializeToString()
+        if self._upstream is not None and self._endpoint == endpoint and self._upstream.send(message, settle):
+            return ""
+        self.close()
+        opened = open_upstream(endpoint, self._credentials)
+        if isinstance(opened, str):
+            return opened
+        self._upstream, self._endpoint = opened, endpoint
+        return "" if opened.send(message, settle) else "the server that stores requests ended the stream: try again"
+
+    def close(self) -> None:
+        """End the stream to the leader, if there is one."""
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.close()

@@ -1,0 +1,93 @@
+"""What happens to the messages of one stream: each is checked, and stored here, forwarded or refused."""
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple, Protocol
+
+from lr_server.ingest.counters import IngestCounters
+from lr_server.ingest.forwarding import Forwarding
+from lr_server.ingest.refusal import Refusal, refused
+from lr_server.ingest.request_check import RequestLimits, check, parse
+from lr_server.ingest.stream import Settle
+from lr_server.ingest.waiting import Pending
+from queues.wire import ingest_pb2 as pb
+from sink.transport.credentials import Credentials
+
+
+class Leader(NamedTuple):
+    """Whether this server leads the log, and otherwise the endpoint of the server that does; empty if unknown."""
+
+    is_me: bool
+    endpoint: str = ""
+
+
+class Desk(Protocol):
+    """The part of a server that takes checked requests."""
+
+    def admit(self, pending: Pending) -> Refusal | None:
+        """Let a request wait to be stored; return the refusal if it cannot."""
+        ...
+
+
+class IntakeRules(NamedTuple):
+    """What all streams of a server share."""
+
+    site: str
+    limits: RequestLimits
+    leader: Callable[[], Leader]
+    credentials: Callable[[], Credentials | None]
+    counters: IngestCounters
+
+
+class Intake:
+    """Takes the messages of one stream; *certified* are the names in the caller's certificate, None without TLS."""
+
+    def __init__(self, desk: Desk, rules: IntakeRules, certified: Collection[str] | None) -> None:
+        self._desk = desk
+        self._rules = rules
+        self._certified = certified
+        self._forwarding: Forwarding | None = None
+
+    def take(self, message: bytes, settle: Settle) -> None:
+        """Check a message, and store it, forward it or refuse it; *settle* gets the reply."""
+        request = parse(message, self._rules.limits)
+        if isinstance(request, Refusal):
+            self._refuse(0, request, settle)
+            return
+        production = check(request, self._rules.limits, self._believed(request))
+        if isinstance(production, Refusal):
+            self._refuse(request.sequence, production, settle)
+            return
+        self._rules.counters.requests.add(1)
+        self._rules.counters.messages.add(len(request.messages))
+        leader = self._rules.leader()
+        if leader.is_me:
+            refusal = self._desk.admit(Pending(production, len(message), settle))
+        else:
+            refusal = self._forward(leader.endpoint, request, settle)
+        if refusal is not None:
+            self._refuse(request.sequence, refusal, settle)
+
+    def close(self) -> None:
+        """End the stream to the leader, if there is one."""
+        if self._forwarding is not None:
+            self._forwarding.close()
+
+    def _believed(self, request: pb.ProduceRequest) -> Collection[str] | None:
+        """Return the certified names, or None for a request that another server of this site has checked."""
+        is_ours = self._certified is not None and self._rules.site in self._certified
+        return None if request.hops and is_ours else self._certified
+
+    def _forward(self, endpoint: str, request: pb.ProduceRequest, settle: Settle) -> Refusal | None:
+        """Send a request to the leader, at most one hop; return the refusal otherwise."""
+        if not endpoint or request.hops:
+            where = f": send them to {endpoint}" if endpoint else ", and none does now: try again later"
+            reason = f"another server of this site stores requests{where}"
+            return Refusal(pb.ProduceRefusal.NOT_LEADER, reason, 0, endpoint)
+        if self._forwarding is None:
+            self._forwarding = Forwarding(self._rules.credentials())
+        problem = self._forwarding.send(endpoint, request, settle)
+        return Refusal(pb.ProduceRefusal.NOT_LEADER, problem, 0, endpoint) if problem else None
+
+    def _refuse(self, sequence: int, refusal: Refusal, settle: Settle) -> None:
+        self._rules.counters.refused(refusal.kind)
+        settle(refused(sequence, refusal))

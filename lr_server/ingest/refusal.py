@@ -1,0 +1,32 @@
+"""The replies of ingest, and the reasons of its refusals. Pure."""
+
+from typing import NamedTuple
+
+from queues.positions import Position
+from queues.wire import ingest_pb2 as pb
+from queues.wire import replication_pb2
+from queues.words import cleaned
+
+
+class Refusal(NamedTuple):
+    """Why nothing of a request was stored; `last` is the last stored number, for GAP."""
+
+    kind: pb.ProduceRefusal.Kind.ValueType
+    reason: str
+    last: int = 0
+    leader: str = ""
+
+
+def refused(sequence: int, refusal: Refusal) -> pb.ProduceReply:
+    """Return the reply for a refused request."""
+    kind, reason, last, leader = refusal
+    told = pb.ProduceRefusal(kind=kind, reason=cleaned(reason), last_sequence=last)
+    return pb.ProduceReply(sequence=sequence, refusal=told, leader=leader)
+
+
+def stored(sequence: int, token: str, position: Position | None) -> pb.ProduceReply:
+    """Return the reply for a stored request, or for the last stored one of a producer."""
+    reply = pb.ProduceReply(sequence=sequence, token=token)
+    if position is not None:
+        reply.position.CopyFrom(replication_pb2.Position(branch=position.branch, seq=position.seq))
+    return reply

@@ -1,0 +1,104 @@
+"""Read one request and check it before anything is stored. Pure."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from lr_server.ingest.authorisation import Rule, Use, denial
+from lr_server.ingest.refusal import Refusal
+from queues.block_limits import COUNTED_FROM, check_parts
+from queues.destinations import destination_set
+from queues.entry_headers import checked_headers
+from queues.entry_keys import checked_key
+from queues.errors import CorruptFrameError, PayloadTooLargeError, UsageError
+from queues.names import client_name, producer_name
+from queues.send_log.outbox import NewEntry
+from queues.send_log.producers import MAX_SEQUENCE, ProducerKey, Production
+from queues.wire import ingest_pb2 as pb
+
+#: The most messages, destinations and other fields of one request, which take up to 60 bytes each.
+MAX_FIELDS: Final = 1_000_000
+_LISTS: Final = frozenset({pb.ProduceRequest.MESSAGES_FIELD_NUMBER})
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """The site's rules for requests; sizes are in bytes. Without `clients`, every client is known."""
+
+    request_bytes: int
+    payload_bytes: int
+    messages: int
+    clients: frozenset[str] = frozenset()
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+
+
+def parse(message: bytes, limits: RequestLimits) -> pb.ProduceRequest | Refusal:
+    """Return the request in *message*, or why it cannot be read; a large one is counted before it takes memory."""
+    if len(message) > limits.request_bytes:
+        return Refusal(
+            pb.ProduceRefusal.TOO_LARGE,
+            f"the request has {len(message)} bytes, the limit is {limits.request_bytes}: send fewer messages at once",
+        )
+    try:
+        if len(message) > COUNTED_FROM:
+            check_parts(message, _LISTS, MAX_FIELDS)
+        return pb.ProduceRequest.FromString(message)
+    except CorruptFrameError:
+        return Refusal(
+            pb.ProduceRefusal.TOO_LARGE,
+            f"the request has more than {MAX_FIELDS} messages, destinations and fields: send fewer messages at once",
+        )
+    except DecodeError:
+        return Refusal(pb.ProduceRefusal.INVALID, f"a request of {len(message)} bytes cannot be read")
+
+
+def check(request: pb.ProduceRequest, limits: RequestLimits, certified: Collection[str] | None) -> Production | Refusal:
+    """Return the checked request, or the refusal for its first problem; *certified* as in `denial`."""
+    try:
+        key = ProducerKey(client_name(request.client), producer_name(request.producer))
+        targets = {name for message in request.messages for name in message.destinations}
+        if problem := denial(Use(key.producer, key.client, sorted(targets)), limits.rules, certified):
+            return Refusal(pb.ProduceRefusal.NOT_ALLOWED, problem)
+        if limits.clients and key.client not in limits.clients:
+            return Refusal(pb.ProduceRefusal.UNKNOWN_CLIENT, _unknown(key.client, limits.clients))
+        if problem := _misnumbered(request):
+            return Refusal(pb.ProduceRefusal.INVALID, problem)
+        if len(request.messages) > limits.messages:
+            return Refusal(
+                pb.ProduceRefusal.TOO_LARGE,
+                f"the request has {len(request.messages)} messages, the limit is {limits.messages}: send fewer at once",
+            )
+        entries = [_entry(message, request.client, limits) for message in request.messages]
+    except PayloadTooLargeError as error:
+        return Refusal(pb.ProduceRefusal.TOO_LARGE, str(error))
+    except UsageError as error:
+        return Refusal(pb.ProduceRefusal.INVALID, str(error))
+    return Production(key, request.sequence, entries)
+
+
+def _unknown(client: str, known: Collection[str]) -> str:
+    return f"this site has no client {client!r}: use one of {', '.join(sorted(known))}, or add it to `clients`"
+
+
+def _misnumbered(request: pb.ProduceRequest) -> str:
+    if request.sequence > MAX_SEQUENCE:
+        return f"the sequence is above {MAX_SEQUENCE}: count the requests from 1"
+    if request.sequence == 0 and request.messages:
+        return "a request with messages needs a sequence: count the requests from 1"
+    if request.sequence and not request.messages:
+        return f"request {request.sequence} has no messages: add at least one"
+    return ""
+
+
+def _entry(message: pb.ProducedMessage, client: str, limits: RequestLimits) -> NewEntry:
+    if len(message.payload) > limits.payload_bytes:
+        raise PayloadTooLargeError(len(message.payload), limits.payload_bytes)
+    return NewEntry(
+        message.payload,
+        destination_set(client_name(client), message.destinations),
+        checked_key(message.item_key if message.HasField("item_key") else None, "item_key"),
+        checked_key(message.partition_key if message.HasField("partition_key") else None, "partition_key"),
+        checked_headers(dict(message.headers)),
+    )

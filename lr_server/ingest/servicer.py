@@ -1,0 +1,87 @@
+"""Serves the streams of producers over gRPC, as a part of the site's service."""
+
+import threading
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+import grpc
+
+from lr_server.ingest.intake import Intake
+from lr_server.ingest.stream import ProduceStream, UnknownOutcomeError
+from queues.clock import Clock
+from queues.logs import logger
+from queues.wire import ingest_pb2 as pb
+from sink.transport.call_slots import CallLimits, CallSlot, CallSlots
+from sink.transport.peer_identity import caller_of, certified_names
+
+#: The most streams of producers at one moment; each occupies two threads until it is quiet.
+STREAMS: Final = 256
+#: The most streams of one caller: a certificate, or an address without TLS.
+STREAMS_PER_CALLER: Final = 192
+
+log = logger("lrq.ingest")
+
+#: Returns the taker of one stream's messages, by the names of the caller's certificate; None without TLS.
+Accept = Callable[[Collection[str] | None], Intake]
+
+
+class IngestServicer:
+    """Answers `Produce`; *accept* begins each stream."""
+
+    def __init__(self, accept: Accept, clock: Clock) -> None:
+        self._accept = accept
+        self._clock = clock
+        self._slots = CallSlots(CallLimits(STREAMS, STREAMS_PER_CALLER, 60.0, "streams of producers"), clock)
+        self._streams: set[ProduceStream] = set()
+        self._guard = threading.Lock()
+
+    def produce(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.ProduceReply]:
+        """Take the requests of one stream, and yield the replies in their order."""
+        # The type stubs declare other values than gRPC returns.
+        shown = context.auth_context()
+        slot = self._slots.enter(caller_of(context.peer(), shown), context.cancel)  # type: ignore[arg-type]
+        if not isinstance(slot, CallSlot):
+            if self._slots.is_news():
+                log.warning("producers are turned away", reason=slot)
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, slot)
+        intake = self._accept(certified_names(shown))  # type: ignore[arg-type]
+        stream = ProduceStream(intake.take, self._clock)
+        with self._guard:
+            self._streams.add(stream)
+        context.add_callback(stream.end)
+        reader = threading.Thread(target=_reading, args=(stream, requests), name="lrq-ingest-stream", daemon=True)
+        reader.start()
+        try:
+            yield from stream.replies()
+        except UnknownOutcomeError:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the outcome of a request is unknown: repeat the request")
+        finally:
+            stream.end()
+            intake.close()
+            with self._guard:
+                self._streams.discard(stream)
+            self._slots.leave(slot)
+
+    def streams(self) -> int:
+        """Return the number of open streams."""
+        return len(self._streams)
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """Return gRPC's handlers of the service."""
+        service = pb.DESCRIPTOR.services_by_name["Ingest"]
+        answer = pb.ProduceReply.SerializeToString
+        produce: grpc.RpcMethodHandler[bytes, pb.ProduceReply] = grpc.stream_stream_rpc_method_handler(
+            self.produce, response_serializer=answer
+        )
+        return grpc.method_handlers_generic_handler(service.full_name, {"Produce": produce})
+
+
+def _reading(stream: ProduceStream, requests: Iterator[bytes]) -> None:
+    try:
+        stream.read(requests)
+    except grpc.RpcError:
+        # The producer has gone, or the call was ended; gRPC tells no more.
+        stream.end()
+    except Exception:
+        log.exception("a stream of a producer has ended by an error of its own")
+        stream.end()

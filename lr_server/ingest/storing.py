@@ -1,0 +1,112 @@
+"""The thread that stores waiting requests, as many as wait in one go."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from discovery.threads import OnEnded, watched
+from lr_server.ingest.counters import IngestCounters
+from lr_server.ingest.refusal import Refusal, refused, stored
+from lr_server.ingest.waiting import Pending, Waiting
+from queues.clock import Clock
+from queues.errors import LrqError
+from queues.logs import logger
+from queues.send_log.producers import Outcome, Store, Verdict
+from queues.wire import ingest_pb2 as pb
+from queues.words import in_words
+
+log = logger("lrq.ingest")
+
+#: Called with the groups around each commit: `begin` before, and the settled outcomes after.
+Answer = Callable[[Sequence[Pending], Sequence[Outcome]], None]
+
+
+_REFUSALS: Final = {Verdict.GAP: pb.ProduceRefusal.GAP, Verdict.REFUSED: pb.ProduceRefusal.INVALID}
+
+
+class Storing:
+    """Stores groups of requests until `stop`; *answer* passes the outcomes on."""
+
+    def __init__(
+        self,
+        store: Store,
+        waiting: Waiting,
+        *,
+        begin: Callable[[], None],
+        answer: Answer,
+        counters: IngestCounters,
+        clock: Clock,
+        on_ended: OnEnded,
+    ) -> None:
+        self._store = store
+        self._waiting = waiting
+        self._begin = begin
+        self._answer = answer
+        self._counters = counters
+        self._clock = clock
+        self._thread = watched("lrq-ingest", self._run, on_ended)
+        #: The reason why nothing can be stored now; empty while all is well.
+        self.trouble = ""
+        #: The number of groups stored.
+        self.groups = 0
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until the thread has ended, after the queue is closed."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while group := self._waiting.take():
+                self._one(group)
+        finally:
+            self._store.close()
+
+    def _one(self, group: Sequence[Pending]) -> None:
+        self._begin()
+        try:
+            outcomes = self._store.store([pending.production for pending in group], self._clock.now_us())
+        except LrqError as error:
+            self._fail(group, error)
+            return
+        except BaseException:
+            # The thread ends, and only repeated requests can tell what was stored.
+            for pending in group:
+                pending.settle(None)
+            raise
+        self.trouble = ""
+        self.groups += 1
+        for outcome in outcomes:
+            if outcome.verdict in _REFUSALS:
+                self._counters.refused(_REFUSALS[outcome.verdict])
+        self._answer(group, outcomes)
+
+    def _fail(self, group: Sequence[Pending], error: LrqError) -> None:
+        words = in_words(error)
+        if words != self.trouble:
+            log.warning("requests of producers cannot be stored", reason=words)
+        self.trouble = words
+        for pending in group:
+            self._counters.refused(pb.ProduceRefusal.TRANSIENT)
+            pending.settle(refused(pending.production.sequence, Refusal(pb.ProduceRefusal.TRANSIENT, words)))
+
+
+def reply_for(pending: Pending, outcome: Outcome) -> pb.ProduceReply | None:
+    """Return the reply for a durable outcome; None if nothing certain can be said. Pure."""
+    sequence, last = pending.production.sequence, outcome.last
+    match outcome.verdict:
+        case Verdict.STORED | Verdict.ASKED:
+            return stored(last.sequence, last.token, outcome.position)
+        case Verdict.REPEATED if sequence == last.sequence:
+            return stored(sequence, last.token, outcome.position)
+        case Verdict.REPEATED:
+            return stored(sequence, "", None)
+        case Verdict.GAP:
+            reason = f"request {sequence} came after request {last.sequence}: send {last.sequence + 1} first"
+            return refused(sequence, Refusal(pb.ProduceRefusal.GAP, reason, last.sequence))
+        case Verdict.REFUSED:
+            return refused(sequence, Refusal(pb.ProduceRefusal.INVALID, outcome.reason))
+        case Verdict.UNKNOWN:
+            return None

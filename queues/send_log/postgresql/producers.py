@@ -1,0 +1,198 @@
+"""Store the requests of producers on PostgreSQL: each in its own transaction, many in one message.
+
+A transaction's id gives its entries their place in the log, so requests cannot share one. No commit waits for the disk.
+The next tick does, and what a tick covers is durable.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import Connection, Engine, exc, text
+
+from queues.database.postgresql.autocommit import Direct
+from queues.database.postgresql.pipeline import Answer, Array, Request, commit_each
+from queues.database.transactions import reading
+from queues.errors import LrqError, TrimmedError
+from queues.positions import Position, PositionToken, Visibility
+from queues.send_log.destination_check import refused_destinations
+from queues.send_log.history import current_branch, tick_covering
+from queues.send_log.postgresql.outbox import SLOT
+from queues.send_log.postgresql.reads import count_after
+from queues.send_log.postgresql.windows import NOTHING
+from queues.send_log.producers import NO_REQUEST, Last, Outcome, Place, Production, Verdict, decide
+from queues.send_log.reads import mark_before
+from queues.words import describe, in_words
+
+_SETTINGS: Final = (
+    "SELECT set_config('synchronous_commit', 'off', false),"
+    " set_config('default_transaction_isolation', 'read committed', false), set_config('jit', 'off', false)"
+)
+# As `lrq_transmit` and the sender write it.
+_TOKEN: Final = """
+    SELECT s.site_id || '/' || %(client)s::text || '/' || s.branch || '/' || pg_current_xact_id()::text
+      || CASE WHEN coalesce(b.timeline, '') IN ('', '0', now.timeline) THEN '' ELSE '/' || now.timeline END
+    FROM lrq_site s
+      LEFT JOIN LATERAL (
+        SELECT split_part(incarnation, '/', 2) AS timeline FROM lrq_branches WHERE branch = s.branch) b ON true,
+      LATERAL (SELECT lower(left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) AS timeline) now
+"""
+_FIRST: Final = f"""
+    INSERT INTO lrq_producers (client, producer, sequence, token, updated_us)
+    VALUES (%(client)s::text, %(producer)s::text, %(sequence)s::bigint, ({_TOKEN}), %(now)s::bigint)
+    ON CONFLICT (client, producer) DO NOTHING RETURNING token
+"""  # noqa: S608 - constants
+_NEXT: Final = f"""
+    UPDATE lrq_producers SET sequence = %(sequence)s::bigint, token = ({_TOKEN}), updated_us = %(now)s::bigint
+    WHERE client = %(client)s::text AND producer = %(producer)s::text AND sequence = %(sequence)s::bigint - 1
+    RETURNING token
+"""  # noqa: S608 - constants
+_LAST: Final = """
+    SELECT false, sequence, token FROM lrq_producers
+    WHERE client = %(client)s::text AND producer = %(producer)s::text
+"""
+# The entries are written only if the producer's row has moved.
+_WRITE: Final = f"""
+    WITH moved AS ({{move}}),
+    written AS (
+      INSERT INTO lrq_log_entries
+        (slot, client, tag_set, destinations, item_key, partition_key, created_us, payload, headers)
+      SELECT {SLOT}, %(client)s::text, n.tag_set,
+        CASE WHEN n.tag_set = ANY(ARRAY(
+          SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%(sets)s::bigint[])))
+        THEN NULL ELSE n.destinations END,
+        n.item_key, n.partition_key, %(now)s::bigint, n.payload, n.headers
+      FROM unnest(%(sets)s::bigint[], %(destinations)s::text[], %(item_keys)s::text[], %(partition_keys)s::text[],
+        %(payloads)s::bytea[], %(headers)s::text[])
+        AS n (tag_set, destinations, item_key, partition_key, payload, headers)
+      WHERE EXISTS (SELECT 1 FROM moved))
+    SELECT true, %(sequence)s::bigint, token FROM moved
+    UNION ALL {_LAST} AND NOT EXISTS (SELECT 1 FROM moved)
+"""  # noqa: S608 - constants
+_COMMITTED: Final = text("SELECT commit_seq FROM lrq_log_commits WHERE xid = :xid")
+#: A request that others overtake is tried so often.
+_ATTEMPTS: Final = 3
+_WRITE_FIRST: Final = _WRITE.format(move=_FIRST)
+_WRITE_NEXT: Final = _WRITE.format(move=_NEXT)
+
+
+class PostgresqlStore:
+    """See `queues.send_log.producers.Store`."""
+
+    is_durable_at_once: Final = False
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._direct = Direct(engine, _SETTINGS)
+
+    def store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
+        """See the port. After an error each request is tried alone, so that one cannot fail the others for ever."""
+        with self._direct.connected():
+            pass
+        try:
+            return self._store(requests, created_us)
+        except (LrqError, exc.DBAPIError) as error:
+            if len(requests) == 1:
+                return [_failed(error)]
+        outcomes: list[Outcome] = []
+        for request in requests:
+            # A lost connection fails all that follow at once.
+            if outcomes and outcomes[-1].verdict is Verdict.UNKNOWN:
+                outcomes.append(outcomes[-1])
+                continue
+            try:
+                outcomes += self._store([request], created_us)
+            except (LrqError, exc.DBAPIError) as error:
+                outcomes.append(_failed(error))
+        return outcomes
+
+    def place(self, token: str) -> Place:
+        """See the port."""
+        with reading(self._engine) as connection:
+            return _place(connection, PositionToken.parse(token))
+
+    def close(self) -> None:
+        """Close the connection; the next use opens another."""
+        self._direct.close()
+
+    def _store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
+        with self._direct.connected() as connection:
+            doubts = [refused_destinations(connection, request.entries) for request in requests]
+            sent = [
+                _asking(request) if doubt or not request.sequence else _writing(request, created_us)
+                for request, doubt in zip(requests, doubts, strict=True)
+            ]
+            answers = commit_each(connection, sent)
+            return [
+                _outcome(request, doubt, answer) or _overtaken(connection, request, created_us)
+                for request, doubt, answer in zip(requests, doubts, answers, strict=True)
+            ]
+
+
+def _outcome(request: Production, doubt: str, answer: Answer) -> Outcome | None:
+    """Return the outcome of a request; None if the request is the next one now, but was not when it was tried."""
+    is_stored, *standing = answer.rows[0] if answer.rows else (False, *NO_REQUEST)
+    last = Last(*standing)
+    verdict = Verdict.STORED if is_stored else decide(last.sequence, request.sequence)
+    if is_stored or verdict is not Verdict.STORED:
+        return Outcome(verdict, last)
+    return Outcome(Verdict.REFUSED, reason=doubt) if doubt else None
+
+
+def _overtaken(connection: Connection, request: Production, created_us: int) -> Outcome:
+    """Try a request again: another server has stored the request before this one meanwhile."""
+    for _ in range(_ATTEMPTS):
+        (answer,) = commit_each(connection, [_writing(request, created_us)])
+        outcome = _outcome(request, "", answer)
+        if outcome is not None:
+            return outcome
+    return Outcome(Verdict.UNKNOWN, reason="other servers store requests of the same producer: try again")
+
+
+def _place(connection: Connection, token: PositionToken) -> Place:
+    if token.branch != current_branch(connection):
+        # The server that began the later branch has made everything before it durable.
+        return Place(is_durable=True)
+    commit = connection.execute(_COMMITTED, {"xid": token.transaction}).first()
+    if commit is None:
+        # Trimmed, because the row of the producer shows the commit.
+        return Place(is_durable=True)
+    tick = tick_covering(connection, token.branch, token.transaction, commit.commit_seq)
+    if tick is None:
+        return Place(is_durable=False)
+    if tick.is_large:
+        return Place(is_durable=True, position=Position(tick.branch, tick.end_seq))
+    try:
+        before = mark_before(connection, tick) or Visibility(window=NOTHING)
+    except TrimmedError:
+        return Place(is_durable=True)
+    after = count_after(connection, before, Visibility.parse(tick.mark), commit.commit_seq)
+    return Place(is_durable=True, position=Position(tick.branch, tick.end_seq - after))
+
+
+def _failed(error: LrqError | exc.DBAPIError) -> Outcome:
+    """Return the outcome after *error*: an error of the statement has ended the transaction, others may not have."""
+    if isinstance(error, LrqError):
+        return Outcome(Verdict.UNKNOWN, reason=in_words(error))
+    return Outcome(Verdict.REFUSED, reason=f"the database refuses the request: {describe(error)}")
+
+
+def _asking(request: Production) -> Request:
+    return _LAST, request.key._asdict()
+
+
+def _writing(request: Production, created_us: int) -> Request:
+    entries = request.entries
+    return (
+        _WRITE_FIRST if request.sequence == 1 else _WRITE_NEXT,
+        {
+            **request.key._asdict(),
+            "sequence": request.sequence,
+            "now": created_us,
+            "sets": Array("bigint", [entry.destinations.number for entry in entries]),
+            "destinations": Array("text", [entry.destinations.text for entry in entries]),
+            "item_keys": Array("text", [entry.item_key for entry in entries]),
+            "partition_keys": Array("text", [entry.partition_key for entry in entries]),
+            "payloads": Array("bytea", [entry.payload for entry in entries]),
+            "headers": Array("text", [entry.headers for entry in entries]),
+        },
+    )

@@ -1,0 +1,129 @@
+"""Store the requests of producers: each is one source transaction, and is stored once (docs/ingest.md).
+
+The row of a producer in `lrq_producers` moves in the transaction of the request's entries. So the row alone decides
+whether a request is new, however many servers and streams store requests of one producer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, NamedTuple, Protocol
+
+from sqlalchemy import Connection, select
+
+from queues.database.tables import producers
+from queues.names import ClientName
+from queues.positions import Position
+from queues.send_log.outbox import NewEntry
+
+#: The highest number of a request; databases have signed numbers of 64 bits.
+MAX_SEQUENCE: Final = 2**63 - 1
+
+
+class ProducerKey(NamedTuple):
+    """A producer of one client's entries."""
+
+    client: ClientName
+    producer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Production:
+    """A checked request: `sequence` numbers the requests of the producer from 1; 0 asks for the last number."""
+
+    key: ProducerKey
+    sequence: int
+    entries: Sequence[NewEntry]
+
+
+class Last(NamedTuple):
+    """The last stored request of a producer, and the token of its transaction; 0 and empty if there is none."""
+
+    sequence: int
+    token: str
+
+
+#: The standing of a producer without a stored request.
+NO_REQUEST: Final = Last(0, "")
+
+
+class Verdict(Enum):
+    """The relation of a request to the last stored one of its producer."""
+
+    STORED = auto()
+    REPEATED = auto()
+    GAP = auto()
+    ASKED = auto()
+    REFUSED = auto()
+    UNKNOWN = auto()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the request was stored just now."""
+        return self is Verdict.STORED
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of one request.
+
+    STORED: `last` is the request itself, now committed. REPEATED, GAP, ASKED: nothing was stored, and `last` is the
+    last stored request. REFUSED: nothing was stored, for the `reason`. UNKNOWN: the commit failed with `reason`, but
+    may have happened.
+
+    `position` is the place of the last entry of `last`, if that is known and durable.
+    """
+
+    verdict: Verdict
+    last: Last = NO_REQUEST
+    reason: str = ""
+    position: Position | None = None
+
+
+class Place(NamedTuple):
+    """Whether a transaction is durable, and the place of its last entry; None if that is not known any more."""
+
+    is_durable: bool
+    position: Position | None = None
+
+
+class Store(Protocol):
+    """Stores requests of producers; only `place` is for several threads."""
+
+    def store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
+        """Store each of *requests* as a transaction for its receivers, in order; return the result of each.
+
+        Raises `StoreUnavailableError` if nothing was stored.
+        """
+        ...
+
+    @property
+    def is_durable_at_once(self) -> bool:
+        """Whether outcomes are durable when `store` returns, with their positions; otherwise the next tick decides."""
+        ...
+
+    def place(self, token: str) -> Place:
+        """Return where the last entry of a committed transaction stands; for any thread."""
+        ...
+
+    def close(self) -> None:
+        """Release the connection; the next use opens another."""
+        ...
+
+
+def decide(last: int, sequence: int) -> Verdict:
+    """Return what becomes of request *sequence* after the stored request *last*. Pure; STORED: store it now."""
+    if sequence == 0:
+        return Verdict.ASKED
+    if sequence <= last:
+        return Verdict.REPEATED
+    return Verdict.STORED if sequence == last + 1 else Verdict.GAP
+
+
+def last_of(connection: Connection, key: ProducerKey) -> Last:
+    """Return the last stored request of a producer."""
+    chosen = select(producers.c.sequence, producers.c.token).where(
+        producers.c.client == key.client, producers.c.producer == key.producer
+    )
+    row = connection.execute(chosen).first()
+    return NO_REQUEST if row is None else Last(row.sequence, row.token)

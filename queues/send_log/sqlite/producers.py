@@ -1,0 +1,109 @@
+"""Store the requests of producers on SQLite: all that wait in one commit, because a commit waits for the disk."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import Connection, Engine, text
+
+from queues.database.transactions import reading, writing
+from queues.positions import Position, PositionToken, Visibility
+from queues.send_log.branches import newest_branch
+from queues.send_log.destination_check import refused_destinations
+from queues.send_log.outbox import SourceTransaction
+from queues.send_log.producers import (
+    NO_REQUEST,
+    Last,
+    Outcome,
+    Place,
+    ProducerKey,
+    Production,
+    Verdict,
+    decide,
+    last_of,
+)
+from queues.send_log.reads import newest_tick
+from queues.send_log.sqlite.outbox import write_all
+
+_HEAD: Final = text("SELECT h.last_id, s.site_id, s.branch FROM lrq_log_head h, lrq_site s")
+_MOVE: Final = text(
+    "INSERT INTO lrq_producers (client, producer, sequence, token, updated_us)"
+    " VALUES (:client, :producer, :sequence, :token, :updated_us)"
+    " ON CONFLICT (client, producer)"
+    " DO UPDATE SET sequence = excluded.sequence, token = excluded.token, updated_us = excluded.updated_us"
+)
+
+
+class SqliteStore:
+    """See `queues.send_log.producers.Store`."""
+
+    is_durable_at_once: Final = True
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
+        """See the port. A failed transaction has stored nothing, so no outcome is unknown."""
+        with writing(self._engine) as connection:
+            return _Group(connection).store(requests, created_us)
+
+    def place(self, token: str) -> Place:
+        """See the port."""
+        with reading(self._engine) as connection:
+            return Place(is_durable=True, position=_Group(connection).position(token))
+
+    def close(self) -> None:
+        """Do nothing: the store holds no connection."""
+
+
+class _Group:
+    """Requests of one commit. The write lock is held, so no other transaction moves a row meanwhile."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._last_id, self._site, self._branch = connection.execute(_HEAD).one()
+        self._offset = _offset(connection)
+        self._lasts: dict[ProducerKey, Last] = {}
+        self._moved: set[ProducerKey] = set()
+        self._accepted: list[SourceTransaction] = []
+
+    def store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
+        """Decide on each request, and write the accepted ones together."""
+        outcomes = [self._outcome(request) for request in requests]
+        if self._accepted:
+            write_all(self._connection, self._accepted, created_us)
+            rows = [
+                {**key._asdict(), **self._lasts[key]._asdict(), "updated_us": created_us} for key in sorted(self._moved)
+            ]
+            self._connection.execute(_MOVE, rows)
+        return outcomes
+
+    def _outcome(self, request: Production) -> Outcome:
+        last = self._lasts.get(request.key) or last_of(self._connection, request.key)
+        verdict = decide(last.sequence, request.sequence)
+        if verdict is Verdict.STORED:
+            if reason := refused_destinations(self._connection, request.entries):
+                return Outcome(Verdict.REFUSED, NO_REQUEST, reason)
+            last = self._accept(request)
+        self._lasts[request.key] = last
+        return Outcome(verdict, last, position=self.position(last.token))
+
+    def _accept(self, request: Production) -> Last:
+        self._accepted.append(SourceTransaction(request.key.client, request.entries))
+        self._last_id += len(request.entries)
+        self._moved.add(request.key)
+        return Last(request.sequence, str(PositionToken(self._site, request.key.client, self._branch, self._last_id)))
+
+    def position(self, token: str) -> Position | None:
+        """Return the place of an entry of this branch: a commit is durable, and the next tick keeps the order."""
+        if not token:
+            return None
+        named = PositionToken.parse(token)
+        return Position(named.branch, named.transaction + self._offset) if named.branch == self._branch else None
+
+
+def _offset(connection: Connection) -> int:
+    """Return the difference between the number of an entry in the log and its id: ids have no gaps."""
+    newest = newest_tick(connection)
+    if newest is None:
+        return newest_branch(connection).start_seq
+    return newest.end_seq - Visibility.parse(newest.mark).high
