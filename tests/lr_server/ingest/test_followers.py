@@ -1,5 +1,7 @@
 """Requests are refused while the database has too few synchronous standby servers."""
 
+from itertools import product
+
 import pytest
 
 from lr_server.ingest.followers import FollowerWatch, lack
@@ -25,6 +27,12 @@ def test_a_lack_is_borne_for_a_time_and_then_refused(
     found: int | None, required: int, seconds: float, refused: bool
 ) -> None:
     assert bool(lack(found, required, seconds, 60.0)) == refused
+
+
+def test_each_number_of_followers_and_each_time_is_decided_by_the_rule() -> None:
+    for required, found, seconds in product(range(4), (None, 0, 1, 2, 3), (0.0, 59.999, 60.0, 3600.0, float("inf"))):
+        too_few = found is None or found < required
+        assert bool(lack(found, required, seconds, 60.0)) == (required > 0 and too_few and seconds >= 60.0)
 
 
 def test_a_lack_at_the_beginning_is_refused_at_once() -> None:
