@@ -66,8 +66,8 @@ class LogReplicationServer:
         self._ownership = self._roles.ownership
         self._writer = SinkWriter(
             self._engine, settings.site,
-            stopped_seconds=settings.lease_seconds / 2, max_frame_bytes=settings.max_message_bytes,
-            receive_bytes=settings.receive_bytes, clock=clock,
+            others=self._roles.other_endpoints, stopped_seconds=settings.lease_seconds / 2,
+            max_frame_bytes=settings.max_message_bytes, receive_bytes=settings.receive_bytes, clock=clock,
         )  # fmt: skip
 
     def start(self) -> None:

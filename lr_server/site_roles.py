@@ -96,6 +96,12 @@ class SiteRoles:
         """The number of ranges that the server leads."""
         return len(self._held)
 
+    def other_endpoints(self) -> Sequence[str]:
+        """Return the endpoints of the other living servers, as of the last look."""
+        view = self.membership.view
+        living = () if view is None else view.living.values()
+        return [endpoint for row in living if row.server != self.name for endpoint in row.endpoints]
+
     @property
     def reason(self) -> str:
         """Why the server has its roles, or has none, in one sentence."""
