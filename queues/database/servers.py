@@ -91,14 +91,16 @@ def _forget(connection: Connection, now: int) -> None:
     connection.execute(delete(servers).where(*gone, servers.c.expires_us < now - _KEPT_US))
 
 
-def renew(engine: Engine, server: str, term: float) -> bool:
-    """Let *server* count as living for *term* seconds from now; return False if its row has expired or is removed.
+def renew(engine: Engine, server: str, term: float) -> ServersView | None:
+    """Let *server* count as living for *term* seconds from now; return None if its row has expired or is removed.
 
-    One statement renews all ranges of the server. After False, others may lead the ranges: `look` before `register`.
+    One statement renews all ranges of the server. The same transaction then looks, as `look` does. After None, others
+    may lead the ranges: `look` before `register`.
     """
     with writing_briefly(engine) as connection:
         renewal = _RENEWAL[dialects.of(connection)]
-        return bool(connection.execute(renewal, {"me": server, "term": _microseconds(term)}).rowcount)
+        renewed = connection.execute(renewal, {"me": server, "term": _microseconds(term)}).rowcount
+        return _view(connection) if renewed else None
 
 
 def remove(engine: Engine, server: str, *, seen: ServerRow | None = None) -> bool:
@@ -118,9 +120,13 @@ def remove(engine: Engine, server: str, *, seen: ServerRow | None = None) -> boo
 def look(engine: Engine) -> ServersView:
     """Return the servers and their ranges; raise `NotInitializedError` if the tables belong to no site."""
     with reading(engine) as connection:
-        dialect = dialects.of(connection)
-        # Ranges come before servers: each server that leads a range of this read is then part of it.
-        state, led, running = dialect.run_all(connection, [(statement, {}) for statement in _LOOK[dialect]])
+        return _view(connection)
+
+
+def _view(connection: Connection) -> ServersView:
+    dialect = dialects.of(connection)
+    # Ranges come before servers: each server that leads a range of this read is then part of it.
+    state, led, running = dialect.run_all(connection, [(statement, {}) for statement in _LOOK[dialect]])
     if not state:
         raise NotInitializedError("the tables are there, but they belong to no site yet: run `lrq init`")
     now, branch, owner, generation, expires = state[0]
