@@ -78,6 +78,7 @@ class RangeHistory:
             assert len(holders) <= 1, f"{key} has two leaders"
 
 
+@pytest.mark.timeout(600)
 def test_a_hundred_random_histories_of_racing_servers(site: Engine, chance: random.Random) -> None:
     history = RangeHistory(site)
     register(site, *NAMES, count=COUNT)
