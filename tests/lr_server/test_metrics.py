@@ -113,8 +113,8 @@ def test_a_listener_without_failures_has_0_tries():
     assert found["lrq_receive_refused_tries", "policy", "lima"] == 0
 
 
-def test_a_standby_server_is_not_the_owner():
-    found = samples(a_site(server=ServerStatus(owner=False, reason="standing by")))
+def test_a_server_that_takes_no_ticks_is_not_the_owner():
+    found = samples(a_site(server=ServerStatus(owner=False, reason="another server takes the ticks")))
     assert (found["lrq_owner",], found["lrq_troubles",]) == (0, 0)
 
 
