@@ -165,9 +165,7 @@ class Membership:
     # --- one turn
 
     def _take_part(self) -> None:
-        if self._registered is not None and not self._renewal.pause and not self._renewal.renew():
-            self._registered = None
-        view = self._look()
+        view = self._renewed() or self._look()
         if self._registered is None or self._me not in view.living:
             view = self._return(view)
         elif tuple(self._endpoints()) != self._registered:
@@ -190,6 +188,17 @@ class Membership:
         self._register()
         self._patient_until = self._clock.monotonic() + self._ttl / 2
         return self._look()
+
+    def _renewed(self) -> ServersView | None:
+        """Return the look of a renewal, if one is due; a refused one means that the row has expired."""
+        if self._registered is None or self._renewal.pause:
+            return None
+        view = self._renewal.renew()
+        if view is None:
+            self._registered = None
+        else:
+            self.view = view
+        return view
 
     def _look(self) -> ServersView:
         self.view = view = servers.look(self._engine)

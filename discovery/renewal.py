@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 from discovery.threads import OnEnded, watched
 from queues.clock import Clock
 from queues.database import servers
+from queues.leadership import ServersView
 
 #: The longest call during which renewals continue, in terms of the lease.
 _LONGEST_CALL: Final = 30
@@ -43,12 +44,12 @@ class Renewal:
         """Count the time anew, before the server is registered."""
         self._due = self._clock.monotonic() + self._ttl / 3
 
-    def renew(self) -> bool:
-        """Renew the row; return False if it has expired, so that others may lead the ranges."""
+    def renew(self) -> ServersView | None:
+        """Renew the row and look; return None if the row has expired, so that others may lead the ranges."""
         began = self._clock.monotonic()
-        renewed = servers.renew(self._engine, self._server, self.term)
+        view = servers.renew(self._engine, self._server, self.term)
         self._due = began + self._ttl / 3
-        return renewed
+        return view
 
     @contextmanager
     def during_call(self, on_ended: OnEnded) -> Iterator[None]:
@@ -67,7 +68,7 @@ class Renewal:
         pause = self.pause
         while not self._clock.wait(ended, pause) and self._clock.monotonic() < limit:
             try:
-                if not self.renew():
+                if self.renew() is None:
                     return
                 pause = self.pause
             except Exception as error:  # noqa: BLE001 - told, and tried again

@@ -6,7 +6,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from queues.database import dialects
-from queues.database.tables import PARTITIONS, REWRITTEN, TICK_PARTITIONS
+from queues.database.tables import PARTITIONS, REWRITTEN, REWRITTEN_UNKEPT, TICK_PARTITIONS
 
 _READ: Final = ("SELECT",)
 _APPEND: Final = ("SELECT", "INSERT")
@@ -69,7 +69,7 @@ def table_rights() -> Iterator[tuple[str, str]]:
     yield from (
         (f"{table}_{slot}", right) for table, slots, rights in _PARTITIONED for slot in range(slots) for right in rights
     )
-    yield from ((table.name, "TRUNCATE") for table in REWRITTEN)
+    yield from ((table.name, "TRUNCATE") for table in (*REWRITTEN, *REWRITTEN_UNKEPT))
 
 
 def missing_rights(connection: Connection) -> list[str]:

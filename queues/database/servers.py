@@ -96,14 +96,16 @@ def _forget(connection: Connection, now: int) -> None:
     connection.execute(delete(servers).where(*gone, servers.c.expires_us < now - _KEPT_US))
 
 
-def renew(engine: Engine, server: str, term: float) -> bool:
-    """Let *server* count as living for *term* seconds from now; return False if its row has expired or is removed.
+def renew(engine: Engine, server: str, term: float) -> ServersView | None:
+    """Let *server* count as living for *term* seconds from now; return None if its row has expired or is removed.
 
-    One statement renews all ranges of the server. After False, others may lead the ranges: `look` before `register`.
+    One statement renews all ranges of the server. The same transaction then looks, as `look` does. After None, others
+    may lead the ranges: `look` before `register`.
     """
     with writing_briefly(engine) as connection:
         renewal = _RENEWAL[dialects.of(connection)]
-        return bool(connection.execute(renewal, {"me": server, "term": _microseconds(term)}).rowcount)
+        renewed = connection.execute(renewal, {"me": server, "term": _microseconds(term)}).rowcount
+        return view_of(connection) if renewed else None
 
 
 def remove(engine: Engine, server: str, *, seen: ServerRow | None = None) -> bool:

@@ -404,7 +404,9 @@ producers = Table(
 )
 
 #: Small tables with frequent updates; see `queues.database.postgresql.rewriting`.
-REWRITTEN: Final = (sessions, snapshot_providers, leases, servers)
+REWRITTEN: Final = (sessions, snapshot_providers, leases)
+#: Rewritten like these, but read only by servers, and never in a transaction with one snapshot.
+REWRITTEN_UNKEPT: Final = (servers,)
 
 # --- sink -----------------------------------------------------------------------------------------------------
 

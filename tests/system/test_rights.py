@@ -12,7 +12,7 @@ from lr_server import LogReplicationServer
 from queues.database import grants, migrations
 from queues.database.grantees import Grantee
 from queues.database.postgresql.truncation import lock
-from queues.database.tables import REWRITTEN
+from queues.database.tables import REWRITTEN, REWRITTEN_UNKEPT
 from queues.errors import ConfigurationError
 from tests.conftest import NewSite
 from tests.system import roles
@@ -189,8 +189,8 @@ def test_a_server_may_truncate_every_table_that_it_rewrites_or_trims(site: Engin
         f"{table}_{slot}" for table in ("lrq_log_entries", "lrq_log_commits", "lrq_ticks") for slot in range(8)
     ]
     with roles.engine_of(site, role) as engine, engine.begin() as connection:
-        lock(connection, *partitioned, *(table.name for table in REWRITTEN))
-        for table in (*partitioned, *(table.name for table in REWRITTEN)):
+        lock(connection, *partitioned, *(table.name for table in (*REWRITTEN, *REWRITTEN_UNKEPT)))
+        for table in (*partitioned, *(table.name for table in (*REWRITTEN, *REWRITTEN_UNKEPT))):
             connection.execute(text(f"TRUNCATE {table}"))
 
 

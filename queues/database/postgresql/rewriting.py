@@ -2,7 +2,8 @@
 
 While any snapshot is open, PostgreSQL keeps all old versions, and they slow each update down. TRUNCATE removes all
 versions. An older snapshot sees a truncated table empty. So a transaction with one snapshot first locks these tables:
-see `queues.database.transactions.keep_rewritten`.
+see `queues.database.transactions.keep_rewritten`. Tables of `REWRITTEN_UNKEPT` need no lock, because only transactions
+without such a snapshot read them.
 """
 
 from typing import Final
@@ -10,8 +11,9 @@ from typing import Final
 from sqlalchemy import Connection, insert, select
 
 from queues.database.postgresql.truncation import lock
-from queues.database.tables import REWRITTEN
+from queues.database.tables import REWRITTEN, REWRITTEN_UNKEPT
 
+_ALL: Final = (*REWRITTEN, *REWRITTEN_UNKEPT)
 #: In bytes: a table up to `_SMALL` plus `_LARGEST_ROW` for each row is not rewritten. Rows are always smaller.
 _SMALL: Final = 32 * 1024
 _LARGEST_ROW: Final = 4 * 1024
@@ -25,11 +27,11 @@ def is_bloated(size: int, rows: int) -> bool:
 
 
 def rewrite(connection: Connection) -> bool:
-    """Rewrite all `REWRITTEN` tables if one is bloated; return whether. Raises `BusyError` if one is in use."""
-    if not any(is_bloated(*_measure(connection, table.name)) for table in REWRITTEN):
+    """Rewrite all these tables if one is bloated; return whether. Raises `BusyError` if one is in use."""
+    if not any(is_bloated(*_measure(connection, table.name)) for table in _ALL):
         return False
-    lock(connection, *(table.name for table in REWRITTEN), wait_ms=_PATIENCE)
-    for table in REWRITTEN:
+    lock(connection, *(table.name for table in _ALL), wait_ms=_PATIENCE)
+    for table in _ALL:
         rows = [dict(row) for row in connection.execute(select(table)).mappings()]
         connection.exec_driver_sql(f"TRUNCATE {table.name}")
         if rows:

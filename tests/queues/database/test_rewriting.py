@@ -10,7 +10,7 @@ from queues.database import leases
 from queues.database.postgresql import rewriting
 from queues.database.postgresql.rewriting import is_bloated, rewrite
 from queues.database.postgresql.truncation import BusyError
-from queues.database.tables import REWRITTEN, sessions
+from queues.database.tables import REWRITTEN, REWRITTEN_UNKEPT, sessions
 from queues.database.transactions import reading, writing
 from queues.send_log.port import Retention
 from tests.queues.held import held_snapshot
@@ -44,7 +44,9 @@ def update_often(engine: Engine) -> None:
 
 def content(engine: Engine) -> list[list[tuple[object, ...]]]:
     with engine.connect() as connection:
-        return [sorted(tuple(row) for row in connection.execute(select(table))) for table in REWRITTEN]
+        return [
+            sorted(tuple(row) for row in connection.execute(select(table))) for table in (*REWRITTEN, *REWRITTEN_UNKEPT)
+        ]
 
 
 def size(engine: Engine) -> int:

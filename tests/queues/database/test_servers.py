@@ -107,3 +107,47 @@ def test_a_server_alone_stores_its_number_of_ranges_and_former_leaders_are_refus
     for lease in held:
         with pytest.raises(OwnershipLostError):
             check(site, lease)
+
+
+def test_rows_of_servers_that_are_gone_are_bounded_and_the_sequencer_keeps_its_row(site: Engine) -> None:
+    register(site, "sequencer")
+    leases.acquire(site, "server", "sequencer", ttl=3600)
+    servers.remove(site, "sequencer")
+    for number in range(40):
+        register(site, f"server {number}")
+        servers.remove(site, f"server {number}")
+    register(site, "living")
+    found = {row.server for row in servers.look(site).servers}
+    assert len(found) == 34
+    assert found > {"sequencer", "living", "server 39"}
+    assert not servers.look(site).has_older_sequencer
+
+
+def test_rows_of_servers_that_expired_an_hour_ago_are_removed(site: Engine) -> None:
+    register(site, "a")
+    with writing(site) as connection:
+        connection.execute(update(tables.servers).values(expires_us=tables.servers.c.expires_us - 7200 * 10**6))
+    register(site, "b")
+    assert [row.server for row in servers.look(site).servers] == ["b"]
+
+
+def test_a_server_that_is_not_living_is_renewed_by_a_new_registration_only(site: Engine) -> None:
+    register(site, "a")
+    held = claim(site, "a", 0)
+    servers.remove(site, "a")
+    assert not servers.renew(site, "a", 60)
+    register(site, "a")
+    assert servers.renew(site, "a", 60)
+    check(site, *held)
+
+
+def test_a_removal_spares_a_server_that_has_renewed_since_the_look(site: Engine) -> None:
+    register(site, "a", term=60)
+    seen = servers.look(site).living["a"]
+    servers.renew(site, "a", 120)
+    assert not servers.remove(site, "a", seen=seen)
+    assert "a" in servers.look(site).living
+
+
+def test_no_range_needs_no_check(site: Engine) -> None:
+    check(site)
