@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 
 class Site:
-    """Site `paris` with several servers, and 24 sessions to three sinks that record what they apply."""
+    """Site `paris` with several servers, and 24 sessions to three sinks that record their entries."""
 
     def __init__(self, world: World, count: int) -> None:
         self.world = world
