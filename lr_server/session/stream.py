@@ -81,7 +81,7 @@ class FrameStream:
     """Send the log or a snapshot to one sink, and report events, until the stream is closed or broken.
 
     The first frame is empty, and begins at *received*, the position in the sink's answer to the negotiation.
-    *branches* are those of the log at the negotiation. A tick of a later branch breaks the stream: the sink may have
+    *branches* are those of the log at the negotiation. A tick of a later branch breaks the stream. The sink may have
     entries that the later branch lacks, and only a negotiation finds them.
     """
 

@@ -51,7 +51,7 @@ def touch(engine: Engine, owed: SessionKey) -> None:
 
 
 class Standing(NamedTuple):
-    """What to save of one session, under the lease of its range."""
+    """The facts to save of one session, under the lease of its range."""
 
     owed: SessionKey
     lease: Lease

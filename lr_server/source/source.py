@@ -1,4 +1,4 @@
-"""The source role of a server: the sessions of the ranges that it leads, the live feed, and perhaps the sequencer."""
+"""The source role of a server: the sessions that it leads, the live feed, and perhaps the sequencer."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -44,8 +44,8 @@ _PROVIDER_LOOKS: Final = 10
 class Source:
     """All threads that read this site's log and send it, from `start` to `stop`.
 
-    A source leads the sessions of some ranges (`lead`). Its feed follows the ticks of another server, until `sequence`
-    makes it the sequencer of the site. `start`, `stop`, `sequence` and `follow` are for one thread at a time.
+    A source leads the sessions of some ranges (`lead`). The feed follows the ticks of another server, until
+    `sequence` makes the source the sequencer of the site. `start`, `stop`, `sequence` and `follow` are for one thread at a time.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Source:
         with self._roles:
             self._end_role()
             self._enter(branch)
-            # The log remembers what the ticks of this server held; other servers may have taken ticks since.
+            # The old log remembers the sets of this server's ticks; other servers may have taken ticks since.
             self._log = open_log(self._engine, self._limits)
             self._site_work = SiteWork(
                 self._engine, self._settings, self._topology, lease, self._log, self.feed, wakeup=Wakeup(branch),

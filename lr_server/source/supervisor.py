@@ -42,7 +42,7 @@ class Supervisor:
     """Run the sessions that this server leads, and check all of them from one thread.
 
     A session begins once an entry of its client names the peer, or a snapshot is requested for it. The server leads the
-    session if it holds the lease of the session's range; see `lead`. The server with the lease of the sequencer also
+    session if it holds the lease of the session's range; see `lead`. The sequencer's server also
     records the known sites, and divides requests for snapshots of every site; see `sequence`.
     """
 
@@ -119,7 +119,7 @@ class Supervisor:
     def lead(self, held: Mapping[int, Lease]) -> None:
         """Lead the sessions of the ranges *held*, by their numbers, from now on.
 
-        On return all sessions have ended that run under other leases, and what they have reached is saved.
+        On return all sessions under other leases have ended, and their standings are saved.
         """
         with self._guard:
             self._held = dict(held)
@@ -139,7 +139,7 @@ class Supervisor:
         self._end_where(lambda session: session.leadership.branch != branch)
 
     def _end_where(self, is_over: Callable[[Session], bool], *, is_kept: bool = True) -> list[Session]:
-        """End the sessions of which *is_over* holds, and return them; save what they have reached if it *is_kept*."""
+        """End the sessions of which *is_over* holds, and return them; with *is_kept*, save their standings."""
         with self._guard:
             gone = [session for session in self._sessions.values() if is_over(session)]
             for session in gone:

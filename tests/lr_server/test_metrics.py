@@ -121,8 +121,8 @@ def test_synchronous_standbys_and_waiting_commits_are_samples(present: int | Non
     assert str(found["lrq_standbys_present",]) == ("nan" if present is None else f"{present:.1f}")
 
 
-def test_a_standby_server_is_not_the_owner():
-    found = samples(a_site(server=ServerStatus(owner=False, reason="standing by")))
+def test_a_server_that_takes_no_ticks_is_not_the_owner():
+    found = samples(a_site(server=ServerStatus(owner=False, reason="another server takes the ticks")))
     assert (found["lrq_owner",], found["lrq_troubles",]) == (0, 0)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from lr_server import LogReplicationServer
 from queues.receive.fences import fences
-from tests.system.world import Recorder, World
+from tests.system.world import Messages, Recorder, World
 from tests.waiting import eventually
 
 SINKS = ("lima", "rome", "tokyo")
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 
 class Site:
-    """Site `paris` with several servers, and 24 sessions to three sinks that record what they apply."""
+    """Site `paris` with several servers, and 24 sessions to three sinks that record their entries."""
 
     def __init__(self, world: World, count: int) -> None:
         self.world = world
@@ -121,3 +121,18 @@ def test_the_sessions_go_on_while_the_sequencer_moves(world: World) -> None:
     assert second._source is kept
     assert {session.owed: session for session in kept.supervisor.sessions()} == running
     assert is_shared(site.led(), 2)
+
+
+def test_snapshots_of_one_request_reach_the_sites_of_several_servers(world: World) -> None:
+    site = Site(world, 2)
+    site.transmit(range(2))
+    eventually(lambda: is_shared(site.led(), 2))
+    eventually(site.delivered)
+    for client in CLIENTS[:3]:
+        world.provide("paris", Messages(lambda _: [b"state 1", b"state 2"]), client=client)
+        world.request_snapshots("paris", client=client)
+    asked = [each for recorders in site.recorders.values() for each in recorders if each.client_name in CLIENTS[:3]]
+    eventually(lambda: all(each.snapshot("paris") == [b"state 1", b"state 2"] for each in asked))
+    site.transmit(range(2, 4))
+    eventually(site.delivered)
+    assert all(each.kinds("paris")[1:4] == ["start 1", "snapshot 2", "complete 1"] for each in asked)

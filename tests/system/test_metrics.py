@@ -61,7 +61,7 @@ def test_the_totals_of_a_sink_count_log_entries_and_snapshot_rows_alike(world: W
     assert fetched(address_of(tokyo))["lrq_receive_received_total"] == count
 
 
-def test_metrics_of_a_standby_say_that_it_owns_nothing(world: World) -> None:
+def test_metrics_of_a_second_server_say_that_another_one_takes_the_ticks(world: World) -> None:
     world.server("paris", listen=[])
     other = world.server("paris", listen=[], metrics=ANYWHERE)
     assert fetched(address_of(other))["lrq_owner"] == 0

@@ -43,7 +43,7 @@ def test_a_standby_starts_without_waiting_for_the_lease(world: World) -> None:
 def test_a_server_that_an_older_lrq_replaces_gives_the_reason_and_works_again_later(world: World) -> None:
     owner = world.server("paris", listen=[], lease_seconds=3.0)
     eventually(lambda: owner.server_status().ranges == 64)
-    # A server of an older lrq, which knows no ranges, writes the same row when it takes over an expired lease.
+    # A server of an older lrq writes the same row when it takes over an expired lease.
     world.execute(
         "paris",
         "UPDATE lrq_leases SET generation = generation + 1, owner = 'another', expires_us = expires_us + 3600000000"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lr_server.protocol.answers import SentLog
+from lr_server.protocol.events import SourceFailed
 from lr_server.session import stream as frame_stream
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Found, TickPart
@@ -109,3 +110,24 @@ def test_a_batch_holds_no_more_rows_and_ticks_than_a_sink_takes(sizes, frames, m
     monkeypatch.setattr(frame_stream, "MAX_GROUPS", 4)
     _, *batches = sent(Ticks(*sizes), len(frames) + 1, pb.Position())
     assert [[group.block.rows for group in each.batch.groups] for each in batches] == frames
+
+
+def test_a_tick_of_a_branch_that_the_negotiation_did_not_know_breaks_the_stream():
+    sink, told = Taking(), list[Any]()
+    start = Position("b0", 0)
+    paths = FrameSources(Ticks(1), lambda *_: iter(()), lambda: None)  # type: ignore[arg-type]
+    stream = FrameStream(
+        sink, SESSION, paths, pb.Position(branch="b0"),
+        branches=frozenset({"b0"}),
+        inflight=Inflight(max_frames=9, max_bytes=10**9, clock=SYSTEM_CLOCK), replaced=ReplacedCount(),
+        progress=SinkProgress(), batch_bytes=10**6, heartbeat=60.0, clock=SYSTEM_CLOCK, report=told.append,
+    )  # fmt: skip
+    stream.start()
+    try:
+        stream.assign(LogWork(start, 0, SentLog(start)))
+        (failed,) = eventually(lambda: [event for event in told if isinstance(event, SourceFailed)])
+    finally:
+        stream.close()
+        stream.join()
+    assert "another branch" in failed.reason
+    assert [len(frame.batch.groups) for frame in sink.frames] == [0]

@@ -65,7 +65,7 @@ def test_serve_creates_the_tables_only_on_request(new_database: Callable[[], str
     assert (of_another.returncode, b"belongs to site 'paris'" in of_another.stderr) == (1, True)
 
 
-def test_a_second_server_says_what_it_does_and_takes_over(site: Engine, tmp_path: Path):
+def test_a_second_server_names_the_first_one_and_takes_over(site: Engine, tmp_path: Path):
     with (
         served(*here(site), *LISTEN, folder=tmp_path / "1") as first,
         served(*here(site), *LISTEN, folder=tmp_path / "2") as second,

@@ -3,11 +3,13 @@
 import pytest
 from sqlalchemy import Engine, text, update
 
-from lr_server.source.incarnation import adopt
+from lr_server.source.incarnation import adopt, adopted_branch
+from queues.database import servers
 from queues.database.leases import Lease
 from queues.database.tables import branches, log_commits, log_entries
 from queues.errors import OtherIncarnationError, TrimmedError
 from queues.send_log.port import TickLimits
+from tests.leading import lead
 from tests.queues.reading import Reader
 from tests.queues.send_log.test_ticks import TOKYO, transmit
 
@@ -57,7 +59,13 @@ def test_a_promoted_replica_continues_the_log_on_a_new_branch(
         identity = connection.execute(text("SELECT incarnation FROM lrq_branches")).scalar_one()
         system, timeline, database = identity.split("/")
         connection.execute(update(branches).values(incarnation=f"{system}/{int(timeline, 16) - 1:08x}/{database}"))
+    assert adopted_branch(site) is None
+    before = lead(site, 0, 1, 2, count=3)
     branch = adopt(site, lease)
+    assert adopted_branch(site) == branch
+    after = servers.look(site).ranges
+    assert all(row.server == "test" for row in after)
+    assert min(row.generation for row in after) > max(led.generation for led in before)
     transmit(site, b"2")
     (row,) = reader.drain()
     assert row.payload == b"2"
