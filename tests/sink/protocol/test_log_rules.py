@@ -1,5 +1,6 @@
 """The inbox rule for log entries, case by case."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from sink.protocol.log_rules import (
     admit,
     decide_batch,
     decide_rollback,
+    follows,
 )
 
 #: All entries up to 20 were received, and a tick ends at 20.
@@ -323,3 +325,14 @@ def test_applied_entries_are_not_rolled_back():
 def test_applied_entries_are_rolled_back_if_the_subscriber_can_undo_them():
     assert rollback(AT_20, at(10), 11, known=True, undoes=True).marks.received == at(10)
     assert refused(rollback(AT_20, at(10), 11, known=False, undoes=True)) == Refusal.NO_STREAM_BEGIN
+
+
+# --- the valid stream -----------------------------------------------------------------------------------------------
+
+
+def test_a_frame_follows_only_the_version_that_its_stream_has_left() -> None:
+    numbers = [None, *range(4)]
+    for version, number, left, generation in itertools.product(range(4), numbers, numbers, range(3)):
+        before = number if left is None else left
+        expected = number is not None and before == version and generation == 1
+        assert follows(ReceiveState(generation=1), version, generation, number, left) is expected
