@@ -109,7 +109,7 @@ class Store(Protocol):
 
 
 def decide(last: int, sequence: int) -> Verdict:
-    """Return what becomes of request *sequence* after the stored request *last*. Pure; STORED: store it now."""
+    """Return the verdict on request *sequence* after the stored request *last*. Pure; STORED: store it now."""
     if sequence == 0:
         return Verdict.ASKED
     if sequence <= last:
