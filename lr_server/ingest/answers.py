@@ -14,7 +14,7 @@ from queues.errors import LrqError
 from queues.logs import logger
 from queues.positions import Position, PositionToken
 from queues.send_log.port import TickRows
-from queues.send_log.producers import Outcome, Store
+from queues.send_log.producers import Store, StoreOutcome
 from queues.words import in_words
 
 #: The seconds after which an unanswered request is looked up, because the tick that covers it may not be told.
@@ -50,7 +50,7 @@ class _Settled:
     """A group of requests is stored, with these outcomes."""
 
     group: Sequence[Pending]
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[StoreOutcome]
 
 
 class _Unanswered:
@@ -59,7 +59,7 @@ class _Unanswered:
     def __init__(self, token: str, look_at: float) -> None:
         self.token = token
         self.look_at = look_at
-        self.requests: list[tuple[Pending, Outcome]] = []
+        self.requests: list[tuple[Pending, StoreOutcome]] = []
 
 
 class Answers:
@@ -93,7 +93,7 @@ class Answers:
         """Hear of a group that is about to be stored."""
         self._events.put(_Begun())
 
-    def answer(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
+    def answer(self, group: Sequence[Pending], outcomes: Sequence[StoreOutcome]) -> None:
         """Hear of the outcomes of the group."""
         self._events.put(_Settled(group, outcomes))
 
@@ -145,7 +145,7 @@ class Answers:
         for transaction in ends.keys() & self._unanswered.keys():
             self._settle(self._unanswered.pop(transaction), ends[transaction])
 
-    def _file(self, pending: Pending, outcome: Outcome) -> None:
+    def _file(self, pending: Pending, outcome: StoreOutcome) -> None:
         """Settle a request whose last transaction a tick covers; let others wait for their tick."""
         token = outcome.last.token
         if not token:

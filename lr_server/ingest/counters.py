@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from queues.wire import ingest_pb2 as pb
 
 
-class Count:
+class SharedCount:
     """A number that several threads raise."""
 
     def __init__(self) -> None:
@@ -29,8 +29,8 @@ class IngestCounters:
     """Requests and messages that passed the checks, and refusals by their kind, since the server began."""
 
     def __init__(self) -> None:
-        self.requests = Count()
-        self.messages = Count()
+        self.requests = SharedCount()
+        self.messages = SharedCount()
         self._refusals: Counter[str] = Counter()
         self._guard = threading.Lock()
 

@@ -10,17 +10,17 @@ from lr_server.ingest.waiting import Pending, Waiting
 from queues.clock import Clock
 from queues.errors import LrqError
 from queues.logs import logger
-from queues.send_log.producers import Outcome, Store, Verdict
+from queues.send_log.producers import RequestVerdict, Store, StoreOutcome
 from queues.wire import ingest_pb2 as pb
 from queues.words import in_words
 
 log = logger("lrq.ingest")
 
 #: Called with the groups around each commit: `begin` before, and the settled outcomes after.
-Answer = Callable[[Sequence[Pending], Sequence[Outcome]], None]
+Answer = Callable[[Sequence[Pending], Sequence[StoreOutcome]], None]
 
 
-_REFUSALS: Final = {Verdict.GAP: pb.ProduceRefusal.GAP, Verdict.REFUSED: pb.ProduceRefusal.INVALID}
+_REFUSALS: Final = {RequestVerdict.GAP: pb.ProduceRefusal.GAP, RequestVerdict.REFUSED: pb.ProduceRefusal.INVALID}
 
 
 class Storing:
@@ -72,7 +72,7 @@ class Storing:
             self._fail(group, error)
             return
         except BaseException:
-            # The thread ends, and only repeated requests can tell what was stored.
+            # The thread ends, and only repeated requests can tell the outcomes.
             for pending in group:
                 pending.settle(None)
             raise
@@ -93,20 +93,20 @@ class Storing:
             pending.settle(refused(pending.production.sequence, Refusal(pb.ProduceRefusal.TRANSIENT, words)))
 
 
-def reply_for(pending: Pending, outcome: Outcome) -> pb.ProduceReply | None:
+def reply_for(pending: Pending, outcome: StoreOutcome) -> pb.ProduceReply | None:
     """Return the reply for a durable outcome; None if nothing certain can be said. Pure."""
     sequence, last = pending.production.sequence, outcome.last
     match outcome.verdict:
-        case Verdict.STORED | Verdict.ASKED:
+        case RequestVerdict.STORED | RequestVerdict.ASKED:
             return stored(last.sequence, last.token, outcome.position)
-        case Verdict.REPEATED if sequence == last.sequence:
+        case RequestVerdict.REPEATED if sequence == last.sequence:
             return stored(sequence, last.token, outcome.position)
-        case Verdict.REPEATED:
+        case RequestVerdict.REPEATED:
             return stored(sequence, "", None)
-        case Verdict.GAP:
+        case RequestVerdict.GAP:
             reason = f"request {sequence} came after request {last.sequence}: send {last.sequence + 1} first"
             return refused(sequence, Refusal(pb.ProduceRefusal.GAP, reason, last.sequence))
-        case Verdict.REFUSED:
+        case RequestVerdict.REFUSED:
             return refused(sequence, Refusal(pb.ProduceRefusal.INVALID, outcome.reason))
-        case Verdict.UNKNOWN:
+        case RequestVerdict.UNKNOWN:
             return None

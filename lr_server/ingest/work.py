@@ -14,7 +14,7 @@ from lr_server.ingest.waiting import Pending, Room, Waiting
 from queues.clock import Clock
 from queues.send_log.opening import open_store
 from queues.send_log.port import TickRows
-from queues.send_log.producers import Outcome
+from queues.send_log.producers import StoreOutcome
 from queues.wire import ingest_pb2 as pb
 
 #: The most requests that wait at a server, and their bytes.
@@ -60,7 +60,7 @@ class IngestWork:
         self.storing.start()
 
     def stop(self, reason: str, patience: float) -> None:
-        """Refuse what waits, for *reason*, and finish the group that is being stored.
+        """Refuse the waiting requests, for *reason*, and finish the group that is being stored.
 
         Wait at most *patience* seconds for the tick that makes stored requests durable.
         """
@@ -79,7 +79,7 @@ class IngestWork:
         if self._answers is not None:
             self._answers.begin()
 
-    def _answer(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
+    def _answer(self, group: Sequence[Pending], outcomes: Sequence[StoreOutcome]) -> None:
         if any(outcome.verdict.is_new for outcome in outcomes):
             self._wake()
         if self._answers is not None:

@@ -44,7 +44,7 @@ class Last(NamedTuple):
 NO_REQUEST: Final = Last(0, "")
 
 
-class Verdict(Enum):
+class RequestVerdict(Enum):
     """The relation of a request to the last stored one of its producer."""
 
     STORED = auto()
@@ -57,11 +57,11 @@ class Verdict(Enum):
     @property
     def is_new(self) -> bool:
         """Whether the request was stored just now."""
-        return self is Verdict.STORED
+        return self is RequestVerdict.STORED
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StoreOutcome:
     """The result of one request.
 
     STORED: `last` is the request itself, now committed. REPEATED, GAP, ASKED: nothing was stored, and `last` is the
@@ -71,7 +71,7 @@ class Outcome:
     `position` is the place of the last entry of `last`, if that is known and durable.
     """
 
-    verdict: Verdict
+    verdict: RequestVerdict
     last: Last = NO_REQUEST
     reason: str = ""
     position: Position | None = None
@@ -87,7 +87,7 @@ class Place(NamedTuple):
 class Store(Protocol):
     """Stores requests of producers; only `place` is for several threads."""
 
-    def store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
+    def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         """Store each of *requests* as a transaction for its receivers, in order; return the result of each.
 
         Raises `StoreUnavailableError` if nothing was stored.
@@ -108,10 +108,10 @@ class Store(Protocol):
         ...
 
 
-def decide(last: int, sequence: int) -> Verdict:
-    """Return what becomes of request *sequence* after the stored request *last*. Pure; STORED: store it now."""
+def decide(last: int, sequence: int) -> RequestVerdict:
+    """Return the verdict on request *sequence* after the stored request *last*. Pure; STORED: store it now."""
     if sequence == 0:
-        return Verdict.ASKED
+        return RequestVerdict.ASKED
     if sequence <= last:
-        return Verdict.REPEATED
-    return Verdict.STORED if sequence == last + 1 else Verdict.GAP
+        return RequestVerdict.REPEATED
+    return RequestVerdict.STORED if sequence == last + 1 else RequestVerdict.GAP

@@ -1,7 +1,7 @@
 """Store the requests of producers on PostgreSQL: each in its own transaction, many in one message.
 
 A transaction's id gives its entries their place in the log, so requests cannot share one. No commit waits for the disk.
-The next tick does, and what a tick covers is durable.
+The next tick does, and makes all that it covers durable.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from queues.send_log.history import current_branch, tick_covering
 from queues.send_log.postgresql.outbox import SLOT
 from queues.send_log.postgresql.reads import count_after
 from queues.send_log.postgresql.windows import NOTHING
-from queues.send_log.producers import NO_REQUEST, Last, Outcome, Place, Production, Verdict, decide
+from queues.send_log.producers import NO_REQUEST, Last, Place, Production, RequestVerdict, StoreOutcome, decide
 from queues.send_log.reads import mark_before
 from queues.words import describe, in_words
 
@@ -84,7 +84,7 @@ class PostgresqlStore:
         self._engine = engine
         self._direct = Direct(engine, _SETTINGS)
 
-    def store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
+    def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         """See the port. After an error each request is tried alone, so that one cannot fail the others for ever."""
         with self._direct.connected():
             pass
@@ -93,10 +93,10 @@ class PostgresqlStore:
         except (LrqError, exc.DBAPIError) as error:
             if len(requests) == 1:
                 return [_failed(error)]
-        outcomes: list[Outcome] = []
+        outcomes: list[StoreOutcome] = []
         for request in requests:
             # A lost connection fails all that follow at once.
-            if outcomes and outcomes[-1].verdict is Verdict.UNKNOWN:
+            if outcomes and outcomes[-1].verdict is RequestVerdict.UNKNOWN:
                 outcomes.append(outcomes[-1])
                 continue
             try:
@@ -114,7 +114,7 @@ class PostgresqlStore:
         """Close the connection; the next use opens another."""
         self._direct.close()
 
-    def _store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
+    def _store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         with self._direct.connected() as connection:
             doubts = [refused_destinations(connection, request.entries) for request in requests]
             sent = [
@@ -128,24 +128,24 @@ class PostgresqlStore:
             ]
 
 
-def _outcome(request: Production, doubt: str, answer: Answer) -> Outcome | None:
+def _outcome(request: Production, doubt: str, answer: Answer) -> StoreOutcome | None:
     """Return the outcome of a request; None if the request is the next one now, but was not when it was tried."""
     is_stored, *standing = answer.rows[0] if answer.rows else (False, *NO_REQUEST)
     last = Last(*standing)
-    verdict = Verdict.STORED if is_stored else decide(last.sequence, request.sequence)
-    if is_stored or verdict is not Verdict.STORED:
-        return Outcome(verdict, last)
-    return Outcome(Verdict.REFUSED, reason=doubt) if doubt else None
+    verdict = RequestVerdict.STORED if is_stored else decide(last.sequence, request.sequence)
+    if is_stored or verdict is not RequestVerdict.STORED:
+        return StoreOutcome(verdict, last)
+    return StoreOutcome(RequestVerdict.REFUSED, reason=doubt) if doubt else None
 
 
-def _overtaken(connection: Connection, request: Production, created_us: int) -> Outcome:
+def _overtaken(connection: Connection, request: Production, created_us: int) -> StoreOutcome:
     """Try a request again: another server has stored the request before this one meanwhile."""
     for _ in range(_ATTEMPTS):
         (answer,) = commit_each(connection, [_writing(request, created_us)])
         outcome = _outcome(request, "", answer)
         if outcome is not None:
             return outcome
-    return Outcome(Verdict.UNKNOWN, reason="other servers store requests of the same producer: try again")
+    return StoreOutcome(RequestVerdict.UNKNOWN, reason="other servers store requests of the same producer: try again")
 
 
 def _place(connection: Connection, token: PositionToken) -> Place:
@@ -169,11 +169,11 @@ def _place(connection: Connection, token: PositionToken) -> Place:
     return Place(is_durable=True, position=Position(tick.branch, tick.end_seq - after))
 
 
-def _failed(error: LrqError | exc.DBAPIError) -> Outcome:
+def _failed(error: LrqError | exc.DBAPIError) -> StoreOutcome:
     """Return the outcome after *error*: an error of the statement has ended the transaction, others may not have."""
     if isinstance(error, LrqError):
-        return Outcome(Verdict.UNKNOWN, reason=in_words(error))
-    return Outcome(Verdict.REFUSED, reason=f"the database refuses the request: {describe(error)}")
+        return StoreOutcome(RequestVerdict.UNKNOWN, reason=in_words(error))
+    return StoreOutcome(RequestVerdict.REFUSED, reason=f"the database refuses the request: {describe(error)}")
 
 
 def _asking(request: Production) -> Request:

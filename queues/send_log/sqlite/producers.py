@@ -15,11 +15,11 @@ from queues.send_log.outbox import SourceTransaction
 from queues.send_log.producers import (
     NO_REQUEST,
     Last,
-    Outcome,
     Place,
     ProducerKey,
     Production,
-    Verdict,
+    RequestVerdict,
+    StoreOutcome,
     decide,
 )
 from queues.send_log.reads import newest_tick
@@ -47,7 +47,7 @@ class SqliteStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
+    def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         """See the port. A failed transaction has stored nothing, so no outcome is unknown."""
         with writing(self._engine) as connection:
             return _Group(connection).store(requests, created_us)
@@ -72,7 +72,7 @@ class _Group:
         self._moved: set[ProducerKey] = set()
         self._accepted: list[SourceTransaction] = []
 
-    def store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
+    def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         """Decide on each request, and write the accepted ones together."""
         self._lasts = _lasts(self._connection, {request.key for request in requests})
         outcomes = [self._outcome(request) for request in requests]
@@ -84,15 +84,15 @@ class _Group:
             self._connection.execute(_MOVE, rows)
         return outcomes
 
-    def _outcome(self, request: Production) -> Outcome:
+    def _outcome(self, request: Production) -> StoreOutcome:
         last = self._lasts.get(request.key, NO_REQUEST)
         verdict = decide(last.sequence, request.sequence)
-        if verdict is Verdict.STORED:
+        if verdict is RequestVerdict.STORED:
             if reason := refused_destinations(self._connection, request.entries):
-                return Outcome(Verdict.REFUSED, NO_REQUEST, reason)
+                return StoreOutcome(RequestVerdict.REFUSED, NO_REQUEST, reason)
             last = self._accept(request)
         self._lasts[request.key] = last
-        return Outcome(verdict, last, position=self.position(last.token))
+        return StoreOutcome(verdict, last, position=self.position(last.token))
 
     def _accept(self, request: Production) -> Last:
         self._accepted.append(SourceTransaction(request.key.client, request.entries))
