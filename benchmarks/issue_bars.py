@@ -82,6 +82,8 @@ def _others() -> Iterator[Bar]:
         1.0,
         at_least=False,
     )
+    yield Bar("ingest", "messages/s", Number("SQLite", "lrq ingest"), Number("SQLite", "one commit a message"), 40.0)
+    yield Bar("ingest", "messages/s", Number("PostgreSQL", "lrq ingest"), Number("PostgreSQL", "transmit in bulk"), 0.8)
     yield Bar("subscriber", "entries/s", Number("batches of 1,000", OURS),
               Number("batches of 1,000", "DELETE … RETURNING"), 0.7)  # fmt: skip
 

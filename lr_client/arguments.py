@@ -1,8 +1,18 @@
-"""Checks of the payloads of an application (docs/design.md, "Bounds"); `queues.entry_keys` checks keys."""
+"""Checks of the arguments of an application: payloads and keys (docs/design.md, "Bounds")."""
 
 from typing import Final
 
+from queues.entry_keys import MAX_KEY_LENGTH, checked_key
 from queues.errors import ConfigurationError, PayloadTooLargeError, PayloadTypeError
+
+__all__ = [
+    "LARGEST_PAYLOAD_BYTES",
+    "MAX_KEY_LENGTH",
+    "MAX_PAYLOAD_BYTES",
+    "checked_key",
+    "checked_limit",
+    "checked_payload",
+]
 
 #: Most bytes of a payload, unless the application sets another limit.
 MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine
 from sqlalchemy.orm import Session
 
-from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit, checked_payload
+from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_key, checked_limit, checked_payload
 from lr_client.connections.dispatch import awrite, write
 from lr_client.snapshot.function_provider import ProvideFunction
 from lr_client.snapshot.requests import (
@@ -21,7 +21,6 @@ from lr_client.wait_replicated import wait_replicated
 from queues import names
 from queues.database.engine_check import require_engine
 from queues.destinations import DestinationSet, destination_set, site_ids
-from queues.entry_keys import checked_key
 from queues.errors import UsageError
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry

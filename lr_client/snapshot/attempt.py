@@ -6,12 +6,11 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine
 
-from lr_client.arguments import checked_payload
+from lr_client.arguments import checked_key, checked_payload
 from lr_client.snapshot.cut import Cut
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
-from queues.entry_keys import checked_key
 from queues.errors import OwnershipLostError, SnapshotCancelledError, UsageError
 from queues.names import SiteId
 from queues.send_log import wakeup

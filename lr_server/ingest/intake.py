@@ -1,4 +1,4 @@
-"""What happens to the messages of one stream: each is checked, and stored here, forwarded or refused."""
+"""Check the messages of one stream, and store, forward or refuse each."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
@@ -29,7 +29,7 @@ class Desk(Protocol):
 
 
 class IntakeRules(NamedTuple):
-    """What all streams of a server share."""
+    """The rules and counters of all streams of a server."""
 
     site: str
     limits: RequestLimits

@@ -72,7 +72,7 @@ class Storing:
             self._fail(group, error)
             return
         except BaseException:
-            # The thread ends, and only repeated requests can tell what was stored.
+            # The thread ends, and only repeated requests can tell the outcomes.
             for pending in group:
                 pending.settle(None)
             raise

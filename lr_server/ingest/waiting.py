@@ -33,7 +33,8 @@ class Room(NamedTuple):
 def full(taken: Room, own: Room, size: int, limits: Room) -> str:
     """Return why a request of *size* bytes cannot wait; empty if it can. Pure.
 
-    *taken* is what waits in all, and *own* what waits of its producer. A single request may wait, however large.
+    *taken* is the size of all waiting requests, and *own* that of its producer's. A single request may wait, however
+    large.
     """
     if own.requests and (own.requests >= limits.requests // 4 or own.size + size > limits.size // 4):
         return f"{own.requests} requests of this producer wait, as many as one may have here: wait for answers"

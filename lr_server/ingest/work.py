@@ -60,7 +60,7 @@ class IngestWork:
         self.storing.start()
 
     def stop(self, reason: str, patience: float) -> None:
-        """Refuse what waits, for *reason*, and finish the group that is being stored.
+        """Refuse the waiting requests, for *reason*, and finish the group that is being stored.
 
         Wait at most *patience* seconds for the tick that makes stored requests durable.
         """

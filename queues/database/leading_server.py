@@ -16,7 +16,7 @@ _LEADING: Final = (
 
 
 def leading_endpoints(engine: Engine) -> tuple[str, ...]:
-    """Return the endpoints of the server that holds the lease `server`; none if no server holds it, or no row says."""
+    """Return the endpoints of the server that holds the lease `server`; none without such a server."""
     with reading(engine) as connection:
         row = connection.execute(_LEADING).first()
         now = dialects.of(connection).now_us(connection)

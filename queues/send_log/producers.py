@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol
 
-from sqlalchemy import Connection, select
-
-from queues.database.tables import producers
 from queues.names import ClientName
 from queues.positions import Position
 from queues.send_log.outbox import NewEntry
@@ -112,18 +109,9 @@ class Store(Protocol):
 
 
 def decide(last: int, sequence: int) -> Verdict:
-    """Return what becomes of request *sequence* after the stored request *last*. Pure; STORED: store it now."""
+    """Return the verdict on request *sequence* after the stored request *last*. Pure; STORED: store it now."""
     if sequence == 0:
         return Verdict.ASKED
     if sequence <= last:
         return Verdict.REPEATED
     return Verdict.STORED if sequence == last + 1 else Verdict.GAP
-
-
-def last_of(connection: Connection, key: ProducerKey) -> Last:
-    """Return the last stored request of a producer."""
-    chosen = select(producers.c.sequence, producers.c.token).where(
-        producers.c.client == key.client, producers.c.producer == key.producer
-    )
-    row = connection.execute(chosen).first()
-    return NO_REQUEST if row is None else Last(row.sequence, row.token)

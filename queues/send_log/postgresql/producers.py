@@ -1,7 +1,7 @@
 """Store the requests of producers on PostgreSQL: each in its own transaction, many in one message.
 
 A transaction's id gives its entries their place in the log, so requests cannot share one. No commit waits for the disk.
-The next tick does, and what a tick covers is durable.
+The next tick does, and makes all that it covers durable.
 """
 
 from collections.abc import Sequence

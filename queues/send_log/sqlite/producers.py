@@ -1,11 +1,13 @@
 """Store the requests of producers on SQLite: all that wait in one commit, because a commit waits for the disk."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 from sqlalchemy import Connection, Engine, text
 
 from queues.database.transactions import reading, writing
+from queues.names import ClientName
 from queues.positions import Position, PositionToken, Visibility
 from queues.send_log.branches import newest_branch
 from queues.send_log.destination_check import refused_destinations
@@ -19,12 +21,16 @@ from queues.send_log.producers import (
     Production,
     Verdict,
     decide,
-    last_of,
 )
 from queues.send_log.reads import newest_tick
 from queues.send_log.sqlite.outbox import write_all
 
 _HEAD: Final = text("SELECT h.last_id, s.site_id, s.branch FROM lrq_log_head h, lrq_site s")
+_LASTS: Final = (
+    "SELECT client, producer, sequence, token FROM lrq_producers WHERE (client, producer) IN (VALUES {places})"
+)
+#: The most producers of one statement; SQLite takes at least 999 values.
+_AT_ONCE: Final = 400
 _MOVE: Final = text(
     "INSERT INTO lrq_producers (client, producer, sequence, token, updated_us)"
     " VALUES (:client, :producer, :sequence, :token, :updated_us)"
@@ -68,6 +74,7 @@ class _Group:
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[Outcome]:
         """Decide on each request, and write the accepted ones together."""
+        self._lasts = _lasts(self._connection, {request.key for request in requests})
         outcomes = [self._outcome(request) for request in requests]
         if self._accepted:
             write_all(self._connection, self._accepted, created_us)
@@ -78,7 +85,7 @@ class _Group:
         return outcomes
 
     def _outcome(self, request: Production) -> Outcome:
-        last = self._lasts.get(request.key) or last_of(self._connection, request.key)
+        last = self._lasts.get(request.key, NO_REQUEST)
         verdict = decide(last.sequence, request.sequence)
         if verdict is Verdict.STORED:
             if reason := refused_destinations(self._connection, request.entries):
@@ -99,6 +106,18 @@ class _Group:
             return None
         named = PositionToken.parse(token)
         return Position(named.branch, named.transaction + self._offset) if named.branch == self._branch else None
+
+
+def _lasts(connection: Connection, keys: Iterable[ProducerKey]) -> dict[ProducerKey, Last]:
+    """Return the last stored requests of the producers that have one, with few statements."""
+    found: dict[ProducerKey, Last] = {}
+    ordered = sorted(keys)
+    for start in range(0, len(ordered), _AT_ONCE):
+        some = ordered[start : start + _AT_ONCE]
+        places = ", ".join(["(?, ?)"] * len(some))
+        rows = connection.exec_driver_sql(_LASTS.format(places=places), tuple(chain.from_iterable(some)))
+        found |= {ProducerKey(ClientName(row[0]), row[1]): Last(row[2], row[3]) for row in rows}
+    return found
 
 
 def _offset(connection: Connection) -> int:

@@ -61,7 +61,7 @@ def test_a_certificate_must_name_the_producer_and_a_rule_must_fit(
     assert (denial(Use("p", "a", ["x"]), rules, certified) == "") == allowed
 
 
-def test_each_sentence_names_what_is_forbidden_and_what_is_allowed() -> None:
+def test_each_sentence_names_the_forbidden_and_the_allowed() -> None:
     rules = {"p": Table(("a", "b"), ("x",))}
     assert denial(Use("p", "c", ["x"]), rules, None) == "producer 'p' may not use client 'c': `producers` allows a, b"
     assert denial(Use("p", "a", ["x", "y"]), rules, None) == "producer 'p' may not send to 'y': `producers` allows x"

@@ -70,7 +70,7 @@ def test_each_mistake_has_one_kind_and_one_sentence(request_: pb.ProduceRequest,
     assert words in refusal.reason
 
 
-def test_what_the_rules_forbid_is_not_allowed() -> None:
+def test_a_destination_outside_the_rules_is_not_allowed() -> None:
     rules = {"p": ProducerRule(clients=["meters"], destinations=["lima"])}
     limits = RequestLimits(1_000, 10, 3, rules=rules)
     refusal = check(asked(1, {"destinations": ["lima"]}, {"destinations": ["tokyo"]}), limits, None)

@@ -72,7 +72,7 @@ def test_a_full_queue_takes_more_after_a_group_was_taken() -> None:
     assert queue.put(pending("p", 2)) == ""
 
 
-def test_the_end_of_the_queue_wakes_the_thread_that_takes_and_returns_what_waits() -> None:
+def test_the_end_of_the_queue_wakes_the_thread_that_takes() -> None:
     queue = Waiting(Room(100, 100), Room(5, 100), SYSTEM_CLOCK)
     taken: list[list[Pending]] = []
     thread = threading.Thread(target=lambda: taken.append(queue.take()))
@@ -83,7 +83,7 @@ def test_the_end_of_the_queue_wakes_the_thread_that_takes_and_returns_what_waits
     assert queue.put(pending("p", 1)) == "it stops"
 
 
-def test_what_waits_at_the_end_is_returned() -> None:
+def test_requests_that_wait_at_the_end_are_returned() -> None:
     queue = Waiting(Room(100, 100), Room(5, 100), SYSTEM_CLOCK)
     queue.put(pending("p", 1))
     assert names(queue.close("it stops")) == [("p", 1)]

@@ -5,13 +5,13 @@ from itertools import accumulate
 import pytest
 from sqlalchemy import Engine, delete, exc, select
 
+from lr_client.arguments import MAX_KEY_LENGTH
 from queues.blocks import decode_snapshot
 from queues.checksum import rows_checksum
 from queues.database import dialects
 from queues.database.tables import receive_entries as entries
 from queues.database.tables import snapshot_blocks as blocks
 from queues.database.transactions import reading, writing
-from queues.entry_keys import MAX_KEY_LENGTH
 from queues.errors import PayloadTooLargeError, SnapshotFailedError
 from queues.send_snapshot.block_packer import BLOCK_BYTES, BLOCK_ROWS, FULL_BLOCK_BYTES, Batch, WriteLimits
 from queues.send_snapshot.states import Part
