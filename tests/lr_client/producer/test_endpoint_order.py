@@ -1,4 +1,4 @@
-"""The servers of a site in turn: the next one after a failure, leaders of the same kind only, and pauses."""
+"""The servers of a site in turn: the next one after a failure, leaders of the same kind, and pauses."""
 
 import pytest
 
