@@ -230,3 +230,15 @@ def test_a_new_process_with_the_name_goes_on_after_the_last_number(world: World,
         )
         assert (done.returncode, int(done.stdout)) == (-signal.SIGKILL, expected), done.stderr
     assert stored(world) == [b"%d" % number for number in range(1, 10)]
+
+
+@on_sqlite
+def test_of_two_servers_of_a_site_either_takes_the_requests_of_a_producer(world: World) -> None:
+    endpoints = [open_to_all(world) for _ in range(2)]
+    with Producer(",".join(reversed(endpoints)), client="policy", producer="meter") as producer:
+        for number in range(5):
+            producer.send(one(b"%d" % number), timeout=20)
+        world.servers[0].stop()
+        for number in range(5, 10):
+            producer.send(one(b"%d" % number), timeout=60)
+    assert stored(world) == [b"%d" % number for number in range(10)]
