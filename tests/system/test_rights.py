@@ -13,7 +13,12 @@ from queues.database import grants, migrations
 from queues.database.grantees import Grantee
 from queues.database.postgresql.truncation import lock
 from queues.database.tables import REWRITTEN, REWRITTEN_UNKEPT
+from queues.destinations import destination_set
 from queues.errors import ConfigurationError
+from queues.names import ClientName
+from queues.send_log.epochs import store_epoch
+from queues.send_log.outbox import NewEntry
+from queues.send_log.staging import Epoch, PartStaging, forget_abandoned
 from tests.conftest import NewSite
 from tests.system import roles
 from tests.system.world import Messages, World, in_log_sync
@@ -126,6 +131,22 @@ def test_a_sender_needs_each_of_its_rights_and_the_error_names_the_command(site:
             transmit()
         grants.grant(site, role, Grantee.SENDER)
     transmit()
+
+
+def test_a_sender_stages_epochs_and_moves_them_into_the_log(site: Engine, role: str):
+    grants.grant(site, role, Grantee.SENDER)
+    client = ClientName("policy")
+    epoch = Epoch(client, "spark query q", 1)
+    with roles.engine_of(site, role) as engine:
+        for _ in range(2):
+            part = PartStaging(engine, epoch, block_rows=1)
+            for payload in (b"1", b"2"):
+                part.add(NewEntry(payload, destination_set(client, ["tokyo"])))
+            store_epoch(engine, epoch, [part.finish()], rows_per_transaction=1)
+        forget_abandoned(engine, seconds=-1)
+    with site.connect() as connection:
+        found = connection.execute(text("SELECT payload FROM lrq_log_entries ORDER BY id")).scalars()
+        assert [bytes(payload) for payload in found] == [b"1", b"2"]
 
 
 def test_a_sender_cannot_read_payloads_or_change_the_log(site: Engine, role: str):
