@@ -122,6 +122,14 @@ class Sites:
         assert owner is not None
         return owner
 
+    def keeps_its_owner(self) -> bool:
+        """Transmit and read back for a while; return whether one acquisition of the lease lasted."""
+        before = self.owner()
+        for _ in range(10):
+            self.writer.more(5)
+            self.read_back()
+        return self.owner() == before
+
     def waiting_seconds(self) -> float:
         """Return how long the oldest commit waits."""
         facts = read_status(self.standing).standbys
