@@ -262,16 +262,8 @@ def _are_tls(endpoints: Iterable[str]) -> bool:
     return any(isinstance(parse_endpoint(endpoint), TlsEndpoint) for endpoint in endpoints)
 
 
-def _check_followers(settings: Settings) -> None:
-    if settings.require_followers and urls.is_sqlite(make_url(settings.database_url)):
-        raise ConfigurationError(
-            "require_followers needs PostgreSQL, because SQLite has no standby servers: remove require_followers"
-        )
-
-
 def _check_together(settings: Settings) -> None:
     """Raise `ConfigurationError` where one setting contradicts another."""
-    _check_followers(settings)
     missing = [name for name in _TLS if getattr(settings, name) is None]
     if missing and (len(missing) < len(_TLS) or _speaks_tls(settings)):
         raise ConfigurationError(f"{missing[0]} is missing: tls:// needs {', '.join(_TLS)}")
@@ -294,9 +286,17 @@ def _check_together(settings: Settings) -> None:
             f"max_message_bytes is {settings.max_message_bytes}, but a block of a snapshot may need "
             f"{FULL_BLOCK_BYTES}: set at least {FULL_BLOCK_BYTES}"
         )
-    if problem := producers_problem(settings.producers, ingest=settings.ingest, listens=bool(settings.listen)):
-        raise ConfigurationError(problem)
+    _check_ingest(settings)
     if settings.retry_cap_seconds < settings.retry_first_seconds:
         raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds")
     if settings.stall_seconds <= settings.heartbeat_seconds:
         raise ConfigurationError("stall_seconds must be above heartbeat_seconds, or quiet sessions look stalled")
+
+
+def _check_ingest(settings: Settings) -> None:
+    if settings.require_followers and urls.is_sqlite(make_url(settings.database_url)):
+        raise ConfigurationError(
+            "require_followers needs PostgreSQL, because SQLite has no standby servers: remove require_followers"
+        )
+    if problem := producers_problem(settings.producers, ingest=settings.ingest, listens=bool(settings.listen)):
+        raise ConfigurationError(problem)
