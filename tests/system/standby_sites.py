@@ -98,9 +98,10 @@ class Sites:
         with self.tokyo.begin() as connection:
             connection.execute(text("CREATE TABLE app (seq integer, number integer)"))
         self.listener = Applied()
-        world.server("tokyo", **_OPTIONS)
+        tokyo = world.server("tokyo", **_OPTIONS)
         world.subscribe("tokyo", self.listener)  # type: ignore[arg-type]
-        self._serve_paris()
+        paris = self._serve_paris()
+        self.server = paris if standing == "paris" else tokyo
         self.writer = Writer(self.paris)
         stack.callback(self.writer.stop)
 

@@ -60,7 +60,8 @@ def test_without_standbys_commits_wait_the_status_tells_why_and_one_standby_lets
     eventually(lambda: sites.waiting_seconds() > 2 * LEASE_SECONDS, timeout=60)
     told = Command(capsys)("status", "--database", sites.servers.url())
     assert (told.code, _WHY in " ".join(told.out.split())) == (3, True), told.out
-    assert troubles(spare.site_status())[0].startswith(_WHY)
+    for server in (sites.server, spare):
+        assert troubles(server.site_status())[0].startswith(_WHY)
     applied = sites.applied()
     sites.servers.start("b3")
     eventually(lambda: sites.owner().alive, timeout=60)
