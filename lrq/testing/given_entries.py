@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from lr_client.arguments import LARGEST_PAYLOAD_BYTES, checked_key, checked_payload
+from lr_client.arguments import LARGEST_PAYLOAD_BYTES, checked_payload
 from lr_client.sender import LRMessageWithDestinations
 from lrq.testing.outgoing import Transmitted
 from queues.clock import now_us
 from queues.entry_headers import checked_headers
+from queues.entry_keys import checked_key
 from queues.errors import UsageError
 from queues.receive.batches import ReceivedRow
 
