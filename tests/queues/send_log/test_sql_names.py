@@ -93,7 +93,7 @@ def test_letters_that_join_are_refused_in_a_row(connection: Connection, first: s
 @UNTIL_FULL
 @given(size=st.sampled_from([0, 1, 511, 512, 513]), letter=st.sampled_from("a\té\n😀"))
 def test_keys_have_the_same_length_in_characters(connection: Connection, size: int, letter: str) -> None:
-    from lr_client.arguments import checked_key
+    from queues.entry_keys import checked_key
 
     key = letter * size
     expected = accepts(lambda: checked_key(key, "item_key"), ValueError)
