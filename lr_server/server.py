@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -185,7 +184,7 @@ class LogReplicationServer:
     def _opened_ingest(self) -> Ingest:
         leader = LeaderWatch(lambda: self.is_owner, lambda: leading_endpoints(self._engine), self._clock)
         return Ingest(
-            self._engine, self._settings, leader=leader, followers=partial(followers, self._engine), clock=self._clock
+            self._engine, self._settings, leader=leader, followers=lambda: followers(self._engine), clock=self._clock
         )
 
     def _ingest_trouble(self) -> dict[str, str]:

@@ -98,9 +98,10 @@ class Sites:
         with self.tokyo.begin() as connection:
             connection.execute(text("CREATE TABLE app (seq integer, number integer)"))
         self.listener = Applied()
-        world.server("tokyo", **_OPTIONS)
+        tokyo = world.server("tokyo", **_OPTIONS)
         world.subscribe("tokyo", self.listener)  # type: ignore[arg-type]
-        self._serve_paris()
+        paris = self._serve_paris()
+        self.server = paris if standing == "paris" else tokyo
         self.writer = Writer(self.paris)
         stack.callback(self.writer.stop)
 
@@ -121,6 +122,14 @@ class Sites:
         owner = read_status(self.standing).server_owner
         assert owner is not None
         return owner
+
+    def keeps_its_owner(self) -> bool:
+        """Transmit and read back for a while; return whether one acquisition of the lease lasted."""
+        before = self.owner()
+        for _ in range(10):
+            self.writer.more(5)
+            self.read_back()
+        return self.owner() == before
 
     def waiting_seconds(self) -> float:
         """Return how long the oldest commit waits."""
