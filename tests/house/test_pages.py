@@ -36,8 +36,8 @@ TERMS = {
     "destination set", "effect", "entry", "envelope", "fencing", "followed table", "generation", "grantee", "header",
     "headers of an entry", "incarnation", "item", "lease", "listener", "log-entry sync", "negotiation", "park",
     "part", "partition", "position", "producer", "provider", "range", "rank", "receive state", "registry", "replace",
-    "retention", "room", "routing queue", "segment", "send log", "sequencer", "session", "sink", "site", "snapshot sync", "source",
-    "stream tag", "subscriber", "tick", "transmit", "trim", "visibility", "wakeup", "window", "worker",
+    "retention", "room", "routing queue", "segment", "send log", "sequencer", "session", "sink", "site",
+    "snapshot sync", "source", "stream tag", "subscriber", "tick", "transmit", "trim", "visibility", "wakeup", "window", "worker",
 }  # fmt: skip
 
 
