@@ -43,8 +43,9 @@ _PROVIDER_LOOKS: Final = 10
 class Source:
     """All threads that read this site's log and send it, from `start` to `stop`.
 
-    A source leads the sessions of some ranges (`lead`). The feed follows the ticks of another server, until
-    `sequence` makes the source the sequencer of the site. `start`, `stop`, `sequence` and `follow` are for one thread at a time.
+    A source leads the sessions of some ranges (`lead`). The feed follows the ticks of another server.
+    With `sequence` the source becomes the sequencer of the site.
+    `start`, `stop`, `sequence` and `follow` are for one thread at a time.
     """
 
     def __init__(
