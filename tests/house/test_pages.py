@@ -37,7 +37,8 @@ TERMS = {
     "headers of an entry", "incarnation", "item", "lease", "listener", "log-entry sync", "negotiation", "park",
     "part", "partition", "position", "producer", "provider", "range", "rank", "receive state", "registry", "replace",
     "retention", "room", "routing queue", "segment", "send log", "sequencer", "session", "sink", "site",
-    "snapshot sync", "source", "stream tag", "subscriber", "tick", "transmit", "trim", "visibility", "wakeup", "window", "worker",
+    "snapshot sync", "source", "stream tag", "subscriber", "tick", "transmit", "trim", "visibility", "wakeup",
+    "window", "worker",
 }  # fmt: skip
 
 
