@@ -28,11 +28,18 @@ class Sites:
     engine: Engine
     running: dict[str, Running] = field(default_factory=dict)
 
-    def begin(self, version: Version, name: str) -> None:
-        """Start the program *name* with *version*."""
-        endpoint = f"ipc://{self.folder}/tokyo.sock"
+    def begin(self, version: Version, name: str, *, beside: bool = False) -> None:
+        """Start the program *name* with *version*; *beside* another server of tokyo, at an endpoint of its own."""
+        first, second = (f"ipc://{self.folder}/{number}.sock" for number in ("tokyo", "beside"))
+        endpoint = second if beside else first
         quick = {"idle_poll_seconds": 0.02, "retry_cap_seconds": 0.5, "initial_sync": "log"}
-        paris = {"site_id": "paris", "database_url": self.paris, "listen": [], "peers": {"tokyo": endpoint}, **quick}
+        paris = {
+            "site_id": "paris",
+            "database_url": self.paris,
+            "listen": [],
+            "peers": {"tokyo": f"{first}, {second}"},
+            **quick,
+        }
         tokyo = {"site_id": "tokyo", "database_url": self.tokyo, "listen": [endpoint], **quick}
         arguments = {
             "paris": ("serve", json.dumps(paris)),
@@ -40,7 +47,7 @@ class Sites:
             "sender": ("send", self.paris, str(self.sent + 1)),
             "receiver": ("receive", self.tokyo),
         }
-        self.running[name] = version.start(*arguments[name])
+        self.running[f"{name} beside" if beside else name] = version.start(*arguments[name])
 
     sent: int = 0
 
@@ -116,4 +123,21 @@ def test_the_version_before_goes_on_during_the_migration_and_is_replaced_one_by_
         sites.end(name)
         sites.begin(now, name)
         sites.require_progress()
+    sites.require_all()
+
+
+def test_servers_of_both_versions_serve_one_sink(sites: Sites, before: Version, now: Version) -> None:
+    for url, name in ((sites.paris, "paris"), (sites.tokyo, "tokyo")):
+        before.run("init", url, name)
+    for name in ("tokyo", "paris", "receiver", "sender"):
+        sites.begin(before, name)
+    sites.require_progress()
+    for url, name in ((sites.paris, "paris"), (sites.tokyo, "tokyo")):
+        now.run("init", url, name)
+    sites.end("paris")
+    sites.begin(now, "tokyo", beside=True)
+    sites.begin(now, "paris")
+    sites.require_progress()
+    sites.end("tokyo")
+    sites.require_progress()
     sites.require_all()
