@@ -228,3 +228,12 @@ def test_a_full_queue_refuses_and_stores_nothing(world: World, monkeypatch: pyte
         (asked,) = producer.send([request(0)])
         assert asked.sequence == replies[-1].sequence - 1
     assert stored(paris) == [[b"%d" % number] for number in range(1, asked.sequence + 1)]
+
+
+def test_nothing_is_stored_while_the_followers_are_too_few(world: World) -> None:
+    paris = world.server("paris", ingest=True, producers={"*": {}}, require_followers=1)
+    with RawProducer(paris.endpoints[0]) as producer:
+        (reply,) = producer.send([request(1, b"x")])
+    assert reply.refusal.kind == Kind.NO_FOLLOWER
+    assert "require_followers is 1" in paris.status()["server"]["troubles"]["ingest"]
+    assert stored(paris) == []
