@@ -33,13 +33,14 @@ oldest: ## Run the quick tests with the oldest supported libraries, in .venv-old
 		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber \
 		tests/lrq/cli $(ARGS)
 
-oldest-spark: ## Run the tests of Spark's formats on SQLite with the oldest supported Spark and PyArrow (ARGS="-k name")
+oldest-spark: ## Run some tests of Spark's formats on SQLite with the oldest supported Spark and PyArrow (ARGS="-k name")
 	@tools/ensure_venv.sh unit,spark oldest
 	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
 		.venv-oldest/bin/python -m pytest -m "spark and sqlite and not (processes or long)" \
 		-W "ignore::DeprecationWarning" \
 		tests/lr_client/spark/sources/test_log.py tests/lr_client/spark/sources/test_log_writing.py \
-		tests/lr_client/spark/sources/test_receive.py tests/lr_client/spark/snapshot/test_provider.py $(ARGS)
+		tests/lr_client/spark/sources/test_receive.py \
+		-k "in_parallel or each_row or doubled or spark_repeats or origin_of" $(ARGS)
 
 faults: ## Kill processes at random moments and judge what arrived (SEED=number repeats a run, ARGS="--moments 200")
 	@tools/ensure_venv.sh test
