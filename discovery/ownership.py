@@ -61,11 +61,15 @@ class Ownership:
         on_lost: Callable[[Exception | None], None],
         ttl: float = TTL,
         clock: Clock = SYSTEM_CLOCK,
+        owner: str | None = None,
     ) -> None:
-        """Acquire the lease for *ttl* seconds, and renew it every third of *ttl*."""
+        """Acquire the lease for *ttl* seconds, and renew it every third of *ttl*.
+
+        *owner* is an `owner_name` that other work of this process uses too; without it, the owner gets a new name.
+        """
         self._engine = engine
         self._name = name
-        self._owner = owner_name()
+        self._owner = owner or owner_name()
         self._on_acquired = on_acquired
         self._on_lost = on_lost
         self._ttl = ttl

@@ -2,19 +2,28 @@
 
 from operator import not_
 
+from sqlalchemy import Connection, Engine
+
 from lr_server.protocol.states import StatusText
 from lr_server.source.source import Source
+from queues.browse.closed import closed_at, coming_sessions
+from queues.browse.send_log import browsing
 from queues.clock import Clock, poll
+from queues.database.transactions import reading
 from queues.errors import WaitTimeoutError
+from queues.send_log.known_sites import read_known
+from queues.send_log.port import SessionKey
+from queues.send_log.sessions import every_session
 from queues.states import SessionState
 
 _PAUSE = 0.02
 
 
-def drain(source: Source, timeout: float, clock: Clock) -> None:
-    """See `LogReplicationServer.drain`."""
-    goal = _Goal(source, clock)
-    source.sequencer.look()
+def drain(engine: Engine, source: Source | None, timeout: float, clock: Clock) -> None:
+    """See `LogReplicationServer.drain`; *source* is the part of the work that this process does."""
+    goal = _Goal(engine, source, clock)
+    if source is not None and source.sequencer is not None:
+        source.sequencer.look()
     if missing := poll(goal.missing, not_, timeout=timeout, pause=_PAUSE, clock=clock):
         raise WaitTimeoutError(f"not drained after {timeout:g} s: {'; '.join(missing)}")
 
@@ -22,39 +31,58 @@ def drain(source: Source, timeout: float, clock: Clock) -> None:
 class _Goal:
     """The entries that are committed now, of every client that has transmitted by now."""
 
-    def __init__(self, source: Source, clock: Clock) -> None:
+    def __init__(self, engine: Engine, source: Source | None, clock: Clock) -> None:
+        self._engine = engine
         self._source = source
         self._clock = clock
-        # A look that runs already may have missed the newest commits; the next look sees them all.
-        self._looks = source.sequencer.looks + 2
         self._closed_at: float | None = None
-        self._end: int | None = None
+        self._end = 0
+        with reading(engine, snapshot=True) as connection:
+            self._committed = browsing(connection).committed(connection)
 
     def missing(self) -> list[str]:
         """Return the reasons why the goal is not reached yet; empty when the goal is reached."""
-        sequencer, supervisor = self._source.sequencer, self._source.supervisor
-        if self._closed_at is None:
-            if sequencer.looks < self._looks:
-                return [sequencer.trouble or "the sequencer has not read the log since"]
-            self._closed_at = self._clock.monotonic()
-        if self._end is None:
+        with reading(self._engine, snapshot=True) as connection:
+            if self._closed_at is None:
+                end = closed_at(connection, self._committed)
+                if end is None:
+                    return [self._trouble("sequencer") or "the sequencer has not read the log since"]
+                self._end, self._closed_at = end, self._clock.monotonic()
             # A new client gets its sessions after the first tick that holds its entries.
-            if supervisor.looked_from < self._closed_at:
-                return [supervisor.trouble or "the supervisor has not checked the sessions since"]
-            newest = self._source.log.bounds().newest
-            self._end = newest.end_seq if newest else 0
-        return _behind(self._source, self._end)
+            if self._source is not None and self._source.supervisor.looked_from < self._closed_at:
+                return [self._trouble("sessions") or "the supervisor has not checked the sessions since"]
+            return self._behind(connection)
+
+    def _trouble(self, part: str) -> str:
+        return "" if self._source is None else self._source.troubles.get(part, "")
+
+    def _behind(self, connection: Connection) -> list[str]:
+        known = read_known(connection)
+        if known is None:
+            return ["no server has recorded the sites yet"]
+        found = [f"there is no session for {_name(owed)}" for owed in coming_sessions(connection, known)]
+        for owed, (words, acked_seq) in sorted((_stored(connection) | self._own()).items()):
+            if words.name is not SessionState.LOG_ENTRY_SYNC or acked_seq < self._end:
+                found.append(f"{_name(owed)}: {acked_seq} of {self._end} ({_say(words)})")
+        return found
+
+    def _own(self) -> dict[SessionKey, tuple[StatusText, int]]:
+        """Return the sessions of this server, which the database knows a moment later."""
+        running = () if self._source is None else self._source.supervisor.sessions()
+        standings = {session.owed: session.standing for session in running}
+        return {owed: (each.words, each.acked.seq if each.acked else 0) for owed, each in standings.items()}
 
 
-def _behind(source: Source, end: int) -> list[str]:
-    found = []
-    for session in source.supervisor.sessions():
-        standing = session.standing
-        acked_seq = standing.acked.seq if standing.acked is not None else 0
-        if standing.words.name is not SessionState.LOG_ENTRY_SYNC or acked_seq < end:
-            to = f"{session.owed.client} to {session.owed.destination}"
-            found.append(f"{to}: {acked_seq} of {end} ({_say(standing.words)})")
-    return found
+def _stored(connection: Connection) -> dict[SessionKey, tuple[StatusText, int]]:
+    return {
+        SessionKey(row.client, row.destination): (StatusText(row.state, row.reason), row.acked_seq)
+        for row in every_session(connection)
+        if row.state is not SessionState.INACTIVE
+    }
+
+
+def _name(owed: SessionKey) -> str:
+    return f"{owed.client} to {owed.destination}"
 
 
 def _say(words: StatusText) -> str:

@@ -1,28 +1,24 @@
-"""The server of a site: sink and source in one process, as the owner of the site or standing by."""
+"""A server of a site: sink and source in one process, alone or beside other servers of the site."""
 
-import threading
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 import queues
-from discovery.ownership import Ownership, OwnershipState
 from discovery.topology import StaticTopology, Topology
 from lr_server.drain import drain
 from lr_server.metrics import MetricsServer
 from lr_server.settings import Settings
-from lr_server.source.incarnation import adopt
+from lr_server.site_roles import SiteRoles
 from lr_server.source.source import Source
 from lr_server.status import read_status
-from lr_server.status_types import SERVER_LEASE, ServerStatus, SiteStatus
-from queues.clock import SYSTEM_CLOCK, Clock, poll
+from lr_server.status_types import ServerStatus, SiteStatus
+from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import dialects
-from queues.database.leases import Lease
 from queues.database.migrations import require
-from queues.errors import ConfigurationError, OwnershipLostError, UsageError
+from queues.errors import OwnershipLostError, UsageError
 from queues.logs import logger
-from queues.words import in_words
 from sink import local
 from sink.transport.service import SinkService, serve
 from sink.writer import SinkWriter
@@ -31,7 +27,7 @@ log = logger("lrq.server")
 
 
 class LogReplicationServer:
-    """Sends a site's log to its peers and receives their logs; one server of a site works, others stand by.
+    """Sends a site's log to its peers and receives their logs; several servers of a site share the sessions.
 
     Example:
         >>> with LogReplicationServer(settings) as server:
@@ -54,15 +50,10 @@ class LogReplicationServer:
         # The pool reuses the last connection first, because its statements are planned already.
         self._engine = queues.create_engine(settings.database_url, pool_size=16, max_overflow=64, pool_use_lifo=True)
         dialects.of(self._engine).end_idle(self._engine, settings.lease_seconds)
-        self._source: Source | None = None
         self._service: SinkService | None = None
         self._metrics: MetricsServer | None = None
-        self._settled = threading.Event()
-        self._stood_down = ""
-        self._ownership = Ownership(
-            self._engine, SERVER_LEASE,
-            on_acquired=self._begin, on_lost=self._end, ttl=settings.lease_seconds, clock=clock,
-        )  # fmt: skip
+        self._roles = SiteRoles(self._engine, settings, self._topology, clock=clock, endpoints=lambda: self.endpoints)
+        self._ownership = self._roles.ownership
         self._writer = SinkWriter(
             self._engine, settings.site,
             lease=lambda: self._ownership.lease, max_frame_bytes=settings.max_message_bytes,
@@ -70,9 +61,9 @@ class LogReplicationServer:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Listen, and work once this process owns the site; return when the server is the owner or stands by.
+        """Listen, and begin to work; return when the server has looked for its share of the work.
 
-        If neither happens within `lease_seconds`, return anyway and keep trying; `status` gives the reason.
+        If that takes longer than `lease_seconds`, return anyway and keep trying; `status` gives the reason.
 
         Raises:
             SetupError: The database belongs to another site or is not migrated.
@@ -86,11 +77,7 @@ class LogReplicationServer:
             self._engine.dispose()
             raise
         local.offer(self._settings.site, self._writer)
-        self._ownership.start()
-        poll(self._is_settled, bool, timeout=self._settings.lease_seconds, pause=0.02, clock=self._clock)
-
-    def _is_settled(self) -> bool:
-        return self._settled.is_set() or self._ownership.state is OwnershipState.STANDING_BY
+        self._roles.start()
 
     def _listen(self) -> None:
         settings = self._settings
@@ -112,11 +99,11 @@ class LogReplicationServer:
             self._metrics = MetricsServer(settings.metrics, self.site_status)
 
     def stop(self) -> None:
-        """Finish the current work, release the site, and stop listening. May be called twice."""
+        """Finish the current work, leave it to other servers, and stop listening. May be called twice."""
         local.withdraw(self._settings.site, self._writer)
         self._close()
         self._writer.stop()
-        self._ownership.stop()
+        self._roles.stop()
         self._engine.dispose()
 
     def _close(self) -> None:
@@ -143,8 +130,12 @@ class LogReplicationServer:
 
     @property
     def is_owner(self) -> bool:
-        """Whether this server works for the site; otherwise the server stands by."""
-        return self._source is not None
+        """Whether this server takes the ticks of its site; with several servers, exactly one does."""
+        return self._roles.is_sequencer
+
+    @property
+    def _source(self) -> Source | None:
+        return self._roles.source
 
     def status(self) -> dict[str, Any]:
         """Return the status of the site as `lrq status --json` prints it, with this server's part as `server`."""
@@ -162,54 +153,18 @@ class LogReplicationServer:
         """Return this server's part of the status, without the database."""
         source = self._source
         return ServerStatus(
-            owner=source is not None,
-            reason=self._stood_down or self._ownership.reason,
+            name=self._roles.name,
+            owner=self._roles.is_sequencer,
+            ranges=self._roles.ranges,
+            reason=self._roles.reason,
             endpoints=self.endpoints,
             metrics=self._metrics.address if self._metrics else "",
-            troubles={} if source is None else _troubles(source),
+            troubles={} if source is None else dict(source.troubles),
         )
 
     def drain(self, timeout: float) -> None:
         """Wait until every session has acknowledged all entries committed now, at most *timeout* seconds.
 
-        Raises `WaitTimeoutError`, which names the unfinished sessions, and `ConfigurationError` on a standby.
+        The sessions of all servers of the site count. Raises `WaitTimeoutError`, which names the unfinished sessions.
         """
-        source = self._source
-        if source is None:
-            raise ConfigurationError(f"the server does not work for its site: {self._ownership.reason}")
-        drain(source, timeout, self._clock)
-
-    # --- ownership --------------------------------------------------------------------------------------------
-
-    def _begin(self, lease: Lease) -> None:
-        self._stood_down = ""
-        adopt(self._engine, lease)
-        source = Source(
-            self._engine,
-            self._settings,
-            self._topology,
-            lease,
-            clock=self._clock,
-            on_lost=self._refused,
-            on_ended=self._ownership.give_up,
-        )
-        source.start()
-        self._source = source
-        self._settled.set()
-        log.info("owner of the site", site=self._settings.site_id, generation=lease.generation)
-
-    def _end(self, error: Exception | None) -> None:
-        source, self._source = self._source, None
-        if error is not None:
-            self._stood_down = in_words(error)
-            log.warning("standing down", site=self._settings.site_id, reason=self._stood_down)
-        if source is not None:
-            source.stop(None if error is None else in_words(error))
-
-    def _refused(self, error: OwnershipLostError) -> None:
-        self._ownership.give_up(error)
-
-
-def _troubles(source: Source) -> dict[str, str]:
-    loops = {"sequencer": source.sequencer.trouble, "sessions": source.supervisor.trouble}
-    return dict(source.troubles) | {name: trouble for name, trouble in loops.items() if trouble}
+        drain(self._engine, self._source, timeout, self._clock)

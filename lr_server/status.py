@@ -4,11 +4,14 @@ The lag of a session counts its entries that the sink has not acknowledged as du
 counts those that the subscriber there has not applied.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Final, TypedDict
 
 from sqlalchemy import Connection, Engine
 
+from discovery.ranges import range_of
 from lr_server.status_types import (
     STALL_SECONDS,
     FailureStatus,
@@ -19,6 +22,7 @@ from lr_server.status_types import (
     ReceivePhase,
     ReceiveQueueStatus,
     SessionStatus,
+    SiteServer,
     SiteStatus,
     SnapshotStatus,
     StagingStatus,
@@ -31,7 +35,9 @@ from queues.clock import now_us
 from queues.counts import COUNTED
 from queues.database import leases, schema
 from queues.database.migrations import require
+from queues.database.servers import view_of
 from queues.database.transactions import reading
+from queues.leadership import ServersView
 from queues.positions import Tick
 from queues.receive import failures
 from queues.receive.consumer_marks import subscriber_lease
@@ -51,6 +57,13 @@ CANCELLED_SECONDS = 60.0
 #: The newest requests that are read, and shown at most.
 _READ: Final = 100
 _SHOWN: Final = 20
+
+
+class _Leader(TypedDict):
+    server: str
+    generation: int
+
+
 _WITHOUT_CONNECTION = (
     SessionState.BACKING_OFF,
     SessionState.NEGOTIATING,
@@ -66,6 +79,7 @@ def read_status(engine: Engine) -> SiteStatus:
         newest = newest_tick(connection)
         rows, unprovided = every_session(connection), _unprovided(connection)
         owners = _owners(connection)
+        view = view_of(connection)
         alive = {each.lease for each in owners if each.alive}
         return SiteStatus(
             site=info.site_id,
@@ -82,7 +96,10 @@ def read_status(engine: Engine) -> SiteStatus:
                 unknown=read_unknown(connection),
             ),
             sessions=tuple(
-                _session(connection, row, newest, unprovided=(row.client, row.destination) in unprovided)
+                replace(
+                    _session(connection, row, newest, unprovided=(row.client, row.destination) in unprovided),
+                    **_leader(row, view),
+                )
                 for row in rows
             ),
             snapshots=tuple(
@@ -90,6 +107,7 @@ def read_status(engine: Engine) -> SiteStatus:
                 for found in without_cancelled(send_snapshot.listing(connection, limit=_READ), now_us())[:_SHOWN]
             ),
             quiet=_quiet(connection, rows),
+            servers=_servers(view),
             receive_queues=tuple(
                 _receive(connection, row, is_subscribed=subscriber_lease(row.client) in alive)
                 for row in every_queue(connection)
@@ -157,6 +175,31 @@ def _owners(connection: Connection) -> tuple[OwnerStatus, ...]:
         for row in leases.every_lease(connection)
         if row.owner
     )
+
+
+def _servers(view: ServersView) -> tuple[SiteServer, ...]:
+    led = Counter(row.server for row in view.ranges)
+    sequencer = None if view.sequencer is None else view.sequencer.owner
+    return tuple(
+        SiteServer(
+            name=row.server,
+            endpoints=row.endpoints,
+            alive=row.server in view.living,
+            since_us=row.started_us,
+            ranges=led[row.server] if row.server in view.living else 0,
+            sequencer=row.server == sequencer,
+        )
+        for row in view.servers
+    )
+
+
+def _leader(row: SessionRow, view: ServersView) -> _Leader:
+    """Return the server that leads a session, and the generation that the session tells its sink."""
+    if not view.ranges or row.state is SessionState.INACTIVE:
+        return _Leader(server="", generation=0)
+    led = view.ranges[range_of(row.client, row.destination, len(view.ranges))]
+    is_led = led.server in view.living
+    return _Leader(server=led.server if is_led else "", generation=led.generation + row.lead if is_led else 0)
 
 
 def _session(connection: Connection, row: SessionRow, newest: Tick | None, *, unprovided: bool) -> SessionStatus:

@@ -128,6 +128,7 @@ class SessionStatus:
     `unprovided`: the session waits for a snapshot, and no provider of its client runs.
     The subscriber at the destination has applied the log up to `applied_seq`, as far as the source has heard; None
     while unknown. `applied_lag` counts from there. `unapplied`: the destination has entries that are due for too long.
+    `server` leads the session under `generation`; an empty text stands for none.
     """
 
     client: ClientName
@@ -144,6 +145,8 @@ class SessionStatus:
     applied_seq: int | None = None
     applied_lag: Lag = Lag()
     unapplied: bool = False
+    server: str = ""
+    generation: int = 0
 
     @property
     def state_text(self) -> str:
@@ -166,6 +169,8 @@ class SessionStatus:
             "replaced": self.replaced,
             "unprovided": self.unprovided,
             "unapplied": self.unapplied,
+            "server": self.server or None,
+            "generation": self.generation,
             "updated_at": iso(self.updated_us),
         }
 
@@ -329,21 +334,26 @@ class ReceiveQueueStatus:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """The server that answers: `owner` while it works for its site, otherwise `reason` says why not.
+    """The server that answers: `owner` while it takes the site's ticks; it leads so many `ranges` of sessions.
 
-    `endpoints` and `metrics` are the addresses where it listens; `troubles` has a sentence for each failing part.
+    `reason` explains both. `endpoints` and `metrics` are the addresses where it listens; `troubles` has a sentence for
+    each failing part.
     """
 
     owner: bool
     reason: str
     endpoints: tuple[str, ...] = ()
     metrics: str = ""
+    name: str = ""
+    ranges: int = 0
     troubles: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `server`."""
         return {
+            "name": self.name,
             "owner": self.owner,
+            "ranges": self.ranges,
             "reason": self.reason,
             "endpoints": list(self.endpoints),
             "metrics": self.metrics,
@@ -352,11 +362,37 @@ class ServerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteServer:
+    """One of the servers that share the work of the site, since `since_us`; it leads so many `ranges` of sessions.
+
+    `alive`: its row has not expired. `sequencer`: the server takes the ticks of the site, and trims.
+    """
+
+    name: str
+    endpoints: tuple[str, ...]
+    alive: bool
+    since_us: int
+    ranges: int
+    sequencer: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `servers`."""
+        return {
+            "name": self.name,
+            "endpoints": list(self.endpoints),
+            "alive": self.alive,
+            "since": iso(self.since_us),
+            "ranges": self.ranges,
+            "sequencer": self.sequencer,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class SiteStatus:
     """A site at the time `at_us`; `snapshots` are the newest requests, newest first.
 
     `quiet` are the peers to which a client has sent nothing yet, so there is no session. `server` is None in a status
-    that no server gives.
+    that no server gives. `servers` are the running ones, and for a while those that have ended.
     """
 
     site: str
@@ -368,10 +404,16 @@ class SiteStatus:
     receive_queues: tuple[ReceiveQueueStatus, ...] = ()
     server: ServerStatus | None = None
     quiet: tuple[SessionKey, ...] = ()
+    servers: tuple[SiteServer, ...] = ()
+
+    @property
+    def living(self) -> tuple[SiteServer, ...]:
+        """The servers that are alive."""
+        return tuple(each for each in self.servers if each.alive)
 
     @property
     def server_owner(self) -> OwnerStatus | None:
-        """The last server that worked for the site."""
+        """The last server that took the ticks of the site."""
         return next((each for each in self.owners if each.lease == SERVER_LEASE), None)
 
     def as_json(self) -> dict[str, Any]:
@@ -380,6 +422,7 @@ class SiteStatus:
             "site": self.site,
             "at": iso(self.at_us),
             "owners": [each.as_json() for each in self.owners],
+            "servers": [each.as_json() for each in self.servers],
             "log": self.log.as_json(),
             "sessions": [each.as_json() for each in self.sessions],
             "snapshots": [each.as_json() for each in self.snapshots],

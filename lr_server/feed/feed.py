@@ -103,8 +103,11 @@ class LiveFeed:
         return self._newest
 
     def begin(self, newest: Tick | None) -> None:
-        """Drop all ticks and begin after *newest*."""
+        """Begin after *newest*; drop all ticks, unless the feed ends with *newest* already."""
         with self._changed:
+            self._open = True
+            if newest is not None and newest == self._newest:
+                return
             while self._groups:
                 self._drop_oldest()
             self._newest = newest
@@ -150,7 +153,7 @@ class LiveFeed:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Wait for no session any more."""
+        """Wait for no session, until `begin`."""
         with self._changed:
             self._open = False
             self._changed.notify_all()

@@ -1,6 +1,6 @@
-"""The generation that one session tells its sink: the lease's, and a lead that the session has stored.
+"""The generation that one session tells its sink: its range's, and a lead that the session has stored.
 
-Every later owner of the site has a higher lease and at least the same lead. So each told generation is above all
+Every later leader of the range has a higher generation and at least the same lead. So each told generation is above all
 earlier ones. A refusal raises the lead of its own session only.
 """
 
@@ -9,8 +9,8 @@ from sqlalchemy import Engine
 from lr_server.protocol.events import RefusalKind, Refused
 from lr_server.protocol.fencing import Fence, Leap, Outbidding, decide_leap
 from queues.clock import Clock
-from queues.database import leases
 from queues.database.leases import Lease
+from queues.database.servers import check_ranges
 from queues.database.transactions import reading, writing
 from queues.errors import StoreUnavailableError
 from queues.logs import logger
@@ -22,7 +22,7 @@ log = logger("lrq.session")
 
 
 class SessionFence:
-    """The lead of one session, under the lease of this server; for the session's thread."""
+    """The lead of one session, under the lease of its range; for the session's thread."""
 
     def __init__(
         self, engine: Engine, site: SiteId, owed: SessionKey, lease: Lease, *, pause_seconds: float, clock: Clock
@@ -43,7 +43,7 @@ class SessionFence:
         return self._lease.generation + self._fence.lead
 
     def read(self) -> None:
-        """Read the lead, which an earlier owner may have raised."""
+        """Read the lead, which an earlier leader may have raised."""
         with reading(self._engine) as connection:
             self._fence = Fence(*sessions.stored_fence(connection, self._owed))
 
@@ -55,7 +55,7 @@ class SessionFence:
     def answer(self, refused: Refused) -> Refused:
         """Return the refusal to react to: one for now after a leap, or one for good.
 
-        Raises `OwnershipLostError` if this server is not the owner any more, and `StoreUnavailableError`.
+        Raises `OwnershipLostError` if this server does not lead the range any more, and `StoreUnavailableError`.
         """
         outbidding = Outbidding(self._site, self._owed.destination, self.generation, refused.known_generation)
         decision = decide_leap(self._fence, outbidding, now_us=self._clock.now_us(), pause_us=self._pause_us)
@@ -71,8 +71,8 @@ class SessionFence:
 
     def _store(self, fence: Fence) -> None:
         with writing(self._engine) as connection:
-            leases.check(connection, self._lease)
-            # A later owner may take over before this commit. So the update fails if the fence has changed meanwhile.
+            check_ranges(connection, [self._lease])
+            # A later leader may take over before this commit. So the update fails if the fence has changed meanwhile.
             if not sessions.replace_fence(connection, self._owed, self._fence, fence):
                 raise StoreUnavailableError("another server has changed the fence of the session: try again")
         self._fence = fence

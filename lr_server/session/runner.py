@@ -7,7 +7,7 @@ import queue
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from sqlalchemy import Engine
 
@@ -18,6 +18,7 @@ from lr_server.protocol import events as happened
 from lr_server.protocol.answers import SentLog, SentSnapshot
 from lr_server.protocol.effects import Effect
 from lr_server.protocol.events import Event, RefusalKind
+from lr_server.protocol.histories import SinkHistory, SourceHistory
 from lr_server.protocol.machine import advance
 from lr_server.protocol.negotiation import InitialSync, decide, obsolete_request
 from lr_server.protocol.states import (
@@ -48,7 +49,7 @@ from queues.backoff import Backoff
 from queues.clock import Clock, jittered
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
-from queues.errors import LrqError, OwnershipLostError, PeerUnreachableError
+from queues.errors import LrqError, OwnershipLostError, PeerUnreachableError, StoreUnavailableError
 from queues.logs import logger
 from queues.names import MAX_NAME_LENGTH, SiteId
 from queues.positions import Position
@@ -77,17 +78,22 @@ class SessionLimits:
     initial_sync: InitialSync
 
 
+class Leadership(NamedTuple):
+    """The lease of a session's range, and the branch of the log that the server knows."""
+
+    lease: Lease
+    branch: str
+
+
 @dataclass(frozen=True, slots=True)
 class SessionContext:
     """The objects and settings that all sessions of a server share."""
 
     engine: Engine
     site: SiteId
-    lease: Lease
     clock: Clock
     limits: SessionLimits
     connect: Callable[[SiteId], Sink]
-    installation: str
     on_lost: Callable[[OwnershipLostError], None]
     on_ended: OnEnded
     outgoing: Callable[[SessionKey], Outgoing]
@@ -98,9 +104,10 @@ class SessionContext:
 class Session:
     """One session (source × destination × client), from `start` to `stop`."""
 
-    def __init__(self, owed: SessionKey, context: SessionContext, *, replaced: int = 0) -> None:
+    def __init__(self, owed: SessionKey, context: SessionContext, leadership: Leadership, *, replaced: int = 0) -> None:
         """Prepare the session; *replaced* entries were counted by earlier servers of the site."""
         self.owed = owed
+        self.leadership = leadership
         self._replaced = ReplacedCount(replaced)
         self._context = context
         self._state: State = Idle()
@@ -109,7 +116,7 @@ class Session:
         self._stream: FrameStream | None = None
         self._outgoing = context.outgoing(owed)
         self._fence = SessionFence(
-            context.engine, context.site, owed, context.lease,
+            context.engine, context.site, owed, leadership.lease,
             pause_seconds=context.limits.slow_retry_seconds, clock=context.clock,
         )  # fmt: skip
         self._retry_at: float | None = None
@@ -118,6 +125,7 @@ class Session:
         self._sent: SentLog | None = None
         self._progress = SinkProgress()
         self._room: int | None = None
+        self._branches: frozenset[str] = frozenset()
         self._shown: tuple[tuple[object, ...], SessionStanding] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._thread = watched(f"lrq-session-{owed.client}-{owed.destination}", self._run, context.on_ended)
@@ -130,7 +138,7 @@ class Session:
         self._thread.start()
 
     def stop(self, *, lost: str | None = None) -> None:
-        """Ask the session to end; *lost* is the reason if another server owns the site now. See `join`."""
+        """Ask the session to end; *lost* is the reason if another server leads the session now. See `join`."""
         self._post(happened.StopRequested() if lost is None else happened.OwnershipLost(lost))
 
     def join(self) -> None:
@@ -317,12 +325,12 @@ class Session:
         self._progress.note(answer.received.seq, answer.applied_seq)
         self._room = answer.room if answer.HasField("room") else None
         initial_sync = self._context.limits.initial_sync
-        source = source_history(self._context.engine, self.owed, sink)
+        source = self._history(sink)
         self._fence.note_success()
         if obsolete := obsolete_request(source, sink, initial_sync=initial_sync):
             why = "initial_sync is 'log' now" if initial_sync == "log" else "no provider is there, and the log is whole"
             self._cancel_snapshot(obsolete, f"{why}: the session begins with the log")
-            source = source_history(self._context.engine, self.owed, sink)
+            source = self._history(sink)
         decision = decide(source, sink, initial_sync=initial_sync)
         write = self._log.debug if self._context.outages.is_quiet(self.owed) else self._log.info
         write("negotiated", decision=type(decision).__name__, reason=decision.reason)
@@ -331,6 +339,13 @@ class Session:
             self._acked = sink.received
         self._open(answer.received)
         self._post(happened.Negotiated(decision))
+
+    def _history(self, sink: SinkHistory) -> SourceHistory:
+        found = source_history(self._context.engine, self.owed, sink)
+        if found.branches[-1].branch != self.leadership.branch:
+            raise StoreUnavailableError("the log has begun another branch: the session begins anew")
+        self._branches = frozenset(each.branch for each in found.branches)
+        return found
 
     def _roll_back(self, to: Position) -> None:
         self._disconnect()
@@ -349,7 +364,7 @@ class Session:
         self._fence.read()
         request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
         request.branches.extend(told_branches(self._context.engine))
-        request.session.installation = self._context.installation
+        request.session.installation = self.leadership.branch
         if rollback_to is not None:
             request.rollback_to.CopyFrom(WirePosition(branch=rollback_to.branch, seq=rollback_to.seq))
         return self._sink.negotiate(request)
@@ -372,6 +387,7 @@ class Session:
             self._name(),
             self._context.paths(self._outgoing),
             received,
+            branches=self._branches,
             inflight=Inflight(
                 max_frames=limits.window_frames,
                 max_bytes=limits.window_bytes,

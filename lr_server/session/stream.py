@@ -30,7 +30,7 @@ from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import Questions, SinkProgress
 from queues.block_limits import MAX_GROUPS, MAX_ROWS
 from queues.clock import Clock
-from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, TrimmedError
+from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, StoreUnavailableError, TrimmedError
 from queues.logs import logger
 from queues.positions import Position, Tick
 from queues.send_snapshot import SnapshotSync
@@ -81,6 +81,8 @@ class FrameStream:
     """Send the log or a snapshot to one sink, and report events, until the stream is closed or broken.
 
     The first frame is empty, and begins at *received*, the position in the sink's answer to the negotiation.
+    *branches* are those of the log at the negotiation. A tick of a later branch breaks the stream: the sink may have
+    entries that the later branch lacks, and only a negotiation finds them.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class FrameStream:
         paths: FrameSources,
         received: WirePosition,
         *,
+        branches: frozenset[str],
         inflight: Inflight,
         replaced: ReplacedCount,
         progress: SinkProgress,
@@ -102,6 +105,7 @@ class FrameStream:
         self._session = session
         self._paths = paths
         self._received = received
+        self._branches = branches
         self._inflight = inflight
         self._replaced = replaced
         self._progress = progress
@@ -326,6 +330,8 @@ class FrameStream:
             if found.is_live is not is_live:
                 is_live = self._change_mode(found.is_live, is_live)
             for piece in found.pieces:
+                if piece.end.branch not in self._branches:
+                    raise StoreUnavailableError("the log has begun another branch: the session negotiates again")
                 if waiting and waiting[-1].is_quiet:
                     size -= waiting.pop().size
                 # A batch exceeds the limit only if its single part does.

@@ -1,13 +1,15 @@
 """The sessions' rows in the database, which status, `wait_replicated` and trim read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Final, NamedTuple
 
 from sqlalchemy import Engine
 
 from lr_server.protocol.states import Idle, SessionStanding, StatusText, describe
 from queues.database import leases
 from queues.database.leases import Lease
+from queues.database.servers import check_ranges
 from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError, StoreUnavailableError
 from queues.logs import logger
@@ -19,6 +21,9 @@ from queues.states import SessionState
 from queues.words import describe as described
 
 log = logger("lrq.session")
+
+#: The reason of the sessions with a removed site.
+NO_PEER: Final = "the site is not among the peers of the server"
 
 
 def ensure(engine: Engine, owed: SessionKey) -> int:
@@ -45,41 +50,74 @@ def touch(engine: Engine, owed: SessionKey) -> None:
         sessions.touch_session(connection, owed)
 
 
-def save(engine: Engine, lease: Lease, standings: Iterable[tuple[SessionKey, SessionStanding]]) -> None:
+class Standing(NamedTuple):
+    """What to save of one session, under the lease of its range."""
+
+    owed: SessionKey
+    lease: Lease
+    facts: SessionStanding
+
+
+def save(engine: Engine, standings: Iterable[Standing]) -> list[OwnershipLostError]:
     """Save the sessions in one transaction, or one by one if the database refuses the values of one of them.
 
-    A refused session is stored as failed, so that it never stops the others. Raises `OwnershipLostError` when another
-    server owns the site, and `StoreUnavailableError`.
+    A refused session is stored as failed, so that it never stops the others. Sessions of a range that another server
+    leads by now are not saved; return one error for each such range. Raises `StoreUnavailableError`.
     """
     found = list(standings)
+    lost: list[OwnershipLostError] = []
+    while found:
+        try:
+            _save_all(engine, found)
+        except OwnershipLostError as error:
+            kept = [each for each in found if each.lease.name != error.name]
+            if len(kept) == len(found):
+                raise
+            lost.append(error)
+            found = kept
+        else:
+            break
+    return lost
+
+
+def _save_all(engine: Engine, found: Sequence[Standing]) -> None:
     try:
-        _save(engine, lease, found)
+        _save(engine, found)
     except (OwnershipLostError, StoreUnavailableError):
         raise
     except Exception as error:
         if len(found) > 1:
             for each in found:
-                save(engine, lease, [each])
+                _save_all(engine, [each])
             return
-        [(owed, standing)] = found
+        [(owed, lease, standing)] = found
         if standing.acked is None and standing.words.name is SessionState.FAILED:
             raise
         reason = f"the standing of this session cannot be stored: {described(error)}"
         log.warning("a standing cannot be stored", **owed._asdict(), reason=reason)
         words = StatusText(SessionState.FAILED, reason)
-        save(engine, lease, [(owed, replace(standing, words=words, acked=None, transferred_rows=0))])
+        _save_all(engine, [Standing(owed, lease, replace(standing, words=words, acked=None, transferred_rows=0))])
 
 
-def _save(engine: Engine, lease: Lease, standings: Iterable[tuple[SessionKey, SessionStanding]]) -> None:
+def _save(engine: Engine, standings: Sequence[Standing]) -> None:
     with writing(engine) as connection:
-        leases.check(connection, lease)
-        sessions.save_sessions(connection, [_change(owed, standing) for owed, standing in standings])
+        check_ranges(connection, {each.lease for each in standings})
+        sessions.save_sessions(connection, [_change(each.owed, each.facts) for each in standings])
+
+
+def deactivate(engine: Engine, ended: Iterable[Standing], reason: str) -> None:
+    """Mark sessions as inactive that have ended; raise `OwnershipLostError` for the errors of `save`."""
+    found = list(ended)
+    with writing(engine) as connection:
+        check_ranges(connection, {each.lease for each in found})
+        for owed in sorted(each.owed for each in found):
+            sessions.set_state(connection, owed, SessionState.INACTIVE, reason)
 
 
 def follow(engine: Engine, lease: Lease, known: KnownSites) -> None:
     """Record the *known* sites, and mark the sessions inactive whose destination or client is not among them.
 
-    Raises the errors of `save`.
+    Raises `OwnershipLostError` if *lease*, that of the sequencer, is lost, and `StoreUnavailableError`.
     """
     with writing(engine) as connection:
         leases.check(connection, lease)
@@ -90,7 +128,7 @@ def follow(engine: Engine, lease: Lease, known: KnownSites) -> None:
         again = {owed for owed in sessions.every_key(connection) if owed.destination in removed}
         for owed in sorted(again.union(sessions.active_keys(connection))):
             if owed.destination not in known.peers:
-                reason = "the site is not among the peers of the server"
+                reason = NO_PEER
             elif not known.has_client(owed.client):
                 reason = "the client is not among the clients of the server"
             else:

@@ -11,7 +11,8 @@ from sqlalchemy import Engine
 
 from queues.database import dialects, leases
 from queues.database.leases import Lease
-from queues.database.transactions import writing
+from queues.database.servers import renumber
+from queues.database.transactions import reading, writing
 from queues.lineage import timeline_of
 from queues.send_log.branches import begin_branch, newest_branch, void_restored
 from queues.send_log.postgresql.inherited import inherited_since
@@ -33,9 +34,17 @@ def adopt(engine: Engine, lease: Lease) -> str:
         is_restored = _cluster(now) != _cluster(last.incarnation)
         inherited = NOTHING if is_restored else inherited_since(connection, newest, timeline_of(last.incarnation))
         branch = begin_branch(connection, last.number + 1, end, now, str(inherited))
+        renumber(connection)
         if is_restored:
             void_restored(connection, lease, branch, newest, end)
         return branch
+
+
+def adopted_branch(engine: Engine) -> str | None:
+    """Return the current branch; None as long as the sequencer has not adopted the database's incarnation."""
+    with reading(engine, snapshot=True) as connection:
+        last = newest_branch(connection)
+        return last.branch if last.incarnation == dialects.of(connection).incarnation(connection) else None
 
 
 def _cluster(identity: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Watch the sessions that wait for a provider: warn, or let a first snapshot go where the log can begin."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from sqlalchemy import Connection, Engine
@@ -9,8 +9,8 @@ from lr_server.protocol.negotiation import FIRST_SNAPSHOT, InitialSync, without_
 from lr_server.source.reminders import Reminders
 from queues import send_snapshot
 from queues.clock import Clock
-from queues.database import leases
 from queues.database.leases import Lease
+from queues.database.servers import check_ranges
 from queues.database.transactions import reading, writing
 from queues.logs import logger
 from queues.send_log.port import SessionKey
@@ -25,38 +25,36 @@ _GONE: Final = "its provider has left before the first snapshot, and the log is 
 class ProviderWatch:
     """Remembers the warnings; for one thread."""
 
-    def __init__(self, engine: Engine, lease: Lease, initial_sync: InitialSync, clock: Clock) -> None:
+    def __init__(self, engine: Engine, initial_sync: InitialSync, clock: Clock) -> None:
         self._engine = engine
-        self._lease = lease
         self._initial_sync = initial_sync
         self._clock = clock
         self._reminders = Reminders()
 
-    def look(self, waiting: Iterable[SessionKey]) -> None:
-        """Look at the sessions *waiting* for a snapshot; without any, the database is not read.
+    def look(self, waiting: Mapping[SessionKey, Lease]) -> None:
+        """Look at the sessions *waiting* for a snapshot, with their leases; without any, the database is not read.
 
         With `auto`, cancel the request for a first snapshot once the log can begin instead. The session then negotiates
         again. Warn about all others without a provider. Raises the errors of `queues.database.transactions`.
         """
-        keys = set(waiting)
         found: dict[SessionKey, SnapshotSync] = {}
-        if keys:
+        if waiting:
             with reading(self._engine) as connection:
                 requests = send_snapshot.unprovided(connection)
-            found = {key: each for each in requests if (key := SessionKey(each.client, each.destination)) in keys}
+            found = {key: each for each in requests if (key := SessionKey(each.client, each.destination)) in waiting}
         if self._initial_sync == "auto":
-            found = {key: each for key, each in found.items() if not self._let_go(each)}
+            found = {key: each for key, each in found.items() if not self._let_go(each, waiting[key])}
         for key in self._reminders.due(found, self._clock.monotonic()):
             log.warning(without_provider(key.client), **key._asdict())
 
-    def _let_go(self, request: SnapshotSync) -> bool:
+    def _let_go(self, request: SnapshotSync, lease: Lease) -> bool:
         if request.reason != FIRST_SNAPSHOT or request.state is not SnapshotState.REQUESTED:
             return False
         with reading(self._engine) as connection:
             if not _can_begin(connection, request):
                 return False
         with writing(self._engine) as connection:
-            leases.check(connection, self._lease)
+            check_ranges(connection, [lease])
             # A provider may have come since.
             if not _can_begin(connection, request):
                 return False

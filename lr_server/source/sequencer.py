@@ -36,8 +36,8 @@ log = logger("lrq.sequencer")
 class Sequencer:
     """A thread that closes committed entries in ticks and publishes the ticks to the feed.
 
-    When another server takes the lease, the thread calls *on_lost* and ends. After an error that ends the thread,
-    *on_ended* is called.
+    After the publication of ticks the thread calls *on_tick*. When another server takes the lease, the thread calls
+    *on_lost* and ends. After an error that ends the thread, *on_ended* is called.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Sequencer:
         clock: Clock,
         idle_seconds: float,
         interval_seconds: float,
+        on_tick: Callable[[], None],
         on_lost: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
     ) -> None:
@@ -62,6 +63,7 @@ class Sequencer:
         self._clock = clock
         self._idle = idle_seconds
         self._interval = interval_seconds
+        self._on_tick = on_tick
         self._on_lost = on_lost
         self._stopping = threading.Event()
         self._thread = watched("lrq-sequencer", self._run, on_ended)
@@ -158,6 +160,8 @@ class Sequencer:
             found = found.and_then(group)
             if not group.more:
                 break
+        if found.last is not None:
+            self._on_tick()
         return found
 
 

@@ -1,5 +1,6 @@
-"""The source role of a server that owns its site: log, feed, sequencer, sessions, periodic work."""
+"""The source role of a server: the sessions of the ranges that it leads, the live feed, and perhaps the sequencer."""
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -15,138 +16,204 @@ from lr_server.session.outgoing import Outgoing
 from lr_server.session.runner import SessionContext, SessionLimits
 from lr_server.session.stream import FrameSources
 from lr_server.settings import Settings
+from lr_server.source.incarnation import adopt, adopted_branch
+from lr_server.source.job_troubles import JobTroubles
 from lr_server.source.provider_watch import ProviderWatch
-from lr_server.source.reminders import Reminders
 from lr_server.source.sequencer import Sequencer
+from lr_server.source.site_work import SiteWork
 from lr_server.source.supervisor import Supervisor
-from queues import send_snapshot
+from lr_server.source.tick_follower import TickFollower
 from queues.backoff import Backoff
-from queues.browse.unknown import unknown_destinations
-from queues.clock import Clock, chosen, iso, now_us
+from queues.clock import Clock, chosen
 from queues.database.leases import Lease
-from queues.database.migrations import require
-from queues.database.transactions import reading, writing
-from queues.errors import LrqError, OwnershipLostError
-from queues.logs import logger
+from queues.errors import OwnershipLostError
 from queues.names import SiteId
-from queues.receive.parked import forget_parked
 from queues.send_log.opening import open_log
-from queues.send_log.port import SessionKey, TickLimits
-from queues.send_log.rotation import trim_pause
+from queues.send_log.port import Log, TickLimits
 from queues.send_log.wakeup import Wakeup
-from queues.words import in_words
 from sink.local import find
 from sink.port import Sink
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
-
-log = logger("lrq.source")
 
 #: A look at the providers comes after so many looks at the requests for snapshots.
 _PROVIDER_LOOKS: Final = 10
 
 
 class Source:
-    """All threads that read this site's log and send it, from `start` to `stop`."""
+    """All threads that read this site's log and send it, from `start` to `stop`.
+
+    A source leads the sessions of some ranges (`lead`). Its feed follows the ticks of another server, until `sequence`
+    makes it the sequencer of the site. `start`, `stop`, `sequence` and `follow` are for one thread at a time.
+    """
 
     def __init__(
         self,
         engine: Engine,
         settings: Settings,
         topology: Topology,
-        lease: Lease,
         *,
+        server: str,
         clock: Clock,
+        on_tick: Callable[[], None],
         on_lost: Callable[[OwnershipLostError], None],
+        on_lost_range: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
     ) -> None:
+        """Prepare the threads of *server*.
+
+        As the sequencer, call *on_tick* after new ticks, and *on_lost* after the loss of the lease. After a refused
+        transaction under the lease of a range, call *on_lost_range*.
+        """
         self._engine = engine
         self._settings = settings
         self._topology = topology
-        self._lease = lease
+        self._server = server
+        self._on_tick = on_tick
         self._on_lost = on_lost
+        self._on_lost_range = on_lost_range
         self._clock = clock
         self._on_ended = on_ended
         self._limits = TickLimits(settings.tick_rows, settings.tick_bytes)
-        self._branch = require(engine).branch
-        self.log = open_log(engine, self._limits)
+        self._branch = ""
+        self._log = open_log(engine, self._limits)
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
-        self.sequencer = Sequencer(
-            engine, self.log, self.feed, lease,
-            wakeup=Wakeup(self._branch), clock=clock, idle_seconds=settings.idle_poll_seconds,
-            interval_seconds=settings.tick_interval_seconds, on_lost=on_lost, on_ended=on_ended,
-        )  # fmt: skip
+        self._site_work: SiteWork | None = None
+        self._follower: TickFollower | None = None
+        # Guards the roles and the branch: the supervisor may find a new branch while the role changes.
+        self._roles = threading.RLock()
         self.supervisor = Supervisor(
-            engine, topology, self._session_context(clock), clients=settings.client_names,
+            engine, topology, self._session_context(clock), clients=settings.client_names, ranges=settings.ranges,
             look_seconds=settings.snapshot_poll_seconds, clock=clock, told=settings.look_alikes,
-            known_only=settings.known_destinations_only,
+            known_only=settings.known_destinations_only, find_branch=self._find_branch,
         )  # fmt: skip
-        self._unknown = Reminders()
-        self._providers = ProviderWatch(engine, lease, settings.initial_sync, clock)
+        self._providers = ProviderWatch(engine, settings.initial_sync, clock)
         self._jobs = Jobs(on_ended=on_ended)
-        #: The last error of each failing periodic job, by the job's name; empty while all is well.
-        self.troubles: dict[str, str] = {}
+        self._troubles = JobTroubles()
+
+    @property
+    def log(self) -> Log:
+        """The log that this source reads; the sequencer takes its ticks from the same object."""
+        return self._log
+
+    @property
+    def sequencer(self) -> Sequencer | None:
+        """The sequencer, if this source takes the ticks of the site."""
+        work = self._site_work
+        return None if work is None else work.sequencer
+
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """One sentence for each part that fails now, by the part's name."""
+        found, work, follower = self._troubles.present, self._site_work, self._follower
+        if work is not None:
+            found |= work.troubles
+        if follower is not None and follower.trouble:
+            found |= {"follower": follower.trouble}
+        return found | {"sessions": self.supervisor.trouble} if self.supervisor.trouble else found
 
     def start(self) -> None:
-        """Start the sequencer, the sessions and the periodic trim."""
-        self.sequencer.start()
+        """Start the sessions; `sequence` or `follow` must come first."""
         self.supervisor.start()
-        pause = trim_pause(self._settings.trim_seconds, self._settings.retention(None))
-        self._jobs.add_periodic("trim", pause, self.trim, self._failed)
         look = _PROVIDER_LOOKS * self._settings.snapshot_poll_seconds
-        self._jobs.add_periodic("providers", look, self._watch_providers, self._failed)
+        self._jobs.add_periodic("providers", look, self._watch_providers, self._troubles.note)
         self._jobs.start()
 
     def stop(self, lost: str | None = None) -> None:
-        """End all threads and wait for them; *lost* is the reason if another server owns the site now."""
+        """End all threads and wait for them; *lost* is the reason if other servers do the work now."""
         self.feed.close()
         self._jobs.stop()
         self.supervisor.stop(lost)
-        self.sequencer.stop()
+        with self._roles:
+            self._end_role()
+
+    def lead(self, held: Mapping[int, Lease]) -> None:
+        """Lead the sessions of the ranges *held*; on return, the sessions of all other ranges have ended."""
+        self.supervisor.lead(held)
+
+    def sequence(self, lease: Lease) -> None:
+        """Take the ticks of the site under *lease*, without an end of the sessions.
+
+        If the database was restored or promoted, a new branch begins, and the sessions begin anew. Raises the errors of
+        `queues.database.transactions`, and `OwnershipLostError`.
+        """
+        branch = adopt(self._engine, lease)
+        with self._roles:
+            self._end_role()
+            self._enter(branch)
+            # The log remembers what the ticks of this server held; other servers may have taken ticks since.
+            self._log = open_log(self._engine, self._limits)
+            self._site_work = SiteWork(
+                self._engine, self._settings, self._topology, lease, self._log, self.feed, wakeup=Wakeup(branch),
+                clock=self._clock, on_tick=self._on_tick, on_lost=self._on_lost, on_ended=self._on_ended,
+            )  # fmt: skip
+            self._site_work.start()
+        self.supervisor.sequence(lease)
+
+    def follow(self) -> None:
+        """Follow the ticks of another server, without an end of the sessions."""
+        self.supervisor.sequence(None)
+        with self._roles:
+            self._end_role()
+            self._begin_to_follow()
+
+    def rest(self) -> None:
+        """Take and follow no tick any more; the sessions go on with the ticks that they find in the database."""
+        self.supervisor.sequence(None)
+        with self._roles:
+            self._end_role()
 
     def trim(self) -> None:
-        """Rotate and empty the log's segments; remove the rows of ended snapshots and old parked entries."""
-        settings = self._settings
-        retention = settings.retention(self._topology.peers())
-        self.log.rotate(self._lease, settings.segment_bytes, settings.segment_seconds, retention)
-        trimmed = self.log.trim(self._lease, retention)
-        for owed in trimmed.laggards:
-            log.warning("entries were trimmed that a site had not acknowledged", **owed._asdict())
-        if trimmed.found_unordered:
-            log.warning(
-                "entries have no place in the order of commits: no site gets them", count=trimmed.found_unordered
-            )
-        if trimmed.dropped_unordered:
-            log.warning("entries were trimmed that no site ever got", count=trimmed.dropped_unordered)
-        self._tell_unknown(trimmed.dropped_unknown)
-        while True:
-            with writing(self._engine) as connection:
-                if not send_snapshot.collect_garbage(connection):
-                    break
-        with writing(self._engine) as connection:
-            forget_parked(connection, now_us() - int(settings.parked_retention_seconds * 1_000_000))
-        self.troubles.pop("trim", None)
+        """Trim the log at once; without effect unless this source is the sequencer."""
+        work = self._site_work
+        if work is not None:
+            work.trim()
+
+    def _end_role(self) -> None:
+        work, self._site_work = self._site_work, None
+        follower, self._follower = self._follower, None
+        if work is not None or follower is not None:
+            # No role may wait for a session while it ends.
+            self.feed.close()
+        if work is not None:
+            work.stop()
+        if follower is not None:
+            follower.stop()
+
+    def _begin_to_follow(self) -> None:
+        self._follower = TickFollower(
+            self._engine, self._log, self.feed, limits=self._limits, feed_bytes=self._settings.feed_bytes,
+            wakeup=Wakeup(self._server), clock=self._clock, idle_seconds=self._settings.idle_poll_seconds,
+            on_ended=self._on_ended,
+        )  # fmt: skip
+        self._follower.start()
+
+    def _find_branch(self) -> str | None:
+        """Enter the current branch and return it; None while the sequencer has not adopted the database."""
+        branch = adopted_branch(self._engine)
+        if branch is not None:
+            with self._roles:
+                self._enter(branch)
+        return branch
+
+    def _enter(self, branch: str) -> None:
+        """End the sessions of other branches, and drop their ticks."""
+        if branch == self._branch:
+            return
+        self.supervisor.end_other_branches(branch)
+        is_following = self._follower is not None
+        if is_following:
+            self._end_role()
+        # The ticks of the feed may be lost: the sequencer's first look, or the follower's, begins the feed.
+        self.feed.begin(None)
+        self._branch = branch
+        if is_following:
+            self._begin_to_follow()
 
     def _watch_providers(self) -> None:
-        self._providers.look(session.owed for session in self.supervisor.sessions() if session.awaits_snapshot)
-        self.troubles.pop("providers", None)
-
-    def _tell_unknown(self, dropped: Mapping[SessionKey, int]) -> None:
-        for owed, entries in dropped.items():
-            log.warning("entries were dropped: their destination is no peer", **owed._asdict(), count=entries)
-        with reading(self._engine) as connection:
-            found = {each.owed: each for each in unknown_destinations(connection) if each.waiting.entries}
-        for owed in self._unknown.due(found, self._clock.monotonic()):
-            log.warning(
-                "entries wait for a destination that is no peer: add the site to `peers`, or correct the name",
-                **owed._asdict(), count=found[owed].waiting.entries, oldest=iso(found[owed].oldest_us),
-            )  # fmt: skip
-
-    def _failed(self, name: str, error: Exception) -> None:
-        reason = in_words(error)
-        is_bug = not isinstance(error, LrqError) and self.troubles.get(name) != reason
-        log.warning("periodic work failed", job=name, reason=reason, exc_info=is_bug and error)
-        self.troubles[name] = reason
+        waiting = (session for session in self.supervisor.sessions() if session.awaits_snapshot)
+        self._providers.look({session.owed: session.leadership.lease for session in waiting})
+        self._troubles.end("providers")
 
     def _session_context(self, clock: Clock) -> SessionContext:
         settings = self._settings
@@ -163,15 +230,13 @@ class Source:
         return SessionContext(
             engine=self._engine,
             site=settings.site,
-            lease=self._lease,
             clock=clock,
             limits=limits,
             connect=self._connect,
-            installation=self._branch,
-            on_lost=self._on_lost,
+            on_lost=self._on_lost_range,
             on_ended=self._on_ended,
             outgoing=lambda owed: Outgoing(
-                owed, self.log, self.feed, self._limits, part_bytes=settings.max_batch_bytes
+                owed, self._log, self.feed, self._limits, part_bytes=settings.max_batch_bytes
             ),
             paths=self._paths,
             outages=Outages(clock),
@@ -187,7 +252,7 @@ class Source:
         )
 
     def _connect(self, site: SiteId) -> Sink:
-        # The owner among several servers of a site is unknown here: a standby refuses, and the session tries again.
+        # The right one among several servers of a site is unknown here: the others refuse, and the session tries again.
         endpoint = parse_endpoint(chosen(split_endpoints(self._topology.endpoint(site))))
         return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
 

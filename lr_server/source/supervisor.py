@@ -1,21 +1,24 @@
-"""The supervisor begins a session for each client and each peer that it sends to, watches all, and ends them."""
+"""The supervisor begins the sessions of the ranges that the server leads, watches all, and ends them."""
 
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from sqlalchemy import Engine
 
+from discovery.ranges import range_of
 from discovery.threads import watched
 from discovery.topology import Topology
 from lr_server.protocol.states import SessionStanding
 from lr_server.session import table as session_table
-from lr_server.session.runner import Session, SessionContext
+from lr_server.session.runner import Leadership, Session, SessionContext
+from lr_server.session.table import Standing
 from lr_server.source.pacing import rest_after
 from queues import look_alikes, send_snapshot
 from queues.clock import Clock
+from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.errors import LrqError
 from queues.logs import logger
@@ -36,9 +39,11 @@ _STALL_LOOKS: Final = 20
 
 
 class Supervisor:
-    """Run the sessions of a site, and check all of them from one thread.
+    """Run the sessions that this server leads, and check all of them from one thread.
 
-    A session begins once an entry of its client names the peer, or a snapshot is requested for it.
+    A session begins once an entry of its client names the peer, or a snapshot is requested for it. The server leads the
+    session if it holds the lease of the session's range; see `lead`. The server with the lease of the sequencer also
+    records the known sites, and divides requests for snapshots of every site; see `sequence`.
     """
 
     def __init__(
@@ -48,12 +53,17 @@ class Supervisor:
         context: SessionContext,
         *,
         clients: Iterable[ClientName],
+        ranges: int,
+        find_branch: Callable[[], str | None],
         look_seconds: float,
         clock: Clock,
         told: Iterable[tuple[str, str]] = (),
         known_only: bool = False,
     ) -> None:
-        """Warn about site ids that look alike, but for the pairs in *told*."""
+        """Divide the sessions among *ranges*; *find_branch* returns the log's branch, or None for "not known yet".
+
+        Warn about site ids that look alike, but for the pairs in *told*.
+        """
         self._told = set(told)
         self._engine = engine
         self._topology = topology
@@ -64,7 +74,14 @@ class Supervisor:
         self._clock = clock
         self._sessions: dict[SessionKey, Session] = {}
         self._saved: dict[SessionKey, SessionStanding] = {}
+        self._ranges = ranges
+        self._held: Mapping[int, Lease] = {}
+        self._site_lease: Lease | None = None
+        self._find_branch = find_branch
+        self._branch = ""
+        self._is_branch_due = True
         self._followed: int | None = None
+        self._recorded: tuple[int, Lease] | None = None
         self._endpoints: dict[SiteId, str] = {}
         self._save_from = 0.0
         self._stalls_from = 0.0
@@ -72,6 +89,7 @@ class Supervisor:
         self._guard = threading.Lock()
         self._saving = threading.Lock()
         self._stopping = threading.Event()
+        self._awake = threading.Event()
         self._thread = watched("lrq-supervisor", self._run, context.on_ended)
         #: The reason why the sessions cannot be checked now; empty while all is well.
         self.trouble = ""
@@ -83,8 +101,9 @@ class Supervisor:
         self._thread.start()
 
     def stop(self, lost: str | None = None) -> None:
-        """End all sessions and wait for them; *lost* is the reason if another server owns the site now."""
+        """End all sessions and wait for them; *lost* is the reason if other servers lead them now."""
         self._stopping.set()
+        self._awake.set()
         if self._thread.is_alive():
             self._thread.join()
         running = self.sessions()
@@ -97,6 +116,52 @@ class Supervisor:
             with suppress(LrqError):
                 self.save()
 
+    def lead(self, held: Mapping[int, Lease]) -> None:
+        """Lead the sessions of the ranges *held*, by their numbers, from now on.
+
+        On return all sessions have ended that run under other leases, and what they have reached is saved.
+        """
+        with self._guard:
+            self._held = dict(held)
+            self._is_branch_due = True
+        self._end_where(lambda session: self._lease_of(session.owed) != session.leadership.lease)
+        self._awake.set()
+
+    def sequence(self, lease: Lease | None) -> None:
+        """Do the work for the whole site under the sequencer's *lease*; with None, leave it to another server."""
+        self._site_lease = lease
+        self._awake.set()
+
+    def end_other_branches(self, branch: str) -> None:
+        """End the sessions that do not know the log's *branch*, and begin sessions on this branch only."""
+        with self._guard:
+            self._branch = branch
+        self._end_where(lambda session: session.leadership.branch != branch)
+
+    def _end_where(self, is_over: Callable[[Session], bool], *, is_kept: bool = True) -> list[Session]:
+        """End the sessions of which *is_over* holds, and return them; save what they have reached if it *is_kept*."""
+        with self._guard:
+            gone = [session for session in self._sessions.values() if is_over(session)]
+            for session in gone:
+                del self._sessions[session.owed]
+        for session in gone:
+            session.stop()
+        for session in gone:
+            session.join()
+        if gone:
+            with self._saving:
+                for session in gone:
+                    self._saved.pop(session.owed, None)
+                # Without a database, or under a lost lease, the next leader finds an older standing.
+                if is_kept:
+                    with suppress(LrqError):
+                        session_table.save(self._engine, map(_standing, gone))
+        return gone
+
+    def _lease_of(self, owed: SessionKey) -> Lease | None:
+        """Return the lease under which this server leads the session; None if it does not."""
+        return self._held.get(range_of(owed.client, owed.destination, self._ranges))
+
     def sessions(self) -> list[Session]:
         """Return the running sessions."""
         with self._guard:
@@ -106,15 +171,15 @@ class Supervisor:
         """Write the changed sessions to the database."""
         # One save at a time, so that older facts never replace newer ones.
         with self._saving:
-            now = {session.owed: session.standing for session in self.sessions()}
+            now = [_standing(session) for session in self.sessions()]
             changed = [
-                (owed, standing)
-                for owed, standing in now.items()
-                if (saved := self._saved.get(owed)) is not standing and saved != standing
+                each for each in now if (saved := self._saved.get(each.owed)) is not each.facts and saved != each.facts
             ]
             if changed:
-                session_table.save(self._engine, self._context.lease, changed)
-                self._saved |= dict(changed)
+                lost = session_table.save(self._engine, changed)
+                self._saved |= {each.owed: each.facts for each in changed}
+                for error in lost:
+                    self._context.on_lost(error)
 
     def _run(self) -> None:
         commits = watch_commits(self._engine)
@@ -122,10 +187,13 @@ class Supervisor:
         try:
             while not self._stopping.is_set():
                 began = self._clock.monotonic()
+                self._awake.clear()
                 try:
                     # `is_due` stays True after an error, so that the next turn repeats the work without a new commit.
                     is_due = commits.changed() or is_due
+                    is_due = self._follow_branch() or is_due
                     is_due = self._follow_topology() or is_due
+                    is_due = self._record_sites() or is_due
                     # A site without peers begins no session.
                     look = is_due and bool(self._topology.peers())
                     self._turn(look=look)
@@ -136,9 +204,24 @@ class Supervisor:
                     self._note_trouble(in_words(error))
                 except Exception as error:  # noqa: BLE001 - the top of the loop: the status shows it, and the thread tries again
                     self._note_trouble(in_words(error), error)
-                self._clock.wait(self._stopping, self._look)
+                if not self._stopping.is_set():
+                    self._clock.wait(self._awake, self._look)
         finally:
             commits.close()
+
+    def _follow_branch(self) -> bool:
+        """Find the log's branch after a change of ranges; return whether sessions may begin that could not before."""
+        if not self._is_branch_due:
+            return False
+        self._is_branch_due = False
+        try:
+            is_known = self._find_branch() is not None
+        except BaseException:
+            self._is_branch_due = True
+            raise
+        # Without a branch the next turn looks again: a sequencer must adopt the database first.
+        self._is_branch_due = self._is_branch_due or not is_known
+        return is_known
 
     def _follow_topology(self) -> bool:
         """End the sessions of removed peers, and reconnect those of moved ones; return whether the topology is new."""
@@ -147,21 +230,24 @@ class Supervisor:
             return False
         peers = self._topology.peers()
         self._tell_look_alikes(peers)
-        gone = [session for session in self.sessions() if session.owed.destination not in peers]
-        for session in gone:
-            session.stop()
-        for session in gone:
-            session.join()
-        # A save in progress could make the ended sessions active again.
-        with self._saving:
-            for session in gone:
-                with self._guard:
-                    del self._sessions[session.owed]
-                self._saved.pop(session.owed, None)
-            known = KnownSites(peers, self._clients, self._known_only)
-            session_table.follow(self._engine, self._context.lease, known)
+        gone = self._end_where(lambda session: session.owed.destination not in peers, is_kept=False)
+        if gone:
+            # The sequencer may have marked them before this server ended them.
+            session_table.deactivate(self._engine, map(_standing, gone), session_table.NO_PEER)
         self._reconnect({peer: self._topology.endpoint(peer) for peer in peers})
         self._followed = version
+        return True
+
+    def _record_sites(self) -> bool:
+        """As the sequencer, record new known sites, and mark the sessions of all others inactive; return whether."""
+        lease, version = self._site_lease, self._topology.version
+        if lease is None or self._recorded == (version, lease):
+            return False
+        known = KnownSites(self._topology.peers(), self._clients, self._known_only)
+        # A save in progress could make sessions of removed sites active again.
+        with self._saving:
+            session_table.follow(self._engine, lease, known)
+        self._recorded = version, lease
         return True
 
     def _reconnect(self, endpoints: Mapping[SiteId, str]) -> None:
@@ -204,26 +290,39 @@ class Supervisor:
         peers = self._topology.peers()
         with reading(self._engine) as connection:
             clients = self._clients or source_clients(connection)
-            if all(SessionKey(client, peer) in self._sessions for client in clients for peer in peers):
+            pairs = (SessionKey(client, peer) for client in clients for peer in peers)
+            if all(pair in self._sessions or self._lease_of(pair) is None for pair in pairs):
                 return []
             asked = {SessionKey(each.client, each.destination) for each in requests if not each.finished}
             wanted = asked.union(named_sites(connection), every_key(connection))
         return sorted(
             owed
             for owed in wanted
-            if owed.destination in peers and owed.client in clients and owed not in self._sessions
+            if owed.destination in peers
+            and owed.client in clients
+            and owed not in self._sessions
+            and self._lease_of(owed) is not None
         )
 
     def _begin_sessions(self, missing: Iterable[SessionKey]) -> None:
         for owed in missing:
             replaced = session_table.ensure(self._engine, owed)
-            session = Session(owed, self._context, replaced=replaced)
             with self._guard:
+                lease = self._lease_of(owed)
+                # Sessions of an unknown branch wait: see `_follow_branch`.
+                if lease is None or self._is_branch_due:
+                    continue
+                session = Session(owed, self._context, Leadership(lease, self._branch), replaced=replaced)
                 self._sessions[owed] = session
-            session.start()
+                session.start()
 
     def _one_a_site(self, requests: Sequence[SnapshotSync]) -> Sequence[SnapshotSync]:
-        """Split each request for every site into one request for each site; return the newest requests afterwards."""
+        """Split each request for every site into one request for each site; return the newest requests afterwards.
+
+        The sequencer does that; the other servers see the result later.
+        """
+        if self._site_lease is None:
+            return requests
         for_all = {request.client for request in requests if request.destination == EVERY_SITE}
         if not for_all:
             return requests
@@ -237,3 +336,7 @@ class Supervisor:
             session = self._sessions.get(SessionKey(request.client, request.destination))
             if session is not None:
                 session.note_snapshot(request)
+
+
+def _standing(session: Session) -> Standing:
+    return Standing(session.owed, session.leadership.lease, session.standing)

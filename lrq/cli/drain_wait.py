@@ -6,15 +6,13 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine
 
 from lrq.cli.words import plural
+from queues.browse.closed import closed_at, coming_sessions
 from queues.browse.send_log import browsing
 from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database import leases
 from queues.database.transactions import reading
-from queues.positions import Visibility
 from queues.send_log.known_sites import read_known
-from queues.send_log.named_sites import named_sites
-from queues.send_log.reads import newest_tick
-from queues.send_log.sessions import every_key, every_session
+from queues.send_log.sessions import every_session
 from queues.states import SessionState
 
 _PAUSE: Final = 0.05
@@ -114,7 +112,7 @@ def drain(engine: Engine, scope: Scope, timeout: float, *, clock: Clock = SYSTEM
         nonlocal seq
         with reading(engine, snapshot=True) as connection:
             if seq is None:
-                seq = _closed_at(connection, committed)
+                seq = closed_at(connection, committed)
             standing = _standing(connection, scope)
             unbegun = _unbegun(connection, scope)
         held = leases.holder(engine, "server")
@@ -122,15 +120,6 @@ def drain(engine: Engine, scope: Scope, timeout: float, *, clock: Clock = SYSTEM
         return _outcome(standing, unbegun, scope, seq, passed, server=held is not None and not held.expired)
 
     return poll(look, lambda outcome: outcome.drained, timeout=timeout, pause=_PAUSE, clock=clock)
-
-
-def _closed_at(connection: Connection, committed: Visibility) -> int | None:
-    """Return the end of the newest tick if the ticks cover all of *committed*; None if an entry is in no tick yet."""
-    newest = newest_tick(connection)
-    after = Visibility.parse(newest.mark) if newest else None
-    if browsing(connection).uncovered(connection, after, committed, 1):
-        return None
-    return newest.end_seq if newest else 0
 
 
 def _standing(connection: Connection, scope: Scope) -> list[Laggard]:
@@ -155,13 +144,7 @@ def _unbegun(connection: Connection, scope: Scope) -> _Unbegun:
     known = read_known(connection)
     if known is None:
         return _Unbegun(frozenset(), frozenset())
-    begun = set(every_key(connection))
-    coming = {
-        owed.destination
-        for owed in named_sites(connection)
-        if owed not in begun and owed.destination in known.peers and known.has_client(owed.client)
-        and scope.client in (None, owed.client)
-    }  # fmt: skip
+    coming = {owed.destination for owed in coming_sessions(connection, known) if scope.client in (None, owed.client)}
     return _Unbegun(frozenset(coming), frozenset(known.peers - coming))
 
 

@@ -96,6 +96,11 @@ class Statements(Protocol):
         """Return the database's time in microseconds since 1970: one clock for all processes of the database."""
         ...
 
+    @property
+    def present_us(self) -> ColumnElement[int]:
+        """The time of `now_us` as an expression, read when a statement that contains the expression runs."""
+        ...
+
 
 class Transactions(Protocol):
     """Operations at the beginning, in the middle and at the end of a transaction."""

@@ -6,20 +6,31 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, Engine, Update, bindparam, exc, insert, select, update
 
-from queues.database import dialects
+from queues.database import dialects, generations
 from queues.database.dialect import Dialect, Executed, Statement
 from queues.database.tables import leases
 from queues.database.transactions import mapped_errors, reading, writing_briefly
 from queues.errors import OwnershipLostError, StoreUnavailableError
+from queues.leadership import Lease
+
+__all__ = [
+    "SITE_LEASE",
+    "Lease",
+    "LeaseHolder",
+    "LeaseRow",
+    "acquire",
+    "check",
+    "checking",
+    "every_lease",
+    "holder",
+    "judge",
+    "release",
+    "renew",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """One acquisition of `name`; every later acquisition has a higher `generation`."""
-
-    name: str
-    owner: str
-    generation: int
+#: The lease whose owner takes ticks and trims: the sequencer of the site.
+SITE_LEASE: Final = generations.SITE_LEASE
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +44,8 @@ class LeaseHolder:
 def acquire(engine: Engine, name: str, owner: str, ttl: float) -> Lease | None:
     """Acquire *name* for *ttl* seconds; return None while another owner holds the lease.
 
-    Every acquisition raises the generation, one's own again included. On PostgreSQL, acquiring and renewing also end
+    Every acquisition raises the generation, one's own again included. The lease `SITE_LEASE` takes its generation from
+    the counter that it shares with the ranges of sessions. On PostgreSQL, acquiring and renewing also end
     transactions of older generations that have stood still for half of *ttl*. So a stopped process or a dead machine
     cannot hold up its successor.
     """
@@ -54,13 +66,17 @@ def _take(connection: Connection, name: str, owner: str, ttl_us: int) -> int | N
     taken = connection.execute(
         update(leases)
         .where(leases.c.name == name, (leases.c.owner == owner) | (leases.c.expires_us <= now))
-        .values(owner=owner, generation=leases.c.generation + 1, expires_us=now + ttl_us)
+        .values(owner=owner, generation=leases.c.generation + int(name != SITE_LEASE), expires_us=now + ttl_us)
     )
     generation = connection.execute(_GENERATION, {"name": name}).scalar()
+    if generation is not None and not taken.rowcount:
+        return None
+    counted = generations.advance(connection) if name == SITE_LEASE else int(generation or 1)
     if generation is None:
-        connection.execute(insert(leases).values(name=name, owner=owner, generation=1, expires_us=now + ttl_us))
-        return 1
-    return int(generation) if taken.rowcount else None
+        connection.execute(insert(leases).values(name=name, owner=owner, generation=counted, expires_us=now + ttl_us))
+    elif counted != generation:
+        connection.execute(update(leases).where(leases.c.name == name).values(generation=counted))
+    return counted
 
 
 def renew(engine: Engine, lease: Lease, ttl: float) -> None:

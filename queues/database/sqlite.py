@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     URL,
+    BigInteger,
     ColumnElement,
     CompoundSelect,
     Connection,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Select,
     Table,
     Update,
+    bindparam,
     event,
     text,
 )
@@ -38,6 +40,9 @@ _WAL: Final = "PRAGMA journal_mode = WAL"
 # A write without effect takes the write lock, however the engine begins transactions. Without the lock, a write after a
 # read could fail at once, because the busy timeout does not apply there.
 _TAKE_WRITE_LOCK: Final = text("UPDATE lrq_site SET site_id = site_id WHERE one IS NULL")
+
+
+_PRESENT: Final = bindparam("present_us", callable_=now_us, type_=BigInteger())
 
 
 class SqliteDialect(SqliteCuts):
@@ -102,6 +107,8 @@ class SqliteDialect(SqliteCuts):
     def now_us(self, connection: Connection) -> int:  # noqa: ARG002 - all processes of a file share the machine's clock
         """Return the machine's time."""
         return now_us()
+
+    present_us: Final[ColumnElement[int]] = _PRESENT
 
     # --- transactions
 

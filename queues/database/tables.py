@@ -404,7 +404,7 @@ producers = Table(
 )
 
 #: Small tables with frequent updates; see `queues.database.postgresql.rewriting`.
-REWRITTEN: Final = (sessions, snapshot_providers, leases)
+REWRITTEN: Final = (sessions, snapshot_providers, leases, servers)
 
 # --- sink -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Read the entries of ticks for all destinations: the part of `Log.read_all` that both SQL dialects share."""
+"""Read the entries of ticks for all destinations: the part of the `Log` port that both SQL dialects share."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine
 from queues.names import SiteId
 from queues.positions import Tick
 from queues.send_log.destination_sets import recorded
-from queues.send_log.port import LoggedEntry, LogRow
+from queues.send_log.port import LoggedEntry, LogRow, TickRows
 from queues.send_log.reads import still_kept
 
 #: Reads the rows of neighbouring ticks: for each tick its rows in order.
@@ -25,6 +25,20 @@ def usual_entries(engine: Engine, ticks: Sequence[Tick], read: TickReader) -> li
         LoggedEntry(row, destinations[row.tag_set], tick, seq)
         for tick, group in zip(ticks, groups, strict=True)
         for seq, row in enumerate(group, start=tick.start_seq + 1)
+    ]
+
+
+def tick_rows(engine: Engine, ticks: Sequence[Tick], read: TickReader) -> list[TickRows]:
+    """Read the rows of *ticks* at once with *read*, as their sequencer had them; see `Log.followed`."""
+    if ticks[0].is_large:
+        return [TickRows(ticks[0], None, {})]
+    with still_kept(engine, ticks[0]) as connection:
+        groups = read(connection)
+        known = recorded(connection, {row.tag_set for group in groups for row in group})
+    sets = {number: frozenset(found.destinations) for number, found in known.items()}
+    return [
+        TickRows(tick, group, {number: sets[number] for number in {row.tag_set for row in group}})
+        for tick, group in zip(ticks, groups, strict=True)
     ]
 
 

@@ -216,6 +216,14 @@ class MemoryLog:
             low, high = Visibility.parse(after.mark).high if after else 0, Visibility.parse(tick.mark).high
             return [stored for stored in self._stored if low < stored.row.id <= high]
 
+    def followed(self, ticks: Sequence[Tick]) -> list[TickRows]:
+        """See the port."""
+        return [TickRows(ticks[0], None, {})] if ticks[0].is_large else [self._followed(tick) for tick in ticks]
+
+    def _followed(self, tick: Tick) -> TickRows:
+        held = self._held(tick)
+        return TickRows(tick, [stored.row for stored in held], {each.row.tag_set: each.destinations for each in held})
+
     def rotate(
         self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None
     ) -> bool:

@@ -202,6 +202,13 @@ class Log(Protocol):
         """
         ...
 
+    def followed(self, ticks: Sequence[Tick]) -> list[TickRows]:
+        """Return *ticks* (one answer of `ticks_after`) with their rows, as `take_tick` returned them.
+
+        A large tick has neither rows nor sets. `more` is always False. Raises `TrimmedError`.
+        """
+        ...
+
     def rotate(
         self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None
     ) -> bool:

@@ -25,6 +25,7 @@ class SessionRow(NamedTuple):
 
     `replaced_total` counts entries that were not sent, because a later entry of the same tick replaced them.
     The subscriber has applied the log up to `applied_seq`; None while unknown.
+    The session tells its sink the generation of its range, plus `lead`.
     """
 
     client: ClientName
@@ -39,6 +40,7 @@ class SessionRow(NamedTuple):
     updated_us: int
     applied_seq: int | None
     replaced_total: int
+    lead: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def active_keys(connection: Connection) -> list[SessionKey]:
 
 def add_session(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
     """Insert the row of a session that has acknowledged nothing."""
-    row = SessionRow(*key, state, reason, "", 0, "", 0, 0, now_us(), None, 0)
+    row = SessionRow(*key, state, reason, "", 0, "", 0, 0, now_us(), None, 0, 0)
     connection.execute(insert(sessions).values(row._asdict()))
 
 

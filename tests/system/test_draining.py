@@ -10,12 +10,12 @@ from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueSenderClient
 from lr_server import LogReplicationServer
-from lr_server.protocol.states import SessionStanding
 from lr_server.session import table as session_table
+from lr_server.session.table import Standing
 from queues.database.leases import Lease
-from queues.errors import WaitTimeoutError
+from queues.errors import OwnershipLostError, WaitTimeoutError
 from queues.positions import Tick
-from queues.send_log.port import SessionKey, TickRows
+from queues.send_log.port import TickRows
 from queues.states import SessionState
 from tests.system.world import World, in_log_sync, sessions_of
 from tests.waiting import eventually
@@ -88,13 +88,14 @@ def test_an_older_session_status_never_overwrites_a_newer_one(world: World, monk
     held, overtaken = threading.Event(), threading.Event()
     written: list[int] = []
 
-    def hold_the_first(engine: Engine, lease: Lease, standings: Iterable[tuple[SessionKey, SessionStanding]]) -> None:
+    def hold_the_first(engine: Engine, standings: Iterable[Standing]) -> list[OwnershipLostError]:
         found = list(standings)
         if not held.is_set():
             held.set()
             overtaken.wait(1)
-        save(engine, lease, found)
-        written.extend(standing.acked.seq for _, standing in found)
+        lost = save(engine, found)
+        written.extend(each.facts.acked.seq for each in found)
+        return lost
 
     monkeypatch.setattr(session_table, "save", hold_the_first)
     world.transmit("paris", b"2", to=["tokyo"])

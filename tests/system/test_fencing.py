@@ -50,6 +50,7 @@ def test_a_sink_that_refuses_each_generation_stops_only_its_own_session(world: W
     peers = {site: f"local:{site}" for site in ("rome", "tokyo")}
     paris = world.server("paris", listen=[], peers=peers, initial_sync="log", slow_retry_seconds=0.1)
     world.transmit("paris", b"before", to=["rome", "tokyo"])
+    generation = generation_of(paris)
     in_log_sync(paris, "rome", "tokyo")
     rome.refuses = True
     world.transmit("paris", b"after", to=["rome", "tokyo"])
@@ -60,7 +61,7 @@ def test_a_sink_that_refuses_each_generation_stops_only_its_own_session(world: W
     token = world.transmit("paris", b"later", to=["tokyo"])
     world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=20)
     eventually(lambda: heard.log("paris") == [b"before", b"after", b"later"])
-    assert (paris.is_owner, generation_of(paris)) == (True, 1)
+    assert (paris.is_owner, generation_of(paris)) == (True, generation)
     assert world.execute("paris", "SELECT leaps FROM lrq_sessions WHERE destination = 'tokyo'") == [(0,)]
 
 
@@ -71,12 +72,13 @@ def test_a_forged_negotiation_stops_no_session(world: World) -> None:
     paris = world.server("paris", listen=[], peers=peers, initial_sync="log", slow_retry_seconds=0.1)
     world.transmit("paris", b"before", to=list(peers))
     eventually(lambda: all(each.log("paris") == [b"before"] for each in heard.values()))
+    generation = generation_of(paris)
     forged = pb.SessionId(source="paris", sink="tokyo", client="policy", generation=2**40)
     answer = servers["tokyo"]._writer.negotiate(pb.NegotiateRequest(protocol=SPOKEN.oldest, session=forged))
     assert answer.refusal.kind == pb.Refusal.PROTOCOL
     world.transmit("paris", b"after", to=list(peers))
     eventually(lambda: all(each.log("paris") == [b"before", b"after"] for each in heard.values()))
-    assert (paris.is_owner, generation_of(paris)) == (True, 1)
+    assert (paris.is_owner, generation_of(paris)) == (True, generation)
     assert {each["state"] for each in sessions_of(paris).values()} == {"log-entry sync"}
 
 
@@ -86,13 +88,14 @@ def test_a_plausible_forged_generation_is_outbid_by_its_own_session_only(world: 
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log")
     world.transmit("paris", b"before", to=["tokyo"])
     eventually(lambda: heard.log("paris") == [b"before"])
+    generation = generation_of(paris)
     forged = pb.SessionId(source="paris", sink="tokyo", client="policy", generation=900)
     answer = tokyo._writer.negotiate(pb.NegotiateRequest(protocol=SPOKEN.oldest, session=forged))
     assert not answer.HasField("refusal")
     world.transmit("paris", b"after", to=["tokyo"])
     eventually(lambda: heard.log("paris") == [b"before", b"after"])
     assert world.execute("tokyo", "SELECT generation FROM lrq_receive_marks") == [(901,)]
-    assert (paris.is_owner, generation_of(paris)) == (True, 1)
+    assert (paris.is_owner, generation_of(paris)) == (True, generation)
 
 
 def test_a_replaced_server_is_refused_by_its_sink_and_stands_down_on_the_word_of_its_own_database(world: World) -> None:
@@ -103,15 +106,19 @@ def test_a_replaced_server_is_refused_by_its_sink_and_stands_down_on_the_word_of
     world.transmit("paris", b"before", to=["rome"])
     in_log_sync(paused, "rome")
     eventually(lambda: sessions_of(paused)["rome"]["acked_seq"] == 1)
-    world.execute("paris", "UPDATE lrq_leases SET generation = 2, owner = 'another' WHERE name = 'server'")
-    world.execute("rome", "UPDATE lrq_receive_marks SET generation = 2, version = version + 1")
+    world.execute("paris", "INSERT INTO lrq_servers VALUES ('another', '', 0, :ever)", ever=2**62)
+    world.execute("paris", "UPDATE lrq_ranges SET generation = generation + 1000, server = 'another'")
+    world.execute("paris", "UPDATE lrq_leases SET generation = 2000, owner = 'another' WHERE name = 'server'")
+    world.execute("rome", "UPDATE lrq_receive_marks SET generation = 2000, version = version + 1")
     (session,) = paused._source.supervisor.sessions()
     session._stream.break_off("the connection broke")
+    eventually(lambda: paused.server_status().ranges == 0)
+    world.transmit("paris", b"after", to=["rome"])
     eventually(lambda: not paused.is_owner)
-    eventually(lambda: "generation 1 was taken over by generation 2" in paused.server_status().reason)
+    eventually(lambda: "was taken over by generation 2000" in paused.server_status().reason)
     assert not rome.refuses
     assert world.execute("paris", "SELECT lead, leaps FROM lrq_sessions") == [(0, 0)]
-    assert world.execute("rome", "SELECT generation FROM lrq_receive_marks") == [(2,)]
+    assert world.execute("rome", "SELECT generation FROM lrq_receive_marks") == [(2000,)]
 
 
 @pytest.fixture
@@ -156,9 +163,9 @@ def test_twin_installations_are_told_and_an_operator_can_help(
 
     loser = eventually(spent, timeout=60, interval=0.05)
     (winner,) = (server for server in twins if server is not loser)
-    assert [generation_of(server) for server in twins] == [1, 1]
+    assert all(generation_of(server) <= 65 for server in twins)
     ((known,),) = world.execute("tokyo", "SELECT max(generation) FROM lrq_receive_marks")
-    assert known <= 12
+    assert known <= 65 + 12
     winner.stop()
     with writing(world.site("tokyo")) as connection:
         reset_fences(connection, fences(connection))
@@ -178,7 +185,9 @@ def test_sites_work_with_generations_of_64_bits(world: World) -> None:
     in_log_sync(paris, "tokyo")
     world.transmit("paris", b"after", to=["tokyo"])
     eventually(lambda: heard.kinds("paris") == ["start 1", "snapshot 1", "complete 1", "log 1"])
-    assert generation_of(paris) == 2**40 + 1
-    assert world.execute("tokyo", "SELECT generation FROM lrq_receive_marks") == [(2**40 + 1,)]
-    told = dict(world.execute("tokyo", "SELECT name, generation FROM lrq_leases"))
-    assert told == {"server": 2**40 + 1, "subscriber/policy": 2**40 + 1}
+    assert 2**40 < generation_of(paris) <= 2**40 + 65
+    ((told,),) = world.execute("tokyo", "SELECT generation FROM lrq_receive_marks")
+    assert 2**40 < told <= 2**40 + 65
+    leased = dict(world.execute("tokyo", "SELECT name, generation FROM lrq_leases"))
+    assert 2**40 < leased["server"] <= 2**40 + 65
+    assert leased["subscriber/policy"] == 2**40 + 1

@@ -17,7 +17,7 @@ def test_a_restored_source_works_though_its_sink_has_seen_later_generations(worl
     world.transmit("paris", b"before", to=["tokyo"])
     eventually(lambda: heard.log("paris") == [b"before"])
     paris.stop()
-    world.execute("tokyo", "UPDATE lrq_receive_marks SET generation = 40")
+    world.execute("tokyo", "UPDATE lrq_receive_marks SET generation = 400")
     world.server("paris", peers={"tokyo": tokyo.endpoints[0]}, initial_sync="log", slow_retry_seconds=0.1)
     world.transmit("paris", b"after", to=["tokyo"])
     eventually(lambda: heard.log("paris") == [b"before", b"after"])
@@ -32,7 +32,7 @@ def test_a_restored_source_works_though_its_database_fails_when_it_raises_its_ge
     world.transmit("paris", b"before", to=["tokyo"])
     eventually(lambda: heard.log("paris") == [b"before"])
     paris.stop()
-    world.execute("tokyo", "UPDATE lrq_receive_marks SET generation = 40")
+    world.execute("tokyo", "UPDATE lrq_receive_marks SET generation = 400")
     really, tries = sessions.replace_fence, iter(["out"])
 
     def replace(*arguments: Any) -> bool:

@@ -19,7 +19,7 @@ from queues.database.transactions import writing
 from queues.errors import DataLossError
 from queues.positions import Tick, Visibility
 from queues.send_log import reads as sql_log
-from queues.send_log.logged_entries import large_entries, usual_entries
+from queues.send_log.logged_entries import large_entries, tick_rows, usual_entries
 from queues.send_log.port import (
     Bounds,
     LoggedEntry,
@@ -110,6 +110,10 @@ class PostgresqlLog:
             yield from large_entries(self._engine, ticks[0], piece)
         else:
             yield usual_entries(self._engine, ticks, partial(_all_rows, ticks=ticks))
+
+    def followed(self, ticks: Sequence[Tick]) -> list[TickRows]:
+        """See the port."""
+        return tick_rows(self._engine, ticks, partial(_all_rows, ticks=ticks))
 
     def rotate(
         self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None

@@ -182,6 +182,10 @@ class SqliteLog:
         else:
             yield logged_entries.usual_entries(self._engine, ticks, partial(_all_rows, ticks=ticks))
 
+    def followed(self, ticks: Sequence[Tick]) -> list[TickRows]:
+        """See the port."""
+        return logged_entries.tick_rows(self._engine, ticks, partial(_all_rows, ticks=ticks))
+
     def rotate(
         self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None
     ) -> bool:

@@ -9,12 +9,14 @@ from lr_server.protocol.events import RefusalKind, Refused
 from lr_server.session import table
 from lr_server.session.fence import SessionFence
 from queues.clock import SYSTEM_CLOCK
-from queues.database import leases, tables
+from queues.database import servers, tables
 from queues.database.leases import Lease
 from queues.database.transactions import reading
 from queues.errors import OwnershipLostError, StoreUnavailableError
+from queues.leadership import range_lease
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
+from tests.leading import lead
 
 OWED = SessionKey(ClientName("policy"), SiteId("tokyo"))
 
@@ -25,12 +27,11 @@ def stale(known: int) -> Refused:
 
 @pytest.fixture
 def fence(site: Engine) -> Callable[[], SessionFence]:
-    """Give a function that acquires the site's lease and returns the session's fence under that lease."""
+    """Give a function that acquires the session's range and returns the session's fence under that lease."""
     table.ensure(site, OWED)
 
     def begin() -> SessionFence:
-        lease = leases.acquire(site, "server", "test", ttl=60)
-        assert lease is not None
+        (lease,) = lead(site)
         return under(site, lease)
 
     return begin
@@ -52,9 +53,7 @@ def test_after_a_leap_each_later_owner_tells_a_higher_generation(site: Engine, f
     assert again.kind is RefusalKind.TRANSIENT
     assert first.generation == 41
     assert fence().generation == 42
-    held = leases.holder(site, "server")
-    assert held is not None
-    assert held.lease.generation == 2
+    assert [row.generation for row in servers.look(site).ranges] == [2]
 
 
 def test_a_replaced_server_learns_it_from_its_own_database(fence: Callable[[], SessionFence]):
@@ -69,10 +68,9 @@ def test_a_replaced_server_learns_it_from_its_own_database(fence: Callable[[], S
 
 def test_of_two_servers_with_the_same_fence_only_one_leaps(site: Engine, fence: Callable[[], SessionFence]):
     one = fence()
-    held = leases.holder(site, "server")
-    assert held is not None
+    (row,) = servers.look(site).ranges
     # The commit of an earlier owner may come after the takeover; this object stands for that owner.
-    other = under(site, held.lease)
+    other = under(site, range_lease(row))
     one.answer(stale(40))
     with pytest.raises(StoreUnavailableError, match="changed the fence"):
         other.answer(stale(40))

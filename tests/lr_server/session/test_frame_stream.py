@@ -72,6 +72,7 @@ def sent(ticks: Ticks, count: int, received: pb.Position) -> list[pb.Frame]:
     window = Inflight(max_frames=1_000, max_bytes=10**9, clock=SYSTEM_CLOCK)
     stream = FrameStream(
         sink, SESSION, paths, received,
+        branches=frozenset({"b1"}),
         inflight=window, replaced=ReplacedCount(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=60.0,
         clock=SYSTEM_CLOCK, report=lambda _: None,
     )  # fmt: skip

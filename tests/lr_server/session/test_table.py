@@ -5,6 +5,7 @@ from sqlalchemy import Engine, insert, select
 
 from lr_server.protocol.states import SessionStanding, StatusText
 from lr_server.session import table
+from lr_server.session.table import Standing
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.tables import sessions
@@ -16,6 +17,7 @@ from queues.send_log.known_sites import KnownSites, read_known
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
 from queues.words import LONGEST
+from tests.leading import lead
 
 POLICY, TENANT = ClientName("policy"), ClientName("tenant")
 TOKYO, LIMA, ROME = SiteId("tokyo"), SiteId("lima"), SiteId("rome")
@@ -52,12 +54,13 @@ def test_a_session_is_idle_before_it_begins(site: Engine):
     assert stored(site) == {(POLICY, TOKYO): ("idle", "not started")}
 
 
-def test_a_position_that_is_not_known_again_yet_stays(site: Engine, lease: Lease):
+def test_a_position_that_is_not_known_again_yet_stays(site: Engine):
     owed = SessionKey(POLICY, TOKYO)
     table.ensure(site, owed)
     words = StatusText(SessionState.LOG_ENTRY_SYNC, "live")
-    table.save(site, lease, [(owed, SessionStanding(words, Position("b", 9), 4))])
-    table.save(site, lease, [(owed, SessionStanding(words, None, None))])
+    (led,) = lead(site)
+    table.save(site, [Standing(owed, led, SessionStanding(words, Position("b", 9), 4))])
+    table.save(site, [Standing(owed, led, SessionStanding(words, None, None))])
     with reading(site) as connection:
         kept = connection.execute(select(sessions.c.acked_seq, sessions.c.applied_seq)).one()
     assert tuple(kept) == (9, 4)
@@ -105,17 +108,17 @@ def standing(acked: Position | None, reason: str = "live") -> SessionStanding:
     return SessionStanding(StatusText(SessionState.LOG_ENTRY_SYNC, reason), acked, 0)
 
 
-def test_values_that_the_database_refuses_stop_no_other_session(site: Engine, lease: Lease):
+def test_values_that_the_database_refuses_stop_no_other_session(site: Engine):
     for destination in (TOKYO, LIMA, ROME):
         table.ensure(site, SessionKey(POLICY, destination))
     healthy = standing(Position("b1", 3))
+    (led,) = lead(site)
     table.save(
         site,
-        lease,
         [
-            (SessionKey(POLICY, LIMA), healthy),
-            (SessionKey(POLICY, ROME), standing(Position("b1", 2**64 - 1))),
-            (SessionKey(POLICY, TOKYO), healthy),
+            Standing(SessionKey(POLICY, LIMA), led, healthy),
+            Standing(SessionKey(POLICY, ROME), led, standing(Position("b1", 2**64 - 1))),
+            Standing(SessionKey(POLICY, TOKYO), led, healthy),
         ],
     )
     found = stored(site)
@@ -128,18 +131,43 @@ def test_values_that_the_database_refuses_stop_no_other_session(site: Engine, le
     assert acked == {LIMA: 3, ROME: 0, TOKYO: 3}
 
 
-def test_a_reason_is_stored_bounded_and_printable(site: Engine, lease: Lease):
+def test_a_reason_is_stored_bounded_and_printable(site: Engine):
     table.ensure(site, SessionKey(POLICY, TOKYO))
-    table.save(site, lease, [(SessionKey(POLICY, TOKYO), standing(None, "\0" + "x" * 3_500_000))])
+    (led,) = lead(site)
+    table.save(site, [Standing(SessionKey(POLICY, TOKYO), led, standing(None, "\0" + "x" * 3_500_000))])
     ((state, reason),) = stored(site).values()
     assert state == "log-entry sync"
     assert reason.startswith("\N{REPLACEMENT CHARACTER}xxx")
     assert len(reason) == LONGEST
 
 
-def test_a_replaced_server_stores_no_standing(site: Engine, lease: Lease):
+def test_a_replaced_server_stores_no_standing(site: Engine):
     table.ensure(site, SessionKey(POLICY, TOKYO))
-    leases.acquire(site, "server", "test", ttl=60)
-    with pytest.raises(OwnershipLostError):
-        table.save(site, lease, [(SessionKey(POLICY, TOKYO), standing(Position("b1", 3)))])
+    (led,) = lead(site)
+    lead(site)
+    (lost,) = table.save(site, [Standing(SessionKey(POLICY, TOKYO), led, standing(Position("b1", 3)))])
+    assert (lost.name, lost.held, lost.current) == ("range 0", 1, 2)
     assert stored(site) == {(POLICY, TOKYO): ("idle", "not started")}
+
+
+def test_a_lost_range_costs_no_session_of_another_range_its_standing(site: Engine):
+    keys = [SessionKey(POLICY, destination) for destination in (LIMA, ROME, TOKYO)]
+    for key in keys:
+        table.ensure(site, key)
+    held = lead(site, 0, 1, 2, count=3)
+    lead(site, 1, count=3, server="test")
+    sessions_led = zip(keys, held, strict=True)
+    lost = table.save(site, [Standing(key, led, standing(Position("b1", 3))) for key, led in sessions_led])
+    assert [error.name for error in lost] == ["range 1"]
+    assert [stored(site)[key][0] for key in keys] == ["log-entry sync", "idle", "log-entry sync"]
+
+
+def test_a_session_that_its_server_has_ended_becomes_inactive(site: Engine):
+    (led,) = lead(site)
+    ended = Standing(SessionKey(POLICY, TOKYO), led, standing(None))
+    table.ensure(site, ended.owed)
+    table.deactivate(site, [ended], table.NO_PEER)
+    assert stored(site) == {(POLICY, TOKYO): ("inactive", table.NO_PEER)}
+    lead(site)
+    with pytest.raises(OwnershipLostError):
+        table.deactivate(site, [ended], "again")

@@ -5,6 +5,7 @@ from sqlalchemy.orm import Session
 
 from lr_server.protocol.states import SessionStanding, StatusText
 from lr_server.session import table as session_table
+from lr_server.session.table import Standing
 from queues import send_snapshot
 from queues.database import leases
 from queues.database.leases import Lease
@@ -15,6 +16,7 @@ from queues.send_log.opening import open_log
 from queues.send_log.port import Retention, SessionKey, TickLimits
 from queues.send_snapshot import attempts as snapshot_attempts
 from queues.states import SessionState
+from tests.leading import lead
 from tests.lr_client.snapshot.providing import POLICY, TOKYO, claim, publish, request
 from tests.queues.send_snapshot.test_requests import client
 
@@ -27,11 +29,11 @@ def owner(site: Engine) -> Lease:
     return lease
 
 
-def acknowledge(site: Engine, lease: Lease, seq: int) -> None:
+def acknowledge(site: Engine, seq: int) -> None:
     session_table.ensure(site, OWED)
-    session_table.save(
-        site, lease, [(OWED, SessionStanding(StatusText(SessionState.LOG_ENTRY_SYNC, ""), Position("b", seq), 0))]
-    )
+    (led,) = lead(site)
+    facts = SessionStanding(StatusText(SessionState.LOG_ENTRY_SYNC, ""), Position("b", seq), 0)
+    session_table.save(site, [Standing(OWED, led, facts)])
 
 
 def lost_seq(site: Engine) -> int:
@@ -49,7 +51,7 @@ def test_entries_after_the_base_of_a_snapshot_are_kept_even_if_acknowledged(site
     attempt = claim(site)
     with writing(site) as connection:
         snapshot_attempts.pin(connection, attempt, Position("b", 0, "id/0"))
-    acknowledge(site, lease, 1)
+    acknowledge(site, 1)
     assert log.trim(lease, Retention()).emptied_segments == 0
     publish(site, attempt, base=Position("b", 0, "id/0"))
     assert log.trim(lease, Retention()).emptied_segments == 0
@@ -60,12 +62,11 @@ def test_entries_after_the_base_of_a_snapshot_are_kept_even_if_acknowledged(site
 
 
 def test_a_session_that_goes_back_records_its_earlier_position_as_lost(site: Engine) -> None:
-    lease = owner(site)
-    acknowledge(site, lease, 7)
+    acknowledge(site, 7)
     assert lost_seq(site) == 0
-    acknowledge(site, lease, 3)
+    acknowledge(site, 3)
     assert lost_seq(site) == 7
     with writing(site) as connection:
         connection.execute(update(sessions).values(lost_seq=9))
-    acknowledge(site, lease, 1)
+    acknowledge(site, 1)
     assert lost_seq(site) == 9

@@ -1,0 +1,266 @@
+"""The part of one server in the leadership of a site's ranges: a thread that renews, looks, claims and releases.
+
+Times, in terms of *ttl*: a server's row lives for 3/4 after each renewal (`discovery.renewal`). The others look each
+second, at least, and at the moment of an expiry. So after a kill the ranges have new leaders within 3/4 of *ttl*, and
+1/4 is left for the beginning of their sessions. A process of the same machine that has surely ended is noticed by the
+next look. A server alone looks as often as it renews.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from sqlalchemy import Engine
+
+from discovery.processes import surely_gone
+from discovery.ranges import RangePlan, plan
+from discovery.renewal import Renewal
+from discovery.sightings import Sightings
+from discovery.threads import OnEnded, watched
+from queues.backoff import Backoff
+from queues.clock import Clock
+from queues.database import servers
+from queues.errors import OwnershipLostError, ThreadEndedError
+from queues.leadership import Lease, ServerRow, ServersView, range_number
+from queues.words import cleaned, in_words
+
+#: The longest time between two looks while other servers live, in seconds.
+_LOOK: Final = 1.0
+#: The time between two looks while another server must release a range first, in seconds.
+_AWAIT: Final = 0.2
+#: The pause after another server's expiry, before the look, in seconds.
+_AFTER_EXPIRY: Final = 0.01
+#: The longest rest after a failure, in terms of the lease.
+_LONGEST_REST: Final = 30
+
+
+class Membership:
+    """Takes part in the leadership of the ranges, from `start` to `stop`.
+
+    One thread calls *on_change* with the led ranges each time they change, or the branch of the site. When the call
+    returns, the sessions of other ranges must have ended: only then others may lead these. An error of the call, or of
+    `give_up`, frees all ranges; after a rest this server takes part again.
+
+    `held` has the led ranges, `view` the last look, and `reason` the state in one sentence, or the last failure.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        server: str,
+        *,
+        ranges: int,
+        ttl: float,
+        clock: Clock,
+        endpoints: Callable[[], Sequence[str]],
+        on_change: Callable[[Mapping[int, Lease]], None],
+        on_ended: OnEnded,
+    ) -> None:
+        """Prepare for *server*, an `owner_name`; *ranges* and *ttl* are the same at all servers of the site.
+
+        *endpoints* tells where the server listens. *on_ended* gets the error that ends the thread, if any.
+        """
+        self._engine = engine
+        self._me = server
+        self._ranges = ranges
+        self._ttl = ttl
+        self._clock = clock
+        self._endpoints = endpoints
+        self._on_change = on_change
+        self._on_ended = on_ended
+        self._renewal = Renewal(engine, server, ttl=ttl, clock=clock, on_error=self._fail)
+        self._sightings = Sightings(slack=ttl / 10, longest=4 * ttl)
+        self._registered: tuple[str, ...] | None = None
+        self._held: Mapping[int, Lease] = MappingProxyType({})
+        self._branch: str | None = None
+        self._awaited = self._failed = False
+        self._given_up: Exception | None = None
+        self._failures = 0
+        self._began = self._rest_until = self._patient_until = clock.monotonic()
+        self._stopping = threading.Event()
+        self._awake = threading.Event()
+        self._thread = watched("lrq-servers", self._run, self._end_by_error)
+        self.view: ServersView | None = None
+        self.reason = "servers: not started"
+
+    @property
+    def held(self) -> Mapping[int, Lease]:
+        """The ranges that this server leads now, by their numbers."""
+        return self._held
+
+    def start(self) -> None:
+        """Register this server, then start the thread; call it before `Ownership.start` for the lease `server`.
+
+        Otherwise other servers take the owner of that lease for an older lrq, and lead no range.
+
+        Raises `ConfigurationError` if other servers use another number of ranges, and `StoreUnavailableError`.
+        """
+        self._register()
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look at once, for example after a transaction was refused."""
+        self._awake.set()
+
+    def give_up(self, error: Exception) -> None:
+        """End work because of *error*; for any thread.
+
+        After an `OwnershipLostError`, look at once, and end the work of lost ranges only. After another error, free all
+        ranges and rest. The rest is one *ttl*, doubled for each failure in a row.
+        """
+        if not isinstance(error, OwnershipLostError):
+            self._given_up = self._given_up or error
+        self._awake.set()
+
+    def stop(self, *, wait: bool = True) -> None:
+        """End the work, free the ranges and leave the site's servers; with *wait*, return after that.
+
+        Call it after `Ownership.stop`, so that the sequencer has a row as long as its lease.
+        """
+        self._stopping.set()
+        self._awake.set()
+        if wait and self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    # --- the thread
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._awake.clear()
+            self._turn()
+            if not self._stopping.is_set():
+                self._clock.wait(self._awake, self._pause())
+        self._leave("servers: stopped")
+
+    def _end_by_error(self, error: ThreadEndedError) -> None:
+        self._leave(f"servers: {error}")
+        self._on_ended(error)
+
+    def _turn(self) -> None:
+        self._failed = False
+        try:
+            if self._given_up:
+                self._rest(self._given_up)
+            elif self._clock.monotonic() >= self._rest_until:
+                self._take_part()
+        except Exception as error:  # noqa: BLE001 - told in `reason`; the next turn tries again
+            self._fail(error)
+            self._failed = True
+
+    def _fail(self, error: Exception) -> None:
+        self.reason = f"servers: {in_words(error)}"
+
+    def _pause(self) -> float:
+        if self._failed or self._registered is None or self.view is None:
+            return min(self._ttl / 10, _LOOK)
+        view, leading = self.view, {row.server for row in self.view.ranges}
+        others = [row for row in view.living.values() if row.server != self._me]
+        pauses = [self._renewal.pause, *([_LOOK] if others else ()), *([_AWAIT] if self._awaited else ())]
+        expiries = [(row.expires_us - view.now_us) / 1e6 + _AFTER_EXPIRY for row in others if row.server in leading]
+        return min(pauses + expiries)
+
+    # --- one turn
+
+    def _take_part(self) -> None:
+        if self._registered is not None and not self._renewal.pause and not self._renewal.renew():
+            self._registered = None
+        view = self._look()
+        if self._registered is None or self._me not in view.living:
+            view = self._return(view)
+        elif tuple(self._endpoints()) != self._registered:
+            self._register()
+        self._sightings.keep(frozenset(view.living))
+        gone = [row for row in view.living.values() if self._expire_gone(row, view)]
+        if gone:
+            view = self._look()
+        is_patient = self._clock.monotonic() < self._patient_until
+        self._carry_out(plan(view, self._me, self._held, patient=is_patient), view)
+
+    def _return(self, view: ServersView) -> ServersView:
+        """Register again after the row has expired; return a new look.
+
+        Others may lead the ranges by now, so losses are told first. Perhaps the clock has jumped, and the others have
+        not expired either: this server leaves them time to renew.
+        """
+        self._registered = None
+        self._keep(plan(view, self._me, self._held).kept, view)
+        self._register()
+        self._patient_until = self._clock.monotonic() + self._ttl / 2
+        return self._look()
+
+    def _look(self) -> ServersView:
+        self.view = view = servers.look(self._engine)
+        return view
+
+    def _register(self) -> None:
+        endpoints = tuple(self._endpoints())
+        self._renewal.note()
+        servers.register(self._engine, self._me, endpoints, count=self._ranges, term=self._renewal.term)
+        self._registered = endpoints
+
+    def _expire_gone(self, row: ServerRow, view: ServersView) -> bool:
+        """Expire the row of a process that has surely ended, or of a server that renews no more."""
+        if row.server == self._me:
+            return False
+        is_overdue = self._sightings.is_overdue(row, view.now_us, self._clock.monotonic())
+        return (is_overdue or surely_gone(row.server)) and servers.remove(self._engine, row.server, seen=row)
+
+    def _carry_out(self, turn: RangePlan, view: ServersView) -> None:
+        self._awaited = turn.awaited
+        self._keep(turn.kept, view)
+        if turn.releases:
+            servers.release(self._engine, turn.releases)
+        claimed = servers.claim(self._engine, self._me, turn.claims) if turn.claims else ()
+        if claimed:
+            self._tell({**turn.kept, **{range_number(lease): lease for lease in claimed}})
+        self._show(view)
+
+    def _keep(self, kept: Mapping[int, Lease], view: ServersView) -> None:
+        is_new_branch = self._branch not in (None, view.branch)
+        self._branch = view.branch
+        if is_new_branch or kept != self._held:
+            self._tell(kept)
+
+    def _tell(self, held: Mapping[int, Lease]) -> None:
+        self._held = MappingProxyType(dict(sorted(held.items())))
+        try:
+            with self._renewal.during_call(self.give_up):
+                self._on_change(self._held)
+        except Exception as error:
+            self.give_up(error)
+            raise
+
+    def _show(self, view: ServersView) -> None:
+        if view.sequencer is not None and view.has_older_sequencer:
+            self.reason = f"servers: an older lrq works for the site alone: {view.sequencer.owner}"
+        else:
+            led = f"leads {len(self._held)} of {len(view.ranges)} ranges"
+            self.reason = f"servers: {led}; servers of the site: {len(view.living)}"
+
+    # --- the end of the work
+
+    def _rest(self, error: Exception) -> None:
+        now = self._clock.monotonic()
+        has_recovered = now - self._began > _LONGEST_REST * self._ttl
+        self._failures = 1 if has_recovered else self._failures + 1
+        rest = Backoff(self._ttl, _LONGEST_REST * self._ttl).delay_seconds(self._failures)
+        self._rest_until = self._began = now + rest
+        words = f"servers: {in_words(error)}; all ranges are free, and this process takes part again in {rest:.0f} s"
+        self._leave(words)
+
+    def _leave(self, reason: str) -> None:
+        held, self._held = self._held, MappingProxyType({})
+        self._registered, self._branch, self._awaited = None, None, False
+        try:
+            if held:
+                self._on_change(self._held)
+                servers.release(self._engine, held.values())
+            servers.remove(self._engine, self._me)
+            self.reason = cleaned(reason)
+        except BaseException as problem:  # noqa: BLE001 - the row of the server expires by itself
+            self.reason = (
+                f"{cleaned(reason)}; not released, it expires within {self._renewal.term} s: {in_words(problem)}"
+            )
+        # The work has ended, so none of its threads gives up the next.
+        self._given_up = None

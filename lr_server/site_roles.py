@@ -1,0 +1,191 @@
+"""The roles of one server among the servers of its site: leader of ranges of sessions, and perhaps the sequencer.
+
+Both roles share one `Source`. The source exists as long as the server has one of them.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlalchemy import Engine
+
+from discovery.membership import Membership
+from discovery.ownership import Ownership, OwnershipState
+from discovery.processes import owner_name
+from discovery.topology import Topology
+from lr_server.settings import Settings
+from lr_server.source.source import Source
+from lr_server.status_types import SERVER_LEASE
+from queues.clock import Clock, poll
+from queues.database.leases import Lease
+from queues.errors import OwnershipLostError, ThreadEndedError
+from queues.leadership import ServersView
+from queues.logs import logger
+from queues.send_log.wakeup import wake_other_process, wake_server
+from queues.words import in_words
+
+log = logger("lrq.server")
+
+
+class SiteRoles:
+    """Take part in the work of a site, from `start` to `stop`.
+
+    `name` is the name of the server. `source` is None while the server has no role.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        topology: Topology,
+        *,
+        clock: Clock,
+        endpoints: Callable[[], Sequence[str]],
+    ) -> None:
+        """Announce the *endpoints* of the server to the other servers."""
+        self._engine = engine
+        self._settings = settings
+        self._topology = topology
+        self._clock = clock
+        self.name = owner_name()
+        self.source: Source | None = None
+        self._guard = threading.RLock()
+        self._held: Mapping[int, Lease] = {}
+        self._is_stopping = False
+        self._is_sequencer = False
+        self._stood_down = ""
+        self._others: tuple[ServersView | None, tuple[str, ...]] = (None, ())
+        self.ownership = Ownership(
+            engine, SERVER_LEASE, owner=self.name,
+            on_acquired=self._sequence, on_lost=self._end_sequencing, ttl=settings.lease_seconds, clock=clock,
+        )  # fmt: skip
+        self.membership = Membership(
+            engine, self.name, ranges=settings.ranges, ttl=settings.lease_seconds, clock=clock,
+            endpoints=endpoints, on_change=self._lead, on_ended=self._thread_ended,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Begin to take part; return when the server has looked for its roles, at most `lease_seconds` later.
+
+        Raises `ConfigurationError` if other servers of the site use another number of ranges, and
+        `StoreUnavailableError`.
+        """
+        # A sequencer without a row among the servers would look like an older version, which works alone.
+        self.membership.start()
+        self.ownership.start()
+        poll(self._has_looked, bool, timeout=self._settings.lease_seconds, pause=0.02, clock=self._clock)
+
+    def stop(self) -> None:
+        """End all work, and leave it to the other servers at once. May be called twice."""
+        self._is_stopping = True
+        self.ownership.stop()
+        self.membership.stop()
+        with self._guard:
+            self._discard(None)
+
+    @property
+    def is_sequencer(self) -> bool:
+        """Whether the server takes the ticks of the site."""
+        return self._is_sequencer
+
+    @property
+    def ranges(self) -> int:
+        """The number of ranges that the server leads."""
+        return len(self._held)
+
+    @property
+    def reason(self) -> str:
+        """Why the server has its roles, or has none, in one sentence."""
+        view = self.membership.view
+        role = self.ownership.reason
+        if self.ownership.state is OwnershipState.STANDING_BY and view is not None and view.sequencer is not None:
+            role = f"server: {view.sequencer.owner} takes the ticks as generation {view.sequencer.generation}"
+        return f"{self._stood_down or role}; {self.membership.reason}"
+
+    def _has_looked(self) -> bool:
+        is_settled = self._is_sequencer or self.ownership.state is OwnershipState.STANDING_BY
+        return is_settled and self.membership.view is not None
+
+    # --- called by the threads of both leases -----------------------------------------------------------------
+
+    def _lead(self, held: Mapping[int, Lease]) -> None:
+        with self._guard:
+            if held and not self._held:
+                self._stood_down = ""
+            self._held = dict(held)
+            if held and self.source is None and not self._is_stopping:
+                source = self._new_source()
+                source.follow()
+                source.start()
+                self.source = source
+            if self.source is not None:
+                self.source.lead(held)
+            if not held and not self._is_sequencer:
+                self._discard(None)
+
+    def _sequence(self, lease: Lease) -> None:
+        with self._guard:
+            self._stood_down = ""
+            source = self.source or self._new_source()
+            try:
+                source.sequence(lease)
+                if self.source is None:
+                    source.start()
+            except BaseException:
+                if self.source is None:
+                    source.stop()
+                raise
+            self.source = source
+            self._is_sequencer = True
+        # The branch may be new.
+        self.membership.wake()
+        log.info("sequencer of the site", site=self._settings.site_id, generation=lease.generation)
+
+    def _end_sequencing(self, error: Exception | None) -> None:
+        with self._guard:
+            self._is_sequencer = False
+            if error is not None:
+                self._stood_down = in_words(error)
+                log.warning("standing down", site=self._settings.site_id, reason=self._stood_down)
+            if self.source is None:
+                return
+            if not self._held:
+                self._discard(self._stood_down or None)
+            elif self._is_stopping:
+                self.source.rest()
+            else:
+                self.source.follow()
+
+    def _discard(self, lost: str | None) -> None:
+        source, self.source = self.source, None
+        if source is not None:
+            source.stop(lost)
+
+    def _new_source(self) -> Source:
+        return Source(
+            self._engine,
+            self._settings,
+            self._topology,
+            server=self.name,
+            clock=self._clock,
+            on_tick=self._wake_others,
+            on_lost=self.ownership.give_up,
+            on_lost_range=self._look_again,
+            on_ended=self._thread_ended,
+        )
+
+    def _look_again(self, _error: OwnershipLostError) -> None:
+        self.membership.wake()
+
+    def _thread_ended(self, error: ThreadEndedError) -> None:
+        # Which part of the work still goes on is unknown, so all of it moves to the other servers.
+        self.ownership.give_up(error)
+        self.membership.give_up(error)
+
+    def _wake_others(self) -> None:
+        view = self.membership.view
+        if view is not self._others[0]:
+            living = () if view is None else tuple(name for name in view.living if name != self.name)
+            self._others = view, living
+        for name in self._others[1]:
+            wake_server(name)
+            wake_other_process(name)
