@@ -56,7 +56,7 @@ class LogReplicationServer:
         self._ownership = self._roles.ownership
         self._writer = SinkWriter(
             self._engine, settings.site,
-            lease=lambda: self._ownership.lease, max_frame_bytes=settings.max_message_bytes,
+            stopped_seconds=settings.lease_seconds / 2, max_frame_bytes=settings.max_message_bytes,
             receive_bytes=settings.receive_bytes, clock=clock,
         )  # fmt: skip
 

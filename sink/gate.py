@@ -1,7 +1,7 @@
 """Refuse new work after close(), and wait for work in progress."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from queues.errors import TransientError
@@ -16,12 +16,16 @@ class Gate:
         self._changed = threading.Condition()
 
     @contextmanager
-    def passed(self, what: str) -> Iterator[None]:
-        """Count as work for the time of the block; raise `TransientError`, which names *what* stops, after `close`."""
+    def passed(self, sentence: Callable[[], str]) -> Iterator[None]:
+        """Count as work for the time of the block; after `close`, raise `TransientError` with the *sentence*."""
         with self._changed:
-            if not self._open:
-                raise TransientError(f"{what} stops: try again later")
-            self._inside += 1
+            if self._open:
+                self._inside += 1
+                is_open = True
+            else:
+                is_open = False
+        if not is_open:
+            raise TransientError(sentence())
         try:
             yield
         finally:

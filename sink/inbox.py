@@ -8,7 +8,6 @@ from sqlalchemy import Connection
 from queues.block_limits import Extent, too_many
 from queues.blocks import EntryColumns, SnapshotColumns, decode_entries, decode_snapshot, encode_snapshot
 from queues.database.dialect import Statement
-from queues.database.leases import Lease
 from queues.names import ClientName, SiteId
 from queues.positions import Header, Position
 from queues.receive import consumer_marks, snapshot_blocks, writer_marks
@@ -87,6 +86,7 @@ class Inbox:
             staging=self._progress(),
             sync_id=self.marks.sync_id,
             room=room_left(self.receive_bytes, self.marks, *self._applied),
+            stream=self.version,
         )
 
     @property
@@ -103,12 +103,24 @@ class Inbox:
         """Return the queue as stored once the transaction is committed; None if the queue is not registered."""
         return None if self.kept is None else self.kept.stored
 
+    @property
+    def version(self) -> int:
+        """The number of changes of the stored marks; 0 if the queue is not registered."""
+        stored = self.stored()
+        return 0 if stored is None else stored.version
+
     def fence(self, generation: int) -> None:
-        """Store *generation*, so that lower generations are refused from now on."""
-        if generation > self.marks.generation:
-            self.marks = replace(self.marks, generation=generation)
-            if self.kept is not None:
-                self._save(self.marks)
+        """Refuse lower generations than *generation*, without storing it."""
+        self.marks = replace(self.marks, generation=max(generation, self.marks.generation))
+
+    def begin_stream(self, generation: int) -> None:
+        """Change the version of the marks, so that all earlier streams are refused from now on, and fence *generation*.
+
+        An unregistered queue has no marks to change: its registration refuses every other stream.
+        """
+        self.fence(generation)
+        if self.kept is not None:
+            self._save(self.marks)
 
     def roll_back(self, target: Position) -> Refuse | None:
         """Delete all rows after the header at *target* and have applied ones undone; return the refusal, if any."""
@@ -261,13 +273,13 @@ def open_inbox(
     connection: Connection,
     client: ClientName,
     source: SiteId,
-    lease: Lease | None,
+    writer: int,
     now_us: int,
     *,
     receive_bytes: int = 0,
 ) -> Inbox:
     """Read and lock the marks of a receive queue; see `writer_marks.find`."""
-    stored = writer_marks.find(connection, client, source, lease)
+    stored = writer_marks.find(connection, client, source, writer)
     if stored is None:
         return Inbox(connection, client, source, now_us, ReceiveState(), None, receive_bytes)
     return Inbox(connection, client, source, now_us, stored.marks, LockedMarks(stored), receive_bytes)

@@ -1,6 +1,7 @@
 """The `Sink` of one site on its database, used in-process and by the service."""
 
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -11,12 +12,11 @@ from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import dialects
 from queues.database.engine_check import require_engine
-from queues.database.leases import Lease
 from queues.database.transactions import writing
-from queues.errors import CorruptFrameError, InvalidNameError, LrqError, TransientError, first_line
+from queues.errors import CorruptFrameError, InvalidNameError, LrqError, first_line
 from queues.logs import logger
 from queues.names import SiteId
-from queues.receive import entries, lineages
+from queues.receive import entries, lineages, writer_marks
 from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.wire import replication_pb2 as pb
 from queues.words import describe
@@ -25,11 +25,13 @@ from sink.inbox import Inbox, expect_inbox, extent, open_inbox
 from sink.protocol import log_rules, versions
 from sink.protocol.log_rules import Refuse, Speaker
 from sink.protocol.versions import SPOKEN, ProtocolVersions
-from sink.streams import Streams, ValidStream
+from sink.streams import LastFrame, SessionKey, Streams, ValidStream
 from sink.wire import branches_of, position_of, speaker_of, to_refusal
 
 #: The most unpacked bytes of rows in one frame.
 MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
+#: A negotiation ends transactions of other processes on its queue that have stood still for this time, in seconds.
+STOPPED_SECONDS: Final = 5.0
 
 _log = logger("lrq.sink")
 
@@ -37,8 +39,7 @@ _log = logger("lrq.sink")
 class SinkWriter:
     """The `Sink` of *site* on the database of *engine*, which the caller owns.
 
-    *lease* returns the lease that every transaction checks; without *lease*, no check is made. If *lease* returns None,
-    another server works for the site, and all frames are refused as TRANSIENT.
+    Any number of writers, in any processes, may work for one site. Each session has one valid stream at any time.
     """
 
     def __init__(
@@ -46,7 +47,8 @@ class SinkWriter:
         engine: Engine,
         site: SiteId,
         *,
-        lease: Callable[[], Lease | None] | None = None,
+        others: Callable[[], Sequence[str]] = tuple,
+        stopped_seconds: float = STOPPED_SECONDS,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         receive_bytes: int = 0,
         spoken: ProtocolVersions = SPOKEN,
@@ -54,12 +56,16 @@ class SinkWriter:
     ) -> None:
         """Accept frames of up to *max_frame_bytes* of unpacked rows, in the versions *spoken* of the protocol.
 
-        A receive queue takes log entries while less than *receive_bytes* of them are not applied; 0 for no limit.
+        A receive queue takes log entries while less than *receive_bytes* of them are not applied; 0 for no limit. The
+        refusals of a stopping writer name the endpoints that *others* returns: those of the site's other servers. A
+        negotiation ends transactions of other processes that have stood still for *stopped_seconds* (PostgreSQL only).
         Raises `UsageError` unless *engine* is an engine.
         """
         self._engine = require_engine(engine, "SinkWriter")
         self._site = site
-        self._lease = lease
+        self._others = others
+        self._stopped_seconds = stopped_seconds
+        self._number = random.getrandbits(31)
         self._limit = max_frame_bytes
         self._receive_bytes = receive_bytes
         self._spoken = spoken
@@ -105,39 +111,38 @@ class SinkWriter:
         if protocol is None:
             return Refuse(pb.Refusal.PROTOCOL, versions.refusal(self._site, self._spoken, theirs))
         speaker, branches = speaker_of(request.session), branches_of(request)
+        self._end_stopped(speaker)
         with self._writing() as connection:
             inbox = self._open(connection, speaker)
             refuse = log_rules.admit(inbox.marks, speaker, self._site, negotiated=True)
             if refuse is None and speaker.generation == inbox.marks.generation:
                 refuse = self._streams.refusal_of_twin(speaker)
             if refuse is None:
-                inbox.fence(speaker.generation)
+                inbox.begin_stream(speaker.generation)
                 if inbox.kept is not None:
                     lineages.keep(connection, inbox.client, inbox.source, branches)
                 if request.HasField("rollback_to"):
                     refuse = inbox.roll_back(position_of(request.rollback_to))
             answer = refuse or inbox.answer(self._site, protocol)
         if refuse is None:
-            self._streams.begin((speaker.source, speaker.client), speaker.generation, speaker.installation, branches)
+            self._streams.begin(speaker, inbox.version, branches if inbox.kept is None else ())
         return answer
 
     def _take(self, frame: pb.Frame, stream: ValidStream) -> pb.Ack | Refuse:
         speaker = speaker_of(frame.session)
-        expected, stream.left = self._expected(frame, speaker, stream), None
-        if expected is not None:
+        last, stream.last = stream.last, None
+        if last is not None and (last.key, last.told) != (_key_of(speaker), frame.session.stream):
+            last = None
+        if last is not None and self._is_expected(frame, speaker, last):
             # No decision is based on stale marks: the frame is decided again with locked marks.
             with suppress(StaleMarks):
-                return self._take_as(frame, speaker, stream, expected)
-        return self._take_as(frame, speaker, stream, None)
+                return self._take_as(frame, speaker, stream, last, ExpectedMarks(last.stored))
+        return self._take_as(frame, speaker, stream, last, None)
 
-    def _expected(self, frame: pb.Frame, speaker: Speaker, stream: ValidStream) -> ExpectedMarks | None:
-        """Return the marks after the last frame of *stream* if *frame* can be stored on them without a lock."""
-        key = speaker.source, speaker.client
-        if stream.left is None or stream.left[0] != key or not frame.HasField("batch"):
-            return None
-        stored = stream.left[1]
-        is_ours = stored.marks.generation == speaker.generation == self._streams.generation(key)
-        return ExpectedMarks(stored, self._working_under()) if is_ours and self._is_small(frame.batch) else None
+    def _is_expected(self, frame: pb.Frame, speaker: Speaker, last: LastFrame) -> bool:
+        """Return whether *frame* can be stored without a lock, on the marks after the *last* frame of its stream."""
+        is_ours = last.stored.marks.generation == speaker.generation
+        return is_ours and frame.HasField("batch") and self._is_small(frame.batch)
 
     def _is_small(self, batch: pb.Batch) -> bool:
         # A frame without ticks asks for the subscriber's newest progress, and mostly writes nothing.
@@ -147,16 +152,22 @@ class SinkWriter:
         return dialects.of(self._engine).is_at_once(told.rows, told.bytes)
 
     def _take_as(
-        self, frame: pb.Frame, speaker: Speaker, stream: ValidStream, expected: ExpectedMarks | None
+        self,
+        frame: pb.Frame,
+        speaker: Speaker,
+        stream: ValidStream,
+        last: LastFrame | None,
+        expected: ExpectedMarks | None,
     ) -> pb.Ack | Refuse:
         """Store *frame* on *expected* marks, or with locked marks if None. Raises `StaleMarks`."""
-        key = speaker.source, speaker.client
+        key, told = _key_of(speaker), frame.session.stream
         with self._writing() as connection:
             inbox = self._open(connection, speaker) if expected is None else self._expect(connection, speaker, expected)
-            negotiated = self._streams.admits(key, speaker.generation, stream)
+            number = self._streams.number(key, speaker.generation, told, stream)
+            left = None if last is None else last.stored.version
+            negotiated = log_rules.follows(inbox.marks, inbox.version, speaker.generation, number, left)
             refuse = log_rules.admit(inbox.marks, speaker, self._site, negotiated=negotiated)
             if refuse is None:
-                inbox.fence(speaker.generation)
                 if inbox.kept is None and stream.begun is not None:
                     lineages.keep(connection, inbox.client, inbox.source, stream.begun.branches)
                 refuse = inbox.take(frame, self._limit)
@@ -165,13 +176,23 @@ class SinkWriter:
             answer = refuse or inbox.ack()
         stored = inbox.stored()
         if refuse is None and stored is not None:
-            stream.left = key, stored
+            stream.last = LastFrame(key, told, stored)
         return answer
+
+    def _end_stopped(self, speaker: Speaker) -> None:
+        client, source = names.client_name(speaker.client), names.site_id(speaker.source)
+        with self._gate.passed(self._stopping):
+            writer_marks.end_stopped(self._engine, client, source, self._number, self._stopped_seconds)
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with self._gate.passed(f"this server of site {self._site}"), writing(self._engine) as connection:
+        with self._gate.passed(self._stopping), writing(self._engine) as connection:
             yield connection
+
+    def _stopping(self) -> str:
+        """Return the sentence for a source that reaches this writer too late."""
+        others = ", ".join(self._others())
+        return f"this server of site {self._site} stops: try {others or 'again later'}"
 
     def _open(self, connection: Connection, speaker: Speaker) -> Inbox:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)
@@ -179,11 +200,11 @@ class SinkWriter:
             connection,
             client,
             source,
-            self._working_under(),
+            self._number,
             self._clock.now_us(),
             receive_bytes=self._receive_bytes,
         )
-        # An unregistered queue has no row with a generation, so the one of the negotiation counts.
+        # An unregistered queue has no row with a generation, so the one of this server's last negotiation counts.
         if inbox.kept is None:
             inbox.fence(self._streams.generation((source, client)))
         return inbox
@@ -194,13 +215,9 @@ class SinkWriter:
             connection, client, source, expected, self._clock.now_us(), receive_bytes=self._receive_bytes
         )
 
-    def _working_under(self) -> Lease | None:
-        if self._lease is None:
-            return None
-        lease = self._lease()
-        if lease is None:
-            raise TransientError(f"a server of site {self._site} stands by and takes no entries: try another server")
-        return lease
+
+def _key_of(speaker: Speaker) -> SessionKey:
+    return speaker.source, speaker.client
 
 
 def _refuse_for(error: BaseException) -> Refuse:

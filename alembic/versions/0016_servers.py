@@ -1,4 +1,4 @@
-"""Several servers of a site: ranges of sessions, numbered streams, and producers without a database."""
+"""Several servers of a site: ranges of sessions, and producers without a database."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -46,10 +46,8 @@ def upgrade() -> None:
         sa.Column("updated_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("client", "producer", name="pk_lrq_producers"),
     )
-    op.add_column("lrq_receive_marks", sa.Column("stream", sa.BigInteger(), nullable=False, server_default="0"))
 
 
 def downgrade() -> None:
-    op.drop_column("lrq_receive_marks", "stream")
     for name in ("lrq_producers", "lrq_generations", "lrq_ranges", "lrq_servers"):
         op.drop_table(name)

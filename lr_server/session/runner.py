@@ -42,6 +42,7 @@ from lr_server.session.inflight import Inflight
 from lr_server.session.outages import LogLine, Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.replaced import ReplacedCount
+from lr_server.session.routes import Routes
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork
 from queues import send_snapshot
@@ -93,7 +94,8 @@ class SessionContext:
     site: SiteId
     clock: Clock
     limits: SessionLimits
-    connect: Callable[[SiteId], Sink]
+    connect: Callable[[SessionKey], Sink]
+    routes: Routes
     on_lost: Callable[[OwnershipLostError], None]
     on_ended: OnEnded
     outgoing: Callable[[SessionKey], Outgoing]
@@ -156,10 +158,15 @@ class Session:
         self._post(_snapshot_event(newest))
 
     def check_stall(self) -> None:
-        """Break a connection whose sink has not answered for `stall_seconds`; the supervisor calls this."""
+        """Break a connection whose sink has not answered for `stall_seconds`; the supervisor calls this.
+
+        A session away from its preferred server moves back once that server can be reached again.
+        """
         stream = self._stream
         if stream is not None and stream.silent_seconds > self._context.limits.stall_seconds:
             stream.break_off(f"stalled: no acknowledgement for {self._context.limits.stall_seconds:g} s")
+        if self._context.routes.is_home_again(self.owed):
+            self.reconnect("the preferred server of the site can be reached again")
 
     def reconnect(self, why: str) -> None:
         """Break the connection, if there is one, and connect again; the supervisor calls this."""
@@ -201,6 +208,7 @@ class Session:
         finally:
             # A session that ended by an error must not go on sending.
             self._disconnect()
+            self._context.routes.forget(self.owed)
 
     def _wait(self) -> tuple[Event, FrameStream | None]:
         while True:
@@ -216,6 +224,7 @@ class Session:
     def _take(self, event: Event) -> None:
         if isinstance(event, happened.Refused) and event.kind is RefusalKind.STALE_LEADER:
             event = self._succession(event)
+        self._context.routes.note(self.owed, event)
         try:
             self._state, asked = advance(self._state, event)
         except Exception as error:
@@ -337,7 +346,7 @@ class Session:
         if sink.is_empty:
             # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             self._acked = sink.received
-        self._open(answer.received)
+        self._open(answer)
         self._post(happened.Negotiated(decision))
 
     def _history(self, sink: SinkHistory) -> SourceHistory:
@@ -355,12 +364,12 @@ class Session:
             return
         received = answers.position_of(answer.received)
         self._sent = None
-        self._open(answer.received)
+        self._open(answer)
         self._post(happened.RolledBack(received))
 
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
         if self._sink is None:
-            self._sink = self._context.connect(self.owed.destination)
+            self._sink = self._context.connect(self.owed)
         self._fence.read()
         request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
         request.branches.extend(told_branches(self._context.engine))
@@ -378,15 +387,18 @@ class Session:
             generation=self._fence.generation,
         )
 
-    def _open(self, received: WirePosition) -> None:
+    def _open(self, answer: NegotiateResponse) -> None:
+        session = self._name()
+        if answer.HasField("stream"):
+            session.stream = answer.stream
         limits = self._context.limits
         if self._sink is None:
             raise PeerUnreachableError("the connection was closed before it was used")
         stream = FrameStream(
             self._sink,
-            self._name(),
+            session,
             self._context.paths(self._outgoing),
-            received,
+            answer.received,
             branches=self._branches,
             inflight=Inflight(
                 max_frames=limits.window_frames,

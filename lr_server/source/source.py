@@ -8,11 +8,12 @@ from sqlalchemy import Engine
 
 from discovery.scheduler import Jobs
 from discovery.threads import OnEnded
-from discovery.topology import Topology, split_endpoints
+from discovery.topology import Topology
 from lr_server.feed.feed import LiveFeed
 from lr_server.session import snapshot_frames
 from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
+from lr_server.session.routes import Routes
 from lr_server.session.runner import SessionContext, SessionLimits
 from lr_server.session.stream import FrameSources
 from lr_server.settings import Settings
@@ -24,16 +25,16 @@ from lr_server.source.site_work import SiteWork
 from lr_server.source.supervisor import Supervisor
 from lr_server.source.tick_follower import TickFollower
 from queues.backoff import Backoff
-from queues.clock import Clock, chosen
+from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
-from queues.names import SiteId
 from queues.send_log.opening import open_log
-from queues.send_log.port import Log, TickLimits
+from queues.send_log.port import Log, SessionKey, TickLimits
 from queues.send_log.wakeup import Wakeup
 from sink.local import find
 from sink.port import Sink
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
+from sink.transport.probe import Probe
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
 #: A look at the providers comes after so many looks at the requests for snapshots.
@@ -78,6 +79,7 @@ class Source:
         self._branch = ""
         self._log = open_log(engine, self._limits)
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
+        self._routes = Routes(settings.site, clock, self._look_for)
         self._site_work: SiteWork | None = None
         self._follower: TickFollower | None = None
         # Guards the roles and the branch: the supervisor may find a new branch while the role changes.
@@ -233,6 +235,7 @@ class Source:
             clock=clock,
             limits=limits,
             connect=self._connect,
+            routes=self._routes,
             on_lost=self._on_lost_range,
             on_ended=self._on_ended,
             outgoing=lambda owed: Outgoing(
@@ -251,10 +254,12 @@ class Source:
             newest=lambda: self.feed.newest,
         )
 
-    def _connect(self, site: SiteId) -> Sink:
-        # The right one among several servers of a site is unknown here: the others refuse, and the session tries again.
-        endpoint = parse_endpoint(chosen(split_endpoints(self._topology.endpoint(site))))
+    def _connect(self, owed: SessionKey) -> Sink:
+        endpoint = parse_endpoint(self._routes.endpoint(owed, self._topology.endpoint(owed.destination)))
         return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
+
+    def _look_for(self, endpoint: str) -> Probe:
+        return Probe(parse_endpoint(endpoint), credentials=self._settings.credentials)
 
     def _dial(self, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
         timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)

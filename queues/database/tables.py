@@ -445,8 +445,6 @@ receive_marks = Table(
     Column("updated_us", BigInteger, nullable=False),
     # Bytes of all log entries received; less `consumers.applied_bytes`, the bytes of those not applied yet.
     Column("bytes_total", BigInteger, nullable=False, server_default="0"),
-    # The number of negotiations; only frames of the stream that followed the last one are taken.
-    Column("stream", BigInteger, nullable=False, server_default="0"),
 )
 
 receive_headers = Table(

@@ -46,7 +46,7 @@ class ReceiveState:
 
     Invariant: `boundary_seq <= received.seq`. If they differ, a tick is open: it arrives in parts and began at
     `boundary_seq`. Of this tick, `received.seq - boundary_seq` rows have arrived. `bytes_total` is the `stored_size` of
-    all log entries that have arrived. `stream` counts the negotiations; only frames of the newest stream are taken.
+    all log entries that have arrived.
     """
 
     generation: int = 0
@@ -61,4 +61,3 @@ class ReceiveState:
     source_seq: int = 0
     source_us: int = 0
     bytes_total: int = 0
-    stream: int = 0

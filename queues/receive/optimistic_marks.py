@@ -28,8 +28,7 @@ from sqlalchemy import (
 )
 
 from queues.database.dialect import Statement
-from queues.database.leases import Lease
-from queues.database.tables import consumers, leases, receive_marks
+from queues.database.tables import consumers, receive_marks
 from queues.receive import entries
 from queues.receive.consumer_marks import APPLIED_SEQ
 from queues.receive.entries import NO_ENTRIES, ReceivedColumns
@@ -39,7 +38,7 @@ from queues.receive.writer_marks import Stored, columns_of, replaced
 
 
 class StaleMarks(Exception):  # noqa: N818 - the batch is repeated with locked marks
-    """The marks differ from the expected ones, or the lease is lost; the transaction has changed nothing."""
+    """The marks differ from the expected ones; the transaction has changed nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,6 @@ class ExpectedMarks:
     """Marks that this transaction has not locked: `save` fails if they differ from *stored*."""
 
     stored: Stored
-    lease: Lease | None
 
     def save(
         self,
@@ -63,7 +61,7 @@ class ExpectedMarks:
 
         The parameters are those of `LockedMarks.save`. Raises `StaleMarks`.
         """
-        replacing = _replacing(self.stored, marks, now_us, self.lease)
+        replacing = _replacing(self.stored, marks, now_us)
         try:
             answers = entries.append(connection, self.stored.queue_id, new, first=[replacing], then=changes, last=last)
         except exc.DataError as error:
@@ -71,10 +69,10 @@ class ExpectedMarks:
                 raise
             raise StaleMarks from error
         applied_seq, applied_bytes, *_ = answers[0][0]
-        return ExpectedMarks(replaced(self.stored, marks, applied_seq, applied_bytes), self.lease)
+        return ExpectedMarks(replaced(self.stored, marks, applied_seq, applied_bytes))
 
 
-def _replacing(expected: Stored, marks: ReceiveState, now_us: int, lease: Lease | None) -> Statement:
+def _replacing(expected: Stored, marks: ReceiveState, now_us: int) -> Statement:
     seen = {
         "seen": expected.version,
         "seen_generation": expected.marks.generation,
@@ -82,13 +80,11 @@ def _replacing(expected: Stored, marks: ReceiveState, now_us: int, lease: Lease 
     }
     new = {"version": expected.version + 1, "updated_us": now_us, **columns_of(marks)}
     values = {"of_queue": expected.queue_id, **seen, **{f"new_{name}": value for name, value in new.items()}}
-    if lease is None:
-        return _REPLACE, values
-    return _REPLACE_UNDER_LEASE, {**values, "lease": lease.name, "held": lease.generation}
+    return _REPLACE, values
 
 
 # SQL has no statement that raises an error. Casting this text to a number fails, and PostgreSQL's message quotes it.
-_STALE: Final = "another writer has replaced these marks, or taken over the lease"
+_STALE: Final = "another writer has replaced these marks"
 _NO_NUMBER: Final = "22P02"
 
 _NEW = {
@@ -106,7 +102,6 @@ _AS_EXPECTED = (
         receive_marks.c.seq == bindparam("seen_seq"),
     )
 )
-_HELD = exists().where(leases.c.name == bindparam("lease"), leases.c.generation == bindparam("held"))
 
 
 def _failing_without_row(save: Update) -> Select[tuple[Any, ...]]:
@@ -122,4 +117,3 @@ def _failing_without_row(save: Update) -> Select[tuple[Any, ...]]:
 
 
 _REPLACE = _failing_without_row(_AS_EXPECTED)
-_REPLACE_UNDER_LEASE = _failing_without_row(_AS_EXPECTED.where(_HELD))

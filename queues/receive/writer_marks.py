@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, case, exc, false, func, insert, select, update
+from sqlalchemy import Connection, Engine, and_, bindparam, case, exc, false, func, insert, select, update
 
 from queues import names
-from queues.database import dialects, leases
-from queues.database.dialect import Statement
-from queues.database.leases import Lease
+from queues.database import dialects
+from queues.database.dialect import Dialect, Executed, Statement
 from queues.database.tables import consumers, receive_marks, receive_queues
+from queues.database.transactions import mapped_errors
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
@@ -40,25 +40,21 @@ class Stored(NamedTuple):
 _LOOKS: Final = 100
 
 
-def find(connection: Connection, client: ClientName, source: SiteId, lease: Lease | None = None) -> Stored | None:
+def find(connection: Connection, client: ClientName, source: SiteId, writer: int = 0) -> Stored | None:
     """Read a queue's marks and lock them until the transaction ends; None if the queue does not exist.
 
-    The *lease* is checked after the marks are locked, so of two owners' transactions one is refused. The commit waits
-    for the disk, against any default of the database: an acknowledged entry must be durable.
+    *writer*, below 2**31, is a random number of this process: see `end_stopped`. The commit waits for the disk, against
+    any default of the database: an acknowledged entry must be durable.
 
-    Raises `StoreUnavailableError` if other writers keep replacing the marks, and the errors of `leases.check`.
+    Raises `StoreUnavailableError` if other writers keep replacing the marks.
     """
     dialect = dialects.of(connection)
     values = {"queue_name": names.receive_queue(client, source)}
     statements: list[Statement] = [(_FIND, values)]
-    if lease is not None:
-        statements.append(leases.checking(connection, lease, durably=True))
-    else:
-        statements.extend(dialect.durable_commit)
+    if (present := _PRESENT.get(dialect)) is not None:
+        statements.append((present, {"name": values["queue_name"], "held": writer}))
     for _ in range(_LOOKS):
-        rows, *checked = dialect.run_all(connection, statements)
-        if lease is not None:
-            leases.judge(lease, checked[0])
+        rows, *_others = dialect.run_all(connection, statements)
         if rows:
             found = dict(zip(_FOUND, rows[0], strict=True))
             applied = found["applied_seq"], bool(found["undoes"]), found["applied_bytes"]
@@ -66,6 +62,15 @@ def find(connection: Connection, client: ClientName, source: SiteId, lease: Leas
         if connection.execute(_REGISTERED, values).first() is None:
             return None
     raise StoreUnavailableError("other writers move the marks of the same receive queue all the time: try again")
+
+
+def end_stopped(engine: Engine, client: ClientName, source: SiteId, writer: int, idle: float) -> None:
+    """End transactions of other writers on this queue that have stood still for *idle* seconds.
+
+    A process that has stopped inside a transaction would keep the marks locked. SQLite has no means for that.
+    """
+    with mapped_errors():
+        dialects.of(engine).end_older(engine, names.receive_queue(client, source), writer, idle)
 
 
 def register(connection: Connection, client: ClientName, source: SiteId, now_us: int) -> int:
@@ -122,6 +127,10 @@ def replaced(before: Stored, marks: ReceiveState, applied_seq: int, applied_byte
     return before._replace(version=version, marks=marks, applied_seq=applied_seq, applied_bytes=applied_bytes)
 
 
+# The presence of a writer, which makes the commit durable too.
+_PRESENT: Final[Mapping[Dialect, Executed]] = {
+    dialect: select(*columns) for dialect in dialects.DIALECTS.values() if (columns := dialect.presence(durably=True))
+}
 _SAVE = update(receive_marks).where(
     receive_marks.c.queue_id == bindparam("of_queue"), receive_marks.c.version == bindparam("seen")
 )
@@ -159,7 +168,6 @@ def _marks_of(row: Mapping[str, Any]) -> ReceiveState:
         source_seq=row["source_seq"],
         source_us=row["source_us"],
         bytes_total=row["bytes_total"],
-        stream=row["stream"],
     )
 
 
@@ -183,7 +191,6 @@ def columns_of(marks: ReceiveState) -> dict[str, int | str]:
         "source_seq": marks.source_seq,
         "source_us": marks.source_us,
         "bytes_total": marks.bytes_total,
-        "stream": marks.stream,
     }
 
 

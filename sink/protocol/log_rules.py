@@ -71,6 +71,16 @@ def admit(marks: ReceiveState, speaker: Speaker, site: str, *, negotiated: bool)
     return None
 
 
+def follows(marks: ReceiveState, version: int, generation: int, number: int | None, left: int | None) -> bool:
+    """Return whether a frame belongs to the only stream that may change the *marks*, which have this *version*.
+
+    *number* is the version that the negotiation has left, as the stream tells it; None for a stream without one. *left*
+    is the version after the stream's last frame, None before the first. So the frames of a stream are a chain of
+    compare-and-sets which begins at its negotiation. Every other write ends the chain, through any server.
+    """
+    return number is not None and generation == marks.generation and version == (number if left is None else left)
+
+
 def believable(known: int) -> int:
     """Return the highest generation that a sink believes of a source; *known* is the newest, 0 if there was none.
 

@@ -2,7 +2,7 @@
 
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +107,38 @@ def engine(tokyo: Callable[[str], Engine], dialect: str) -> Iterator[Engine]:
     wipe(engine)
 
 
+class NumberedSink:
+    """Tells in each frame the number that the session's last negotiation here gave, as a source does.
+
+    Over the network frames tell the number; in process they tell none, as those of an older source.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
+        answer = self._sink.negotiate(request)
+        if not answer.HasField("refusal"):
+            self._numbers[request.session.source, request.session.client] = answer.stream
+        return answer
+
+    def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
+        numbers = dict(self._numbers)
+        return self._sink.replicate(told(frame, numbers) for frame in frames)
+
+    def close(self) -> None:
+        self._sink.close()
+
+
+def told(frame: pb.Frame, numbers: Mapping[tuple[str, str], int]) -> pb.Frame:
+    """Return a copy of *frame* with the number of its session."""
+    copy = pb.Frame()
+    copy.CopyFrom(frame)
+    copy.session.stream = numbers.get((frame.session.source, frame.session.client), 0)
+    return copy
+
+
 @pytest.fixture
 def connect(transport: str) -> Iterator[Callable[[SinkWriter], Sink]]:
     """Give a function that connects to a writer through the transport."""
@@ -121,7 +153,7 @@ def connect(transport: str) -> Iterator[Callable[[SinkWriter], Sink]]:
             service = closing.enter_context(serve(writer, [listen], credentials=credentials))
             sink = RemoteSink(network_endpoint(service.endpoints[0]), credentials=credentials)
             closing.callback(sink.close)
-            return sink
+            return NumberedSink(sink)
 
         yield reach
 

@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import Engine, make_url, select
 
 import queues
-from queues.database import leases
 from queues.database.tables import receive_marks
 from queues.names import site_id
 from queues.wire import replication_pb2 as pb
@@ -63,10 +62,8 @@ def frames(seq: int) -> Iterator[pb.Frame]:
         seq += 1
 
 
-@pytest.mark.parametrize("is_leased", [False, True])
-def test_acknowledged_entries_survive_a_crash(database: Crashing, is_leased: bool):
-    lease = leases.acquire(database.engine, "server", "me", ttl=60)
-    sink = SinkWriter(database.engine, site_id("tokyo"), lease=(lambda: lease) if is_leased else None)
+def test_acknowledged_entries_survive_a_crash(database: Crashing):
+    sink = SinkWriter(database.engine, site_id("tokyo"))
     accepted(talk(sink, next(frames(0))))
     begun = sink.negotiate(request()).received.seq
     acks = (ack.received.seq for ack in sink.replicate(frames(begun)))

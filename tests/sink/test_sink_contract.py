@@ -5,7 +5,6 @@ from sqlalchemy import select, update
 
 from queues.block_limits import MAX_GROUPS, MAX_ROWS
 from queues.blocks import EntryRow, encode_entries
-from queues.database import leases
 from queues.database.tables import receive_entries, receive_marks
 from queues.database.transactions import writing
 from queues.entry_headers import MAX_STORED_BYTES
@@ -193,14 +192,15 @@ def test_a_fence_can_be_reset_beside_a_running_sink(engine, sink, contents):
     assert contents.marks().generation == 1
 
 
-def test_a_fence_that_is_reset_during_a_stream_is_kept_by_its_next_frame(engine, sink, contents):
+def test_a_fence_that_is_reset_ends_the_streams_and_the_next_negotiation_fences_again(engine, sink, contents):
     sink.negotiate(request())
     stream = Conversation(sink)
     accepted([stream.say(FIRST)])
     with writing(engine) as connection:
         reset_fences(connection, fences(connection))
-    accepted([stream.say(SECOND)])
+    assert refused([stream.say(SECOND)]).kind == pb.Refusal.NO_STREAM_BEGIN
     stream.hang_up()
+    accepted(talk(sink, SECOND))
     assert contents.marks().generation == 1
 
 
@@ -224,28 +224,6 @@ def test_a_source_that_names_no_installation_is_admitted(sink):
 
 def test_an_absurd_installation_is_refused(sink):
     assert sink.negotiate(request(installed("b" * 201))).refusal.kind == pb.Refusal.CORRUPT
-
-
-def test_a_stream_skips_entries_that_another_server_has_stored_meanwhile(engine, connect, contents):
-    sink, other = connect(SinkWriter(engine, site_id("tokyo"))), SinkWriter(engine, site_id("tokyo"))
-    sink.negotiate(request())
-    stream = Conversation(sink)
-    accepted([stream.say(FIRST)])
-    accepted(talk(other, SECOND))
-    assert accepted([stream.say(SECOND)]).received.seq == 5
-    assert accepted([stream.say(batch(5, tick(5, 6, [b"entry 6"])))]).received.seq == 6
-    stream.hang_up()
-    assert contents.log() == [*ALL_FIVE, (6, b"entry 6")]
-
-
-def test_a_stream_keeps_a_snapshot_that_another_server_has_staged_meanwhile(engine, connect):
-    sink, other = connect(SinkWriter(engine, site_id("tokyo"))), SinkWriter(engine, site_id("tokyo"))
-    sink.negotiate(request())
-    stream = Conversation(sink)
-    accepted([stream.say(FIRST)])
-    accepted(talk(other, begin("s1")))
-    assert accepted([stream.say(SECOND)]).staging.sync_id == "s1"
-    stream.hang_up()
 
 
 def test_a_stream_is_refused_after_a_newer_generation_negotiates_with_another_server(engine, connect, contents):
@@ -466,31 +444,6 @@ def test_a_locked_database_gives_a_transient_refusal_and_the_frame_can_be_repeat
     assert contents.log() == ALL_FIVE[:3]
     accepted(talk(sink, SECOND))
     assert contents.log() == ALL_FIVE
-
-
-# --- ownership --------------------------------------------------------------------------------------------------
-
-
-def test_a_server_that_was_taken_over_refuses_frames(engine, connect, contents):
-    mine = leases.acquire(engine, "server", "one", ttl=0)
-    sink = connect(SinkWriter(engine, site_id("tokyo"), lease=lambda: mine))
-    sink.negotiate(request())
-    stream = Conversation(sink)
-    accepted([stream.say(FIRST)])
-    leases.acquire(engine, "server", "two", ttl=60)
-    refusal = refused([stream.say(SECOND)])
-    stream.hang_up()
-    assert refusal.kind == pb.Refusal.TRANSIENT
-    assert "taken over" in refusal.reason
-    assert contents.log() == ALL_FIVE[:3]
-    assert sink.negotiate(request()).refusal.kind == pb.Refusal.TRANSIENT
-
-
-def test_a_standby_server_refuses_with_a_transient_refusal(engine, connect):
-    sink = connect(SinkWriter(engine, site_id("tokyo"), lease=lambda: None))
-    refusal = sink.negotiate(request()).refusal
-    assert refusal.kind == pb.Refusal.TRANSIENT
-    assert "stands by" in refusal.reason
 
 
 # --- rollback ---------------------------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, exc, func, insert, select, update
 
-from queues.database import leases
-from queues.database.leases import Lease
 from queues.database.tables import consumers, receive_entries, receive_marks
 from queues.database.transactions import writing
 from queues.names import client_name, site_id
@@ -44,8 +42,8 @@ def stored(engine: Engine) -> Stored:
         return LockedMarks(Stored(queue_id, 0, ReceiveState(), 0, undoes=False)).save(connection, BEFORE, 1).stored
 
 
-def save(connection: Connection, expected: Stored, lease: Lease | None = None) -> Stored:
-    return ExpectedMarks(expected, lease).save(connection, AFTER, now_us=2, new=ROW, last=True).stored
+def save(connection: Connection, expected: Stored) -> Stored:
+    return ExpectedMarks(expected).save(connection, AFTER, now_us=2, new=ROW, last=True).stored
 
 
 def contents(engine: Engine) -> tuple[int, int, int]:
@@ -87,15 +85,6 @@ def test_no_entry_is_stored_if_the_marks_differ(engine, stored, other: Callable[
     assert contents(engine) == (1, 3, 0)
 
 
-def test_no_entry_is_stored_under_a_lease_that_another_server_has_taken_over(engine, stored):
-    lease = leases.acquire(engine, "server", "me", ttl=60)
-    with writing(engine) as connection:
-        held = save(connection, stored, lease)
-    with pytest.raises(StaleMarks), writing(engine) as connection:
-        save(connection, held, replace(lease, generation=lease.generation - 1))
-    assert contents(engine) == (2, 4, 1)
-
-
 def test_the_error_of_postgresql_says_that_the_marks_are_stale(engine, stored):
     with pytest.raises(StaleMarks) as raised, writing(engine) as connection:
         save(connection, stored._replace(version=0))
@@ -107,7 +96,7 @@ def test_another_error_of_the_message_is_raised_unchanged(engine, stored):
         connection.execute(update(receive_marks).values(branch="b1"))
         save(connection, stored)
     twice = ReceivedColumns([4], [4], [1_000], [None], [b"entry 4"], [], [])
-    expected = ExpectedMarks(stored._replace(version=2, marks=AFTER), None)
+    expected = ExpectedMarks(stored._replace(version=2, marks=AFTER))
     with pytest.raises(exc.IntegrityError), writing(engine) as connection:
         expected.save(connection, AFTER, now_us=3, new=twice, last=True)
     with pytest.raises(exc.DataError), writing(engine) as connection:
