@@ -23,6 +23,7 @@ from benchmarks.experiments import (
     growth,
     idle,
     latency,
+    servers,
     sizes,
     sqlite,
     subscriber,
@@ -34,7 +35,7 @@ from benchmarks.report import BAR_HEADS, NUMBER_HEADS, Run, bar_rows, number_row
 from benchmarks.servers import Which, binaries
 from queues.clock import iso, now_us
 
-_MODULES: Final = (application, deliveries, latency, growth, backlog, sizes, sqlite, idle, subscriber)
+_MODULES: Final = (application, deliveries, latency, growth, backlog, sizes, sqlite, idle, subscriber, servers)
 EXPERIMENTS: Final[dict[str, Callable[[Bench], None]]] = {module.NAME: module.measure for module in _MODULES}
 _RUNS: Final = {"quick": 1, "normal": 5, "full": 5}
 

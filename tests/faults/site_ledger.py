@@ -1,7 +1,7 @@
 """The records of a run with several servers, and the judgement over them.
 
-Triggers record each change of a range's leader at the source, and each change of a session's generation and position at
-the sinks, in the transaction of the change itself.
+Triggers record each new leader of a range at the source. At the sinks, triggers record each change of a session's
+generation and position. The record is part of the transaction of the change.
 """
 
 import random
