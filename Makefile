@@ -1,6 +1,6 @@
 # Everything works from a clean checkout with Python 3.11+ and make alone. `make` tells what there is.
 
-JOBS ?= 2
+JOBS ?= $(shell tools/jobs.sh)
 ARGS ?=
 SEED ?=
 MINUTES ?= 30
@@ -16,7 +16,7 @@ demo: ## Run the three-site demonstration on SQLite, Spark snapshot included (AR
 	@tools/ensure_venv.sh demo
 	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && $(BIN)/lrq demo $(ARGS)
 
-test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2, ARGS="-k name")
+test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2 for two at once, ARGS="-k name")
 	@tools/ensure_venv.sh test
 	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
 		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)

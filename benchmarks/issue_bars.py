@@ -88,6 +88,11 @@ def _others() -> Iterator[Bar]:
               Number("batches of 1,000", "DELETE … RETURNING"), 0.7)  # fmt: skip
 
 
+def _servers() -> Iterator[Bar]:
+    for contender in (OURS, "lrq on SQLite"):
+        yield Bar("servers", "deliveries/s", Number("2 servers", contender), Number("1 server", contender), 1.5)
+
+
 BARS: Final[tuple[Bar, ...]] = (
-    *_application(), *_deliveries(), *_latency(), *_growth(), *_backlog(), *_sizes(), *_others(),
+    *_application(), *_deliveries(), *_latency(), *_growth(), *_backlog(), *_sizes(), *_others(), *_servers(),
 )  # fmt: skip

@@ -24,6 +24,7 @@ from benchmarks.experiments import (
     idle,
     ingest,
     latency,
+    servers,
     sizes,
     sqlite,
     subscriber,
@@ -35,7 +36,7 @@ from benchmarks.report import BAR_HEADS, NUMBER_HEADS, Run, bar_rows, number_row
 from benchmarks.servers import Which, binaries
 from queues.clock import iso, now_us
 
-_MODULES: Final = (application, deliveries, latency, growth, backlog, sizes, sqlite, idle, subscriber, ingest)
+_MODULES: Final = (application, deliveries, latency, growth, backlog, sizes, sqlite, idle, subscriber, ingest, servers)
 EXPERIMENTS: Final[dict[str, Callable[[Bench], None]]] = {module.NAME: module.measure for module in _MODULES}
 _RUNS: Final = {"quick": 1, "normal": 5, "full": 5}
 

@@ -12,11 +12,12 @@ HOUSE = Path(__file__).parents[2]
 class Process:
     """One process in a role; its output goes to a file in the run's folder."""
 
-    def __init__(self, role: str, name: str, folder: str) -> None:
+    def __init__(self, role: str, name: str, folder: str, *, module: str = "tests.faults.roles") -> None:
         self.role = role
         self.name = name
         self.log = Path(folder) / f"{name}.log"
         self._folder = folder
+        self._module = module
         self._running: subprocess.Popen[bytes] | None = None
         self._seen = 0
 
@@ -27,7 +28,7 @@ class Process:
 
     def start(self) -> None:
         """Start the process, or start it again after it has ended."""
-        command = [sys.executable, "-W", "error", "-m", "tests.faults.roles", self.role, self.name, self._folder]
+        command = [sys.executable, "-W", "error", "-m", self._module, self.role, self.name, self._folder]
         self._seen = len(self.words())
         with self.log.open("ab") as log:
             self._running = subprocess.Popen(

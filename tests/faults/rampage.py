@@ -76,7 +76,7 @@ def rampage(folder: Path, source_url: str, sink_url: str, *, seed: int, moments:
             for _ in range(moments):
                 victim = chance.choice(processes)
                 if chance.randrange(EARLY):
-                    _wait_until(lambda: all(process.is_up for process in processes))
+                    wait_until(lambda: all(process.is_up for process in processes))
                 SYSTEM_CLOCK.wait(threading.Event(), chance.uniform(0, LONGEST))
                 if chance.randrange(SNAPSHOT_EVERY) == 0:
                     _ask_for_snapshot(source)
@@ -84,12 +84,12 @@ def rampage(folder: Path, source_url: str, sink_url: str, *, seed: int, moments:
                 verdict.kills[victim.name] += 1
                 victim.start()
             plan.no_more_writing.touch()
-            _wait_until(lambda: processes[0].stands(ledger.WRITTEN_ALL))
-            if not _wait_until(lambda: _is_idle(source) and ledger.everything_arrived(source, sink)):
+            wait_until(lambda: processes[0].stands(ledger.WRITTEN_ALL))
+            if not wait_until(lambda: _is_idle(source) and ledger.everything_arrived(source, sink)):
                 verdict.problems.append(f"entries are missing after {PATIENCE:g} s")
         verdict.problems += went_back
         # The last victim may still be starting.
-        _wait_until(lambda: all(process.is_up for process in processes))
+        wait_until(lambda: all(process.is_up for process in processes))
         for process in processes:
             if code := process.stop():
                 verdict.problems.append(f"{process.name} ended with exit code {code}: see {process.log}")
@@ -112,7 +112,7 @@ def _ask_for_snapshot(source: Engine) -> None:
         RoutingQueueSenderClient(ledger.CLIENT).request_snapshot_sync(session, SINK)
 
 
-def _wait_until(fact: Callable[[], bool]) -> bool:
+def wait_until(fact: Callable[[], bool]) -> bool:
     """Wait at most `PATIENCE` for *fact*; return whether it became true."""
     deadline = SYSTEM_CLOCK.monotonic() + PATIENCE
     never = threading.Event()

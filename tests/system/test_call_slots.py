@@ -20,7 +20,8 @@ def test_sessions_beyond_the_rooms_of_a_sink_are_told_and_the_others_go_on(world
 
     def told() -> bool:
         reasons = clients_in(SessionState.BACKING_OFF).values()
-        return len(reasons) == 2 and all("raise max_streams_per_caller there" in reason for reason in reasons)
+        refused = len(reasons) == 2 and all("raise max_streams_per_caller there" in reason for reason in reasons)
+        return refused and len(clients_in(SessionState.LOG_ENTRY_SYNC)) == 3
 
     def received() -> dict[str, int]:
         return {each["client"]: each["received_total"] for each in tokyo.status()["receive_queues"]}

@@ -1,0 +1,92 @@
+"""The settings of a run with several servers: one source, two sinks, and many clients."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import queues
+from lr_server import Settings
+from lr_server.session import table as session_table
+from queues.names import ClientName, SiteId
+from queues.send_log.port import SessionKey
+from tests.faults import site_ledger
+from tests.faults.plan import LEASE_SECONDS
+from tests.system.world import QUICK
+
+SOURCE = "paris"
+SINKS = ("lima", "tokyo")
+
+
+@dataclass(frozen=True)
+class SitePlan:
+    """All processes of a run use `folder`; a server's name is its site and a number, such as `paris-2`."""
+
+    folder: str
+    urls: dict[str, str]
+    seed: int
+    servers: int = 3
+    sink_servers: int = 2
+    clients: int = 12
+
+    @property
+    def client_names(self) -> list[str]:
+        """The clients; each has a session to every sink."""
+        return [f"client{number}" for number in range(self.clients)]
+
+    @property
+    def server_names(self) -> list[str]:
+        """The servers of all sites."""
+        sinks = [f"{site}-{number}" for site in SINKS for number in range(self.sink_servers)]
+        return [f"{SOURCE}-{number}" for number in range(self.servers)] + sinks
+
+    @property
+    def no_more_writing(self) -> Path:
+        """The path of a file that makes writers stop."""
+        return Path(self.folder) / "no-more-writing"
+
+    def url_of(self, name: str) -> str:
+        """Return the database of a process; writers belong to the source."""
+        return self.urls.get(name.partition("-")[0], self.urls[SOURCE])
+
+    def settings(self, name: str) -> Settings:
+        """Return the settings of the server *name*."""
+        site = name.partition("-")[0]
+        here: dict[str, Any] = {"listen": [self._endpoint(name)]}
+        if site == SOURCE:
+            peers = {
+                sink: ",".join(self._endpoint(f"{sink}-{number}") for number in range(self.sink_servers))
+                for sink in SINKS
+            }
+            here = {"listen": [], "peers": peers}
+        return Settings(
+            site_id=site, database_url=self.urls[site], initial_sync="log", lease_seconds=LEASE_SECONDS,
+            stall_seconds=2.0, **here, **QUICK,
+        )  # fmt: skip
+
+    def _endpoint(self, name: str) -> str:
+        return f"ipc://{self.folder}/{name}.socket"
+
+    def save(self) -> Self:
+        (Path(self.folder) / "plan.json").write_text(json.dumps(asdict(self)))
+        return self
+
+    @classmethod
+    def load(cls, folder: str) -> Self:
+        return cls(**json.loads((Path(folder) / "plan.json").read_text()))
+
+
+def set_up(plan: SitePlan) -> None:
+    """Create the sites with the tables that watch them, the sessions of all clients, and save the plan."""
+    for site in (SOURCE, *SINKS):
+        engine = queues.create_engine(plan.urls[site])
+        queues.initialize(engine, site_id=site)
+        if site == SOURCE:
+            site_ledger.watch_leaders(engine)
+            for client in plan.client_names:
+                for sink in SINKS:
+                    session_table.ensure(engine, SessionKey(ClientName(client), SiteId(sink)))
+        else:
+            site_ledger.watch_marks(engine)
+        engine.dispose()
+    plan.save()
