@@ -16,7 +16,7 @@ from lrq.cli.status_tables import owner_words
 from lrq.cli.words import duration, number, plural
 from queues import send_snapshot
 from queues.clock import iso, now_us
-from queues.database import leases
+from queues.database import leases, servers
 from queues.database.transactions import reading, writing
 from queues.errors import StoreUnavailableError
 from queues.names import SiteId
@@ -33,11 +33,13 @@ _STYLES: Final = {Fate.FREE: "green", Fate.LOST: "bold red", Fate.UNORDERED: "bo
 
 
 def owner_of(engine: Engine) -> str:
-    """Return the owner of the site's lease; an empty string if no server works."""
+    """Return the sequencer of the site, or else another server that works; an empty string if none works."""
     held = leases.holder(engine, SERVER_LEASE)
-    if held is None or held.expired or surely_gone(held.lease.owner):
-        return ""
-    return held.lease.owner
+    if held is not None and not held.expired and not surely_gone(held.lease.owner):
+        return held.lease.owner
+    # A server without a sequencer soon takes the lease. Until then it must not find this command as an older lrq.
+    working = (name for name in servers.look(engine).living if not surely_gone(name))
+    return next(working, "")
 
 
 def run(engine: Engine, settings: Settings, retention: Retention, *, rotate: bool) -> TrimResult:

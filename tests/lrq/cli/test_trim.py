@@ -5,7 +5,7 @@ import pytest
 from discovery.processes import owner_name
 from lr_server.status import read_status
 from queues.browse.api import Wanted, browse
-from queues.database import leases
+from queues.database import leases, servers
 from queues.database.transactions import writing
 from queues.names import SEND_LOG_ENTRIES, SiteId
 from queues.send_log.known_sites import KnownSites, record_known
@@ -109,6 +109,17 @@ def test_beside_a_working_server_trim_only_reports(trim, source: SourceSite):
     assert facts["trimmed"] is None
     assert facts["owner"]
     assert kept(source) == [b"x"]
+
+
+def test_beside_servers_without_a_sequencer_trim_only_reports(trim, source: SourceSite):
+    source.transmit(b"x", to=["tokyo"])
+    source.session("tokyo", source.tick())
+    give_up(source)
+    server = owner_name()
+    servers.register(source.engine, server, (), count=4, term=60.0)
+    assert trim("--rotate", "--json").json["owner"] == server
+    held = leases.holder(source.engine, "server")
+    assert held is None or held.expired
 
 
 def test_trim_releases_the_lease_of_the_site(trim, source: SourceSite):
