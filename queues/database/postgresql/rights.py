@@ -52,6 +52,8 @@ _SUBSCRIBER: Final[Mapping[str, str]] = {
     "lrq_snapshots": _READ,
     "lrq_snapshot_providers": _READ,
     "lrq_leases": _UPSERT,
+    "lrq_servers": _READ,
+    "lrq_ranges": _READ,
     # A column, so that the row can be locked but not renamed.
     "lrq_receive_queues": "SELECT, UPDATE (registered_us)",
     "lrq_receive_marks": _READ,

@@ -118,7 +118,7 @@ def test_payloads_are_not_compressed_by_the_database(site: Engine):
                   "WHERE attname IN ('payload', 'block') AND relkind IN ('r', 'p')")  # fmt: skip
     with site.connect() as connection:
         found = {row.relname: row.attstorage for row in connection.execute(stored)}
-    assert len(found) == 13
+    assert len(found) == 14
     assert set(found.values()) == {"e"}
 
 

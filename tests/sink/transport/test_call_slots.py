@@ -119,12 +119,12 @@ def test_silent_streams_of_one_caller_leave_rooms_for_others(endpoints):
             assert not sink.negotiate(request(session(client="other"))).HasField("refusal")
 
 
-def test_three_hundred_silent_streams_do_not_shut_others_out_of_a_sink_with_default_limits(writer, tmp_path):
+def test_six_hundred_silent_streams_do_not_shut_others_out_of_a_sink_with_default_limits(writer, tmp_path):
     with (
         serve(writer, ["tcp://127.0.0.1:0", f"ipc://{tmp_path / 's.sock'}"]) as service,
-        closing(SilentCalls(service.endpoints[0], "Replicate", 300)) as silent,
+        closing(SilentCalls(service.endpoints[0], "Replicate", 600)) as silent,
     ):
-        eventually(lambda: len(silent.turned_away()) == 300 - 256)
+        eventually(lambda: len(silent.turned_away()) == 600 - 512)
         with talking(service.endpoints[1]) as stream:
             accepted([stream.say(FIRST)])
 
