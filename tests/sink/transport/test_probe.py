@@ -41,11 +41,11 @@ def test_a_sink_that_begins_to_listen_later_is_reached_then(engine: Engine) -> N
 
 
 def test_a_server_in_this_process_is_reached_if_it_runs(engine: Engine) -> None:
-    writer = SinkWriter(engine, site_id("tokyo"))
-    assert not SinkProbe(parse_endpoint("local:tokyo")).reached
-    local.offer(site_id("tokyo"), writer)
-    assert SinkProbe(parse_endpoint("local:tokyo")).reached
-    local.withdraw(site_id("tokyo"), writer)
+    writer = SinkWriter(engine, site_id("here-alone"))
+    assert not SinkProbe(parse_endpoint("local:here-alone")).reached
+    local.offer(site_id("here-alone"), writer)
+    assert SinkProbe(parse_endpoint("local:here-alone")).reached
+    local.withdraw(site_id("here-alone"), writer)
 
 
 def test_tls_needs_credentials(engine: Engine) -> None:
