@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueSenderClient
@@ -113,3 +113,21 @@ def test_a_large_tick_is_told_without_its_rows(sequencing: Sequencing, follow: C
     found = feed.after(owed(), first.end_seq, 0.0)
     assert not isinstance(found, Behind)
     assert [(group.tick, group.is_held) for group in found.groups] == [(large, False)]
+
+
+def test_a_tick_that_the_source_has_lost_leaves_the_feed(
+    sequencing: Sequencing, follow: Callable[[], LiveFeed]
+) -> None:
+    first = sequencing.tick(b"1")
+    feed = follow()
+    eventually(lambda: feed.newest == first)
+    lost = sequencing.tick(b"2")
+    eventually(lambda: feed.newest == lost)
+    # As a promotion to a standby without the newest commit does.
+    with Session(sequencing.site) as session, session.begin():
+        session.execute(text("DELETE FROM lrq_ticks WHERE number = :number"), {"number": lost.number})
+    instead = sequencing.tick(b"3")
+    assert (instead.number, instead.start_seq) == (lost.number, first.end_seq)
+    eventually(lambda: feed.newest == instead)
+    assert in_feed(feed, first.end_seq) is None
+    assert in_feed(feed, instead.end_seq) == []
