@@ -62,7 +62,6 @@ class LogReplicationServer:
             self._engine, settings, self._topology,
             clock=clock, endpoints=lambda: self.endpoints, ingest=self._ingest,
         )  # fmt: skip
-        self._ownership = self._roles.ownership
         self._writer = SinkWriter(
             self._engine, settings.site,
             others=self._roles.other_endpoints, stopped_seconds=settings.lease_seconds / 2,

@@ -114,7 +114,7 @@ def test_the_sessions_go_on_while_the_sequencer_moves(world: World) -> None:
     first, second = site.servers
     kept = second._source
     running = {session.owed: session for session in kept.supervisor.sessions()}
-    first._ownership.give_up(RuntimeError("the test wants it"))
+    first._roles.ownership.give_up(RuntimeError("the test wants it"))
     eventually(lambda: site.sequencers() == [False, True])
     site.transmit(range(2, 6))
     eventually(site.delivered)

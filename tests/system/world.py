@@ -210,7 +210,7 @@ class World:
     def report(self) -> str:
         """Describe the servers and recorders, for the output of a failed test."""
         # A stopped server has closed its connections; its status would open another.
-        running = [server for server in self.servers if server._ownership.state is not OwnershipState.STOPPED]
+        running = [server for server in self.servers if server._roles.ownership.state is not OwnershipState.STOPPED]
         lines = [pformat(server.status(), width=160) for server in running]
         for name, recorders in self._recorders.items():
             for recorder in recorders:
