@@ -17,6 +17,7 @@ from lr_client.snapshot.requests import SnapshotTransmitter
 from lr_server import LogReplicationServer, Settings
 from lr_server.session import table as session_table
 from queues.clock import SYSTEM_CLOCK, Clock
+from queues.errors import StoreUnavailableError
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
@@ -167,6 +168,8 @@ class World:
         decorated = decorate(server._writer)
         local.withdraw(SiteId(sink), server._writer)
         local.offer(SiteId(sink), decorated)  # type: ignore[arg-type]
+        # Otherwise a later test of this process finds the sink too.
+        self._stack.callback(local.withdraw, SiteId(sink), decorated)  # type: ignore[arg-type]
         self._kept.append(decorated)
         return decorated
 
@@ -211,12 +214,19 @@ class World:
         """Describe the servers and recorders, for the output of a failed test."""
         # A stopped server has closed its connections; its status would open another.
         running = [server for server in self.servers if server._roles.ownership.state is not OwnershipState.STOPPED]
-        lines = [pformat(server.status(), width=160) for server in running]
+        lines = [_described(server) for server in running]
         for name, recorders in self._recorders.items():
             for recorder in recorders:
                 heard = {source: recorder.kinds(source) for source in recorder.heard}
                 lines.append(f"{name} heard {heard}, errors {recorder.errors}")
         return "\n".join(lines)
+
+
+def _described(server: LogReplicationServer) -> str:
+    try:
+        return pformat(server.status(), width=160)
+    except StoreUnavailableError as error:
+        return str(error)
 
 
 def sessions_of(server: LogReplicationServer) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ ROWS = 80_000
 #: The number of rows of a part before it waits for `go`.
 HALT = 12_000
 #: The longest time, in seconds, for a job that is killed and repeated on a busy machine.
-PATIENCE = 150.0
+PATIENCE = 300.0
 
 
 def create(engine: Engine) -> None:

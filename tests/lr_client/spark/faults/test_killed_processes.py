@@ -11,7 +11,7 @@ from tests.lr_client.spark.faults import readings
 from tests.lr_client.spark.faults.jvm import cluster, driver
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
 
 
 def test_a_killed_executor_costs_only_its_tasks(site: Engine, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.faults.transfers import kill_on_the_way, needless, sent_chunks
 from tests.lr_client.spark.faults import accounts, readings
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(480)]
+pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.timeout(900)]
 
 _ROWS = 3_000
 
