@@ -19,16 +19,16 @@ demo: ## Run the three-site demonstration on SQLite, Spark snapshot included (AR
 test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2 for two at once, ARGS="-k name")
 	@tools/ensure_venv.sh test
 	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
-		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 unit: ## Run the quick tests: pure ones and those on SQLite; needs neither Java nor PostgreSQL (ARGS="-k name")
 	@tools/ensure_venv.sh unit
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile -m "not (postgresql or processes or spark or long)" \
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not (postgresql or processes or spark or long)" \
 		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber $(ARGS)
 
 oldest: ## Run the quick tests with the oldest supported libraries, in .venv-oldest (ARGS="-k name")
 	@tools/ensure_venv.sh unit oldest
-	@.venv-oldest/bin/python -m pytest --numprocesses $(JOBS) --dist loadfile -m "not (postgresql or processes or spark or long)" \
+	@.venv-oldest/bin/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder -m "not (postgresql or processes or spark or long)" \
 		-W "ignore::DeprecationWarning" \
 		tests/discovery tests/queues tests/lr_server tests/sink tests/lr_client/snapshot tests/lr_client/subscriber \
 		tests/lrq/cli $(ARGS)

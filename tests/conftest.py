@@ -6,6 +6,7 @@ import shutil
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import hypothesis
@@ -14,6 +15,7 @@ from sqlalchemy import Engine, NullPool, make_url, text
 
 import queues
 from tests.clusters import cluster
+from tests.heavy import heavy_files_first, heavy_place, is_heavy
 
 # No deadline: the duration of an example depends on the load of the machine, not on the code.
 hypothesis.settings.register_profile("lrq", deadline=None, print_blob=True)
@@ -42,6 +44,18 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         raise pytest.UsageError(
             f"{item.nodeid}: give the fixture `dialect` params, so that tests are marked by database"
         )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the files with slow tests first."""
+    heavy_files_first(items)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Let a heavy test wait for its place; the time of the wait does not count for the test's timeout."""
+    with heavy_place() if is_heavy(item) else nullcontext():
+        return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -36,12 +36,12 @@ def test_killed_sinks_and_sources_resume_the_transfer(plan: Plan, process: Calla
     with watching_staged_rows(sink) as went_back:
         kill_on_the_way([*servers, *servers[:1]], plan, sink, ledger.ITEMS, timeout=40)
         process("subscriber", "subscriber")
-        eventually(lambda: ledger.everything_arrived(source, sink), timeout=40)
+        eventually(lambda: ledger.everything_arrived(source, sink), timeout=60)
     assert went_back == []
     ((_, chunks),) = sent_chunks(servers[1].log).items()
     assert needless(chunks, plan.window_frames) == ""
     assert sum(chunk.last - chunk.first + 1 for chunk in chunks) < 1.3 * ledger.ITEMS
-    eventually(lambda: requests(source) == [(1, "applied")], timeout=40)
+    eventually(lambda: requests(source) == [(1, "applied")], timeout=60)
     assert ledger.problems(source, sink) == []
     source.dispose()
     sink.dispose()

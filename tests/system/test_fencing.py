@@ -56,7 +56,7 @@ def test_a_sink_that_refuses_each_generation_stops_only_its_own_session(world: W
     world.transmit("paris", b"after", to=["rome", "tokyo"])
     told = "another installation uses the site id 'paris'"
     eventually(lambda: sessions_of(paris)["rome"]["state"] == "failed")
-    eventually(lambda: world.execute("paris", "SELECT max(leaps) FROM lrq_sessions") == [(6,)], timeout=40)
+    eventually(lambda: world.execute("paris", "SELECT max(leaps) FROM lrq_sessions") == [(6,)], timeout=60)
     eventually(lambda: told in sessions_of(paris)["rome"]["reason"])
     token = world.transmit("paris", b"later", to=["tokyo"])
     world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=20)

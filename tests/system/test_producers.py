@@ -138,7 +138,7 @@ def test_a_server_without_ingest_is_named_in_the_error(world: World) -> None:
         Producer(endpoint, client="policy", producer="meter") as producer,
         pytest.raises(errors.PeerUnreachableError, match="set `ingest = true` there"),
     ):
-        producer.send(one(b"1"), timeout=0.5)
+        producer.send(one(b"1"), timeout=2.0)
 
 
 @on_sqlite

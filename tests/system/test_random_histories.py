@@ -116,7 +116,7 @@ def test_after_any_random_history_every_site_has_its_items_at_the_newest_version
     versions = counters.versions(world.site("paris"))
     for name, recorder in history.heard.items():
         owed = {item: versions[item] for item in ITEMS[name]}
-        eventually(lambda recorder=recorder, owed=owed: replayed(recorder) == owed, timeout=40)
+        eventually(lambda recorder=recorder, owed=owed: replayed(recorder) == owed, timeout=60)
 
 
 def replayed(recorder: Recorder) -> dict[int, int]:

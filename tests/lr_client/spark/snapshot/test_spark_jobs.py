@@ -121,7 +121,7 @@ def test_a_job_shows_the_number_of_rows_and_tasks_done(airports: Engine, spark: 
 
     (sync_id,) = request(airports, "tokyo")
     with SnapshotTransmitter(airports, POLICY, SparkSnapshotProvider(spark, build), poll_interval=0.02):
-        found = eventually(lambda: by_id(airports, sync_id).rows and newest(airports), timeout=_PATIENCE)
+        found = eventually(lambda: by_id(airports, sync_id).rows == 2_500 and newest(airports), timeout=_PATIENCE)
         assert (found.state, found.rows, found.expected_rows) == ("building", 2_500, 5_000)
         assert "of 2 Spark tasks done" in found.progress
         go.touch()
