@@ -1,0 +1,45 @@
+"""Tests that start processes or Spark: fewer of them run at once than of the others, and their files come first."""
+
+import fcntl
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from queues.clock import SYSTEM_CLOCK
+
+#: How many of these tests run at once on this machine. More would starve each other's leases and timeouts.
+AT_ONCE = (os.cpu_count() or 1) + 1
+_PAUSE = 0.1
+
+
+def is_heavy(item: pytest.Item) -> bool:
+    """Whether a test starts processes or Spark."""
+    return any(item.get_closest_marker(name) for name in ("processes", "spark"))
+
+
+def heavy_files_first(items: list[pytest.Item]) -> None:
+    """Move the files with a slow test to the front, so that none of them is the last one to run."""
+    slow = {item.path for item in items if is_heavy(item) or item.get_closest_marker("long")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+@contextmanager
+def heavy_place() -> Iterator[None]:
+    """Wait until fewer than `AT_ONCE` of these tests run, in whichever process of the suite."""
+    files = [Path(tempfile.gettempdir()) / f"lrq-tests-{os.getuid()}-{number}.lock" for number in range(AT_ONCE)]
+    while True:
+        random.shuffle(files)
+        for file in files:
+            with file.open("a") as opened:
+                try:
+                    fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                yield
+                return
+        SYSTEM_CLOCK.sleep(_PAUSE)
