@@ -10,7 +10,7 @@ from lr_server.status import read_status
 from queues.receive.fences import fences
 from tests.faults.standing_still import standing_still
 from tests.lrq.cli.command import Served, served
-from tests.system.world import QUICK, Recorder, World
+from tests.system.world import CALM, CALM_POLL, Recorder, World
 from tests.waiting import eventually
 
 SINKS = ("lima", "rome", "tokyo")
@@ -28,13 +28,15 @@ class Site:
     def __init__(self, world: World, stack: ExitStack, folder: Path) -> None:
         self.world = world
         self.sent: dict[str, list[bytes]] = {client: [] for client in CLIENTS}
-        self.endpoints = {sink: world.server(sink).endpoints[0] for sink in SINKS}
-        self.recorders = [world.subscribe(sink, Recorder(client)) for sink in SINKS for client in CLIENTS]
+        self.endpoints = {sink: world.server(sink, **CALM).endpoints[0] for sink in SINKS}
+        self.recorders = [
+            world.subscribe(sink, Recorder(client), poll_interval=CALM_POLL) for sink in SINKS for client in CLIENTS
+        ]
         self.paris = world.site("paris")
         self.told: list[dict[tuple[str, str], int]] = []
         folder.mkdir()
         config = folder / "paris.toml"
-        options = {**QUICK, "lease_seconds": LEASE, "initial_sync": "log"}
+        options = {**CALM, "lease_seconds": LEASE, "initial_sync": "log"}
         lines = [
             f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}" for name, value in options.items()
         ]

@@ -6,7 +6,7 @@ import pytest
 
 from lr_server import LogReplicationServer
 from queues.receive.fences import fences
-from tests.system.world import Messages, Recorder, World
+from tests.system.world import CALM, CALM_POLL, Messages, Recorder, World
 from tests.waiting import eventually
 
 SINKS = ("lima", "rome", "tokyo")
@@ -21,14 +21,17 @@ class Site:
     def __init__(self, world: World, count: int) -> None:
         self.world = world
         for sink in SINKS:
-            world.server(sink, listen=[])
-        self.recorders = {sink: [world.subscribe(sink, Recorder(client)) for client in CLIENTS] for sink in SINKS}
+            world.server(sink, listen=[], **CALM)
+        self.recorders = {
+            sink: [world.subscribe(sink, Recorder(client), poll_interval=CALM_POLL) for client in CLIENTS]
+            for sink in SINKS
+        }
         self.sent: dict[str, list[bytes]] = {client: [] for client in CLIENTS}
         self.servers = [self.begin() for _ in range(count)]
 
     def begin(self) -> LogReplicationServer:
         peers = {sink: f"local:{sink}" for sink in SINKS}
-        return self.world.server("paris", listen=[], peers=peers, initial_sync="log")
+        return self.world.server("paris", listen=[], peers=peers, initial_sync="log", **CALM)
 
     def transmit(self, rounds: Iterable[int]) -> None:
         for number in rounds:

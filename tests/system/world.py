@@ -35,6 +35,9 @@ QUICK: dict[str, Any] = {
     "slow_retry_seconds": 0.5,
 }
 
+#: Longer intervals for dozens of sessions in one test, whose polls would otherwise keep the machine busy.
+CALM: dict[str, Any] = {**QUICK, "heartbeat_seconds": 1.0, "snapshot_poll_seconds": 0.25, "idle_poll_seconds": 0.2}
+CALM_POLL = 0.3
 
 Decorated = TypeVar("Decorated", bound=Sink)
 
@@ -187,9 +190,12 @@ class World:
             transmitter = SnapshotTransmitter(self.site(name), client, provider, block_rows=block_rows)
         return self._stack.enter_context(closing(transmitter))
 
-    def subscribe(self, name: str, listener: Recorder | None = None, **options: Any) -> Recorder:
+    def subscribe(
+        self, name: str, listener: Recorder | None = None, *, poll_interval: float = 0.05, **options: Any
+    ) -> Recorder:
         recorder = listener or Recorder()
-        self._stack.enter_context(closing(subscribe(self.site(name), recorder, poll_interval=0.05, **options)))
+        made = subscribe(self.site(name), recorder, poll_interval=poll_interval, **options)
+        self._stack.enter_context(closing(made))
         self._recorders.setdefault(name, []).append(recorder)
         return recorder
 
