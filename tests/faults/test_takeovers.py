@@ -47,7 +47,7 @@ def test_the_process_of_a_server_stands_in_its_name() -> None:
         ([killed(1, 10)], [Led(0, ONE, 1, 5), Led(0, THREE, 2, 30)], []),
         ([killed(1, 10, 2), killed(2, 11, 4)], [Led(0, ONE, 1, 5), Led(0, THREE, 2, 30)], []),
         ([killed(1, 10, 2, 3), killed(2, 11, 3)], [Led(0, ONE, 1, 5), Led(0, THREE, 2, 15)], [5]),
-        ([killed(1, 10, 2), killed(2, 13, 4)], [Led(0, ONE, 1, 5), Led(0, TWO, 2, 12), Led(0, THREE, 3, 14)], [2]),
+        ([killed(1, 10, 2), killed(2, 13, 4)], [Led(0, ONE, 1, 5), Led(0, TWO, 2, 12), Led(0, THREE, 3, 14)], [2, 1]),
     ],
 )
 def test_takeovers_count_from_the_disturbance_to_the_next_leader(
