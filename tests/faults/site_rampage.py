@@ -5,6 +5,7 @@ import statistics
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from sqlalchemy import Engine
 
@@ -55,8 +56,7 @@ def site_rampage(plan: SitePlan, moments: int) -> Verdict:
             verdict.problems.append(f"a range was without a leader for {max(replaced):.3f} s, longer than a lease")
         verdict.facts = _facts(plan, source, sinks) | _times(plan, replaced)
     finally:
-        for process in run.processes:
-            process.abandon()
+        run.close()
         for engine in (source, *sinks.values()):
             engine.dispose()
     verdict.seconds = SYSTEM_CLOCK.monotonic() - began
@@ -71,9 +71,15 @@ class _Run:
             return [Process(role, name, plan.folder, module="tests.faults.site_roles") for name in names]
 
         self._plan = plan
+        self._log = Path(plan.folder) / "disturbances.log"
         self.applications = [*made("writer", "writer"), *made("producer", *plan.producer_names)]
         self.processes = [*self.applications, *made("server", *plan.server_names)]
         self.disturbances: list[Disturbance] = []
+
+    def close(self) -> None:
+        """End the processes that still run."""
+        for process in self.processes:
+            process.abandon()
 
     def disturb(self, chance: random.Random, moments: int, verdict: Verdict) -> None:
         """Kill or stop a random process *moments* times."""
@@ -101,6 +107,8 @@ class _Run:
         return frozenset(process.pid for process in servers if process is not victim and process.is_up)
 
     def _note(self, victim: Process, disturbance: Disturbance) -> None:
+        with self._log.open("a") as file:
+            print(victim.name, disturbance, file=file)
         if victim.name in self._plan.source_names:
             self.disturbances.append(disturbance)
 

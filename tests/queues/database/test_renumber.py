@@ -59,6 +59,7 @@ def test_a_site_without_ranges_takes_no_generation(site: Engine) -> None:
     assert counted(site) == 0
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_the_adoption_of_another_incarnation_renumbers_all_ranges_with_the_branch(led: Engine) -> None:
     lease = leases.acquire(led, "server", "a", ttl=60)
     assert lease is not None
