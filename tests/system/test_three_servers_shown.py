@@ -26,11 +26,12 @@ def three(world: World) -> list[LogReplicationServer]:
     """Give three servers of paris that share 64 ranges, with twelve sessions."""
     for sink in SINKS:
         world.server(sink, listen=[])
-    for client in CLIENTS:
-        world.begun("paris", *SINKS, client=client)
     peers = {sink: f"local:{sink}" for sink in SINKS}
     servers = [world.server("paris", peers=peers, initial_sync="log", metrics=ANYWHERE) for _ in range(3)]
-    eventually(lambda: shares(servers) == SHARES and sum(map(len, running(servers))) == 12)
+    eventually(lambda: shares(servers) == SHARES)
+    for client in CLIENTS:
+        world.transmit("paris", b"an entry", to=SINKS, client=client)
+    eventually(lambda: sum(map(len, running(servers))) == 12)
     return servers
 
 
