@@ -132,8 +132,8 @@ class Store(Protocol):
 def decide(last: Last, request: Production) -> RequestVerdict:
     """Return the verdict on *request* after the stored request *last*. Pure; STORED: store it now.
 
-    TAKEN: another process of the same name has stored this number or a later one, or an earlier request of this
-    process is not stored and never will be. So a late request of a process that has ended is never mixed with others.
+    TAKEN: another process of the same name has stored this number, or one between the requests of this process. So
+    late requests of an ended process are never mixed with others.
     """
     sequence = request.sequence
     is_mine = request.process in (0, last.process)

@@ -1,7 +1,7 @@
 """Producers of a run with several servers. Each keeps a journal, and the journal tells the entries that must arrive.
 
-Line n of a journal is the request with number n. A producer writes the line before it sends the request. After a kill
-the next process of the same name asks for the last number stored, and sends the later lines.
+Line n of a journal is the request with number n. A producer writes the line before it sends the request. After a kill,
+the next process of the name asks for the last number stored. Then the process sends the later lines.
 """
 
 import json
