@@ -44,6 +44,8 @@ def upgrade() -> None:
         sa.Column("sequence", sa.BigInteger(), nullable=False),
         sa.Column("token", sa.Text(), nullable=False),
         sa.Column("updated_us", sa.BigInteger(), nullable=False),
+        sa.Column("process", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("first_sequence", sa.BigInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("client", "producer", name="pk_lrq_producers"),
     )
     op.create_table(

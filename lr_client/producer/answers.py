@@ -20,6 +20,7 @@ class DeclineKind(Enum):
     NO_FOLLOWER = auto()
     NOT_LEADER = auto()
     TRANSIENT = auto()
+    TAKEN = auto()
 
 
 #: Refusals that may end by themselves, so the same request is sent again.

@@ -1,5 +1,6 @@
 """The part of a producer that the threaded and the asynchronous one share: requests, futures and outcomes."""
 
+import secrets
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
@@ -8,7 +9,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from lr_client.producer.answers import Accepted, FailureCause, Produced, RequestFailure, RequestOutcome
-from lr_client.producer.encoding import AnyMessage, answer_of, encoded, numbered, question
+from lr_client.producer.encoding import AnyMessage, ProcessIdentity, answer_of, encoded, numbered, question
 from lr_client.producer.failures import error_of
 from lr_client.producer.machine import QUESTION, PendingRequest, Reaction, StreamPhase
 from lr_client.producer.setup import ProducerSetup
@@ -56,6 +57,8 @@ class RequestDesk(Generic[Waiting]):
         self.setup = setup
         self.machine = setup.machine
         self.is_closed = False
+        # The site tells the requests of this producer from those of an earlier process by this number.
+        self._process = secrets.randbits(62) + 1
         self._futures: dict[int, Waiting] = {}
         self._new_future = new_future
         self._keys = count(1)
@@ -149,9 +152,10 @@ class RequestDesk(Generic[Waiting]):
         request: PendingRequest | None = self.machine.next_write()
         if request is None:
             return None
+        identity = ProcessIdentity(self._process, self.machine.first_number)
         if request is QUESTION:
-            return question(self.setup.client, self.setup.producer)
-        return numbered(request.content, request.number)
+            return question(self.setup.client, self.setup.producer, identity)
+        return numbered(request.content, request.number, identity)
 
     def tell(self, outcomes: Iterable[RequestOutcome]) -> None:
         """End the waits of *outcomes*."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lr_client.arguments import checked_payload
 from lr_client.producer.answers import Accepted, Declined, DeclineKind
@@ -89,14 +89,25 @@ def _message(client: ClientName, message: AnyMessage, limit: int) -> pb.Produced
     )
 
 
-def question(client: ClientName, producer: str) -> bytes:
+class ProcessIdentity(NamedTuple):
+    """The random number of a producer's process, and the number of its first request; 0 before that is known."""
+
+    process: int
+    first: int
+
+
+def question(client: ClientName, producer: str, identity: ProcessIdentity) -> bytes:
     """Return the bytes of the question for the last number stored."""
-    return pb.ProduceRequest(client=client, producer=producer).SerializeToString()
+    process, first = identity
+    return pb.ProduceRequest(
+        client=client, producer=producer, process=process, first_sequence=first
+    ).SerializeToString()
 
 
-def numbered(content: bytes, number: int) -> bytes:
+def numbered(content: bytes, number: int, identity: ProcessIdentity) -> bytes:
     """Return the bytes of the request *content* with its number: protobuf merges fields that follow each other."""
-    return content + pb.ProduceRequest(sequence=number).SerializeToString()
+    process, first = identity
+    return content + pb.ProduceRequest(sequence=number, process=process, first_sequence=first).SerializeToString()
 
 
 def answer_of(reply: pb.ProduceReply) -> Accepted | Declined:

@@ -50,7 +50,8 @@ def error_of(failure: RequestFailure, producer: str) -> LrqError:
             )
         case FailureCause.TAKEN:
             return ProducerTakenError(
-                f"another process sends as producer {producer}, {reason}: give each process a name of its own"
+                f"another process sends as producer {producer}, {reason}: give each process a name of its own, or make "
+                "a new Producer if that process has ended"
             )
         case FailureCause.CLOSED:
             return UsageError("the producer is closed, and the request is not stored: make a new Producer")

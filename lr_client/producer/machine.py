@@ -10,7 +10,7 @@
 5. After a refusal for good, the request fails, and all requests behind it are dropped: order is never changed.
 6. A number at or below the last one stored is stored: no later refusal changes that.
 7. If the last number falls below an answered one, the site has lost its history. If the last number is above all
-   numbers that were written, another process uses the name. Both end the producer.
+   numbers that were written, another process uses the name. So it is with a refusal TAKEN. Each ends the producer.
 
 The requests in doubt are always the first ones of those with numbers. An outcome is told for every request; for one
 that is not awaited, `UNKNOWN` was told before.
@@ -86,6 +86,8 @@ class ProducerMachine:
         self.phase = StreamPhase.CLOSED
         #: The highest number that the site is known to have stored; None before the first answer.
         self.last_stored: int | None = None
+        #: The number after the first answer to a question, which no earlier request of this producer has; 0 before.
+        self.first_number = 0
         #: Set once the producer can do nothing more.
         self.end: RequestFailure | None = None
         #: The reason why the last stream ended, and the kind of a refusal, for sentences after a timeout.
@@ -240,6 +242,7 @@ class ProducerMachine:
                 )
         self.phase = StreamPhase.READY
         self.last_stored = last
+        self.first_number = self.first_number or last + 1
         while self.numbered and self.numbered[0].number <= last and not self.numbered[0].is_awaited:
             self._bytes -= len(self.numbered.popleft().content)
         told = [RequestOutcome(key, Produced(last, ORIGIN, "")) for key in self.questions]
@@ -249,6 +252,8 @@ class ProducerMachine:
     def _question_declined(self, answer: Declined) -> Reaction:
         if answer.kind in PASSING or answer.kind is DeclineKind.GAP:
             return self._refused_for_now(answer)
+        if answer.kind is DeclineKind.TAKEN:
+            return self._ended(FailureCause.TAKEN, answer.reason)
         self.lost(answer.reason)
         failed = [RequestOutcome(key, _refusal(answer)) for key in self.questions]
         failed += [RequestOutcome(each.key, _refusal(answer)) for each in self.waiting]
@@ -277,6 +282,8 @@ class ProducerMachine:
             )
         if answer.kind in PASSING or answer.kind is DeclineKind.GAP:
             return self._refused_for_now(answer)
+        if answer.kind is DeclineKind.TAKEN:
+            return self._ended(FailureCause.TAKEN, answer.reason)
         if answer.sequence <= known:
             request = self._pop_first()
             done = RequestOutcome(request.key, Produced(request.number, ORIGIN, ""))
@@ -327,13 +334,18 @@ class ProducerMachine:
         self._close(reason)
         self.end = RequestFailure(cause, reason=reason)
         told = [RequestOutcome(key, self.end) for key in self.questions]
-        told += [RequestOutcome(each.key, RequestFailure(cause, each.number, reason)) for each in self.numbered]
+        told += [RequestOutcome(each.key, self._fate(each, cause, reason)) for each in self.numbered]
         told += [RequestOutcome(each.key, self.end) for each in self.waiting]
         self.questions.clear()
         self.numbered.clear()
         self.waiting.clear()
         self._bytes = 0
         return Reaction(tuple(told), ends=True, reason=reason)
+
+    def _fate(self, request: PendingRequest, cause: FailureCause, reason: str) -> Produced | RequestFailure:
+        if cause is FailureCause.TAKEN and request.number <= (self.last_stored or 0):
+            return Produced(request.number, ORIGIN, "")
+        return RequestFailure(cause, request.number, reason)
 
 
 def _refusal(answer: Declined) -> RequestFailure:

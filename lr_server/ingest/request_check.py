@@ -75,7 +75,7 @@ def check(request: pb.ProduceRequest, limits: RequestLimits, certified: Collecti
         return Refusal(pb.ProduceRefusal.TOO_LARGE, str(error))
     except UsageError as error:
         return Refusal(pb.ProduceRefusal.INVALID, str(error))
-    return Production(key, request.sequence, entries)
+    return Production(key, request.sequence, entries, request.process, request.first_sequence)
 
 
 def _unknown(client: str, known: Collection[str]) -> str:
@@ -85,6 +85,10 @@ def _unknown(client: str, known: Collection[str]) -> str:
 def _misnumbered(request: pb.ProduceRequest) -> str:
     if request.sequence > MAX_SEQUENCE:
         return f"the sequence is above {MAX_SEQUENCE}: count the requests from 1"
+    if request.process > MAX_SEQUENCE:
+        return f"the number of the process is above {MAX_SEQUENCE}: use a random number of 63 bits"
+    if request.process and request.sequence and not 0 < request.first_sequence <= request.sequence:
+        return f"the first sequence of the process is {request.first_sequence}: name its first request in all others"
     if request.sequence == 0 and request.messages:
         return "a request with messages needs a sequence: count the requests from 1"
     if request.sequence and not request.messages:

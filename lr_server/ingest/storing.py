@@ -20,7 +20,11 @@ log = logger("lrq.ingest")
 Answer = Callable[[Sequence[Pending], Sequence[StoreOutcome]], None]
 
 
-_REFUSALS: Final = {RequestVerdict.GAP: pb.ProduceRefusal.GAP, RequestVerdict.REFUSED: pb.ProduceRefusal.INVALID}
+_REFUSALS: Final = {
+    RequestVerdict.GAP: pb.ProduceRefusal.GAP,
+    RequestVerdict.TAKEN: pb.ProduceRefusal.TAKEN,
+    RequestVerdict.REFUSED: pb.ProduceRefusal.INVALID,
+}
 
 
 class Storing:
@@ -106,6 +110,11 @@ def reply_for(pending: Pending, outcome: StoreOutcome) -> pb.ProduceReply | None
         case RequestVerdict.GAP:
             reason = f"request {sequence} came after request {last.sequence}: send {last.sequence + 1} first"
             return refused(sequence, Refusal(pb.ProduceRefusal.GAP, reason, last.sequence))
+        case RequestVerdict.TAKEN:
+            reason = (
+                f"another process of this producer has stored requests up to {last.sequence}: ask for the last number"
+            )
+            return refused(sequence, Refusal(pb.ProduceRefusal.TAKEN, reason, last.sequence))
         case RequestVerdict.REFUSED:
             return refused(sequence, Refusal(pb.ProduceRefusal.INVALID, outcome.reason))
         case RequestVerdict.UNKNOWN:

@@ -59,13 +59,14 @@ class SessionFence:
         """
         outbidding = Outbidding(self._site, self._owed.destination, self.generation, refused.known_generation)
         decision = decide_leap(self._fence, outbidding, now_us=self._clock.now_us(), pause_us=self._pause_us)
+        # A server that has lost the range fails here, and leaps nowhere.
+        if decision.fence != self._fence:
+            self._store(decision.fence)
         if decision.reason != self._told:
             log.warning(
                 "the sink knows a newer generation of this site", **self._owed._asdict(), reason=decision.reason
             )
             self._told = decision.reason
-        if decision.fence != self._fence:
-            self._store(decision.fence)
         kind = RefusalKind.TRANSIENT if isinstance(decision, Leap) else RefusalKind.STALE_LEADER
         return Refused(kind, decision.reason)
 

@@ -401,6 +401,8 @@ producers = Table(
     Column("sequence", BigInteger, nullable=False),
     Column("token", Text, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    Column("process", BigInteger, nullable=False, server_default="0"),
+    Column("first_sequence", BigInteger, nullable=False, server_default="0"),
 )
 
 #: The parts that Spark's tasks have written for the log and no transaction has moved there completely.

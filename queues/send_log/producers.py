@@ -26,18 +26,38 @@ class ProducerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Production:
-    """A checked request: `sequence` numbers the requests of the producer from 1; 0 asks for the last number."""
+    """A checked request: `sequence` numbers the requests of the producer from 1; 0 asks for the last number.
+
+    `process` is the random number of the producer's process, and `first` its first sequence; both may be 0.
+    """
 
     key: ProducerKey
     sequence: int
     entries: Sequence[NewEntry]
+    process: int = 0
+    first: int = 0
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether the request may follow one of another process: the first one may, and those without a process."""
+        return not self.process or self.first == self.sequence
 
 
 class Last(NamedTuple):
-    """The last stored request of a producer, and the token of its transaction; 0 and empty if there is none."""
+    """The last stored request of a producer, and the token of its transaction; 0 and empty if there is none.
+
+    `process` stored all requests from `first` to the last one.
+    """
 
     sequence: int
     token: str
+    process: int = 0
+    first: int = 0
+
+    def after(self, request: Production, token: str) -> "Last":
+        """Return the last request once *request* is stored."""
+        first = self.first if request.process == self.process else request.sequence
+        return Last(request.sequence, token, request.process, first)
 
 
 #: The standing of a producer without a stored request.
@@ -50,6 +70,7 @@ class RequestVerdict(Enum):
     STORED = auto()
     REPEATED = auto()
     GAP = auto()
+    TAKEN = auto()
     ASKED = auto()
     REFUSED = auto()
     UNKNOWN = auto()
@@ -64,9 +85,9 @@ class RequestVerdict(Enum):
 class StoreOutcome:
     """The result of one request.
 
-    STORED: `last` is the request itself, now committed. REPEATED, GAP, ASKED: nothing was stored, and `last` is the
-    last stored request. REFUSED: nothing was stored, for the `reason`. UNKNOWN: the commit failed with `reason`, but
-    may have happened.
+    STORED: `last` is the request itself, now committed. REPEATED, GAP, TAKEN, ASKED: nothing was stored, and `last` is
+    the last stored request. REFUSED: nothing was stored, for the `reason`. UNKNOWN: the commit failed with `reason`,
+    but may have happened.
 
     `position` is the place of the last entry of `last`, if that is known and durable.
     """
@@ -108,10 +129,21 @@ class Store(Protocol):
         ...
 
 
-def decide(last: int, sequence: int) -> RequestVerdict:
-    """Return the verdict on request *sequence* after the stored request *last*. Pure; STORED: store it now."""
+def decide(last: Last, request: Production) -> RequestVerdict:
+    """Return the verdict on *request* after the stored request *last*. Pure; STORED: store it now.
+
+    TAKEN: another process of the same name has stored this number, or one between the requests of this process. So
+    late requests of an ended process are never mixed with others.
+    """
+    sequence = request.sequence
+    is_mine = request.process in (0, last.process)
     if sequence == 0:
-        return RequestVerdict.ASKED
-    if sequence <= last:
-        return RequestVerdict.REPEATED
-    return RequestVerdict.STORED if sequence == last + 1 else RequestVerdict.GAP
+        has_begun = bool(request.process) and 0 < request.first <= last.sequence
+        return RequestVerdict.TAKEN if has_begun and not is_mine else RequestVerdict.ASKED
+    if sequence <= last.sequence:
+        is_repeated = not request.process or (is_mine and sequence >= last.first)
+        return RequestVerdict.REPEATED if is_repeated else RequestVerdict.TAKEN
+    if sequence > last.sequence + 1:
+        return RequestVerdict.GAP
+    may_follow = is_mine or request.may_follow or not last.sequence
+    return RequestVerdict.STORED if may_follow else RequestVerdict.TAKEN

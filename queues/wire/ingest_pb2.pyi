@@ -31,6 +31,8 @@ class ProduceRequest(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     HOPS_FIELD_NUMBER: _builtins.int
+    PROCESS_FIELD_NUMBER: _builtins.int
+    FIRST_SEQUENCE_FIELD_NUMBER: _builtins.int
     client: _builtins.str
     producer: _builtins.str
     sequence: _builtins.int
@@ -39,6 +41,12 @@ class ProduceRequest(_message.Message):
     """
     hops: _builtins.int
     """how often a server has forwarded the request"""
+    process: _builtins.int
+    """A random number of the producer's process, below 2^63, and the first sequence that this process gives to a request
+    (0 in its first question). The site then refuses a sequence that another process has used, with TAKEN. Without
+    them, a request with a used sequence counts as repeated.
+    """
+    first_sequence: _builtins.int
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProducedMessage]: ...
     def __init__(
@@ -49,10 +57,12 @@ class ProduceRequest(_message.Message):
         sequence: _builtins.int = ...,
         messages: _abc.Iterable[Global___ProducedMessage] | None = ...,
         hops: _builtins.int = ...,
+        process: _builtins.int = ...,
+        first_sequence: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "hops", b"hops", "messages", b"messages", "producer", b"producer", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "first_sequence", b"first_sequence", "hops", b"hops", "messages", b"messages", "process", b"process", "producer", b"producer", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -187,6 +197,8 @@ class ProduceRefusal(_message.Message):
         """another server stores requests; `leader` of the reply names it"""
         TRANSIENT: ProduceRefusal._Kind.ValueType  # 9
         """the database is locked or gone, or the server stops: try again later"""
+        TAKEN: ProduceRefusal._Kind.ValueType  # 10
+        """a request of another process with the same names has this sequence, or one before it"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     UNSPECIFIED: ProduceRefusal.Kind.ValueType  # 0
@@ -208,6 +220,8 @@ class ProduceRefusal(_message.Message):
     """another server stores requests; `leader` of the reply names it"""
     TRANSIENT: ProduceRefusal.Kind.ValueType  # 9
     """the database is locked or gone, or the server stops: try again later"""
+    TAKEN: ProduceRefusal.Kind.ValueType  # 10
+    """a request of another process with the same names has this sequence, or one before it"""
 
     KIND_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int

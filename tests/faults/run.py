@@ -12,6 +12,7 @@ from pathlib import Path
 from sqlalchemy import make_url, text
 
 import queues
+from tests.faults.plan import LEASE_SECONDS
 from tests.faults.rampage import Verdict, rampage
 from tests.faults.site_plan import SINKS, SOURCE, SitePlan
 from tests.faults.site_rampage import site_rampage
@@ -44,22 +45,32 @@ def main() -> int:
     options.add_argument("--moments", type=int, default=50)
     options.add_argument("--dialect", choices=["sqlite", "postgresql"], action="append")
     options.add_argument("--servers", type=int, default=1, help="servers of the source; above 1, two for each sink")
+    options.add_argument("--lease", type=float, default=LEASE_SECONDS, help="seconds, with several servers")
     options.add_argument("--keep", action="store_true", help="keep databases and logs of successful runs too")
     chosen = options.parse_args()
+    print(f"seed {chosen.seed}", flush=True)
     verdicts = [
-        run(dialect, seed=chosen.seed, moments=chosen.moments, servers=chosen.servers, keep=chosen.keep)
+        run(
+            dialect,
+            seed=chosen.seed,
+            moments=chosen.moments,
+            servers=chosen.servers,
+            lease=chosen.lease,
+            keep=chosen.keep,
+        )
         for dialect in chosen.dialect or ["sqlite", "postgresql"]
     ]
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 
-def run(dialect: str, *, seed: int, moments: int, servers: int, keep: bool) -> Verdict:
+def run(dialect: str, *, seed: int, moments: int, servers: int, lease: float, keep: bool) -> Verdict:
     """Make one run in a new folder and print its verdict; keep the folder of a failed run."""
     folder = Path(tempfile.mkdtemp(prefix="lrq-faults-"))
     if servers > 1:
         sites = (SOURCE, *SINKS)
         with databases(dialect, folder, *sites) as urls:
-            plan = SitePlan(str(folder), dict(zip(sites, urls, strict=True)), seed, servers=servers)
+            urls_of = dict(zip(sites, urls, strict=True))
+            plan = SitePlan(str(folder), urls_of, seed, servers=servers, lease_seconds=lease)
             verdict = site_rampage(plan, moments)
     else:
         with databases(dialect, folder, "source", "sink") as (source, sink):

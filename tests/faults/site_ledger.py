@@ -39,11 +39,12 @@ _NUMBER = {
 
 
 class Led(NamedTuple):
-    """A server began to lead a range under a generation."""
+    """A server began to lead a range under a generation, at a time in seconds since 1970."""
 
     range: int
     server: str
     generation: int
+    at: float = 0.0
 
 
 class Moved(NamedTuple):
@@ -133,11 +134,12 @@ def committed(source: Engine, sinks: Iterable[str]) -> dict[tuple[str, str], Cou
     return found
 
 
-def leaders(source: Engine) -> list[Led]:
-    """Return the leaders of ranges, oldest first; a range without a server is left out."""
-    query = text("SELECT number, server, generation FROM app_leaders WHERE server <> '' ORDER BY n")
+def leaders(source: Engine, *, released: bool = False) -> list[Led]:
+    """Return the leaders of ranges, oldest first; with *released*, also the ranges that became free."""
+    query = text("SELECT number, server, generation, at FROM app_leaders ORDER BY n")
     with source.connect() as connection:
-        return [Led(*row) for row in connection.execute(query)]
+        found = [Led(row.number, row.server, row.generation, float(row.at)) for row in connection.execute(query)]
+    return [led for led in found if led.server or released]
 
 
 def received(sink: Engine) -> int:
@@ -195,7 +197,7 @@ def problems_of_leaders(led: Sequence[Led]) -> list[str]:
         if before is not None and each.generation < before.generation:
             found.append(f"range {each.range} went back from generation {before.generation} to {each.generation}")
         other = owner.setdefault(each.generation, each)
-        if other != each:
+        if other[:2] != each[:2]:
             found.append(f"generation {each.generation} was given to {other} and to {each}")
         newest[each.range] = each
     return found
@@ -221,15 +223,17 @@ def longest_standstill(moves: Iterable[Sequence[Moved]]) -> float:
     return max(gaps, default=0.0)
 
 
-def problems(source: Engine, sinks: Mapping[str, Engine], clients: Sequence[str], ranges: int) -> list[str]:
-    """Return all faults at the end of a run."""
-    sent, led = committed(source, sinks), leaders(source)
+def problems(
+    source: Engine, sinks: Mapping[str, Engine], sent: Mapping[tuple[str, str], Counter[bytes]], ranges: int
+) -> list[str]:
+    """Return all faults at the end of a run; *sent* are the payloads of each session (client, sink)."""
+    led = leaders(source)
     records = {name: arrived(sink) for name, sink in sinks.items()}
     found = problems_of_leaders(led)
-    for client in clients:
+    for client in sorted({client for client, _ in sent}):
         for sink, record in records.items():
             session = f"{client} at {sink}"
-            found += problems_of_entries(session, sent[client, sink], record.entries.get(client, []))
+            found += problems_of_entries(session, sent.get((client, sink), Counter()), record.entries.get(client, []))
             number = range_of(client, sink, ranges)
             found += problems_of_moves(session, record.moves.get(client, []), led, number)
         one, *others = (record.entries.get(client, []) for record in records.values())

@@ -28,6 +28,8 @@ class SitePlan:
     servers: int = 3
     sink_servers: int = 2
     clients: int = 12
+    producers: int = 2
+    lease_seconds: float = LEASE_SECONDS
 
     @property
     def client_names(self) -> list[str]:
@@ -35,10 +37,28 @@ class SitePlan:
         return [f"client{number}" for number in range(self.clients)]
 
     @property
+    def source_names(self) -> list[str]:
+        """The servers of the source."""
+        return [f"{SOURCE}-{number}" for number in range(self.servers)]
+
+    @property
     def server_names(self) -> list[str]:
         """The servers of all sites."""
-        sinks = [f"{site}-{number}" for site in SINKS for number in range(self.sink_servers)]
-        return [f"{SOURCE}-{number}" for number in range(self.servers)] + sinks
+        return self.source_names + [f"{site}-{number}" for site in SINKS for number in range(self.sink_servers)]
+
+    @property
+    def producer_names(self) -> list[str]:
+        """The producers, which have no database."""
+        return [f"producer-{number}" for number in range(self.producers)]
+
+    def client_of(self, producer: str) -> str:
+        """Return the client of a producer; the client has a writer's entries too."""
+        return self.client_names[int(producer.rpartition("-")[2])]
+
+    @property
+    def source_endpoints(self) -> str:
+        """The endpoints of the source's servers, between commas."""
+        return ",".join(map(self._endpoint, self.source_names))
 
     @property
     def no_more_writing(self) -> Path:
@@ -46,7 +66,7 @@ class SitePlan:
         return Path(self.folder) / "no-more-writing"
 
     def url_of(self, name: str) -> str:
-        """Return the database of a process; writers belong to the source."""
+        """Return the database of a process; writers and producers belong to the source."""
         return self.urls.get(name.partition("-")[0], self.urls[SOURCE])
 
     def settings(self, name: str) -> Settings:
@@ -58,10 +78,10 @@ class SitePlan:
                 sink: ",".join(self._endpoint(f"{sink}-{number}") for number in range(self.sink_servers))
                 for sink in SINKS
             }
-            here = {"listen": [], "peers": peers}
+            here |= {"peers": peers, "ingest": True, "producers": {"*": {}}}
         return Settings(
-            site_id=site, database_url=self.urls[site], initial_sync="log", lease_seconds=LEASE_SECONDS,
-            stall_seconds=2.0, **here, **QUICK,
+            site_id=site, database_url=self.urls[site], initial_sync="log",
+            lease_seconds=self.lease_seconds, stall_seconds=2.0, **here, **QUICK,
         )  # fmt: skip
 
     def _endpoint(self, name: str) -> str:

@@ -17,6 +17,7 @@ from tests.faults.ledger import WRITTEN_ALL
 from tests.faults.roles import tell
 from tests.faults.site_ledger import Writer
 from tests.faults.site_plan import SINKS, SOURCE, SitePlan
+from tests.faults.site_producers import produce
 
 WRITERS = 2
 
@@ -52,7 +53,11 @@ def server(plan: SitePlan, name: str, over: threading.Event) -> None:
                 tell(running.server_status().reason)
 
 
-ROLES: dict[str, Callable[[SitePlan, str, threading.Event], None]] = {"writer": writer, "server": server}
+ROLES: dict[str, Callable[[SitePlan, str, threading.Event], None]] = {
+    "writer": writer,
+    "server": server,
+    "producer": produce,
+}
 
 
 def main() -> None:

@@ -22,8 +22,9 @@ def standing_still(pid: int, url: str) -> Iterator[None]:
     _stop(pid)
     while not _can_be_written(url):
         os.kill(pid, signal.SIGCONT)
-        # The process needs a moment to release the lock.
+        # On a busy machine the process needs some time to release the lock.
         SYSTEM_CLOCK.wait(threading.Event(), 0.02)
+        _can_be_written(url)
         _stop(pid)
     try:
         yield

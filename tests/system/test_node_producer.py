@@ -42,10 +42,18 @@ def node() -> Node:
 
 
 @pytest.fixture
-def small() -> Iterator[SmallServer]:
-    server = SmallServer(MemoryLog())
-    yield server
-    server.stop()
+def servers() -> Iterator[tuple[SmallServer, SmallServer]]:
+    """Give two servers of one log."""
+    log = MemoryLog()
+    both = SmallServer(log), SmallServer(log)
+    yield both
+    for server in both:
+        server.stop()
+
+
+@pytest.fixture
+def small(servers: tuple[SmallServer, SmallServer]) -> SmallServer:
+    return servers[0]
 
 
 def stored(world: World) -> list[bytes]:
@@ -101,3 +109,29 @@ def test_a_node_program_repeats_after_cuts_and_refusals_for_now(small: SmallServ
     assert (done.returncode, done.stdout) == (0, "1 b/1\n2 b/2\n3 b/3\n"), done.stderr
     assert small.log.payloads("policy", "node-1") == [b"1", b"2", b"3"]
     assert list(small.log.stored["policy", "node-1"][0].messages[0].destinations) == ["tokyo", "lima"]
+
+
+def test_a_node_program_goes_to_the_server_that_a_refusal_names(
+    servers: tuple[SmallServer, SmallServer], node: Node
+) -> None:
+    other, leader = servers
+    other.always, other.leader = Refusal.NOT_LEADER, leader.endpoint
+    done = node(other.endpoint, "1", "2", "3")
+    assert (done.returncode, done.stdout) == (0, "1 b/1\n2 b/2\n3 b/3\n"), done.stderr
+    assert (other.streams, leader.streams) == (1, 1)
+
+
+@pytest.mark.parametrize("leader", ["ipc:///tmp/x", "tls://127.0.0.1:1", "nonsense", "tcp://127.0.0.1:1"])
+def test_a_node_program_comes_back_from_a_leader_that_is_useless(small: SmallServer, node: Node, leader: str) -> None:
+    small.faults.extend([Refusal.NOT_LEADER, None])
+    small.leader = leader
+    done = node(small.endpoint, "1")
+    assert (done.returncode, done.stdout) == (0, "1 b/1\n"), done.stderr
+
+
+def test_two_processes_of_a_node_program_have_different_numbers(small: SmallServer, node: Node) -> None:
+    for line in ("1", "2"):
+        assert node(small.endpoint, line).returncode == 0
+    one, two = small.log.stored["policy", "node-1"]
+    assert 0 < one.process != two.process > 0
+    assert (one.first_sequence, two.first_sequence) == (1, 2)

@@ -22,6 +22,7 @@ from lr_client.producer import AsyncProducer, Produced, Producer
 from queues import errors
 from tests.certificates import issued
 from tests.lrq.cli.command import served
+from tests.system.raw_producer import RawProducer, request
 from tests.system.world import World
 from tests.waiting import eventually
 
@@ -43,6 +44,22 @@ def open_to_all(world: World, **options: Any) -> str:
 
 def one(payload: bytes, *to: str) -> list[tuple[bytes, list[str]]]:
     return [(payload, list(to or ("tokyo",)))]
+
+
+def test_a_late_request_of_an_ended_process_is_told_to_the_next_one(world: World) -> None:
+    endpoint = open_to_all(world)
+    late = request(1, b"late", producer="meter")
+    late.process, late.first_sequence = 77, 1
+    with Producer(endpoint, client="policy", producer="meter") as producer, RawProducer(endpoint) as ended:
+        assert producer.last_sequence() == 0
+        assert ended.send([late])[0].sequence == 1
+        futures = [producer.submit(one(b"%d" % number)) for number in range(3)]
+        for future in futures:
+            with pytest.raises(errors.ProducerTakenError, match="another process"):
+                future.result(20)
+    with Producer(endpoint, client="policy", producer="meter") as producer:
+        assert producer.last_sequence() == 1
+        assert producer.send(one(b"next")).seq == 2
 
 
 def test_messages_of_a_producer_arrive_at_the_sink_once_and_in_order(world: World) -> None:

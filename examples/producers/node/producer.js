@@ -1,12 +1,13 @@
 // A producer in Node without any package: gRPC is HTTP/2 with length-prefixed protobuf messages.
 // The protocol is in proto/ingest.proto. Usage: see main() at the end, and README.md.
 "use strict";
+const crypto = require("node:crypto");
 const http2 = require("node:http2");
 const fs = require("node:fs");
 
 const REFUSALS = [
   "UNSPECIFIED", "GAP", "UNKNOWN_CLIENT", "NOT_ALLOWED", "INVALID", "TOO_LARGE", "FULL", "NO_FOLLOWER", "NOT_LEADER",
-  "TRANSIENT",
+  "TRANSIENT", "TAKEN",
 ];
 const PASSING = new Set(["UNSPECIFIED", "FULL", "NO_FOLLOWER", "NOT_LEADER", "TRANSIENT"]);
 
@@ -40,8 +41,8 @@ function encodeMessage({ payload, destinations, itemKey, partitionKey, headers =
   return Buffer.concat(parts);
 }
 
-function encodeRequest(client, producer, sequence, messages) {
-  const parts = [bytes(1, client), bytes(2, producer), number(3, sequence)];
+function encodeRequest({ client, producer, process, first }, sequence, messages) {
+  const parts = [bytes(1, client), bytes(2, producer), number(3, sequence), number(7, process), number(8, first)];
   return Buffer.concat([...parts, ...messages.map((each) => bytes(4, encodeMessage(each)))]);
 }
 
@@ -76,7 +77,7 @@ const text = (field) => (field === undefined ? "" : field.toString("utf8"));
 
 function decodeReply(buffer) {
   const fields = decode(buffer);
-  const reply = { sequence: Number(fields[1] ?? 0n), token: text(fields[5]) };
+  const reply = { sequence: Number(fields[1] ?? 0n), leader: text(fields[4]), token: text(fields[5]) };
   if (fields[2]) {
     const place = decode(fields[2]);
     reply.position = { branch: text(place[1]), seq: Number(place[2] ?? 0n) };
@@ -170,6 +171,10 @@ class Producer {
   constructor(endpoints, { client, producer, tls = {} }) {
     Object.assign(this, { endpoints: endpoints.split(","), client, producer, tls });
     this.stream = null;
+    this.endpoint = null; // of the stream
+    this.leader = null; // the endpoint of the server that stores requests, once another server has named it
+    this.process = crypto.randomBytes(8).readBigUInt64BE() >> 1n; // the site tells processes of one name apart by it
+    this.first = 0; // the first number of this process, once it is known
     this.last = null; // the last number that is known to be stored
     this.doubtful = null; // the messages of the request with number last + 1, if it may be stored
   }
@@ -200,25 +205,40 @@ class Producer {
   }
 
   async repeat(sequence, messages, deadline) {
-    const request = encodeRequest(this.client, this.producer, sequence, messages);
+    const request = encodeRequest(this, sequence, messages);
     for (let attempt = 0; ; attempt++) {
       try {
-        this.stream ??= new Stream(this.endpoints[attempt % this.endpoints.length], this.tls);
+        this.open(attempt);
         const reply = await within(this.stream.ask(request), deadline);
         if (!reply.refusal) {
           if (sequence === 0) this.last = reply.sequence;
+          if (!this.first) this.first = this.last + 1;
           return reply;
         }
         this.leave();
+        this.leader = this.followed(reply.leader);
         if (!PASSING.has(reply.refusal)) throw new RefusedError(`${reply.refusal}: ${reply.reason}`);
         if (Date.now() >= deadline) throw new Error(`request ${sequence} is refused for now: ${reply.reason}`);
       } catch (error) {
         this.leave();
         if (error instanceof RefusedError) throw error;
+        this.leader = null;
         if (Date.now() >= deadline) throw new Error(`request ${sequence} may be stored or not: ${error.message}`);
       }
       await new Promise((resolve) => setTimeout(resolve, Math.min(50 * 2 ** attempt, 1000)));
     }
+  }
+
+  open(attempt) {
+    if (this.stream) return;
+    this.endpoint = this.leader ?? this.endpoints[attempt % this.endpoints.length];
+    this.stream = new Stream(this.endpoint, this.tls);
+  }
+
+  // Returns the endpoint that a refusal names, if it is another one of the same kind: no server leads away from TLS.
+  followed(leader) {
+    const isUsable = /^t(cp|ls):\/\/[^/]+:\d+$/.test(leader) && leader.length <= 512 && leader !== this.endpoint;
+    return isUsable && this.endpoints.some((each) => each.slice(0, 6) === leader.slice(0, 6)) ? leader : null;
   }
 
   leave() {

@@ -37,17 +37,21 @@ _TOKEN: Final = """
       LATERAL (SELECT lower(left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) AS timeline) now
 """
 _FIRST: Final = f"""
-    INSERT INTO lrq_producers (client, producer, sequence, token, updated_us)
-    VALUES (%(client)s::text, %(producer)s::text, %(sequence)s::bigint, ({_TOKEN}), %(now)s::bigint)
-    ON CONFLICT (client, producer) DO NOTHING RETURNING token
+    INSERT INTO lrq_producers (client, producer, sequence, token, updated_us, process, first_sequence)
+    VALUES (%(client)s::text, %(producer)s::text, %(sequence)s::bigint, ({_TOKEN}), %(now)s::bigint,
+      %(process)s::bigint, %(sequence)s::bigint)
+    ON CONFLICT (client, producer) DO NOTHING RETURNING token, process, first_sequence
 """  # noqa: S608 - constants
 _NEXT: Final = f"""
-    UPDATE lrq_producers SET sequence = %(sequence)s::bigint, token = ({_TOKEN}), updated_us = %(now)s::bigint
+    UPDATE lrq_producers SET sequence = %(sequence)s::bigint, token = ({_TOKEN}), updated_us = %(now)s::bigint,
+      process = %(process)s::bigint,
+      first_sequence = CASE WHEN process = %(process)s::bigint THEN first_sequence ELSE %(sequence)s::bigint END
     WHERE client = %(client)s::text AND producer = %(producer)s::text AND sequence = %(sequence)s::bigint - 1
-    RETURNING token
+      AND (process = %(process)s::bigint OR %(may_follow)s::boolean)
+    RETURNING token, process, first_sequence
 """  # noqa: S608 - constants
 _LAST: Final = """
-    SELECT false, sequence, token FROM lrq_producers
+    SELECT false, sequence, token, process, first_sequence FROM lrq_producers
     WHERE client = %(client)s::text AND producer = %(producer)s::text
 """
 # The entries are written only if the producer's row has moved.
@@ -65,7 +69,7 @@ _WRITE: Final = f"""
         %(payloads)s::bytea[], %(headers)s::text[])
         AS n (tag_set, destinations, item_key, partition_key, payload, headers)
       WHERE EXISTS (SELECT 1 FROM moved))
-    SELECT true, %(sequence)s::bigint, token FROM moved
+    SELECT true, %(sequence)s::bigint, token, process, first_sequence FROM moved
     UNION ALL {_LAST} AND NOT EXISTS (SELECT 1 FROM moved)
 """  # noqa: S608 - constants
 _COMMITTED: Final = text("SELECT commit_seq FROM lrq_log_commits WHERE xid = :xid")
@@ -132,7 +136,7 @@ def _outcome(request: Production, doubt: str, answer: Answer) -> StoreOutcome | 
     """Return the outcome of a request; None if the request is the next one now, but was not when it was tried."""
     is_stored, *standing = answer.rows[0] if answer.rows else (False, *NO_REQUEST)
     last = Last(*standing)
-    verdict = RequestVerdict.STORED if is_stored else decide(last.sequence, request.sequence)
+    verdict = RequestVerdict.STORED if is_stored else decide(last, request)
     if is_stored or verdict is not RequestVerdict.STORED:
         return StoreOutcome(verdict, last)
     return StoreOutcome(RequestVerdict.REFUSED, reason=doubt) if doubt else None
@@ -187,6 +191,8 @@ def _writing(request: Production, created_us: int) -> Request:
         {
             **request.key._asdict(),
             "sequence": request.sequence,
+            "process": request.process,
+            "may_follow": request.may_follow,
             "now": created_us,
             "sets": Array("bigint", [entry.destinations.number for entry in entries]),
             "destinations": Array("text", [entry.destinations.text for entry in entries]),

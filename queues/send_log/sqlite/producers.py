@@ -27,15 +27,17 @@ from queues.send_log.sqlite.outbox import write_all
 
 _HEAD: Final = text("SELECT h.last_id, s.site_id, s.branch FROM lrq_log_head h, lrq_site s")
 _LASTS: Final = (
-    "SELECT client, producer, sequence, token FROM lrq_producers WHERE (client, producer) IN (VALUES {places})"
+    "SELECT client, producer, sequence, token, process, first_sequence FROM lrq_producers"
+    " WHERE (client, producer) IN (VALUES {places})"
 )
 #: The most producers of one statement; SQLite takes at least 999 values.
 _AT_ONCE: Final = 400
 _MOVE: Final = text(
-    "INSERT INTO lrq_producers (client, producer, sequence, token, updated_us)"
-    " VALUES (:client, :producer, :sequence, :token, :updated_us)"
+    "INSERT INTO lrq_producers (client, producer, sequence, token, updated_us, process, first_sequence)"
+    " VALUES (:client, :producer, :sequence, :token, :updated_us, :process, :first)"
     " ON CONFLICT (client, producer)"
-    " DO UPDATE SET sequence = excluded.sequence, token = excluded.token, updated_us = excluded.updated_us"
+    " DO UPDATE SET sequence = excluded.sequence, token = excluded.token, updated_us = excluded.updated_us,"
+    " process = excluded.process, first_sequence = excluded.first_sequence"
 )
 
 
@@ -86,19 +88,19 @@ class _Group:
 
     def _outcome(self, request: Production) -> StoreOutcome:
         last = self._lasts.get(request.key, NO_REQUEST)
-        verdict = decide(last.sequence, request.sequence)
+        verdict = decide(last, request)
         if verdict is RequestVerdict.STORED:
             if reason := refused_destinations(self._connection, request.entries):
                 return StoreOutcome(RequestVerdict.REFUSED, NO_REQUEST, reason)
-            last = self._accept(request)
+            last = self._accept(last, request)
         self._lasts[request.key] = last
         return StoreOutcome(verdict, last, position=self.position(last.token))
 
-    def _accept(self, request: Production) -> Last:
+    def _accept(self, last: Last, request: Production) -> Last:
         self._accepted.append(SourceTransaction(request.key.client, request.entries))
         self._last_id += len(request.entries)
         self._moved.add(request.key)
-        return Last(request.sequence, str(PositionToken(self._site, request.key.client, self._branch, self._last_id)))
+        return last.after(request, str(PositionToken(self._site, request.key.client, self._branch, self._last_id)))
 
     def position(self, token: str) -> Position | None:
         """Return the place of an entry of this branch: a commit is durable, and the next tick keeps the order."""
@@ -116,7 +118,7 @@ def _lasts(connection: Connection, keys: Iterable[ProducerKey]) -> dict[Producer
         some = ordered[start : start + _AT_ONCE]
         places = ", ".join(["(?, ?)"] * len(some))
         rows = connection.exec_driver_sql(_LASTS.format(places=places), tuple(chain.from_iterable(some)))
-        found |= {ProducerKey(ClientName(row[0]), row[1]): Last(row[2], row[3]) for row in rows}
+        found |= {ProducerKey(ClientName(row[0]), row[1]): Last(*row[2:]) for row in rows}
     return found
 
 

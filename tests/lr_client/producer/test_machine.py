@@ -16,7 +16,7 @@ from lr_client.producer.machine import ALONE_BYTES, QUESTION, ProducerMachine, S
 from queues.positions import ORIGIN, Position
 
 PLACE = Position("b", 7)
-FOR_GOOD = sorted({*DeclineKind} - PASSING - {DeclineKind.GAP}, key=lambda kind: kind.name)
+FOR_GOOD = sorted({*DeclineKind} - PASSING - {DeclineKind.GAP, DeclineKind.TAKEN}, key=lambda kind: kind.name)
 
 
 def machine(last: int = 0, requests: int = 0, *, written: int = 0) -> ProducerMachine:
@@ -291,3 +291,38 @@ def test_the_end_of_an_idle_stream_is_no_failure_and_loses_nothing():
 def test_a_stream_that_ends_before_it_stored_a_request_is_a_failure():
     made = machine(0, 1, written=1)
     assert made.finished().is_failure
+
+
+@pytest.mark.parametrize("in_answer_to", ["question", "request"])
+def test_numbers_that_another_process_has_taken_end_the_producer(in_answer_to: str):
+    made = machine(4, 2, written=2)
+    if in_answer_to == "question":
+        made.lost("cut")
+        made.connected()
+        made.next_write()
+    reaction = made.answered(Declined(0 if in_answer_to == "question" else 5, DeclineKind.TAKEN, "late"))
+    assert reaction.ends
+    assert reaction.outcomes == (
+        RequestOutcome(1, RequestFailure(FailureCause.TAKEN, 5, "late")),
+        RequestOutcome(2, RequestFailure(FailureCause.TAKEN, 6, "late")),
+    )
+    assert made.end is not None
+
+
+def test_a_request_that_is_known_to_be_stored_stays_stored_after_another_process_took_the_name():
+    made = machine(4, 2, written=2)
+    made.lost("cut")
+    reconnect(made, 5)
+    assert made.next_write().number == 5
+    reaction = made.answered(Declined(5, DeclineKind.TAKEN, "late"))
+    assert reaction.outcomes[0] == RequestOutcome(1, Produced(5, ORIGIN, ""))
+    assert isinstance(reaction.outcomes[1].result, RequestFailure)
+
+
+def test_the_first_number_of_a_producer_stays_the_one_after_the_first_answer():
+    made = machine(4, 2)
+    assert made.first_number == 5
+    assert numbers(made) == [(1, 5), (2, 6)]
+    made.lost("cut")
+    reconnect(made, 6)
+    assert made.first_number == 5

@@ -66,6 +66,15 @@ def test_a_replaced_server_learns_it_from_its_own_database(fence: Callable[[], S
     assert newer.generation == 2
 
 
+def test_only_a_leap_that_happened_is_logged(fence: Callable[[], SessionFence], caplog: pytest.LogCaptureFixture):
+    paused, newer = fence(), fence()
+    with pytest.raises(OwnershipLostError):
+        paused.answer(stale(40))
+    assert "newer generation" not in caplog.text
+    newer.answer(stale(40))
+    assert "goes on as 41, not as 2" in caplog.text
+
+
 def test_of_two_servers_with_the_same_fence_only_one_leaps(site: Engine, fence: Callable[[], SessionFence]):
     one = fence()
     (row,) = servers.look(site).ranges

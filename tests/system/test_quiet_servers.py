@@ -1,0 +1,51 @@
+"""Servers without work: their membership costs one transaction for each renewal, and no generation."""
+
+import pytest
+from sqlalchemy import event
+
+from lr_server import LogReplicationServer
+from queues.database import servers
+from tests.discovery.members import counted
+from tests.system.world import World
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.long
+
+#: A server renews three times in a lease, so this many leases pass in a test.
+LEASES = 3
+
+
+def renewals(world: World, names: set[str]) -> dict[str, int]:
+    """Return the expiry of each server; it moves with each renewal."""
+    return {row.server: row.expires_us for row in servers.look(world.site("paris")).servers if row.server in names}
+
+
+def test_a_server_alone_writes_and_reads_the_tables_of_servers_only_when_it_renews(world: World) -> None:
+    server = world.server("paris", listen=[], lease_seconds=3)
+    eventually(lambda: server.is_owner and server.server_status().ranges == 64)
+    statements: list[str] = []
+    event.listen(server._engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
+
+    def count(start: str, table: str) -> int:
+        return sum(each.startswith(start) and table in each for each in list(statements))
+
+    eventually(lambda: count("UPDATE lrq_servers", "expires_us") >= 3 * LEASES)
+    renewed = count("UPDATE lrq_servers", "expires_us")
+    # The last renewal may not have looked yet, and the first look may belong to the renewal before.
+    assert count("SELECT", "lrq_ranges") <= renewed + 1
+    assert count("SELECT", "FROM lrq_servers") <= renewed + 1
+    assert count("UPDATE lrq_leases", "expires_us") <= renewed + 3
+    for table in ("lrq_ranges", "lrq_generations"):
+        assert [count(verb, table) for verb in ("UPDATE", "INSERT", "DELETE")] == [0, 0, 0]
+
+
+def test_three_whole_servers_renew_again_and_again_without_a_new_generation(world: World) -> None:
+    three: list[LogReplicationServer] = [world.server("paris", listen=[], lease_seconds=15) for _ in range(3)]
+    names = {server._roles.name for server in three}
+    eventually(lambda: sorted(server.server_status().ranges for server in three) == [21, 21, 22])
+    generation, leaders = counted(world.site("paris")), servers.look(world.site("paris")).ranges
+    for _ in range(LEASES):
+        before = renewals(world, names)
+        eventually(lambda before=before: all(at > before[name] for name, at in renewals(world, names).items()))
+    assert counted(world.site("paris")) == generation
+    assert servers.look(world.site("paris")).ranges == leaders

@@ -1,0 +1,101 @@
+"""Three servers of a site in status, top, doctor and metrics: each shows the part of each server."""
+
+import pytest
+
+from lr_server import LogReplicationServer
+from tests.lrq.cli.command import Command
+from tests.system.test_metrics import ANYWHERE, address_of, fetched
+from tests.system.world import World
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.long
+
+SINKS = ("lima", "tokyo")
+CLIENTS = tuple(f"client-{number}" for number in range(6))
+SHARES = [21, 21, 22]
+
+
+@pytest.fixture
+def lrq(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("COLUMNS", "200")
+    return Command(capsys)
+
+
+@pytest.fixture
+def three(world: World) -> list[LogReplicationServer]:
+    """Give three servers of paris that share 64 ranges, with twelve sessions."""
+    for sink in SINKS:
+        world.server(sink, listen=[])
+    peers = {sink: f"local:{sink}" for sink in SINKS}
+    servers = [world.server("paris", peers=peers, initial_sync="log", metrics=ANYWHERE) for _ in range(3)]
+    eventually(lambda: shares(servers) == SHARES)
+    for client in CLIENTS:
+        world.transmit("paris", b"an entry", to=SINKS, client=client)
+    eventually(lambda: sum(map(len, running(servers))) == 12)
+    return servers
+
+
+def shares(servers: list[LogReplicationServer]) -> list[int]:
+    return sorted(server.server_status().ranges for server in servers)
+
+
+def running(servers: list[LogReplicationServer]) -> list[set[tuple[str, str]]]:
+    """Return the sessions that each server runs."""
+    sources = [server._source for server in servers]
+    return [{tuple(each.owed) for each in source.supervisor.sessions()} if source else set() for source in sources]
+
+
+def url(world: World) -> str:
+    return world.site("paris").url.render_as_string(hide_password=False)
+
+
+def test_the_status_names_the_leader_of_each_session(world: World, three: list, lrq: Command) -> None:
+    found = lrq("status", "--json", "--database", url(world)).json
+    assert sorted(each["ranges"] for each in found["servers"] if each["alive"]) == SHARES
+    (sequencer,) = [each["name"] for each in found["servers"] if each["sequencer"]]
+    assert [server._roles.name for server in three if server.is_owner] == [sequencer]
+    led = {server._roles.name: sessions for server, sessions in zip(three, running(three), strict=True)}
+    for session in found["sessions"]:
+        assert (session["client"], session["destination"]) in led[session["server"]]
+        assert session["generation"] > 0
+    endpoints = {each["name"]: tuple(each["endpoints"]) for each in found["servers"]}
+    assert endpoints == {server._roles.name: server.endpoints for server in three}
+
+
+@pytest.mark.parametrize("command", ["status", "top"])
+def test_a_table_shows_the_share_of_each_server(world: World, three: list, lrq: Command, command: str) -> None:
+    assert len(three) == 3
+    shown = lrq(command, "--database", url(world)).out.splitlines()
+    lines = [line for line in shown if "leads" in line]
+    assert sorted(int(line.partition("leads ")[2].split()[0]) for line in lines) == SHARES
+    assert sum("takes the ticks" in line for line in lines) == 1
+
+
+def test_the_doctor_tells_the_share_of_each_server(world: World, three: list, lrq: Command) -> None:
+    assert len(three) == 3
+    done = lrq("doctor", "--database", url(world), "--json")
+    (finding,) = [each for each in done.json["findings"] if "servers share the work" in str(each)]
+    words = str(finding)
+    assert "3 servers share the work" in words
+    assert [words.count(f"leads {share} ranges") for share in (21, 22)] == [2, 1]
+
+
+def test_the_metrics_of_each_server_have_its_own_share_and_the_number_of_servers(
+    world: World, three: list[LogReplicationServer]
+) -> None:
+    found = [fetched(address_of(server)) for server in three]
+    assert [each["lrq_servers"] for each in found] == [3, 3, 3]
+    assert sorted(each["lrq_ranges"] for each in found) == SHARES
+    assert sorted(each["lrq_owner"] for each in found) == [0, 0, 1]
+
+
+def test_a_server_that_stops_leaves_all_views_and_its_share_goes_to_the_others(
+    world: World, three: list[LogReplicationServer], lrq: Command
+) -> None:
+    (stopped,) = [server for server in three if server.is_owner]
+    stopped.stop()
+    left = [server for server in three if server is not stopped]
+    eventually(lambda: shares(left) == [32, 32] and sum(server.is_owner for server in left) == 1)
+    found = lrq("status", "--json", "--database", url(world)).json
+    assert {each["name"]: each["ranges"] for each in found["servers"] if not each["alive"]} == {stopped._roles.name: 0}
+    assert fetched(address_of(left[0]))["lrq_servers"] == 2
