@@ -166,7 +166,7 @@ class Answers:
 
     def _settle(self, waiting: _Unanswered, place: Position | None) -> None:
         for pending, outcome in waiting.requests:
-            pending.settle(reply_for(pending, replace(outcome, position=place)))
+            pending.settle(reply_for(pending, replace(outcome, position=_before(place, outcome.after))))
 
     def _look_up(self) -> None:
         now = self._clock.monotonic()
@@ -183,6 +183,11 @@ class Answers:
             if place.is_durable:
                 del self._unanswered[transaction]
                 self._settle(waiting, place.position)
+
+
+def _before(end: Position | None, entries: int) -> Position | None:
+    """Return the place of an entry that *entries* others of its transaction follow. Pure."""
+    return None if end is None else Position(end.branch, end.seq - entries)
 
 
 _TRANSACTION = attrgetter("transaction")

@@ -20,7 +20,10 @@ from queues.wire import ingest_pb2 as pb
 
 #: The most messages, destinations and other fields of one request, which take up to 60 bytes each.
 MAX_FIELDS: Final = 1_000_000
-_LISTS: Final = frozenset({pb.ProduceRequest.MESSAGES_FIELD_NUMBER})
+_MIXED: Final = (
+    "a message with `requests` has no other field, no empty request, and at most 256 KiB: send fewer requests at once"
+)
+_LISTS: Final = frozenset({pb.ProduceRequest.MESSAGES_FIELD_NUMBER, pb.ProduceRequest.REQUESTS_FIELD_NUMBER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ def parse(message: bytes, limits: RequestLimits) -> pb.ProduceRequest | Refusal:
 
 def check(request: pb.ProduceRequest, limits: RequestLimits, certified: Collection[str] | None) -> Production | Refusal:
     """Return the checked request, or the refusal for its first problem; *certified* as in `denial`."""
+    if request.requests:
+        return Refusal(pb.ProduceRefusal.INVALID, _MIXED)
     try:
         key = ProducerKey(client_name(request.client), producer_name(request.producer))
         targets = {name for message in request.messages for name in message.destinations}

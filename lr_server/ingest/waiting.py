@@ -79,7 +79,9 @@ class Waiting:
             self._queues.setdefault(key, deque()).append(request)
             self._own[key] = _plus(own, request.size)
             self._taken = _plus(self._taken, request.size)
-            self._changed.notify()
+            # A thread that waits for a group sleeps on until its group is complete.
+            if self._taken.requests == 1 or self._is_complete():
+                self._changed.notify()
             return ""
 
     def take(self) -> list[Pending]:
@@ -107,11 +109,14 @@ class Waiting:
     def _linger(self) -> None:
         """Wait a moment for the requests that the last groups make likely."""
         until = self._clock.monotonic() + LINGER
-        while not self._closed and not is_enough(self._taken.requests, self._expected, self._taken.size, self._group):
+        while not self._closed and not self._is_complete():
             left = until - self._clock.monotonic()
             if left <= 0:
                 return
             self._changed.wait(left)
+
+    def _is_complete(self) -> bool:
+        return is_enough(self._taken.requests, self._expected, self._taken.size, self._group)
 
     def _next_group(self) -> list[Pending]:
         group: list[Pending] = []
