@@ -134,15 +134,16 @@ class PostgresqlStore:
             runs = _runs(tries)
             answers = commit_each(connection, [_sent(run, created_us) for run in runs])
             outcomes: dict[_Try, StoreOutcome] = {}
-            broken: dict[ProducerKey, list[_Try]] = {}
+            again: list[_Try] = []
+            broken: set[ProducerKey] = set()
             for run, answer in zip(runs, answers, strict=True):
                 key = run[0].request.key
-                if key in broken or (len(run) > 1 and not _is_stored(answer)):
-                    # The requests were not the next ones, and neither were those behind them.
-                    broken.setdefault(key, []).extend(run)
-                else:
+                if _is_stored(answer) or (len(run) == 1 and key not in broken):
                     outcomes |= _outcomes(connection, run, answer, created_us)
-            again = [each for run in broken.values() for each in run]
+                else:
+                    # The requests were not the next ones, so those behind them could not be decided either.
+                    broken.add(key)
+                    again += run
             if again:
                 answers = commit_each(connection, [_sent([each], created_us) for each in again])
                 for each, answer in zip(again, answers, strict=True):
@@ -186,9 +187,7 @@ def _sent(run: Sequence[_Try], created_us: int) -> Request:
     return _writing([each.request for each in run], created_us)
 
 
-def _outcomes(
-    connection: Connection, run: Sequence[_Try], answer: Answer, created_us: int
-) -> dict[_Try, StoreOutcome]:
+def _outcomes(connection: Connection, run: Sequence[_Try], answer: Answer, created_us: int) -> dict[_Try, StoreOutcome]:
     """Return the outcome of each request; only a run of one may be unstored."""
     if len(run) == 1:
         (only,) = run
