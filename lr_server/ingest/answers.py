@@ -154,7 +154,7 @@ class Answers:
         """
         token = outcome.last.token
         if not token:
-            pending.settle(reply_for(pending, outcome))
+            pending.settle(reply_for(pending, outcome, outcome.position))
             return
         transaction = transactions.get(token) or PositionToken.parse(token).transaction
         transactions[token] = transaction
@@ -172,8 +172,7 @@ class Answers:
 
     def _settle(self, waiting: _Unanswered, place: Position | None) -> None:
         for pending, outcome in waiting.requests:
-            durable = StoreOutcome(outcome.verdict, outcome.last, outcome.reason, _before(place, outcome.after))
-            pending.settle(reply_for(pending, durable))
+            pending.settle(reply_for(pending, outcome, _before(place, outcome.after)))
 
     def _look_up(self) -> None:
         now = self._clock.monotonic()

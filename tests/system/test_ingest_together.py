@@ -37,9 +37,9 @@ def test_requests_in_one_message_are_stored_in_order_and_share_a_message_of_repl
         assert [reply.sequence for reply in replies] == list(range(101))
         assert len(messages) < len(replies)
         assert [reply.position.seq for reply in replies[1:]] == list(range(1, 101))
+    eventually(lambda: flat(stored(paris)) == [b"%d" % number for number in range(1, 101)])
     place = replies[37].position
     assert place_of(paris, b"37") == Position(place.branch, place.seq)
-    assert flat(stored(paris)) == [b"%d" % number for number in range(1, 101)]
 
 
 def test_a_producer_that_sends_single_requests_gets_single_replies(paris: LogReplicationServer) -> None:
