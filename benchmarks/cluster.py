@@ -105,6 +105,11 @@ class Cluster:
         """Drop databases and end the connections to them."""
         self.execute("postgres", *(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)" for name in databases))
 
+    @property
+    def pid(self) -> int:
+        """The id of the server's first process."""
+        return self._running.pid
+
     def settle(self) -> None:
         """Run a checkpoint, so that a contender does not pay for writes of an earlier one."""
         self.execute("postgres", "CHECKPOINT")

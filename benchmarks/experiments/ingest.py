@@ -1,25 +1,27 @@
-"""64 producers, one message a request, against applications that transmit; nothing is sent on."""
+"""64 producers, one message a request, against applications that transmit; nothing is sent on.
+
+The producers send their waiting requests together, as `lr_client.producer` does, or each in a message of its own.
+"""
 
 import random
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
-from threading import Barrier
 from typing import Final
 
-import grpc
 from sqlalchemy import Engine
 
 import queues
+from benchmarks import cpu, echo
 from benchmarks.bench import Bench
 from benchmarks.contenders.lrq_servers import ServerProcess
+from benchmarks.echo import EchoProcess
+from benchmarks.issue_bars import INGEST_FLOORS, TOGETHER
+from benchmarks.producers import CLIENT, METHOD, TO, Load, generate
 from benchmarks.workload import PAYLOAD_BYTES
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
 from queues.clock import SYSTEM_CLOCK
-from queues.wire import ingest_pb2 as pb
-from queues.wire.ingest_pb2_grpc import IngestStub
 
 NAME: Final = "ingest"
 UNIT: Final = "messages/s"
@@ -28,18 +30,29 @@ POSTGRESQL: Final = "PostgreSQL"
 PRODUCERS: Final = 64
 #: The messages of one transaction of `transmit` in bulk.
 BULK: Final = 1_000
-_CLIENT: Final = "bench"
-_TO: Final = ["sink"]
+#: The most requests of a producer that are without an answer.
+WINDOW: Final = 256
+
+Numbers = tuple[str, dict[str, float]]
 
 
 def measure(bench: Bench) -> None:
     """Measure each way on each database."""
     for _, (database, way) in bench.rounds(
-        [(SQLITE, _one_by_one), (POSTGRESQL, _in_bulk), (SQLITE, _ingest), (POSTGRESQL, _ingest)]
+        [
+            (SQLITE, _one_by_one),
+            (POSTGRESQL, _in_bulk),
+            (SQLITE, _ingest),
+            (POSTGRESQL, _ingest),
+            (SQLITE, _ingest_singly),
+            (POSTGRESQL, _ingest_singly),
+            (SQLITE, _echo),
+            (POSTGRESQL, _echo),
+        ]
     ):
         with bench.tried(f"{way.__name__} on {database}"), _site(bench, database) as (engine, url):
-            name, number = way(bench, engine, url)
-            bench.book.add(NAME, database, name, **{UNIT: number})
+            name, numbers = way(bench, engine, url)
+            bench.book.add(NAME, database, name, **numbers)
 
 
 @contextmanager
@@ -60,17 +73,17 @@ def _site(bench: Bench, database: str) -> Iterator[tuple[Engine, str]]:
             cluster.drop("ingest")
 
 
-def _one_by_one(bench: Bench, engine: Engine, _url: str) -> tuple[str, float]:
-    return "one commit a message", _transmit(engine, bench.pick(300, 1_000), 1)
+def _one_by_one(bench: Bench, engine: Engine, _url: str) -> Numbers:
+    return "one commit a message", {UNIT: _transmit(engine, bench.pick(300, 1_000), 1)}
 
 
-def _in_bulk(bench: Bench, engine: Engine, _url: str) -> tuple[str, float]:
-    return "transmit in bulk", _transmit(engine, bench.pick(20_000, 100_000), BULK)
+def _in_bulk(bench: Bench, engine: Engine, _url: str) -> Numbers:
+    return "transmit in bulk", {UNIT: _transmit(engine, bench.pick(20_000, 100_000), BULK)}
 
 
 def _transmit(engine: Engine, messages: int, at_once: int) -> float:
-    client = RoutingQueueSenderClient(_CLIENT)
-    bulk = [LRMessageWithDestinations(_payload(), _TO) for _ in range(at_once)]
+    client = RoutingQueueSenderClient(CLIENT)
+    bulk = [LRMessageWithDestinations(_payload(), TO) for _ in range(at_once)]
     began = SYSTEM_CLOCK.monotonic()
     for _ in range(messages // at_once):
         with engine.begin() as connection:
@@ -78,46 +91,48 @@ def _transmit(engine: Engine, messages: int, at_once: int) -> float:
     return messages / (SYSTEM_CLOCK.monotonic() - began)
 
 
-def _ingest(bench: Bench, _engine: Engine, url: str) -> tuple[str, float]:
+def _ingest(bench: Bench, _engine: Engine, url: str) -> Numbers:
+    return _served(bench, url, f"lrq ingest, {TOGETHER} requests a message", bench.pick(640, 3_200), TOGETHER)
+
+
+def _ingest_singly(bench: Bench, _engine: Engine, url: str) -> Numbers:
+    return _served(bench, url, INGEST_FLOORS[0], bench.pick(64, 320), 1)
+
+
+def _served(bench: Bench, url: str, name: str, each: int, together: int) -> Numbers:
     settings = {
         "site_id": "source", "database_url": url, "listen": ["tcp://127.0.0.1:0"], "ingest": True,
         "producers": {"*": {}}, "metrics": None,
     }  # fmt: skip
-    each = bench.pick(200, 1_500)
     server = ServerProcess(settings)
+    database = None if url.startswith("sqlite") else bench.place.cluster.pid
+    address = server.endpoints[0].removeprefix("tcp://")
     try:
-        with get_context("spawn").Pool(1) as pool:
-            seconds = pool.apply(produce, (server.endpoints[0].removeprefix("tcp://"), PRODUCERS, each))
+        return _loaded(name, Load(address, METHOD, PRODUCERS, each, together, WINDOW), server.pid, database)
     finally:
         server.stop()
-    return "lrq ingest", PRODUCERS * each / seconds
 
 
-def produce(address: str, producers: int, each: int) -> float:
-    """Send *each* requests with one message from each of *producers*; return the seconds until all are answered."""
-    start = Barrier(producers + 1)
-    with ThreadPoolExecutor(producers) as pool:
-        done = [pool.submit(_produce, address, f"producer{number}", each, start) for number in range(producers)]
-        start.wait()
-        began = SYSTEM_CLOCK.monotonic()
-        for one in done:
-            one.result()
-        return SYSTEM_CLOCK.monotonic() - began
+def _echo(bench: Bench, _engine: Engine, _url: str) -> Numbers:
+    server = EchoProcess()
+    load = Load(server.address, echo.METHOD, PRODUCERS, bench.pick(64, 320), 1, WINDOW)
+    try:
+        return _loaded(INGEST_FLOORS[1], load, server.pid, None)
+    finally:
+        server.stop()
 
 
-def _produce(address: str, producer: str, each: int, start: Barrier) -> None:
-    payload = _payload()
-    message = pb.ProducedMessage(payload=payload, destinations=_TO)
-    requests = [
-        pb.ProduceRequest(client=_CLIENT, producer=producer, sequence=number, messages=[message])
-        for number in range(1, each + 1)
-    ]
-    with grpc.insecure_channel(address) as channel:
-        grpc.channel_ready_future(channel).result(30)
-        start.wait()
-        replies = list(IngestStub(channel).Produce(iter(requests)))
-    if len(replies) != each or replies[-1].HasField("refusal"):
-        raise RuntimeError(f"{producer}: {len(replies)} of {each} requests were stored")
+def _loaded(name: str, load: Load, server: int, database: int | None) -> Numbers:
+    """Carry out *load* from a process of its own; return the rate, and the CPU of each side for each message."""
+    sides = {"server": server} | ({"database": database} if database else {})
+    with get_context("spawn").Pool(1) as pool:
+        before = {side: cpu.used(pid) for side, pid in sides.items()}
+        used = pool.apply(generate, (load,))
+        after = {side: cpu.used(pid) for side, pid in sides.items()}
+    messages = load.producers * load.requests
+    spent = {side: after[side] - before[side] for side in sides} | {"generator": used.cpu}
+    costs = {f"CPU us a message of the {side}": 1e6 * seconds / messages for side, seconds in spent.items()}
+    return name, {UNIT: messages / used.seconds} | costs
 
 
 def _payload() -> bytes:

@@ -179,11 +179,11 @@ class AsyncProducer:
 
     async def _writes(self, is_ended: list[bool]) -> AsyncIterator[bytes]:
         while not is_ended and not self._desk.is_closed:
-            written = self._desk.next_bytes()
-            if written is None:
+            ready = self._desk.next_messages()
+            for message in ready:
+                yield message
+            if not ready:
                 await self._changed.next()
-            else:
-                yield written
 
 
 class _Signal:

@@ -8,7 +8,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import grpc
 from google.protobuf.message import DecodeError
 
-from lr_client.producer.answers import Accepted, FailureCause, Produced, RequestFailure, RequestOutcome
+from lr_client.producer.answers import Accepted, Declined, FailureCause, Produced, RequestFailure, RequestOutcome
 from lr_client.producer.encoding import AnyMessage, ProcessIdentity, answer_of, encoded, numbered, question
 from lr_client.producer.failures import error_of
 from lr_client.producer.machine import QUESTION, PendingRequest, Reaction, StreamPhase
@@ -16,6 +16,7 @@ from lr_client.producer.setup import ProducerSetup
 from queues.clock import jittered
 from queues.errors import LrqError, first_line
 from queues.logs import logger
+from queues.produce_envelope import ENOUGH_BYTES, packed, replies_in
 from queues.wire import ingest_pb2 as pb
 from sink.transport.channels import OPTIONS
 from sink.transport.connect_errors import reason
@@ -23,8 +24,8 @@ from sink.transport.endpoints import IpcEndpoint, TcpEndpoint
 
 #: The method of the service in proto/ingest.proto.
 METHOD: Final = "/lrq.Ingest/Produce"
-#: The most bytes of a reply.
-_REPLY_BYTES: Final = 64 * 1024
+#: The most bytes of a message with replies.
+_REPLY_BYTES: Final = 1024 * 1024
 #: The options of an asynchronous connection.
 CHANNEL_OPTIONS: Final = (*OPTIONS, ("grpc.max_receive_message_length", _REPLY_BYTES))
 
@@ -120,11 +121,19 @@ class RequestDesk(Generic[Waiting]):
         self._futures.clear()
 
     def take(self, raw: bytes) -> Reaction:
-        """Take the bytes of a reply."""
+        """Take the bytes of a message with replies, up to the one that ends the stream."""
         try:
-            answer = answer_of(pb.ProduceReply.FromString(raw))
+            replies = replies_in(pb.ProduceReply.FromString(raw))
         except DecodeError:
             return self.machine.lost("the server sent a reply that cannot be read")
+        reaction = Reaction()
+        for reply in replies:
+            reaction = self._take(answer_of(reply))
+            if reaction.ends:
+                break
+        return reaction
+
+    def _take(self, answer: Accepted | Declined) -> Reaction:
         is_request = self.machine.phase is StreamPhase.READY
         reaction = self.machine.answered(answer)
         if is_request and isinstance(answer, Accepted) and not reaction.ends:
@@ -147,11 +156,16 @@ class RequestDesk(Generic[Waiting]):
         """Go on to the next server after a failure; return the seconds until the next stream."""
         return jittered(self.setup.order.failed(reaction.leader)) if reaction.is_failure else 0.0
 
-    def next_bytes(self) -> bytes | None:
-        """Return the next bytes to write; None if nothing is to be written now."""
-        request: PendingRequest | None = self.machine.next_write()
-        if request is None:
-            return None
+    def next_messages(self) -> list[bytes]:
+        """Return the next messages to write; each carries requests that wait now, in order."""
+        group: list[bytes] = []
+        size = 0
+        while size < ENOUGH_BYTES and (request := self.machine.next_write()) is not None:
+            group.append(self._bytes_of(request))
+            size += len(group[-1])
+        return list(packed(group))
+
+    def _bytes_of(self, request: PendingRequest) -> bytes:
         identity = ProcessIdentity(self._process, self.machine.first_number)
         if request is QUESTION:
             return question(self.setup.client, self.setup.producer, identity)

@@ -1,6 +1,7 @@
 """The producer for threads: one thread of its own speaks with the server."""
 
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
 from pathlib import Path
@@ -250,6 +251,7 @@ class _Writes:
     def __init__(self, changed: threading.Condition, desk: "RequestDesk[Future[Produced]]") -> None:
         self._changed = changed
         self._desk = desk
+        self._ready: deque[bytes] = deque()
         self._is_ended = False
 
     def __iter__(self) -> "_Writes":
@@ -258,9 +260,10 @@ class _Writes:
     def __next__(self) -> bytes:
         with self._changed:
             while not self._is_ended and not self._desk.is_closed:
-                written = self._desk.next_bytes()
-                if written is not None:
-                    return written
+                if not self._ready:
+                    self._ready.extend(self._desk.next_messages())
+                if self._ready:
+                    return self._ready.popleft()
                 self._changed.wait()
         raise StopIteration
 

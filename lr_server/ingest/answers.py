@@ -2,7 +2,8 @@
 
 import queue
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import count
 from operator import attrgetter
 from typing import Final
 
@@ -33,8 +34,8 @@ class _Ticked:
 
     def ends(self) -> dict[int, Position]:
         """Return the place of the last entry of each transaction."""
-        numbered = enumerate(self.transactions or (), self.start_seq + 1)
-        return {transaction: Position(self.branch, seq) for seq, transaction in numbered}
+        last = dict(zip(self.transactions or (), count(self.start_seq + 1), strict=False))
+        return {transaction: Position(self.branch, seq) for transaction, seq in last.items()}
 
 
 class _Begun:
@@ -126,8 +127,9 @@ class Answers:
         elif isinstance(event, _Ticked):
             self._tick(event)
         elif isinstance(event, _Settled):
+            transactions: dict[str, int] = {}
             for pending, outcome in zip(event.group, event.outcomes, strict=True):
-                self._file(pending, outcome)
+                self._file(pending, outcome, transactions)
             self._recent = None
         elif isinstance(event, _Stop):
             self._is_stopping = True
@@ -145,13 +147,17 @@ class Answers:
         for transaction in ends.keys() & self._unanswered.keys():
             self._settle(self._unanswered.pop(transaction), ends[transaction])
 
-    def _file(self, pending: Pending, outcome: StoreOutcome) -> None:
-        """Settle a request whose last transaction a tick covers; let others wait for their tick."""
+    def _file(self, pending: Pending, outcome: StoreOutcome, transactions: dict[str, int]) -> None:
+        """Settle a request whose last transaction a tick covers; let others wait for their tick.
+
+        *transactions* remembers those of the group's tokens.
+        """
         token = outcome.last.token
         if not token:
-            pending.settle(reply_for(pending, outcome))
+            pending.settle(reply_for(pending, outcome, outcome.position))
             return
-        transaction = PositionToken.parse(token).transaction
+        transaction = transactions.get(token) or PositionToken.parse(token).transaction
+        transactions[token] = transaction
         waiting = self._unanswered.get(transaction)
         if waiting is None:
             # Requests stored earlier, and those in a large tick, are looked up at once.
@@ -166,7 +172,7 @@ class Answers:
 
     def _settle(self, waiting: _Unanswered, place: Position | None) -> None:
         for pending, outcome in waiting.requests:
-            pending.settle(reply_for(pending, replace(outcome, position=place)))
+            pending.settle(reply_for(pending, outcome, _before(place, outcome.after)))
 
     def _look_up(self) -> None:
         now = self._clock.monotonic()
@@ -183,6 +189,11 @@ class Answers:
             if place.is_durable:
                 del self._unanswered[transaction]
                 self._settle(waiting, place.position)
+
+
+def _before(end: Position | None, entries: int) -> Position | None:
+    """Return the place of an entry that *entries* others of its transaction follow. Pure."""
+    return None if end is None else Position(end.branch, end.seq - entries)
 
 
 _TRANSACTION = attrgetter("transaction")

@@ -2,6 +2,7 @@
 
 import threading
 from collections import deque
+from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Final
 
@@ -9,6 +10,7 @@ import grpc
 
 from lr_server.ingest.stream import Settle
 from queues.errors import ConfigurationError
+from queues.produce_envelope import ENOUGH_BYTES, packed, replies_in
 from queues.wire import ingest_pb2 as pb
 from sink.transport import channels
 from sink.transport.credentials import Credentials
@@ -31,7 +33,7 @@ class Upstream:
         produce: grpc.StreamStreamMultiCallable[bytes, pb.ProduceReply] = shared.channel.stream_stream(
             _METHOD, response_deserializer=pb.ProduceReply.FromString
         )
-        self._call = produce(iter(self._requests.get, None))
+        self._call = produce(self._messages())
         threading.Thread(target=self._answer, name="lrq-ingest-forward", daemon=True).start()
 
     def send(self, message: bytes, settle: Settle) -> bool:
@@ -43,6 +45,21 @@ class Upstream:
             self._requests.put(message)
             return True
 
+    def _messages(self) -> Iterator[bytes]:
+        """Yield the requests, those that wait at the same time in one message, until `close`."""
+        while (request := self._requests.get()) is not None:
+            group, size = [request], len(request)
+            is_last = False
+            # Only this thread takes requests, so `get` never waits here.
+            while size < ENOUGH_BYTES and not is_last and not self._requests.empty():
+                more = self._requests.get()
+                is_last = more is None
+                group += [more] if more is not None else []
+                size += len(more or b"")
+            yield from packed(group)
+            if is_last:
+                return
+
     def close(self) -> None:
         """End the stream; unanswered requests have no certain outcome."""
         self._requests.put(None)
@@ -51,8 +68,9 @@ class Upstream:
     def _answer(self) -> None:
         broken = False
         try:
-            for reply in self._call:
-                self._sent.popleft()(reply)
+            for message in self._call:
+                for reply in replies_in(message):
+                    self._sent.popleft()(reply)
         except grpc.RpcError:
             # The producer repeats the request, and the next stream tells the reason.
             broken = True

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from queues.positions import Position
 from queues.wire import ingest_pb2 as pb
-from queues.wire import replication_pb2
 from queues.words import cleaned
 
 
@@ -28,5 +27,6 @@ def stored(sequence: int, token: str, position: Position | None) -> pb.ProduceRe
     """Return the reply for a stored request, or for the last stored one of a producer."""
     reply = pb.ProduceReply(sequence=sequence, token=token)
     if position is not None:
-        reply.position.CopyFrom(replication_pb2.Position(branch=position.branch, seq=position.seq))
+        place = reply.position
+        place.branch, place.seq = position.branch, position.seq
     return reply

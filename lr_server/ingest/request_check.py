@@ -13,14 +13,17 @@ from queues.destinations import destination_set
 from queues.entry_headers import checked_headers
 from queues.entry_keys import checked_key
 from queues.errors import CorruptFrameError, PayloadTooLargeError, UsageError
-from queues.names import client_name, producer_name
+from queues.names import ClientName, client_name, producer_name
 from queues.send_log.outbox import NewEntry
 from queues.send_log.producers import MAX_SEQUENCE, ProducerKey, Production
 from queues.wire import ingest_pb2 as pb
 
 #: The most messages, destinations and other fields of one request, which take up to 60 bytes each.
 MAX_FIELDS: Final = 1_000_000
-_LISTS: Final = frozenset({pb.ProduceRequest.MESSAGES_FIELD_NUMBER})
+_MIXED: Final = (
+    "a message with `requests` has no other field, no empty request, and at most 256 KiB: send fewer requests at once"
+)
+_LISTS: Final = frozenset({pb.ProduceRequest.MESSAGES_FIELD_NUMBER, pb.ProduceRequest.REQUESTS_FIELD_NUMBER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ def parse(message: bytes, limits: RequestLimits) -> pb.ProduceRequest | Refusal:
 
 def check(request: pb.ProduceRequest, limits: RequestLimits, certified: Collection[str] | None) -> Production | Refusal:
     """Return the checked request, or the refusal for its first problem; *certified* as in `denial`."""
+    if request.requests:
+        return Refusal(pb.ProduceRefusal.INVALID, _MIXED)
     try:
         key = ProducerKey(client_name(request.client), producer_name(request.producer))
         targets = {name for message in request.messages for name in message.destinations}
@@ -70,7 +75,7 @@ def check(request: pb.ProduceRequest, limits: RequestLimits, certified: Collecti
                 pb.ProduceRefusal.TOO_LARGE,
                 f"the request has {len(request.messages)} messages, the limit is {limits.messages}: send fewer at once",
             )
-        entries = [_entry(message, request.client, limits) for message in request.messages]
+        entries = [_entry(message, key.client, limits) for message in request.messages]
     except PayloadTooLargeError as error:
         return Refusal(pb.ProduceRefusal.TOO_LARGE, str(error))
     except UsageError as error:
@@ -96,13 +101,13 @@ def _misnumbered(request: pb.ProduceRequest) -> str:
     return ""
 
 
-def _entry(message: pb.ProducedMessage, client: str, limits: RequestLimits) -> NewEntry:
+def _entry(message: pb.ProducedMessage, client: ClientName, limits: RequestLimits) -> NewEntry:
     if len(message.payload) > limits.payload_bytes:
         raise PayloadTooLargeError(len(message.payload), limits.payload_bytes)
     return NewEntry(
         message.payload,
-        destination_set(client_name(client), message.destinations),
+        destination_set(client, message.destinations),
         checked_key(message.item_key if message.HasField("item_key") else None, "item_key"),
         checked_key(message.partition_key if message.HasField("partition_key") else None, "partition_key"),
-        checked_headers(dict(message.headers)),
+        checked_headers(dict(message.headers)) if message.headers else None,
     )

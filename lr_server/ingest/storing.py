@@ -10,6 +10,7 @@ from lr_server.ingest.waiting import Pending, Waiting
 from queues.clock import Clock
 from queues.errors import LrqError
 from queues.logs import logger
+from queues.positions import Position
 from queues.send_log.producers import RequestVerdict, Store, StoreOutcome
 from queues.wire import ingest_pb2 as pb
 from queues.words import in_words
@@ -97,14 +98,17 @@ class Storing:
             pending.settle(refused(pending.production.sequence, Refusal(pb.ProduceRefusal.TRANSIENT, words)))
 
 
-def reply_for(pending: Pending, outcome: StoreOutcome) -> pb.ProduceReply | None:
-    """Return the reply for a durable outcome; None if nothing certain can be said. Pure."""
+def reply_for(pending: Pending, outcome: StoreOutcome, place: Position | None) -> pb.ProduceReply | None:
+    """Return the reply for a durable outcome; None if nothing certain can be said. Pure.
+
+    *place* is that of the last entry of `outcome.last`; None if it is not known any more.
+    """
     sequence, last = pending.production.sequence, outcome.last
     match outcome.verdict:
         case RequestVerdict.STORED | RequestVerdict.ASKED:
-            return stored(last.sequence, last.token, outcome.position)
+            return stored(last.sequence, last.token, place)
         case RequestVerdict.REPEATED if sequence == last.sequence:
-            return stored(sequence, last.token, outcome.position)
+            return stored(sequence, last.token, place)
         case RequestVerdict.REPEATED:
             return stored(sequence, "", None)
         case RequestVerdict.GAP:

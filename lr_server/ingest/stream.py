@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from queues.clock import Clock
+from queues.produce_envelope import TOGETHER_REPLIES, requests_in, together
 from queues.wire import ingest_pb2 as pb
 
 #: A stream without a request and without an unanswered one ends after this time, in seconds.
@@ -24,6 +25,8 @@ class UnknownOutcomeError(Exception):
 class _Slot:
     """The place of one request's reply in the order of the stream."""
 
+    __slots__ = ("is_settled", "reply", "size")
+
     def __init__(self, size: int) -> None:
         self.size = size
         self.reply: pb.ProduceReply | None = None
@@ -34,12 +37,14 @@ class ProduceStream:
     """Reads messages with `read` in one thread, and yields their replies in another."""
 
     def __init__(self, take: Callable[[bytes, Settle], None], clock: Clock) -> None:
-        """Pass each message to *take*, with a function that settles the message once, from any thread."""
+        """Pass each request to *take*, with a function that settles the request once, from any thread."""
         self._take = take
         self._clock = clock
         self._slots: deque[_Slot] = deque()
         self._size = 0
         self._changed = threading.Condition()
+        # The most replies of one message: one until the producer has shown that it knows such messages.
+        self._together = 1
         self._is_read = False
         self._is_over = False
         self._is_refused = False
@@ -47,28 +52,37 @@ class ProduceStream:
 
     def read(self, messages: Iterable[bytes]) -> None:
         """Take *messages* until they end, or the stream does."""
+        is_first = True
         try:
             for message in messages:
-                slot = _Slot(len(message))
-                if not self._enter(slot):
-                    return
-                self._take(message, self._settler(slot))
+                requests = requests_in(message)
+                if requests and is_first:
+                    self._together = TOGETHER_REPLIES
+                is_first = False
+                for request in requests or (message,):
+                    slot = _Slot(len(request))
+                    if not self._enter(slot):
+                        return
+                    self._take(request, self._settler(slot))
         finally:
             with self._changed:
                 self._is_read = True
                 self._changed.notify_all()
 
     def replies(self) -> Iterator[pb.ProduceReply]:
-        """Yield replies in the order of the messages; end after a refusal, the last message, or a quiet time.
+        """Yield replies in the order of the requests; end after a refusal, the last request, or a quiet time.
 
+        Replies that are ready at the same time are one message, if the producer knows such messages.
         Raises `UnknownOutcomeError` at the first request that stays without an answer.
         """
         try:
-            while (slot := self._next()) is not None:
-                if slot.reply is None:
+            while replies := self._next():
+                known = [reply for reply in replies if reply is not None]
+                if known:
+                    yield together(known)
+                if len(known) < len(replies):
                     raise UnknownOutcomeError
-                yield slot.reply
-                if slot.reply.HasField("refusal"):
+                if known[-1].HasField("refusal"):
                     return
         finally:
             self.end()
@@ -93,7 +107,6 @@ class ProduceStream:
                 return False
             self._slots.append(slot)
             self._size += slot.size
-            self._last_used = self._clock.monotonic()
             return True
 
     def _settler(self, slot: _Slot) -> Settle:
@@ -109,19 +122,29 @@ class ProduceStream:
 
         return settle
 
-    def _next(self) -> _Slot | None:
-        """Return the first slot once it is settled; None at the end of the stream."""
+    def _next(self) -> list[pb.ProduceReply | None]:
+        """Return the replies of the first slots once they are settled; none at the end of the stream."""
         with self._changed:
             while True:
-                if self._slots and self._slots[0].is_settled:
-                    slot = self._slots.popleft()
-                    self._size -= slot.size
+                replies = self._settled()
+                if replies:
                     self._last_used = self._clock.monotonic()
                     self._changed.notify_all()
-                    return slot
+                    return replies
                 if self._is_over or (self._is_read and not self._slots):
-                    return None
+                    return []
                 quiet = self._clock.monotonic() - self._last_used
                 if not self._slots and quiet >= QUIET:
-                    return None
+                    return []
                 self._changed.wait(None if self._slots else QUIET - quiet)
+
+    def _settled(self) -> list[pb.ProduceReply | None]:
+        """Remove the settled slots at the front, up to a refusal; return their replies."""
+        replies: list[pb.ProduceReply | None] = []
+        while self._slots and self._slots[0].is_settled and len(replies) < self._together:
+            slot = self._slots.popleft()
+            self._size -= slot.size
+            replies.append(slot.reply)
+            if slot.reply is None or slot.reply.HasField("refusal"):
+                break
+        return replies

@@ -48,6 +48,16 @@ def is_enough(waiting: int, expected: int, size: int, most: Room) -> bool:
     return waiting >= min(expected, most.requests) or size >= most.size
 
 
+class _Queue:
+    """The waiting requests of one producer, and their bytes."""
+
+    __slots__ = ("requests", "size")
+
+    def __init__(self) -> None:
+        self.requests: deque[Pending] = deque()
+        self.size = 0
+
+
 class Waiting:
     """Requests by producer; any number of threads put requests, and one thread takes groups."""
 
@@ -56,16 +66,16 @@ class Waiting:
         self._limits = limits
         self._group = group
         self._clock = clock
-        self._queues: dict[ProducerKey, deque[Pending]] = {}
-        self._own: dict[ProducerKey, Room] = {}
-        self._taken = Room(0, 0)
+        self._queues: dict[ProducerKey, _Queue] = {}
+        self._requests = 0
+        self._size = 0
         self._changed = threading.Condition()
         self._closed = ""
         self._expected = 1
 
     def __len__(self) -> int:
         """The number of waiting requests."""
-        return self._taken.requests
+        return self._requests
 
     def put(self, request: Pending) -> str:
         """Add a request; return why it cannot wait, empty if it does."""
@@ -73,13 +83,18 @@ class Waiting:
         with self._changed:
             if self._closed:
                 return self._closed
-            own = self._own.get(key, Room(0, 0))
-            if reason := full(self._taken, own, request.size, self._limits):
+            queue = self._queues.get(key) or _Queue()
+            own = Room(len(queue.requests), queue.size)
+            if reason := full(Room(self._requests, self._size), own, request.size, self._limits):
                 return reason
-            self._queues.setdefault(key, deque()).append(request)
-            self._own[key] = _plus(own, request.size)
-            self._taken = _plus(self._taken, request.size)
-            self._changed.notify()
+            queue.requests.append(request)
+            queue.size += request.size
+            self._queues[key] = queue
+            self._requests += 1
+            self._size += request.size
+            # A thread that waits for a group sleeps on until its group is complete.
+            if self._requests == 1 or self._is_complete():
+                self._changed.notify()
             return ""
 
     def take(self) -> list[Pending]:
@@ -97,47 +112,39 @@ class Waiting:
         """Take no further requests, for *reason*; return those that wait."""
         with self._changed:
             self._closed = reason
-            left = [request for queue in self._queues.values() for request in queue]
+            left = [request for queue in self._queues.values() for request in queue.requests]
             self._queues.clear()
-            self._own.clear()
-            self._taken = Room(0, 0)
+            self._requests = self._size = 0
             self._changed.notify_all()
             return left
 
     def _linger(self) -> None:
         """Wait a moment for the requests that the last groups make likely."""
         until = self._clock.monotonic() + LINGER
-        while not self._closed and not is_enough(self._taken.requests, self._expected, self._taken.size, self._group):
+        while not self._closed and not self._is_complete():
             left = until - self._clock.monotonic()
             if left <= 0:
                 return
             self._changed.wait(left)
+
+    def _is_complete(self) -> bool:
+        return is_enough(self._requests, self._expected, self._size, self._group)
 
     def _next_group(self) -> list[Pending]:
         group: list[Pending] = []
         size = 0
         while self._queues and len(group) < self._group.requests:
             key, queue = next(iter(self._queues.items()))
-            if group and size + queue[0].size > self._group.size:
+            if group and size + queue.requests[0].size > self._group.size:
                 break
-            request = queue.popleft()
+            request = queue.requests.popleft()
+            queue.size -= request.size
             del self._queues[key]
-            if queue:
+            if queue.requests:
                 # The producer goes behind the others.
                 self._queues[key] = queue
-            self._leave(key, request.size)
             size += request.size
             group.append(request)
+        self._requests -= len(group)
+        self._size -= size
         return group
-
-    def _leave(self, key: ProducerKey, size: int) -> None:
-        own = _plus(self._own[key], -size, -1)
-        self._taken = _plus(self._taken, -size, -1)
-        if own.requests:
-            self._own[key] = own
-        else:
-            del self._own[key]
-
-
-def _plus(room: Room, size: int, requests: int = 1) -> Room:
-    return Room(room.requests + requests, room.size + size)

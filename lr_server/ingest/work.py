@@ -86,4 +86,4 @@ class IngestWork:
             self._answers.answer(group, outcomes)
             return
         for pending, outcome in zip(group, outcomes, strict=True):
-            pending.settle(reply_for(pending, outcome))
+            pending.settle(reply_for(pending, outcome, outcome.position))

@@ -89,13 +89,15 @@ class StoreOutcome:
     the last stored request. REFUSED: nothing was stored, for the `reason`. UNKNOWN: the commit failed with `reason`,
     but may have happened.
 
-    `position` is the place of the last entry of `last`, if that is known and durable.
+    `position` is the place of the last entry of `last`, if that is known and durable. `after` counts the entries of the
+    same transaction behind that entry: requests of one producer may share a transaction.
     """
 
     verdict: RequestVerdict
     last: Last = NO_REQUEST
     reason: str = ""
     position: Position | None = None
+    after: int = 0
 
 
 class Place(NamedTuple):

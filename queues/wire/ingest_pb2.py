@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from queues.wire import replication_pb2 as queues_dot_wire_dot_replication__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18queues/wire/ingest.proto\x12\x03lrq\x1a\x1dqueues/wire/replication.proto\"\xa3\x01\n\x0eProduceRequest\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12&\n\x08messages\x18\x04 \x03(\x0b\x32\x14.lrq.ProducedMessage\x12\x0c\n\x04hops\x18\x05 \x01(\r\x12\x0f\n\x07process\x18\x07 \x01(\x04\x12\x16\n\x0e\x66irst_sequence\x18\x08 \x01(\x04\"\xee\x01\n\x0fProducedMessage\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x14\n\x0c\x64\x65stinations\x18\x02 \x03(\t\x12\x15\n\x08item_key\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x1a\n\rpartition_key\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x32\n\x07headers\x18\x05 \x03(\x0b\x32!.lrq.ProducedMessage.HeadersEntry\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0b\n\t_item_keyB\x10\n\x0e_partition_key\"\x86\x01\n\x0cProduceReply\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x1f\n\x08position\x18\x02 \x01(\x0b\x32\r.lrq.Position\x12$\n\x07refusal\x18\x03 \x01(\x0b\x32\x13.lrq.ProduceRefusal\x12\x0e\n\x06leader\x18\x04 \x01(\t\x12\r\n\x05token\x18\x05 \x01(\t\"\x88\x02\n\x0eProduceRefusal\x12&\n\x04kind\x18\x01 \x01(\x0e\x32\x18.lrq.ProduceRefusal.Kind\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x15\n\rlast_sequence\x18\x03 \x01(\x04\"\xa6\x01\n\x04Kind\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x07\n\x03GAP\x10\x01\x12\x12\n\x0eUNKNOWN_CLIENT\x10\x02\x12\x0f\n\x0bNOT_ALLOWED\x10\x03\x12\x0b\n\x07INVALID\x10\x04\x12\r\n\tTOO_LARGE\x10\x05\x12\x08\n\x04\x46ULL\x10\x06\x12\x0f\n\x0bNO_FOLLOWER\x10\x07\x12\x0e\n\nNOT_LEADER\x10\x08\x12\r\n\tTRANSIENT\x10\t\x12\t\n\x05TAKEN\x10\n2?\n\x06Ingest\x12\x35\n\x07Produce\x12\x13.lrq.ProduceRequest\x1a\x11.lrq.ProduceReply(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18queues/wire/ingest.proto\x12\x03lrq\x1a\x1dqueues/wire/replication.proto\"\xb5\x01\n\x0eProduceRequest\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12&\n\x08messages\x18\x04 \x03(\x0b\x32\x14.lrq.ProducedMessage\x12\x0c\n\x04hops\x18\x05 \x01(\r\x12\x0f\n\x07process\x18\x07 \x01(\x04\x12\x16\n\x0e\x66irst_sequence\x18\x08 \x01(\x04\x12\x10\n\x08requests\x18\x06 \x03(\x0c\"\xee\x01\n\x0fProducedMessage\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\x12\x14\n\x0c\x64\x65stinations\x18\x02 \x03(\t\x12\x15\n\x08item_key\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x1a\n\rpartition_key\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x32\n\x07headers\x18\x05 \x03(\x0b\x32!.lrq.ProducedMessage.HeadersEntry\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0b\n\t_item_keyB\x10\n\x0e_partition_key\"\xaa\x01\n\x0cProduceReply\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x1f\n\x08position\x18\x02 \x01(\x0b\x32\r.lrq.Position\x12$\n\x07refusal\x18\x03 \x01(\x0b\x32\x13.lrq.ProduceRefusal\x12\x0e\n\x06leader\x18\x04 \x01(\t\x12\r\n\x05token\x18\x05 \x01(\t\x12\"\n\x07replies\x18\x06 \x03(\x0b\x32\x11.lrq.ProduceReply\"\x88\x02\n\x0eProduceRefusal\x12&\n\x04kind\x18\x01 \x01(\x0e\x32\x18.lrq.ProduceRefusal.Kind\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x15\n\rlast_sequence\x18\x03 \x01(\x04\"\xa6\x01\n\x04Kind\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x07\n\x03GAP\x10\x01\x12\x12\n\x0eUNKNOWN_CLIENT\x10\x02\x12\x0f\n\x0bNOT_ALLOWED\x10\x03\x12\x0b\n\x07INVALID\x10\x04\x12\r\n\tTOO_LARGE\x10\x05\x12\x08\n\x04\x46ULL\x10\x06\x12\x0f\n\x0bNO_FOLLOWER\x10\x07\x12\x0e\n\nNOT_LEADER\x10\x08\x12\r\n\tTRANSIENT\x10\t\x12\t\n\x05TAKEN\x10\n2?\n\x06Ingest\x12\x35\n\x07Produce\x12\x13.lrq.ProduceRequest\x1a\x11.lrq.ProduceReply(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,17 +35,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PRODUCEDMESSAGE_HEADERSENTRY']._loaded_options = None
   _globals['_PRODUCEDMESSAGE_HEADERSENTRY']._serialized_options = b'8\001'
   _globals['_PRODUCEREQUEST']._serialized_start=65
-  _globals['_PRODUCEREQUEST']._serialized_end=228
-  _globals['_PRODUCEDMESSAGE']._serialized_start=231
-  _globals['_PRODUCEDMESSAGE']._serialized_end=469
-  _globals['_PRODUCEDMESSAGE_HEADERSENTRY']._serialized_start=392
-  _globals['_PRODUCEDMESSAGE_HEADERSENTRY']._serialized_end=438
-  _globals['_PRODUCEREPLY']._serialized_start=472
-  _globals['_PRODUCEREPLY']._serialized_end=606
-  _globals['_PRODUCEREFUSAL']._serialized_start=609
-  _globals['_PRODUCEREFUSAL']._serialized_end=873
-  _globals['_PRODUCEREFUSAL_KIND']._serialized_start=707
-  _globals['_PRODUCEREFUSAL_KIND']._serialized_end=873
-  _globals['_INGEST']._serialized_start=875
-  _globals['_INGEST']._serialized_end=938
+  _globals['_PRODUCEREQUEST']._serialized_end=246
+  _globals['_PRODUCEDMESSAGE']._serialized_start=249
+  _globals['_PRODUCEDMESSAGE']._serialized_end=487
+  _globals['_PRODUCEDMESSAGE_HEADERSENTRY']._serialized_start=410
+  _globals['_PRODUCEDMESSAGE_HEADERSENTRY']._serialized_end=456
+  _globals['_PRODUCEREPLY']._serialized_start=490
+  _globals['_PRODUCEREPLY']._serialized_end=660
+  _globals['_PRODUCEREFUSAL']._serialized_start=663
+  _globals['_PRODUCEREFUSAL']._serialized_end=927
+  _globals['_PRODUCEREFUSAL_KIND']._serialized_start=761
+  _globals['_PRODUCEREFUSAL_KIND']._serialized_end=927
+  _globals['_INGEST']._serialized_start=929
+  _globals['_INGEST']._serialized_end=992
 # @@protoc_insertion_point(module_scope)

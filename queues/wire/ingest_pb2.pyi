@@ -33,6 +33,7 @@ class ProduceRequest(_message.Message):
     HOPS_FIELD_NUMBER: _builtins.int
     PROCESS_FIELD_NUMBER: _builtins.int
     FIRST_SEQUENCE_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
     client: _builtins.str
     producer: _builtins.str
     sequence: _builtins.int
@@ -49,6 +50,12 @@ class ProduceRequest(_message.Message):
     first_sequence: _builtins.int
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProducedMessage]: ...
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Requests of the stream that wait at the same time, in order, each a serialized ProduceRequest. If there are any,
+        the other fields are empty. All together have at most 1 MiB.
+        """
+
     def __init__(
         self,
         *,
@@ -59,10 +66,11 @@ class ProduceRequest(_message.Message):
         hops: _builtins.int = ...,
         process: _builtins.int = ...,
         first_sequence: _builtins.int = ...,
+        requests: _abc.Iterable[_builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "first_sequence", b"first_sequence", "hops", b"hops", "messages", b"messages", "process", b"process", "producer", b"producer", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "first_sequence", b"first_sequence", "hops", b"hops", "messages", b"messages", "process", b"process", "producer", b"producer", "requests", b"requests", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -137,6 +145,7 @@ class ProduceReply(_message.Message):
     REFUSAL_FIELD_NUMBER: _builtins.int
     LEADER_FIELD_NUMBER: _builtins.int
     TOKEN_FIELD_NUMBER: _builtins.int
+    REPLIES_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """of the request; if that is 0, the last number stored"""
     leader: _builtins.str
@@ -151,6 +160,10 @@ class ProduceReply(_message.Message):
     def refusal(self) -> Global___ProduceRefusal:
         """if set, nothing of the request was stored"""
 
+    @_builtins.property
+    def replies(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProduceReply]:
+        """Answers that are ready at the same time, in order. If there are any, the other fields are empty."""
+
     def __init__(
         self,
         *,
@@ -159,10 +172,11 @@ class ProduceReply(_message.Message):
         refusal: Global___ProduceRefusal | None = ...,
         leader: _builtins.str = ...,
         token: _builtins.str = ...,
+        replies: _abc.Iterable[Global___ProduceReply] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position", "refusal", b"refusal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["leader", b"leader", "position", b"position", "refusal", b"refusal", "sequence", b"sequence", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leader", b"leader", "position", b"position", "refusal", b"refusal", "replies", b"replies", "sequence", b"sequence", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

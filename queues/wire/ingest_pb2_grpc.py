@@ -48,6 +48,7 @@ class IngestServicer:
         """Stores requests in order. Each is answered once it is durable; the answers come in the order of the requests.
         After a refusal the stream ends. The server also ends a stream that is quiet for about a second.
         A request without an answer may be stored: repeat it with the same number on another stream.
+        A message may carry several requests in `requests`. If the first message of a stream does, so may its answers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,6 +35,7 @@ class IngestStub:
     """Stores requests in order. Each is answered once it is durable; the answers come in the order of the requests.
     After a refusal the stream ends. The server also ends a stream that is quiet for about a second.
     A request without an answer may be stored: repeat it with the same number on another stream.
+    A message may carry several requests in `requests`. If the first message of a stream does, so may its answers.
     """
 
 @_typing.type_check_only
@@ -44,6 +45,7 @@ class IngestAsyncStub(IngestStub):
     """Stores requests in order. Each is answered once it is durable; the answers come in the order of the requests.
     After a refusal the stream ends. The server also ends a stream that is quiet for about a second.
     A request without an answer may be stored: repeat it with the same number on another stream.
+    A message may carry several requests in `requests`. If the first message of a stream does, so may its answers.
     """
 
 class IngestServicer(metaclass=_abc_1.ABCMeta):
@@ -56,6 +58,7 @@ class IngestServicer(metaclass=_abc_1.ABCMeta):
         """Stores requests in order. Each is answered once it is durable; the answers come in the order of the requests.
         After a refusal the stream ends. The server also ends a stream that is quiet for about a second.
         A request without an answer may be stored: repeat it with the same number on another stream.
+        A message may carry several requests in `requests`. If the first message of a stream does, so may its answers.
         """
 
 def add_IngestServicer_to_server(servicer: IngestServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

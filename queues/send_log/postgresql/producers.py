@@ -1,10 +1,12 @@
-"""Store the requests of producers on PostgreSQL: each in its own transaction, many in one message.
+"""Store the requests of producers on PostgreSQL: many transactions in one message.
 
-A transaction's id gives its entries their place in the log, so requests cannot share one. No commit waits for the disk.
-The next tick does, and makes all that it covers durable.
+Requests of one producer that wait together share a transaction, because a transaction costs as much as ten entries.
+Requests of different producers never do: a listener may refuse or park a transaction as a whole. No commit waits for
+the disk. The next tick does, and makes all that it covers durable.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Connection, Engine, exc, text
@@ -19,7 +21,16 @@ from queues.send_log.history import current_branch, tick_covering
 from queues.send_log.postgresql.outbox import SLOT
 from queues.send_log.postgresql.reads import count_after
 from queues.send_log.postgresql.windows import NOTHING
-from queues.send_log.producers import NO_REQUEST, Last, Place, Production, RequestVerdict, StoreOutcome, decide
+from queues.send_log.producers import (
+    NO_REQUEST,
+    Last,
+    Place,
+    ProducerKey,
+    Production,
+    RequestVerdict,
+    StoreOutcome,
+    decide,
+)
 from queues.send_log.reads import mark_before
 from queues.words import describe, in_words
 
@@ -39,14 +50,14 @@ _TOKEN: Final = """
 _FIRST: Final = f"""
     INSERT INTO lrq_producers (client, producer, sequence, token, updated_us, process, first_sequence)
     VALUES (%(client)s::text, %(producer)s::text, %(sequence)s::bigint, ({_TOKEN}), %(now)s::bigint,
-      %(process)s::bigint, %(sequence)s::bigint)
+      %(process)s::bigint, %(first)s::bigint)
     ON CONFLICT (client, producer) DO NOTHING RETURNING token, process, first_sequence
 """  # noqa: S608 - constants
 _NEXT: Final = f"""
     UPDATE lrq_producers SET sequence = %(sequence)s::bigint, token = ({_TOKEN}), updated_us = %(now)s::bigint,
       process = %(process)s::bigint,
-      first_sequence = CASE WHEN process = %(process)s::bigint THEN first_sequence ELSE %(sequence)s::bigint END
-    WHERE client = %(client)s::text AND producer = %(producer)s::text AND sequence = %(sequence)s::bigint - 1
+      first_sequence = CASE WHEN process = %(process)s::bigint THEN first_sequence ELSE %(first)s::bigint END
+    WHERE client = %(client)s::text AND producer = %(producer)s::text AND sequence = %(first)s::bigint - 1
       AND (process = %(process)s::bigint OR %(may_follow)s::boolean)
     RETURNING token, process, first_sequence
 """  # noqa: S608 - constants
@@ -73,6 +84,9 @@ _WRITE: Final = f"""
     UNION ALL {_LAST} AND NOT EXISTS (SELECT 1 FROM moved)
 """  # noqa: S608 - constants
 _COMMITTED: Final = text("SELECT commit_seq FROM lrq_log_commits WHERE xid = :xid")
+#: The most entries of requests that share a transaction, and the most bytes of their payloads.
+SHARED_ENTRIES: Final = 128
+SHARED_BYTES: Final = 256 * 1024
 #: A request that others overtake is tried so often.
 _ATTEMPTS: Final = 3
 _WRITE_FIRST: Final = _WRITE.format(move=_FIRST)
@@ -120,21 +134,86 @@ class PostgresqlStore:
 
     def _store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         with self._direct.connected() as connection:
-            doubts = [refused_destinations(connection, request.entries) for request in requests]
-            sent = [
-                _asking(request) if doubt or not request.sequence else _writing(request, created_us)
-                for request, doubt in zip(requests, doubts, strict=True)
-            ]
-            answers = commit_each(connection, sent)
-            return [
-                _outcome(request, doubt, answer) or _overtaken(connection, request, created_us)
-                for request, doubt, answer in zip(requests, doubts, answers, strict=True)
-            ]
+            tries = [_Try(request, refused_destinations(connection, request.entries)) for request in requests]
+            runs = _runs(tries)
+            answers = commit_each(connection, [_sent(run, created_us) for run in runs])
+            outcomes: dict[_Try, StoreOutcome] = {}
+            again: list[_Try] = []
+            broken: set[ProducerKey] = set()
+            for run, answer in zip(runs, answers, strict=True):
+                key = run[0].request.key
+                if _is_stored(answer) or (len(run) == 1 and key not in broken):
+                    outcomes |= _outcomes(connection, run, answer, created_us)
+                else:
+                    # The requests were not the next ones, so those behind them could not be decided either.
+                    broken.add(key)
+                    again += run
+            if again:
+                answers = commit_each(connection, [_sent([each], created_us) for each in again])
+                for each, answer in zip(again, answers, strict=True):
+                    outcomes |= _outcomes(connection, [each], answer, created_us)
+            return [outcomes[each] for each in tries]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Try:
+    """A request, and why its destinations are refused; empty if they are not."""
+
+    request: Production
+    doubt: str
+
+
+def _runs(tries: Iterable[_Try]) -> list[list[_Try]]:
+    """Divide requests into those of one transaction each: successive numbers of one producer, within `SHARED`. Pure."""
+    runs: list[list[_Try]] = []
+    open_runs: dict[ProducerKey, list[_Try]] = {}
+    rooms: dict[ProducerKey, tuple[int, int]] = {}
+    for each in tries:
+        request = each.request
+        entries, size = len(request.entries), sum(len(entry.payload) for entry in request.entries)
+        run = open_runs.get(request.key)
+        taken = rooms.get(request.key, (0, 0))
+        fits = taken[0] + entries <= SHARED_ENTRIES and taken[1] + size <= SHARED_BYTES
+        if run is not None and fits and _follows(run[-1], each):
+            run.append(each)
+            rooms[request.key] = taken[0] + entries, taken[1] + size
+        else:
+            runs.append([each])
+            open_runs[request.key], rooms[request.key] = runs[-1], (entries, size)
+    return runs
+
+
+def _follows(before: _Try, after: _Try) -> bool:
+    numbers = before.request.sequence, after.request.sequence
+    is_next = 0 < numbers[0] == numbers[1] - 1 and before.request.process == after.request.process
+    return is_next and not (before.doubt or after.doubt)
+
+
+def _sent(run: Sequence[_Try], created_us: int) -> Request:
+    first = run[0]
+    if first.doubt or not first.request.sequence:
+        return _asking(first.request)
+    return _writing([each.request for each in run], created_us)
+
+
+def _outcomes(connection: Connection, run: Sequence[_Try], answer: Answer, created_us: int) -> dict[_Try, StoreOutcome]:
+    """Return the outcome of each request; only a run of one may be unstored."""
+    if len(run) == 1:
+        (only,) = run
+        return {only: _outcome(only.request, only.doubt, answer) or _overtaken(connection, only.request, created_us)}
+    standing = answer.rows[0][2:]
+    outcomes: dict[_Try, StoreOutcome] = {}
+    after = 0
+    for each in reversed(run):
+        outcomes[each] = StoreOutcome(RequestVerdict.STORED, Last(each.request.sequence, *standing), after=after)
+        after += len(each.request.entries)
+    return outcomes
 
 
 def _outcome(request: Production, doubt: str, answer: Answer) -> StoreOutcome | None:
     """Return the outcome of a request; None if the request is the next one now, but was not when it was tried."""
-    is_stored, *standing = answer.rows[0] if answer.rows else (False, *NO_REQUEST)
+    is_stored = _is_stored(answer)
+    standing = answer.rows[0][1:] if answer.rows else NO_REQUEST
     last = Last(*standing)
     verdict = RequestVerdict.STORED if is_stored else decide(last, request)
     if is_stored or verdict is not RequestVerdict.STORED:
@@ -142,10 +221,14 @@ def _outcome(request: Production, doubt: str, answer: Answer) -> StoreOutcome | 
     return StoreOutcome(RequestVerdict.REFUSED, reason=doubt) if doubt else None
 
 
+def _is_stored(answer: Answer) -> bool:
+    return bool(answer.rows) and bool(answer.rows[0][0])
+
+
 def _overtaken(connection: Connection, request: Production, created_us: int) -> StoreOutcome:
     """Try a request again: another server has stored the request before this one meanwhile."""
     for _ in range(_ATTEMPTS):
-        (answer,) = commit_each(connection, [_writing(request, created_us)])
+        (answer,) = commit_each(connection, [_writing([request], created_us)])
         outcome = _outcome(request, "", answer)
         if outcome is not None:
             return outcome
@@ -184,15 +267,18 @@ def _asking(request: Production) -> Request:
     return _LAST, request.key._asdict()
 
 
-def _writing(request: Production, created_us: int) -> Request:
-    entries = request.entries
+def _writing(requests: Sequence[Production], created_us: int) -> Request:
+    """Return the statement that stores *requests*, whose numbers follow each other, if the first one is the next."""
+    first, last = requests[0], requests[-1]
+    entries = [entry for request in requests for entry in request.entries]
     return (
-        _WRITE_FIRST if request.sequence == 1 else _WRITE_NEXT,
+        _WRITE_FIRST if first.sequence == 1 else _WRITE_NEXT,
         {
-            **request.key._asdict(),
-            "sequence": request.sequence,
-            "process": request.process,
-            "may_follow": request.may_follow,
+            **first.key._asdict(),
+            "first": first.sequence,
+            "sequence": last.sequence,
+            "process": first.process,
+            "may_follow": first.may_follow,
             "now": created_us,
             "sets": Array("bigint", [entry.destinations.number for entry in entries]),
             "destinations": Array("text", [entry.destinations.text for entry in entries]),

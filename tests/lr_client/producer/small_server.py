@@ -58,7 +58,7 @@ class SmallServer(IngestServicer):
 
     def Produce(self, request_iterator: Iterator[pb.ProduceRequest], context: Any) -> Iterator[pb.ProduceReply]:  # noqa: N802
         self.streams += 1
-        for request in request_iterator:
+        for request in _unpacked(request_iterator):
             if request.sequence:
                 self.held.wait(60)
             fault = self._fault(request)
@@ -100,3 +100,8 @@ class SmallServer(IngestServicer):
         self.held.set()
         self._server.stop(0).wait()
         self._threads.shutdown()
+
+
+def _unpacked(messages: Iterator[pb.ProduceRequest]) -> Iterator[pb.ProduceRequest]:
+    for message in messages:
+        yield from [pb.ProduceRequest.FromString(each) for each in message.requests] or [message]

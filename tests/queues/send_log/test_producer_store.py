@@ -1,0 +1,109 @@
+"""The stores of producers' requests: numbers, and the transactions that requests share."""
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+
+from queues.clock import now_us
+from queues.destinations import destination_set
+from queues.names import ClientName
+from queues.send_log.opening import open_store
+from queues.send_log.outbox import NewEntry
+from queues.send_log.producers import ProducerKey, Production, RequestVerdict, Store, StoreOutcome
+
+Verdict = RequestVerdict
+CLIENT = ClientName("meters")
+SET = destination_set(CLIENT, ["tokyo"])
+
+
+@pytest.fixture
+def store(site: Engine) -> Iterator[Store]:
+    opened = open_store(site)
+    yield opened
+    opened.close()
+
+
+def production(sequence: int, entries: int = 1, producer: str = "p", payload: bytes = b"x") -> Production:
+    written = [NewEntry(payload, SET, None, None, None) for _ in range(entries)]
+    return Production(ProducerKey(CLIENT, producer), sequence, written)
+
+
+def verdicts(outcomes: list[StoreOutcome]) -> list[tuple[RequestVerdict, int]]:
+    return [(outcome.verdict, outcome.last.sequence) for outcome in outcomes]
+
+
+def test_waiting_requests_of_one_producer_share_a_transaction_on_postgresql_only(store: Store, dialect: str) -> None:
+    asked = [
+        production(1, 2),
+        production(1, producer="q"),
+        production(2, 3),
+        production(2, producer="q"),
+        production(3),
+    ]
+    outcomes = store.store(asked, now_us())
+    assert verdicts(outcomes) == [(Verdict.STORED, request.sequence) for request in asked]
+    mine, other = [outcomes[0], outcomes[2], outcomes[4]], [outcomes[1], outcomes[3]]
+    shared = dialect == "postgresql"
+    assert len({outcome.last.token for outcome in mine}) == (1 if shared else 3)
+    assert [outcome.after for outcome in mine] == ([4, 1, 0] if shared else [0, 0, 0])
+    assert {outcome.last.token for outcome in mine}.isdisjoint(outcome.last.token for outcome in other)
+    (last,) = store.store([production(0)], now_us())
+    assert (last.verdict, last.last) == (Verdict.ASKED, mine[-1].last)
+
+
+def test_a_group_of_new_repeated_and_misnumbered_requests_is_decided_one_by_one(store: Store) -> None:
+    store.store([production(1)], now_us())
+    asked = [production(number) for number in (1, 2, 3, 3, 0, 4, 9, 5)]
+    assert verdicts(store.store(asked, now_us())) == [
+        (Verdict.REPEATED, 1), (Verdict.STORED, 2), (Verdict.STORED, 3), (Verdict.REPEATED, 3), (Verdict.ASKED, 3),
+        (Verdict.STORED, 4), (Verdict.GAP, 4), (Verdict.STORED, 5),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("known", [2, 4, 5])
+def test_successive_requests_that_are_stored_in_part_are_stored_once(store: Store, known: int) -> None:
+    store.store([production(number) for number in range(1, known + 1)], now_us())
+    again = store.store([production(number) for number in range(2, 7)], now_us())
+    assert [outcome.verdict for outcome in again] == [
+        Verdict.REPEATED if number <= known else Verdict.STORED for number in range(2, 7)
+    ]
+    assert again[-1].last.sequence == 6
+
+
+def test_successive_requests_of_an_unknown_producer_after_a_gap_store_nothing(store: Store) -> None:
+    assert verdicts(store.store([production(4), production(5)], now_us())) == [(Verdict.GAP, 0), (Verdict.GAP, 0)]
+
+
+def test_what_follows_requests_that_are_not_the_next_ones_is_decided_after_them(store: Store) -> None:
+    store.store([production(1), production(2)], now_us())
+    asked = [production(1), production(2), production(3), *(production(number, 100) for number in (4, 5, 6))]
+    assert verdicts(store.store(asked, now_us())) == [
+        (Verdict.REPEATED, 2), (Verdict.REPEATED, 2), *((Verdict.STORED, number) for number in (3, 4, 5, 6)),
+    ]  # fmt: skip
+
+
+def test_a_shared_transaction_has_at_most_so_many_entries_and_bytes(store: Store, dialect: str) -> None:
+    if dialect == "sqlite":
+        pytest.skip("on SQLite each request is a transaction of its own")
+    outcomes = store.store([production(number, 50) for number in range(1, 5)], now_us())
+    assert [outcome.after for outcome in outcomes] == [50, 0, 50, 0]
+    large = [production(number, producer="q", payload=bytes(150_000)) for number in range(1, 4)]
+    assert len({outcome.last.token for outcome in store.store(large, now_us())}) == 3
+
+
+def test_a_refused_destination_fails_its_request_and_none_before(store: Store) -> None:
+    own = NewEntry(b"x", destination_set(CLIENT, ["paris"]), None, None, None)
+    asked = [production(1), production(2), Production(ProducerKey(CLIENT, "p"), 3, [own]), production(4)]
+    outcomes = store.store(asked, now_us())
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.STORED, Verdict.STORED, Verdict.REFUSED, Verdict.GAP]
+    assert "is this site itself" in outcomes[2].reason
+
+
+def test_a_request_that_races_with_its_own_repeat_has_the_token_of_its_transaction(store: Store) -> None:
+    asked = [production(number) for number in (1, 2, 3, 1, 2, 4, 5)]
+    outcomes = store.store(asked, now_us())
+    assert [outcome.verdict for outcome in outcomes] == [
+        *[Verdict.STORED] * 3, *[Verdict.REPEATED] * 2, *[Verdict.STORED] * 2,
+    ]  # fmt: skip
+    assert all(outcome.last.token for outcome in outcomes)
