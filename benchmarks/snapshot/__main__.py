@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.snapshot.postgres import Server, postgres
 from benchmarks.snapshot.report import table
-from benchmarks.snapshot.rounds import Compared, compare_travel, compare_write
+from benchmarks.snapshot.rounds import Compared, compare_apply, compare_travel, compare_write
 from benchmarks.snapshot.travel import Travel
 from benchmarks.snapshot.writing import Writing
 from lr_client.spark import local_session
@@ -54,6 +54,8 @@ def _measure(server: Server, folder: Path, chosen: argparse.Namespace) -> list[C
                 compare_travel(travel, _WARM_ROWS, chosen.payload, 1, plain=True)
                 for rows in (_FEW_ROWS, *sizes):
                     pair = compare_travel(travel, rows, chosen.payload, _rounds(rows, chosen), plain=rows <= _FEW)
+                    if rows == _FEW:
+                        pair.append(compare_apply(travel, rows, chosen.payload, _rounds(rows, chosen)))
                     found += pair
                     for each in pair:
                         _tell(each)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from statistics import median
 
+from benchmarks.snapshot.applying import ByColumns, ByEntries, apply_seconds
 from benchmarks.snapshot.stages import durations
 from benchmarks.snapshot.travel import PLAIN, SPARK, Travel
 from benchmarks.snapshot.writing import Writing
@@ -93,3 +94,14 @@ def compare_travel(travel: Travel, rows: int, size: int, rounds: int, *, plain: 
             found.theirs += dumped
     clients[SPARK].peaks = travel.peaks()
     return list(clients.values())
+
+
+def compare_apply(travel: Travel, rows: int, size: int, rounds: int) -> Compared:
+    """Measure the listener's bulk form against its entry form, by turns, each with a snapshot of its own."""
+    found = Compared("applied as columns", "applied as entries", 1.0, rows)
+    travel.fill(rows, size)
+    for _ in range(rounds):
+        for seconds, listener in ((found.ours, ByColumns(PLAIN)), (found.theirs, ByEntries(PLAIN))):
+            travel.by_lrq(PLAIN)
+            seconds.append(apply_seconds(travel.sink, listener))
+    return found
