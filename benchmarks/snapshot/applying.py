@@ -1,4 +1,4 @@
-"""The time of a listener for a snapshot that has arrived: rows as columns against rows as entries, both by COPY."""
+"""The time of a listener for a snapshot that has arrived: columns against entries, both loaded by COPY."""
 
 import threading
 from collections.abc import Iterable
@@ -25,18 +25,24 @@ class ByEntries(RoutingQueueListener):
         self.ended = threading.Event()
 
     def process_updates_in_snapshot_sync(
-        self, session: Session, source_id: str, entries: Iterable[RoutingTableEntryMsg]
+        self,
+        session: Session,
+        source_id: str,  # noqa: ARG002 - a listener's
+        entries: Iterable[RoutingTableEntryMsg],
     ) -> bool:
         """Load rows of the snapshot."""
         return _load(session, ((entry.item_key, entry.opaque_payload) for entry in entries))
 
     def process_updates_in_log_entry_sync(
-        self, session: Session, source_id: str, entries: Iterable[RoutingTableEntryMsg]
+        self,
+        session: Session,  # noqa: ARG002 - a listener's
+        source_id: str,  # noqa: ARG002
+        entries: Iterable[RoutingTableEntryMsg],  # noqa: ARG002
     ) -> bool:
         """Do nothing: the benchmark writes no log."""
         return True
 
-    def on_snapshot_sync_complete(self, session: Session, source_id: str) -> None:
+    def on_snapshot_sync_complete(self, session: Session, source_id: str) -> None:  # noqa: ARG002 - a listener's
         """Record the end."""
         self.ended.set()
 
@@ -44,7 +50,7 @@ class ByEntries(RoutingQueueListener):
 class ByColumns(ByEntries):
     """The same, with the bulk form."""
 
-    def process_snapshot_columns(self, session: Session, source_id: str, columns: ColumnBatch) -> bool:
+    def process_snapshot_columns(self, session: Session, source_id: str, columns: ColumnBatch) -> bool:  # noqa: ARG002
         """Load rows of the snapshot."""
         return _load(session, zip(columns.item_keys, columns.payloads, strict=True))
 

@@ -90,7 +90,7 @@ class Watch:
 
 
 def durations(times: Mapping[str, float]) -> dict[str, float]:
-    """Return the seconds of each stage; a fact that no look has seen ends with the next one that was seen."""
+    """Return the seconds of each stage; a stage whose end no look has seen has none."""
     found: dict[str, float] = {}
     ends, end = {}, times["applied"]
     for fact in reversed(STAGES):

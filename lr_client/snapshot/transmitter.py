@@ -163,7 +163,7 @@ class SnapshotTransmitter:
     def _turn(self) -> float | None:
         """Cancel builds without a request and begin the due ones.
 
-        Return the seconds until a waiting request is due, 0 after a build has begun, and None in all other cases.
+        Return the seconds until a waiting request is due: 0 after a build has begun, None without such a request.
         """
         lease = self._own()
         if lease is None:
