@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
     from lr_client.snapshot.sql_provider import SqlSnapshotProvider
     from lr_client.snapshot.sql_query import SqlQuery
+    from lr_client.subscriber.column_batch import ColumnBatch
     from lr_client.subscriber.function_listener import FunctionListener, listener
     from lr_client.subscriber.listener import RoutingQueueListener
     from lr_client.subscriber.observer import DeliveryObserver
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from queues.wire.entry_pb2 import RoutingTableEntryMsg
 
 _HOMES: Final = {
+    "ColumnBatch": "lr_client.subscriber.column_batch",
     "DeliveryObserver": "lr_client.subscriber.observer",
     "FunctionListener": "lr_client.subscriber.function_listener",
     "LRMessageWithDestinations": "lr_client.sender",
@@ -39,6 +41,7 @@ _HOMES: Final = {
 }
 
 __all__ = [
+    "ColumnBatch",
     "DeliveryObserver",
     "FunctionListener",
     "LRMessageWithDestinations",

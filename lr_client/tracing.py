@@ -52,11 +52,13 @@ def traced_headers(headers: Mapping[str, str] | None, trace: Mapping[str, str]) 
 
 
 @contextmanager
-def consumer_span(queue: str, entries: Sequence[RoutingTableEntryMsg], *, enabled: bool = True) -> Iterator[None]:
+def consumer_span(
+    queue: str, entries: Sequence[RoutingTableEntryMsg], *, count: int | None = None, enabled: bool = True
+) -> Iterator[None]:
     """Let a consumer span be current in the block, linked with the traces of *entries*.
 
     The span continues their trace if all entries have the same one. Without OpenTelemetry in the application there is
-    no span.
+    no span. *count* is the number of entries, if *entries* are only those with headers.
     """
     if not enabled or _API not in sys.modules:
         yield
@@ -74,7 +76,7 @@ def consumer_span(queue: str, entries: Sequence[RoutingTableEntryMsg], *, enable
         "messaging.operation.name": "process",
         "messaging.operation.type": "process",
         "messaging.destination.name": queue,
-        "messaging.batch.message_count": len(entries),
+        "messaging.batch.message_count": len(entries) if count is None else count,
     }
     with trace.get_tracer("lrq").start_as_current_span(
         f"process {queue}",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.snapshot.postgres import Server, postgres
 from benchmarks.snapshot.report import table
-from benchmarks.snapshot.rounds import Compared, compare_travel, compare_write
+from benchmarks.snapshot.rounds import Compared, compare_apply, compare_travel, compare_write
 from benchmarks.snapshot.travel import Travel
 from benchmarks.snapshot.writing import Writing
 from lr_client.spark import local_session
@@ -18,6 +18,8 @@ from lr_client.spark import local_session
 _WARM_ROWS = 20_000
 #: So few rows that the start of a Spark job takes most of the time.
 _FEW_ROWS = 2_000
+#: Up to so many rows, a provider without Spark is measured too.
+_FEW = 100_000
 
 
 def main() -> None:
@@ -49,17 +51,21 @@ def _measure(server: Server, folder: Path, chosen: argparse.Namespace) -> list[C
         if chosen.only != "write":
             travel = Travel(server, session.spark, folder)
             with travel.running():
-                compare_travel(travel, _WARM_ROWS, chosen.payload, 1)
+                compare_travel(travel, _WARM_ROWS, chosen.payload, 1, plain=True)
                 for rows in (_FEW_ROWS, *sizes):
-                    found.append(compare_travel(travel, rows, chosen.payload, _rounds(rows, chosen)))
-                    _tell(found[-1])
+                    pair = compare_travel(travel, rows, chosen.payload, _rounds(rows, chosen), plain=rows <= _FEW)
+                    if rows == _FEW:
+                        pair.append(compare_apply(travel, rows, chosen.payload, _rounds(rows, chosen)))
+                    found += pair
+                    for each in pair:
+                        _tell(each)
     return found
 
 
 def _large(travel: Travel, total: int, size: int) -> Compared:
     with travel.running():
         compare_travel(travel, _WARM_ROWS, size, 1)
-        return compare_travel(travel, total // size, size, 1)
+        return compare_travel(travel, total // size, size, 1)[0]
 
 
 class _Session:
@@ -73,7 +79,7 @@ class _Session:
 
 
 def _rounds(rows: int, chosen: argparse.Namespace) -> int:
-    return chosen.rounds if rows == chosen.rows else 1
+    return chosen.rounds if rows in (chosen.rows, _FEW) else 1
 
 
 def _tell(found: Compared) -> None:
@@ -84,9 +90,13 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-snapshot", description=main.__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the rounds for the bars")
     parser.add_argument("--payload", type=int, default=1024, help="bytes per row")
-    parser.add_argument("--rounds", type=int, default=3, help="number of rounds; the report shows the median")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds; the report shows the median")
     parser.add_argument(
-        "--growth", type=int, nargs="*", default=[100_000, 200_000], help="further numbers of rows, with one round each"
+        "--growth",
+        type=int,
+        nargs="*",
+        default=[100_000, 200_000],
+        help="further numbers of rows, with one round each (100,000: all)",
     )
     parser.add_argument("--only", choices=["write", "travel"], help="measure only one of the two")
     parser.add_argument("--large", type=int, metavar="MIB", help="send only one snapshot of MIB, to measure memory")

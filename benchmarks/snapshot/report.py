@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from benchmarks.snapshot.rounds import Compared
+from benchmarks.snapshot.stages import STAGES
 
 _LINE = "{:<22} {:>9} {:>10} {:>10} {:>7} {:>6}  {}\n"
 #: Smaller sizes measure the start of a job, not its growth.
@@ -18,7 +19,7 @@ def table(found: Sequence[Compared], facts: Mapping[str, object]) -> str:
         bar = f"{each.bar:.2f}" + ("" if each.ratio >= each.bar else " !")
         ours, theirs = f"{each.our_rate:,.0f}", f"{each.their_rate:,.0f}"
         text += _LINE.format(each.what, f"{each.rows:,}", ours, theirs, f"{each.ratio:.2f}", bar, each.against)
-    for line in (*_start(found), *_growth(found), *_peaks(found)):
+    for line in (*_stages(found), *_start(found), *_growth(found), *_peaks(found)):
         text += line + "\n"
     return text
 
@@ -33,6 +34,18 @@ def _start(found: Sequence[Compared]) -> Iterator[str]:
         few = min(travels, key=_rows)
         yield ""
         yield f"of {few.rows:,} rows the Spark job takes {median(few.ready):.2f} s: that is its start, whatever follows"
+
+
+def _stages(found: Sequence[Compared]) -> Iterator[str]:
+    """Yield a table of the stages: seconds in the median of the rounds, and their share of the sum."""
+    for each in found:
+        if each.stages:
+            seconds = {fact: median(of[fact] for of in each.stages) for fact in STAGES}
+            total = sum(seconds.values())
+            yield ""
+            yield f"{each.what}, {each.rows:,} rows, by stage: seconds and share"
+            for fact, words in STAGES.items():
+                yield f"  {words:<62} {seconds[fact]:>7.2f} {seconds[fact] / total:>6.0%}"
 
 
 def _growth(found: Sequence[Compared]) -> Iterator[str]:

@@ -3,8 +3,13 @@
 from dataclasses import dataclass, field
 from statistics import median
 
-from benchmarks.snapshot.travel import Travel
+from benchmarks.snapshot.applying import ByColumns, ByEntries, apply_seconds
+from benchmarks.snapshot.stages import durations
+from benchmarks.snapshot.travel import PLAIN, SPARK, Travel
 from benchmarks.snapshot.writing import Writing
+
+#: Larger snapshots have higher bars: the start of a job matters less.
+_MANY = 1_000_000
 
 
 @dataclass
@@ -18,6 +23,7 @@ class Compared:
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
     ready: list[float] = field(default_factory=list)
+    stages: list[dict[str, float]] = field(default_factory=list)
     resident: dict[str, int] = field(default_factory=dict)
     peaks: dict[str, int] = field(default_factory=dict)
 
@@ -45,6 +51,7 @@ class Compared:
             "seconds": self.ours,
             "seconds_against": self.theirs,
             "seconds_until_ready": self.ready,
+            "seconds_of_stages": self.stages,
             "rows_per_second": round(self.our_rate),
             "rows_per_second_against": round(self.their_rate),
             "ratio": round(self.ratio, 3),
@@ -56,26 +63,45 @@ class Compared:
 
 def compare_write(writing: Writing, rows: int, size: int, rounds: int) -> Compared:
     """Measure the warm write by Spark against a bare COPY."""
-    found = Compared("warm snapshot write", "bare COPY", 0.75, rows)
+    found = Compared("warm snapshot write", "bare COPY", 0.9 if rows >= _MANY else 0.75, rows)
     for _ in range(rounds):
         found.ours.append(writing.by_spark(rows, size))
         found.theirs.append(writing.by_copy())
     return found
 
 
-def compare_travel(travel: Travel, rows: int, size: int, rounds: int) -> Compared:
-    """Measure the time until a snapshot is applied against `pg_dump | psql`, by turns."""
-    found = Compared('request to "applied"', "pg_dump | psql", 0.7, rows)
+def compare_travel(travel: Travel, rows: int, size: int, rounds: int, *, plain: bool = False) -> list[Compared]:
+    """Measure the time until a snapshot is applied against `pg_dump | psql`, by turns.
+
+    With *plain*, a provider in plain Python takes its turns too.
+    """
+    bar = 0.9 if rows >= _MANY else 0.5
+    clients = {SPARK: Compared('request to "applied"', "pg_dump | psql", bar, rows)}
+    if plain:
+        clients[PLAIN] = Compared("the same without Spark", "pg_dump | psql", bar, rows)
     travel.fill(rows, size)
     travel.forget()
-    found.resident = travel.peaks()
+    clients[SPARK].resident = travel.peaks()
     for number in range(rounds):
-        if number % 2:
-            found.theirs.append(travel.by_dump())
-        seconds = travel.by_lrq()
-        found.ours.append(seconds["applied"])
-        found.ready.append(seconds["ready"])
-        if not number % 2:
-            found.theirs.append(travel.by_dump())
-    found.peaks = travel.peaks()
+        dumped = [] if number % 2 == 0 else [travel.by_dump()]
+        for client, found in clients.items():
+            times = travel.by_lrq(client)
+            found.ours.append(times["applied"])
+            found.ready.append(times["ready"])
+            found.stages.append(durations(times))
+        dumped = dumped or [travel.by_dump()]
+        for found in clients.values():
+            found.theirs += dumped
+    clients[SPARK].peaks = travel.peaks()
+    return list(clients.values())
+
+
+def compare_apply(travel: Travel, rows: int, size: int, rounds: int) -> Compared:
+    """Measure the listener's bulk form against its entry form, by turns, each with a snapshot of its own."""
+    found = Compared("applied as columns", "applied as entries", 1.0, rows)
+    travel.fill(rows, size)
+    for _ in range(rounds):
+        for seconds, listener in ((found.ours, ByColumns(PLAIN)), (found.theirs, ByEntries(PLAIN))):
+            travel.by_lrq(PLAIN)
+            seconds.append(apply_seconds(travel.sink, listener))
     return found

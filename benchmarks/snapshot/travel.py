@@ -7,26 +7,27 @@ them. `pg_dump | psql` ends when its rows, and their index, are in the second da
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Engine, text
 
 import queues
 from benchmarks.snapshot import memory
 from benchmarks.snapshot.postgres import Server, empty, libpq, settle
-from benchmarks.snapshot.waiting import until
-from lr_client.snapshot.requests import SnapshotTransmitter, request_snapshot_sync
+from benchmarks.snapshot.stages import Watch
+from lr_client.snapshot.requests import SnapshotContext, SnapshotProvider, SnapshotTransmitter, request_snapshot_sync
+from lr_client.snapshot.sql_provider import SqlSnapshotProvider
+from lr_client.snapshot.sql_query import SqlRow
 from lr_client.spark import SparkSnapshotProvider
-from queues import send_snapshot
 from queues.database.tables import receive_snapshot_blocks, snapshot_blocks
-from queues.database.transactions import reading
-from queues.send_snapshot import SnapshotState
 
-CLIENT, SOURCE, SINK = "bench", "paris", "tokyo"
+SOURCE, SINK = "paris", "tokyo"
+#: The client whose provider is Spark, and the client whose provider is one query in plain Python.
+SPARK, PLAIN = "bench", "plain"
 _PARTITIONS = 4
 _BODY = "rpad(n || ' ' || sha512(n::text::bytea)::text, :size, 'a line of an ordinary rule, ')"
 
@@ -42,9 +43,12 @@ class Travel:
         queues.initialize(self.source, site_id=SOURCE)
         queues.initialize(self.sink, site_id=SINK)
         self.pids: dict[str, list[int]] = {}
+        self._rows = 0
+        self._watch: Watch | None = None
 
     def fill(self, rows: int, size: int) -> None:
         """Fill `items` with *rows* rows of *size* bytes."""
+        self._rows = rows
         with self.source.begin() as connection:
             connection.execute(text("DROP TABLE IF EXISTS items"))
             connection.execute(text("CREATE TABLE items (id bigint PRIMARY KEY, body text NOT NULL)"))
@@ -57,28 +61,27 @@ class Travel:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run the two servers, and serve snapshot requests with Spark."""
+        """Run the two servers, and serve snapshot requests with Spark and with a plain provider."""
         address = f"ipc://{self._folder}/sink.socket"
-        provider = SparkSnapshotProvider(self._spark, _build)
+        by_spark = SparkSnapshotProvider(self._spark, self._build)
+        by_query = SqlSnapshotProvider("SELECT id, body FROM items", encode=_encoded, item_key="id")
         with ExitStack() as stack:
             sink = stack.enter_context(_serving(self._folder, self.sink, SINK, "--listen", address))
-            stack.enter_context(SnapshotTransmitter(self.source, CLIENT, provider))
+            for client, provider in ((SPARK, by_spark), (PLAIN, by_query)):
+                stack.enter_context(SnapshotTransmitter(self.source, client, _Noted(provider, self._note)))
             source = stack.enter_context(_serving(self._folder, self.source, SOURCE, "--peer", f"{SINK}={address}"))
             self.pids = {"server": [source.pid], "sink": [sink.pid]}
             yield
 
-    def by_lrq(self) -> dict[str, float]:
-        """Return the seconds until one snapshot was ready and until it was applied; needs `running`."""
+    def by_lrq(self, client: str = SPARK) -> Mapping[str, float]:
+        """Return the seconds until each fact of one snapshot, `applied` the last; needs `running`."""
         for engine, table in ((self.source, snapshot_blocks), (self.sink, receive_snapshot_blocks)):
             empty(engine, table.name)
         settle(self.sink)
-        began = perf_counter()
+        self._watch = Watch(self.source, self.sink, self._rows)
         with self.source.begin() as connection:
-            sync_id = request_snapshot_sync(connection, CLIENT, SINK)
-        until(lambda: self._state(sync_id) in (SnapshotState.READY, SnapshotState.APPLIED))
-        ready = perf_counter() - began
-        until(lambda: self._state(sync_id) == SnapshotState.APPLIED)
-        return {"ready": ready, "applied": perf_counter() - began}
+            sync_id = request_snapshot_sync(connection, client, SINK)
+        return self._watch.follow(sync_id)
 
     def by_dump(self) -> float:
         """Return the seconds of `pg_dump | psql` of the table into the second database."""
@@ -104,17 +107,34 @@ class Travel:
         for pids in (self.pids | memory.family(os.getpid())).values():
             memory.forget(pids)
 
-    def _state(self, sync_id: str) -> str:
-        with reading(self.source) as connection:
-            found = send_snapshot.find(connection, sync_id)
-        if found is None or found.error:
-            raise RuntimeError(found.error if found else "the snapshot is gone")
-        return found.state
+    def _note(self, fact: str) -> None:
+        if self._watch is not None:
+            self._watch.note(fact)
+
+    def _build(self, _spark: Any, context: Any) -> Any:  # noqa: ANN401 - Spark's
+        items = context.read_table("items", partitions=_PARTITIONS)
+        rows = items.selectExpr("cast(body as binary) as payload", "cast(id as string) as item_key")
+        self._note("built")
+        return rows
 
 
-def _build(_spark: Any, context: Any) -> Any:  # noqa: ANN401 - Spark's
-    items = context.read_table("items", partitions=_PARTITIONS)
-    return items.selectExpr("cast(body as binary) as payload", "cast(id as string) as item_key")
+class _Noted:
+    """A provider that notes the begin of its work."""
+
+    def __init__(self, provider: SnapshotProvider, note: Callable[[str], None]) -> None:
+        self._provider = provider
+        self._note = note
+
+    def provide_full_state_data(self, context: SnapshotContext) -> None:
+        self._note("provider")
+        self._provider.provide_full_state_data(context)
+
+    def cancel(self, context: SnapshotContext) -> None:
+        self._provider.cancel(context)
+
+
+def _encoded(row: SqlRow) -> bytes:
+    return cast("str", row.body).encode()
 
 
 @contextmanager

@@ -70,18 +70,24 @@ class SqlSnapshotProvider:
         context.mark_completed()
 
     def cancel(self, context: SnapshotContext) -> None:
-        """Do nothing: `context.transmit` raises at the next row."""
+        """Do nothing: the next row raises `SnapshotCancelledError`."""
 
     def _transmit(self, context: SnapshotContext, connection: Connection, query: SqlQuery, number: int) -> None:
         # The cursor on the server is closed also after an error, which the garbage collector would do too late.
-        with closing(_rows(connection, query, number)) as rows:
-            for count, row in enumerate(rows, start=1):
+        with closing(_pages(connection, query, number)) as pages:
+            count = 0
+            for rows in pages:
+                encoded: list[tuple[bytes, str | None]] = []
+                for row in rows:
+                    context.attempt.check()
+                    encoded.append((query.encode(row), query.key_of(row)))
+                count += len(rows)
                 progress = f"query {number} of {len(self._queries)}: {count:,} rows"
-                context.transmit(query.encode(row), item_key=query.key_of(row), progress=progress)
+                context.attempt.add_many(encoded, progress)
 
 
-def _rows(connection: Connection, query: SqlQuery, number: int) -> Generator[SqlRow, None, None]:
-    """Yield the rows of a query; no error of the caller counts as an error of the query."""
+def _pages(connection: Connection, query: SqlQuery, number: int) -> Generator[list[SqlRow], None, None]:
+    """Yield the rows of a query, as fetched; no error of the caller counts as an error of the query."""
     with _told(number):
         result = connection.execute(query.clause(), query.parameters, execution_options={"yield_per": FETCHED_ROWS})
     with result:
@@ -91,8 +97,7 @@ def _rows(connection: Connection, query: SqlQuery, number: int) -> Generator[Sql
                 rows = result.fetchmany(FETCHED_ROWS)
             if not rows:
                 return
-            for row in rows:
-                yield SqlRow(zip(columns, row, strict=True))
+            yield [SqlRow(zip(columns, row, strict=True)) for row in rows]
 
 
 def _columns(result: CursorResult[Any], number: int) -> list[str]:

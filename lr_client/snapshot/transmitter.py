@@ -147,9 +147,9 @@ class SnapshotTransmitter:
         while not self._stop.is_set():
             self._wake.clear()
             try:
-                began = self._turn()
+                due_in = self._turn()
                 self._problem = ""
-                pause = _QUICKEST_POLL if began else min(2 * pause, self._poll_interval)
+                pause = min(2 * pause if due_in is None else max(due_in, _QUICKEST_POLL), self._poll_interval)
             except OwnershipLostError as lost:
                 self._stand_down(str(lost))
             except Exception as failure:  # noqa: BLE001 - the top of the loop: logged, then tried again
@@ -160,20 +160,23 @@ class SnapshotTransmitter:
             self._clock.wait(self._wake, pause)
         self._finish()
 
-    def _turn(self) -> bool:
-        """Cancel builds without a request and begin the due ones; return whether a build has begun."""
+    def _turn(self) -> float | None:
+        """Cancel builds without a request and begin the due ones.
+
+        Return the seconds until a waiting request is due: 0 after a build has begun, None without such a request.
+        """
         lease = self._own()
         if lease is None:
-            return False
+            return None
         running = self._running()
         free = self._parallel - len(running) if self._clock.monotonic() >= self._rest_until else 0
         with reading(self._engine) as connection:
             unwanted = [build for build in running.values() if not _is_wanted(connection, build.attempt)]
-            due = free > 0 and claims.due(connection, self._client, running=running, window=self._window)
+            due_in = claims.due_in(connection, self._client, running=running, window=self._window) if free > 0 else None
         for build in unwanted:
             build.cancel()
-        if not due:
-            return False
+        if due_in is None or due_in > 0:
+            return due_in
         with writing(self._engine) as connection:
             leases.check(connection, lease)
             begun = claims.claim(
@@ -181,7 +184,7 @@ class SnapshotTransmitter:
             )
         for attempt in begun:
             self._start(Build(self._engine, attempt, lease, self._provider, self._settings))
-        return bool(begun)
+        return 0.0 if begun else None
 
     def _own(self) -> Lease | None:
         """Acquire or renew the client's lease and return it; return None while another transmitter holds it."""

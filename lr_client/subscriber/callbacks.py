@@ -5,16 +5,23 @@ from functools import partial
 from typing import Final
 
 from lr_client.objects import name_of, require_methods, require_plain, require_takes
-from lr_client.subscriber.function_listener import APPLY_PARAMETERS, OPTIONAL, FunctionListener
+from lr_client.subscriber.function_listener import (
+    APPLY_PARAMETERS,
+    COLUMNS_PARAMETERS,
+    OPTIONAL,
+    FunctionListener,
+)
 from lr_client.subscriber.listener import RoutingQueueListener
 from queues.errors import UsageError
 
-#: The methods of every listener and their parameters; `on_rollback` may be missing.
+#: The methods of every listener and their parameters; `on_rollback` and `process_snapshot_columns` may be missing.
 CALLBACKS: Final = {
     "process_updates_in_snapshot_sync": APPLY_PARAMETERS,
     "process_updates_in_log_entry_sync": APPLY_PARAMETERS,
     **{name: parameters for name, parameters in OPTIONAL.items() if name != "on_rollback"},
 }
+
+_COLUMNS: Final = "process_snapshot_columns"
 
 
 def require_listener(listener: object) -> None:
@@ -26,15 +33,27 @@ def require_listener(listener: object) -> None:
         require_plain(listener, name)
         raise UsageError(f'the listener is the function {name}: decorate it with @lrq.listener("CLIENT")')
     require_methods(listener, CALLBACKS, "listener")
-    undo = getattr(listener, "on_rollback", None)
-    if undo is not None:
-        require_takes(undo, f"{type(listener).__name__}.on_rollback", OPTIONAL["on_rollback"])
+    for name, parameters in (("on_rollback", OPTIONAL["on_rollback"]), (_COLUMNS, COLUMNS_PARAMETERS)):
+        method = getattr(listener, name, None)
+        if method is not None:
+            require_takes(method, f"{type(listener).__name__}.{name}", parameters)
 
 
 def undoes(listener: RoutingQueueListener) -> bool:
     """Return whether *listener* implements `on_rollback`."""
     if isinstance(listener, FunctionListener):
         return listener.undoes
-    left_out = RoutingQueueListener.on_rollback
-    method = getattr(listener, "on_rollback", left_out)
+    return _has_own(listener, "on_rollback")
+
+
+def takes_columns(listener: RoutingQueueListener) -> bool:
+    """Return whether *listener* implements `process_snapshot_columns`."""
+    if isinstance(listener, FunctionListener):
+        return listener.takes_columns
+    return _has_own(listener, _COLUMNS)
+
+
+def _has_own(listener: RoutingQueueListener, name: str) -> bool:
+    left_out = getattr(RoutingQueueListener, name)
+    method = getattr(listener, name, left_out)
     return getattr(method, "__func__", method) is not left_out

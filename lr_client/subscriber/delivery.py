@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 
 from discovery.registry import ReceiveQueue
 from lr_client.subscriber import listener_session
-from lr_client.subscriber.callbacks import undoes
+from lr_client.subscriber.callbacks import takes_columns, undoes
+from lr_client.subscriber.column_batch import ColumnBatch, column_batch
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.listener_session import ListenerSession
 from lr_client.subscriber.steps import DeliveryStep, Kind
@@ -129,21 +130,26 @@ class Delivery:
         )
 
     def _call(self, session: Session, step: DeliveryStep) -> None:
-        listener, source = self._listener, self._queue.source
         if step.kind is Kind.ROLLBACK:
             self._undo(session, step)
         elif step.kind is Kind.SNAPSHOT_START:
             self._tell("on_snapshot_sync_start", session)
         elif step.kind is Kind.SNAPSHOT_COMPLETE:
             self._tell("on_snapshot_sync_complete", session)
+        elif step.of_snapshot and step.rows and takes_columns(self._listener):
+            with consumer_span(self._queue.name, (), count=len(step.rows), enabled=self._trace):
+                self._apply("process_snapshot_columns", session, column_batch(step.history, step.rows))
         elif step.rows:
             name = "process_updates_in_snapshot_sync" if step.of_snapshot else "process_updates_in_log_entry_sync"
             entries = [self._entry(row, step) for row in step.rows]
             with consumer_span(self._queue.name, entries, enabled=self._trace):
-                answer = getattr(listener, name)(session, source, entries)
-                if not listener_session.checked_answer(answer, name):
-                    words = f"{name} returned False: the changes are undone, the entries come again"
-                    raise ListenerError(words, refused=True)
+                self._apply(name, session, entries)
+
+    def _apply(self, callback: str, session: Session, rows: Sequence[RoutingTableEntryMsg] | ColumnBatch) -> None:
+        answer = getattr(self._listener, callback)(session, self._queue.source, rows)
+        if not listener_session.checked_answer(answer, callback):
+            words = f"{callback} returned False: the changes are undone, the entries come again"
+            raise ListenerError(words, refused=True)
 
     def _undo(self, session: Session, step: DeliveryStep) -> None:
         if not undoes(self._listener):

@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, TypeVar, Unpack, overload
 from sqlalchemy.orm import Session
 
 from lr_client.objects import name_of, require_takes
+from lr_client.subscriber.column_batch import ColumnBatch
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.listener_session import checked_answer
 from lr_client.subscriber.options import SubscribeOptions, checked_options
@@ -20,10 +21,12 @@ ApplyFunction = Callable[[Session, str, Sequence[RoutingTableEntryMsg]], bool | 
 Applies = TypeVar("Applies", bound=ApplyFunction)
 AppliesRows = TypeVar("AppliesRows", bound=ApplyFunction)
 Tells = TypeVar("Tells", bound=Callable[[Session, str], None])
+AppliesColumns = TypeVar("AppliesColumns", bound=Callable[[Session, str, ColumnBatch], bool | None])
 Undoes = TypeVar("Undoes", bound=Callable[[Session, str, Position], None])
 Learns = TypeVar("Learns", bound=Callable[[str, Exception], None])
 
 APPLY_PARAMETERS: Final = ("session", "source_id", "entries")
+COLUMNS_PARAMETERS: Final = ("session", "source_id", "columns")
 #: The parameters of each optional callback.
 OPTIONAL: Final = {
     "on_snapshot_sync_start": ("session", "source_id"),
@@ -71,7 +74,7 @@ class FunctionListener(RoutingQueueListener, Generic[Applies]):
     """A listener that calls one function; made by `listener`. Calling the object calls the plain function.
 
     Each optional callback is a decorator, used at most once: `@apply.on_rollback`. `@apply.snapshot` names another
-    function for snapshot rows.
+    function for snapshot rows, and `@apply.snapshot_columns` one that gets them as a `ColumnBatch`.
     """
 
     def __init__(self, function: Applies, client: names.ClientName, options: SubscribeOptions) -> None:
@@ -96,6 +99,11 @@ class FunctionListener(RoutingQueueListener, Generic[Applies]):
         """Whether a function was named by `@….on_rollback`."""
         return "on_rollback" in self._callbacks
 
+    @property
+    def takes_columns(self) -> bool:
+        """Whether a function was named by `@….snapshot_columns`."""
+        return "snapshot_columns" in self._callbacks
+
     def process_updates_in_log_entry_sync(
         self, session: Session, source_id: str, entries: Sequence[RoutingTableEntryMsg]
     ) -> bool:
@@ -108,9 +116,21 @@ class FunctionListener(RoutingQueueListener, Generic[Applies]):
         """Call the function of `@….snapshot`, or else the function of log entries."""
         return _answer(self._callbacks.get("snapshot", self._function), session, source_id, entries)
 
+    def process_snapshot_columns(self, session: Session, source_id: str, columns: ColumnBatch) -> bool:
+        """Call the function of `@….snapshot_columns`."""
+        return _answer(self._callbacks["snapshot_columns"], session, source_id, columns)
+
     def snapshot(self, function: AppliesRows) -> AppliesRows:
         """Name another function for snapshot rows; a decorator."""
         self._name("snapshot", function, APPLY_PARAMETERS)
+        return function
+
+    def snapshot_columns(self, function: AppliesColumns) -> AppliesColumns:
+        """Name a function `(session, source_id, columns)` for snapshot rows in bulk; a decorator.
+
+        The function is called instead of the other ones; see `RoutingQueueListener.process_snapshot_columns`.
+        """
+        self._name("snapshot_columns", function, COLUMNS_PARAMETERS)
         return function
 
     @overload
@@ -162,6 +182,6 @@ class FunctionListener(RoutingQueueListener, Generic[Applies]):
         self._callbacks[role] = function
 
 
-def _answer(function: ApplyFunction, *details: Any) -> bool:  # noqa: ANN401 - the three of `ApplyFunction`
+def _answer(function: Callable[..., object], *details: Any) -> bool:  # noqa: ANN401 - the three of `ApplyFunction`
     answer = function(*details)
     return True if answer is None else checked_answer(answer, name_of(function))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
+from lr_client.subscriber.column_batch import ColumnBatch
 from queues.positions import Position
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 
@@ -45,6 +46,21 @@ class RoutingQueueListener(ABC):
         True removes the rows from the queue in the transaction of *session*. False or an exception rolls the
         transaction back, and the rows come again.
         """
+
+    def process_snapshot_columns(self, session: Session, source_id: str, columns: ColumnBatch) -> bool:
+        """Apply rows of a full snapshot in bulk; a listener with this method gets no row in the other form.
+
+        True, False and exceptions mean the same as in `process_updates_in_snapshot_sync`. Rows that failed before, or
+        were parked, come here one at a time.
+
+        Example for PostgreSQL:
+            >>> def process_snapshot_columns(self, session, source_id, columns):
+            ...     with session.connection().connection.cursor().copy("COPY rules FROM STDIN") as copy:
+            ...         for key, payload in zip(columns.item_keys, columns.payloads):
+            ...             copy.write_row((key, payload.decode()))
+            ...     return True
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def process_updates_in_log_entry_sync(

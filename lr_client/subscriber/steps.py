@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from sqlalchemy import Connection
 
-from queues.receive import batches, parked
+from queues.receive import batches, parked, snapshot_batches
 from queues.receive.batches import BatchLimits, ReceivedRow
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, QueueState, standing
 from queues.receive.parked import Retry
@@ -121,7 +121,7 @@ def _step(
         case Kind.SNAPSHOT_START:
             return DeliveryStep(Kind.SNAPSHOT_START, seen, Consumed(IN_SNAPSHOT, received.sync_id, 0, "", 0))
         case Kind.SNAPSHOT_ROWS:
-            found = batches.next_snapshot_rows(connection, queue_id, seen, received.sync_rows, limits, one=one)
+            found = snapshot_batches.next_snapshot_rows(connection, queue_id, seen, received.sync_rows, limits, one=one)
             return DeliveryStep(Kind.SNAPSHOT_ROWS, seen, seen._replace(row_no=found.end), found.rows)
         case Kind.SNAPSHOT_COMPLETE:
             to = Consumed(IN_LOG, seen.sync_id, seen.row_no, received.branch, received.base_seq)

@@ -17,8 +17,6 @@ from sqlalchemy import (
 
 from queues.database import dialects
 from queues.database.tables import receive_entries as log
-from queues.receive import snapshot_blocks
-from queues.receive.consumer_marks import Consumed
 from queues.receive.entries import ENTRY_SIZE
 
 
@@ -101,28 +99,6 @@ def next_entries(
         beyond = read(connection, BEYOND, {**values, "first": sizes[0].transaction_seq})
         end = beyond[0][0] - 1 if beyond else upto
     return Fetched([ReceivedRow(*row) for row in read(connection, ROWS, {**values, "upto": end})], end)
-
-
-def next_snapshot_rows(
-    connection: Connection, queue_id: int, seen: Consumed, upto: int, limits: BatchLimits, *, one: bool = False
-) -> Fetched:
-    """Read rows of the snapshot being applied, up to row *upto*, like `next_entries`; each row is a transaction.
-
-    If the first row is missing, the result is empty and ends at *upto*.
-    """
-    found: list[ReceivedRow] = []
-    most = 1 if one else limits.entries
-    left = limits.bytes
-    for number, payload, item_key in snapshot_blocks.rows(
-        connection, queue_id, seen.sync_id, after=seen.row_no, upto=upto
-    ):
-        left -= len(payload)
-        if found and left < 0:
-            break
-        found.append(ReceivedRow(number, number, 0, item_key, payload))
-        if len(found) == most:
-            break
-    return Fetched(found, found[-1].seq if found else upto)
 
 
 def rows_within(sizes: Sequence[Size], limits: BatchLimits, *, one: bool = False) -> int | None:

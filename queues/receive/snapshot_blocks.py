@@ -39,7 +39,7 @@ def stage(connection: Connection, queue_id: int, sync_id: str, after: int, block
     for block in blocks:
         after += block.rows
         last_rows.append(after)
-    columns: dict[str, Sequence[object]] = {
+    values: dict[str, Sequence[object]] = {
         "queue_id": [queue_id] * len(blocks),
         "sync_id": [sync_id] * len(blocks),
         "last_row": last_rows,
@@ -47,7 +47,7 @@ def stage(connection: Connection, queue_id: int, sync_id: str, after: int, block
         "plain_size": [block.plain_size for block in blocks],
         "block": [block.SerializeToString() for block in blocks],
     }
-    dialects.of(connection).bulk_insert_columns(connection, stored, columns)
+    dialects.of(connection).bulk_insert_columns(connection, stored, values)
 
 
 def drop_staged(connection: Connection, queue_id: int, *, keep: Collection[str]) -> None:
@@ -60,15 +60,23 @@ def rows(connection: Connection, queue_id: int, sync_id: str, *, after: int, upt
 
     Raises `SnapshotFailedError` if a block is damaged.
     """
+    for found in columns(connection, queue_id, sync_id, after=after, upto=upto):
+        for payload, item_key in zip(found.payloads, found.item_keys, strict=True):
+            after += 1
+            yield SnapshotRow(after, payload, item_key)
+
+
+def columns(connection: Connection, queue_id: int, sync_id: str, *, after: int, upto: int) -> Iterator[SnapshotColumns]:
+    """Yield the rows *after* + 1 to *upto*, block by block, at least one row each; otherwise like `rows`."""
     while after < upto:
         found = _next_blocks(connection, queue_id, sync_id, after)
         for last_row, row_count, block in found:
             first = last_row - row_count + 1
             if first > after + 1:
                 return
-            payloads, keys = _unpacked(block, sync_id, first)
-            for index in range(after + 1 - first, min(last_row, upto) + 1 - first):
-                yield SnapshotRow(first + index, payloads[index], keys[index])
+            wanted = slice(after + 1 - first, min(last_row, upto) + 1 - first)
+            payloads, item_keys = _unpacked(block, sync_id, first)
+            yield SnapshotColumns(payloads[wanted], item_keys[wanted])
             after = last_row
         if not found:
             return
@@ -76,10 +84,10 @@ def rows(connection: Connection, queue_id: int, sync_id: str, *, after: int, upt
 
 def held(connection: Connection, queue_id: int, sync_id: str, *, after: int, upto: int) -> list[HeldSnapshot]:
     """Return, block by block, which of the rows *after* + 1 to *upto* are stored; stop early at a missing row."""
-    columns = stored.c.last_row, stored.c.row_count, stored.c.plain_size
+    chosen = stored.c.last_row, stored.c.row_count, stored.c.plain_size
     wanted = _own(queue_id, sync_id), stored.c.last_row > after, stored.c.last_row - stored.c.row_count < upto
     found: list[HeldSnapshot] = []
-    for last_row, row_count, plain_size in connection.execute(select(*columns).where(*wanted).order_by(columns[0])):
+    for last_row, row_count, plain_size in connection.execute(select(*chosen).where(*wanted).order_by(chosen[0])):
         if last_row - row_count > after:
             break
         found.append(HeldSnapshot(min(last_row, upto) - after, min(last_row, upto), plain_size))

@@ -15,11 +15,16 @@ from queues.states import SnapshotState
 MOST_TOGETHER = 1_000
 
 
-def due(connection: Connection, client: ClientName, *, running: Collection[str] = (), window: float = 0.0) -> bool:
-    """Return whether `claim` would find a request that has waited for further requests for *window* seconds."""
+def due_in(
+    connection: Connection, client: ClientName, *, running: Collection[str] = (), window: float = 0.0
+) -> float | None:
+    """Return the seconds until the oldest request has waited *window* seconds for further ones; None without requests.
+
+    At 0, `claim` finds a request.
+    """
     now = dialects.of(connection).now_us(connection)
     oldest = connection.execute(select(func.min(snapshots.c.requested_us)).where(*_due(client, now, running))).scalar()
-    return oldest is not None and int(oldest) + int(window * 1_000_000) <= now
+    return None if oldest is None else max(0.0, window - (now - int(oldest)) / 1_000_000)
 
 
 def claim(

@@ -12,6 +12,7 @@ import queues
 from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshot.requests import SnapshotContext
 from queues import send_snapshot
+from queues.clock import SystemClock
 from queues.database import leases
 from queues.database.transactions import reading
 from queues.errors import PayloadTooLargeError, SnapshotCancelledError, UsageError
@@ -63,6 +64,25 @@ def test_a_request_during_operation_is_found(site: Engine) -> None:
             client.request_snapshot_sync(session, "lima")
         for destination in (TOKYO, LIMA):
             eventually(lambda destination=destination: newest(site, destination).state == "ready")
+
+
+class RecordedClock(SystemClock):
+    """Records the seconds of each wait, and shortens the waits."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def wait(self, event: threading.Event, timeout: float) -> bool:
+        self.waits.append(timeout)
+        return super().wait(event, min(timeout, 0.01))
+
+
+def test_the_next_look_at_a_waiting_request_comes_when_its_window_ends(site: Engine) -> None:
+    clock = RecordedClock()
+    request(site, "tokyo")
+    with quick(site, Provider(numbered(1)), poll_interval=3600, share_window=1000, clock=clock):
+        # Doubled waits from 0.02 on have no value in this range.
+        eventually(lambda: any(900 < seconds <= 1000 for seconds in clock.waits))
 
 
 def test_an_empty_snapshot_completes(site: Engine) -> None:

@@ -97,8 +97,17 @@ def test_a_request_for_all_sites_does_not_replace_a_newer_request_of_one_site(si
 def test_a_request_for_all_sites_is_not_built_itself(site: Engine) -> None:
     with writing(site) as connection:
         send_snapshot.request(connection, POLICY, None, "everyone")
-        assert not claims.due(connection, POLICY)
+        assert claims.due_in(connection, POLICY) is None
         assert claims.claim(connection, POLICY, "me", limit=5) == []
+
+
+def test_a_request_is_due_after_it_has_waited_for_others(site: Engine) -> None:
+    with reading(site) as connection:
+        assert claims.due_in(connection, POLICY, window=3600) is None
+    request(site, "tokyo")
+    with reading(site) as connection:
+        assert 3000 < claims.due_in(connection, POLICY, window=3600) <= 3600
+        assert claims.due_in(connection, POLICY) == 0
 
 
 def test_a_failed_attempt_is_repeated_only_after_its_backoff(site: Engine) -> None:
@@ -106,7 +115,7 @@ def test_a_failed_attempt_is_repeated_only_after_its_backoff(site: Engine) -> No
     attempt = claim(site)
     with writing(site) as connection:
         assert snapshot_attempts.fail(connection, attempt, "the disk is full", retry_after=3600)
-        assert not claims.due(connection, POLICY)
+        assert claims.due_in(connection, POLICY) is None
     assert by_id(site, sync_id).error == "the disk is full"
 
 
@@ -139,7 +148,7 @@ def test_a_cancelled_snapshot_stays_cancelled(site: Engine) -> None:
     with writing(site) as connection:
         assert send_snapshot.cancel(connection, POLICY, TOKYO) == 1
         assert send_snapshot.cancel(connection, POLICY) == 0
-        assert not claims.due(connection, POLICY)
+        assert claims.due_in(connection, POLICY) is None
     assert by_id(site, sync_id).state == "cancelled"
 
 
