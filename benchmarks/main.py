@@ -18,6 +18,7 @@ from benchmarks.cluster import Cluster
 from benchmarks.contender import Place
 from benchmarks.experiments import (
     application,
+    applied,
     backlog,
     deliveries,
     growth,
@@ -27,16 +28,20 @@ from benchmarks.experiments import (
     servers,
     sizes,
     sqlite,
+    stored,
     subscriber,
 )
 from benchmarks.issue_bars import BARS
 from benchmarks.kept import kept, with_kept
 from benchmarks.plot import plot
 from benchmarks.report import BAR_HEADS, NUMBER_HEADS, Run, bar_rows, number_rows, table
-from benchmarks.servers import Which, binaries
+from benchmarks.servers import binaries
 from queues.clock import iso, now_us
 
-_MODULES: Final = (application, deliveries, latency, growth, backlog, sizes, sqlite, idle, subscriber, ingest, servers)
+_MODULES: Final = (
+    application, deliveries, applied, latency, growth, backlog, sizes, stored, sqlite, idle, subscriber, ingest,
+    servers,
+)  # fmt: skip
 EXPERIMENTS: Final[dict[str, Callable[[Bench], None]]] = {module.NAME: module.measure for module in _MODULES}
 _RUNS: Final = {"quick": 1, "normal": 5, "full": 5}
 
@@ -50,7 +55,9 @@ def bench(
     runs: Annotated[
         int | None, typer.Option(min=1, help="Runs of each experiment; the report shows the median.")
     ] = None,
-    server: Annotated[str, typer.Option(help="The PostgreSQL of the run: auto, debian or wheel.")] = "auto",
+    server: Annotated[
+        str, typer.Option(help="PostgreSQL: auto, debian, wheel, or the folder of its programs.")
+    ] = "auto",
     out: Annotated[Path, typer.Option(help="Folder of the report; --only keeps its other experiments.")] = Path("docs"),
     folder: Annotated[str | None, typer.Option(help="Folder of the databases, on the disk to measure.")] = None,
 ) -> None:
@@ -60,7 +67,7 @@ def bench(
     if unknown:
         raise typer.BadParameter(f"no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
     size: Size = "quick" if quick else "full" if full else "normal"
-    run = _run(chosen, size, runs or _RUNS[size], binaries(_which(server)), folder)
+    run = _run(chosen, size, runs or _RUNS[size], binaries(server), folder)
     if only:
         run = with_kept(run, kept(out, chosen), list(EXPERIMENTS))
     run.save(out, plot(run.book))
@@ -96,16 +103,6 @@ def _run(chosen: list[str], size: Size, runs: int, programs: Path, folder: str |
 def say(words: str) -> None:
     """Print the progress of the run."""
     console.print(words, style="dim", highlight=False)
-
-
-def _which(server: str) -> Which:
-    if server == "auto":
-        return "auto"
-    if server == "debian":
-        return "debian"
-    if server == "wheel":
-        return "wheel"
-    raise typer.BadParameter(f"--server {server}: choose auto, debian or wheel")
 
 
 def _show(run: Run) -> None:

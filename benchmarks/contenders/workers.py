@@ -46,7 +46,11 @@ class Workers:
 
     def wait_ready(self) -> list[Any]:
         """Wait until all workers are ready; return their reports."""
-        return [_first_words(pipe) for pipe, _ in self._running]
+        return self.wait_told(60)
+
+    def wait_told(self, timeout: float) -> list[Any]:
+        """Return the next report of each worker; raise `TimeoutError` if one says nothing for *timeout* seconds."""
+        return [_next_words(pipe, timeout) for pipe, _ in self._running]
 
     def stop(self) -> None:
         """Stop all workers; kill those that still run after 10 seconds."""
@@ -59,9 +63,9 @@ class Workers:
                 process.join()
 
 
-def _first_words(pipe: Connection) -> Any:  # noqa: ANN401 - any report
-    if not pipe.poll(60):
-        raise TimeoutError("a worker did not start")
+def _next_words(pipe: Connection, timeout: float) -> Any:  # noqa: ANN401 - any report
+    if not pipe.poll(timeout):
+        raise TimeoutError(f"a worker said nothing for {timeout:g} s")
     return pipe.recv()
 
 

@@ -4,14 +4,36 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 
-from benchmarks.bars import Bar, Number, verdicts
+from benchmarks.bars import LOGICAL, OURS, Bar, Number, verdicts
 from benchmarks.book import Book
+from benchmarks.contenders.bare_relay import BareTickRelay
+from benchmarks.contenders.bare_transfer import BareTransfer
+from benchmarks.contenders.jetstream import JetStream, JetStreamSynced, settings_of
+from benchmarks.contenders.logical import LogicalReplication, LogicalReplicationSynced
+from benchmarks.contenders.pgq import PgQ
+from benchmarks.experiments.latency import SELDOM
+from benchmarks.experiments.latency import SETTING as OFTEN
 from benchmarks.figures import Summary, percentile, rotated, shown
-from benchmarks.issue_bars import BARS
+from benchmarks.issue_bars import (
+    ALL,
+    APPLIED,
+    BARS,
+    CPU,
+    JETSTREAM,
+    ONE,
+    ONE_KIB,
+    RATE,
+    SYNCED_JETSTREAM,
+    THREE,
+    UNAPPLIED,
+)
 from benchmarks.kept import FACT, kept, with_kept
+from benchmarks.main import EXPERIMENTS
 from benchmarks.plot import plot
 from benchmarks.report import Run, markdown
+from benchmarks.servers import binaries, has_pgq
 from benchmarks.workload import PAYLOAD_BYTES, Workload, payloads
 
 BAR = Bar("speed", "rows/s", Number("one", "ours"), Number("one", "theirs"), 2.0)
@@ -88,6 +110,62 @@ def test_every_entry_is_for_the_configured_number_of_destinations():
 
 def test_no_bar_is_listed_twice():
     assert len(set(BARS)) == len(BARS)
+
+
+def test_every_bar_belongs_to_an_experiment():
+    assert {bar.experiment for bar in BARS} <= set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "unit", "ours", "other", "words"),
+    [
+        ("deliveries", RATE, Number(ONE, OURS), Number(ONE, LOGICAL), "≥ 1.1"),
+        ("deliveries", RATE, Number(ALL, OURS), Number(ALL, LOGICAL), "≥ 2"),
+        ("deliveries", RATE, Number(THREE, OURS), Number(THREE, LOGICAL), "≥ 1.6"),
+        ("deliveries", CPU, Number(ALL, OURS), Number(ALL, LOGICAL), "≤ 0.48"),
+        ("deliveries", CPU, Number(THREE, OURS), Number(THREE, BareTransfer.name), "≤ 0.8"),
+        ("latency", "p50 ms", Number(OFTEN, OURS), Number(OFTEN, LOGICAL), "≤ 4"),
+        ("latency", "p99 ms", Number(OFTEN, OURS), Number(OFTEN, LOGICAL), "≤ 4"),
+        ("latency", "p50 ms", Number(SELDOM, OURS), Number(SELDOM, BareTickRelay.name), "≤ 1.3"),
+        ("applied", RATE, Number(ALL, APPLIED), Number(ALL, PgQ.name), "≥ 3"),
+        ("applied", RATE, Number(ALL, APPLIED), Number(ALL, JetStreamSynced.name), "≥ 3"),
+        ("stored", "KiB per entry", Number(UNAPPLIED, OURS), Number(UNAPPLIED, ONE_KIB), "≤ 0.85"),
+        ("stored", "KiB per entry", Number(UNAPPLIED, "lrq on SQLite"), Number(UNAPPLIED, ONE_KIB), "≤ 0.85"),
+    ],
+)
+def test_the_bars_compare_numbers_that_are_measured(
+    experiment: str, unit: str, ours: Number, other: Number, words: str
+):
+    (found,) = [
+        bar for bar in BARS if (bar.experiment, bar.unit, bar.ours, bar.other) == (experiment, unit, ours, other)
+    ]
+    assert found.words == words
+
+
+def test_the_synced_contenders_wait_for_the_disk():
+    assert LogicalReplication.synchronous_commit == "off"
+    assert LogicalReplicationSynced.synchronous_commit == "on"
+    settings = settings_of(4222, Path("/files"), JetStreamSynced.sync_interval)
+    assert 'jetstream { store_dir: "/files", sync_interval: "always" }' in settings
+    assert JetStreamSynced.name == SYNCED_JETSTREAM
+    assert JetStream.name == JETSTREAM
+    assert JetStream.sync_interval != JetStreamSynced.sync_interval
+
+
+@pytest.mark.parametrize("which", ["nonsense", "/"])
+def test_a_postgresql_without_its_programs_is_refused(which: str):
+    with pytest.raises(typer.BadParameter, match="choose auto, debian, wheel, or a folder that holds initdb"):
+        binaries(which)
+
+
+def test_a_moved_postgresql_has_its_own_extensions(tmp_path: Path):
+    programs = tmp_path / "lib" / "postgresql" / "15" / "bin"
+    extensions = tmp_path / "share" / "postgresql" / "15" / "extension"
+    programs.mkdir(parents=True)
+    extensions.mkdir(parents=True)
+    assert not has_pgq(programs)
+    (extensions / "pgq.control").touch()
+    assert has_pgq(programs)
 
 
 def test_experiments_that_are_not_repeated_keep_the_time_of_their_run(tmp_path: Path):
