@@ -15,6 +15,7 @@ from benchmarks.contenders.lrq_sites import CLIENT, LrqOnPostgreSQL
 from benchmarks.contenders.tables import ENTRIES, destination_name
 from benchmarks.contenders.workers import Told, Workers
 from benchmarks.issue_bars import APPLIED
+from benchmarks.stages import SUBSCRIBER, Stages
 from lr_client import RoutingQueueListener, RoutingTableEntryMsg, subscribe
 
 _APPLY: Final = "INSERT INTO entries SELECT * FROM unnest(%s::bigint[], %s::bytea[])"
@@ -37,8 +38,12 @@ class LrqApplied(LrqOnPostgreSQL):
         for number in range(destinations):
             sink = destination_name(number)
             place.cluster.execute(sink, ENTRIES)
-            self._subscribers.start(_follow, place.cluster.url(sink))
+            self._subscribers.start(_follow, place.cluster.url(sink), self.profiled)
         self._subscribers.wait_ready()
+
+    def cpu_of_subscribers(self) -> list[dict[str, float]]:
+        """Return the CPU seconds of each profiled subscriber by stage."""
+        return self._subscribers.ask(60)
 
     def progress(self, destination: int) -> int:
         """Return the sequence of the newest entry in the application's table."""
@@ -80,9 +85,13 @@ class Applying(RoutingQueueListener):
     process_updates_in_snapshot_sync = process_updates_in_log_entry_sync
 
 
-def _follow(told: Told, url: str) -> None:
+def _follow(told: Told, url: str, profiled: bool) -> None:
+    stages = Stages()
+    if profiled:
+        stages.watch(SUBSCRIBER)
     engine = queues.create_engine(url)
     with subscribe(engine, Applying()):
         told.ready()
-        told.over(None)
+        while told.asked():
+            told.tell(stages.report())
     engine.dispose()

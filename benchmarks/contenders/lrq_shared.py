@@ -46,6 +46,8 @@ class SharedSource:
             "site_id": "source", "database_url": url, "listen": [], "clients": [CLIENT], "initial_sync": "log",
             "peers": dict.fromkeys(self._sites, self._endpoint), "ranges": sessions,
             "retry_first_seconds": 0.1, "retry_cap_seconds": 0.2, "slow_retry_seconds": 0.2,
+            # The sinks hold back for as long as the other sessions need to come.
+            "stall_seconds": 600.0,
         }  # fmt: skip
         self._workers = Workers()
         self._servers = [ServerProcess(settings) for _ in range(servers)]

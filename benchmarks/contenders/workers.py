@@ -28,6 +28,14 @@ class Told:
         """Wait at most *wait* seconds (None: without limit); return whether the run is over."""
         return self._pipe.poll(wait)
 
+    def asked(self) -> bool:
+        """Wait for a question of the parent; return False once the run is over."""
+        try:
+            self._pipe.recv()
+        except EOFError:
+            return False
+        return True
+
 
 class Workers:
     """Several worker processes that stop together."""
@@ -51,6 +59,12 @@ class Workers:
     def wait_told(self, timeout: float) -> list[Any]:
         """Return the next report of each worker; raise `TimeoutError` if one says nothing for *timeout* seconds."""
         return [_next_words(pipe, timeout) for pipe, _ in self._running]
+
+    def ask(self, timeout: float) -> list[Any]:
+        """Ask each worker, which waits in `Told.asked`; return their reports as `wait_told` does."""
+        for pipe, _ in self._running:
+            pipe.send("report")
+        return self.wait_told(timeout)
 
     def stop(self) -> None:
         """Stop all workers; kill those that still run after 10 seconds."""
