@@ -48,6 +48,9 @@ OTHER: Final = "other, "
 #: The CPU time outside of Python's threads, and of ended threads.
 NATIVE: Final = "other, gRPC's own threads and ended ones"
 
+#: The functions that run in threads of gRPC without a name.
+_GRPC: Final = {"_run": "gRPC's threads that take frames or acknowledgements", "_serve": "gRPC's thread of calls"}
+
 
 class Stages:
     """Counts the CPU seconds of each stage in this process."""
@@ -111,7 +114,9 @@ class Stages:
 def kind_of(thread: str) -> str:
     """Return the name of a thread without the numbers and names of one session."""
     named = re.search(r"\((\w+)\)", thread)
-    return named[1] if named else "-".join(thread.split("-")[:2]) if thread.startswith("lrq-") else thread.split("_")[0]
+    if named:
+        return _GRPC.get(named[1], named[1])
+    return "-".join(thread.split("-")[:2]) if thread.startswith("lrq-") else thread.split("_")[0]
 
 
 def _replace_imported(name: str, original: object, wrapped: object) -> None:

@@ -236,6 +236,7 @@ def test_a_stage_that_raises_ends():
         ("lrq-stream-bench-sink7", "lrq-stream"),
         ("Thread-12 (channel_spin)", "channel_spin"),
         ("ThreadPoolExecutor-0_3", "ThreadPoolExecutor-0"),
+        ("Thread-3 (_serve)", "gRPC's thread of calls"),
         ("MainThread", "MainThread"),
     ],
 )
