@@ -39,8 +39,8 @@ _OPTIONS: Final = {
 class Cluster:
     """A PostgreSQL server that runs until `stop`."""
 
-    def __init__(self, binaries: Path, folder: str | None) -> None:
-        """Create and start a server below *folder*, with the programs in *binaries*."""
+    def __init__(self, binaries: Path, folder: str | None, *, wal_files: int = _WAL_FILES) -> None:
+        """Create and start a server below *folder*, with the programs in *binaries* and *wal_files* files of WAL."""
         self.binaries = binaries
         self._user = _unprivileged()
         self._folder = Path(tempfile.mkdtemp(prefix="lrq-bench-", dir=folder))
@@ -58,7 +58,7 @@ class Cluster:
             )
         until(self._answers, 60)
         self.version = str(self.execute("postgres", "SHOW server_version")[0][0])
-        self._make_wal_files()
+        self._make_wal_files(wal_files)
 
     def _options(self) -> dict[str, str]:
         return _OPTIONS | {"unix_socket_directories": str(self._folder)}
@@ -71,8 +71,8 @@ class Cluster:
             return True
         return False
 
-    def _make_wal_files(self) -> None:
-        for _ in range(_WAL_FILES):
+    def _make_wal_files(self, number: int) -> None:
+        for _ in range(number):
             self.execute("postgres", "SELECT pg_logical_emit_message(false, 'bench', '')", "SELECT pg_switch_wal()")
         self.settle()
 

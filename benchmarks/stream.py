@@ -25,9 +25,13 @@ class Stream:
         for _ in range(0, entries, PER_TRANSACTION):
             self.transaction()
 
+    def entry(self, number: int) -> Entry:
+        """Return the entry of *number*, from 0."""
+        return self._workload.entry(number)
+
     def transaction(self) -> None:
         """Write the entries of one transaction."""
-        entries = [self._workload.entry(self.written + number) for number in range(PER_TRANSACTION)]
+        entries = [self.entry(self.written + number) for number in range(PER_TRANSACTION)]
         self.contender.transaction(entries)
         self._count(entries)
 

@@ -1,12 +1,16 @@
 """NATS JetStream between an outbox and the destinations: a stream in files, one durable pull consumer each.
 
-JetStream confirms an entry after the write to a file, and syncs the file every two minutes. A crash of the machine may
-lose entries that the relay has already deleted.
+By default JetStream confirms an entry after the write to a file, and syncs the file every two minutes. A crash of the
+machine may lose entries that the relay has already deleted. With `sync_interval: always` each write waits for the disk.
 """
 
 import asyncio
+import os
+import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.contenders.brokered import (
@@ -32,16 +36,37 @@ class JetStream(Brokered):
     """Publishes a batch without waiting for each confirmation; the last one confirms all."""
 
     name = "NATS JetStream (no sync)"
+    #: The time between two syncs, as the server's own settings name it.
+    sync_interval = "2m"
 
     def _start(self, source: str, sinks: Sequence[str]) -> None:
         port, many = free_port(), len(sinks)
-        command = [PROGRAM, "-a", HOST, "-p", str(port), "-js", "-sd", str(self._folder / "store")]
-        self._run_broker(port, command)
+        settings = self._folder / "settings"
+        settings.write_text(settings_of(port, self._folder / "store", self.sync_interval), encoding="utf-8")
+        self._run_broker(port, [program(), "-c", str(settings)])
         address = f"nats://{HOST}:{port}"
         asyncio.run(_make_stream(address, many))
         for number, sink in enumerate(sinks):
             self._workers.start(_deliver, sink, address, pattern_of(number, many), f"sink{number}")
         self._workers.start(_relay, source, address, many)
+
+
+class JetStreamSynced(JetStream):
+    """Confirms an entry once it is on the disk, as RabbitMQ and the databases do."""
+
+    name = "NATS JetStream (synced)"
+    sync_interval = "always"
+
+
+def settings_of(port: int, store: Path, sync_interval: str) -> str:
+    """Return the server's settings; `always` needs version 2.10 or later."""
+    return f'host: "{HOST}"\nport: {port}\njetstream {{ store_dir: "{store}", sync_interval: "{sync_interval}" }}\n'
+
+
+def program() -> str:
+    """Return the server's program, first the one beside this interpreter; empty if none is installed."""
+    folders = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return shutil.which(PROGRAM, path=os.pathsep.join(folders)) or ""
 
 
 async def _make_stream(address: str, destinations: int) -> None:

@@ -21,6 +21,8 @@ class LogicalReplication:
 
     name = "logical replication"
     ordered = True
+    #: The subscriber's `synchronous_commit`; "off" is the default of a subscription.
+    synchronous_commit = "off"
 
     def prepare(self, place: Place, destinations: int) -> None:
         """Create a slot, a publication and a subscription for each destination."""
@@ -36,7 +38,8 @@ class LogicalReplication:
             place.cluster.execute(
                 sink,
                 f"CREATE SUBSCRIPTION s{number} CONNECTION '{place.cluster.conninfo(SOURCE)}' PUBLICATION p{number}"
-                f" WITH (create_slot = false, slot_name = 'bench_{number}', copy_data = false, binary = true)",
+                f" WITH (create_slot = false, slot_name = 'bench_{number}', copy_data = false, binary = true,"
+                f" synchronous_commit = {self.synchronous_commit})",
             )
 
     def transaction(self, entries: Sequence[Entry]) -> None:
@@ -65,3 +68,10 @@ class LogicalReplication:
         until(lambda: not databases.source("SELECT 1 FROM pg_replication_slots WHERE active"), 30)
         databases.source("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
         databases.close()
+
+
+class LogicalReplicationSynced(LogicalReplication):
+    """Logical replication whose subscriber waits for the disk at each commit."""
+
+    name = "logical replication, synced"
+    synchronous_commit = "on"

@@ -1,10 +1,12 @@
 """Servers of lrq in processes, as `lrq serve` runs them, with default settings."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
+
+from benchmarks.stages import SERVER, Stages
 
 _SPAWN = get_context("spawn")
 
@@ -12,10 +14,11 @@ _SPAWN = get_context("spawn")
 class ServerProcess:
     """A process with the servers of one or more sites."""
 
-    def __init__(self, *sites: Mapping[str, Any]) -> None:
-        """Start the process and wait until its servers are up."""
+    def __init__(self, *sites: Mapping[str, Any], profiled: bool = False) -> None:
+        """Start the process and wait until its servers are up; *profiled*: it counts its CPU time by stage."""
         self._ours, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_serve, args=(theirs, [dict(site) for site in sites]), daemon=True)
+        given = theirs, [dict(site) for site in sites], profiled
+        self._process = _SPAWN.Process(target=_serve, args=given, daemon=True)
         self._process.start()
         theirs.close()
         if not self._ours.poll(60):
@@ -28,6 +31,12 @@ class ServerProcess:
         """The id of the process."""
         assert self._process.pid is not None
         return self._process.pid
+
+    def cpu_by_stage(self) -> dict[str, float]:
+        """Return the CPU seconds of a profiled process so far, by stage."""
+        self._ours.send("report")
+        found: dict[str, float] = self._ours.recv()
+        return found
 
     def stop(self) -> None:
         """Stop the process."""
@@ -44,12 +53,17 @@ def stop_all(processes: Sequence[ServerProcess]) -> None:
             stack.callback(process.stop)
 
 
-def _serve(told: Connection, sites: list[dict[str, Any]]) -> None:
+def _serve(told: Connection, sites: list[dict[str, Any]], profiled: bool) -> None:
     from lr_server import LogReplicationServer, Settings
     from lrq.cli.commands.serve import spare_collector
 
+    stages = Stages()
+    if profiled:
+        stages.watch(SERVER)
     with ExitStack() as stack:
         servers = [stack.enter_context(LogReplicationServer(Settings(**site))) for site in sites]
         spare_collector()
         told.send([server.endpoints[0] if server.endpoints else "" for server in servers])
-        told.poll(None)
+        with suppress(EOFError):
+            while told.recv():
+                told.send(stages.report())

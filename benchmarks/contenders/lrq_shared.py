@@ -1,6 +1,7 @@
 """One source of lrq with several server processes, which catch up with sinks that come late and store nothing."""
 
 from itertools import count
+from multiprocessing import get_context
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -9,20 +10,18 @@ from sqlalchemy import text
 import queues
 from benchmarks.cluster import until
 from benchmarks.contender import Place
+from benchmarks.contenders.held_sinks import serve_held_at
 from benchmarks.contenders.lrq_servers import ServerProcess, stop_all
 from benchmarks.contenders.lrq_sites import CLIENT, begin_sessions
-from benchmarks.contenders.null_sinks import serve_null_at
 from benchmarks.contenders.tables import SOURCE
 from benchmarks.contenders.workers import Workers
 from benchmarks.workload import payloads
 from discovery.ranges import range_of
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
-from queues.clock import SYSTEM_CLOCK
 
 _LEADERS: Final = text("SELECT count(DISTINCT server) FROM lrq_ranges WHERE server <> ''")
 _LED: Final = text("SELECT count(*) FROM lrq_ranges WHERE server <> ''")
 _TICKED: Final = text("SELECT coalesce(max(end_seq), 0) FROM lrq_ticks")
-_ACKED: Final = text("SELECT min(acked_seq) FROM lrq_sessions")
 #: Entries of one transaction of the backlog.
 _PER_TRANSACTION: Final = 100
 
@@ -47,6 +46,8 @@ class SharedSource:
             "site_id": "source", "database_url": url, "listen": [], "clients": [CLIENT], "initial_sync": "log",
             "peers": dict.fromkeys(self._sites, self._endpoint), "ranges": sessions,
             "retry_first_seconds": 0.1, "retry_cap_seconds": 0.2, "slow_retry_seconds": 0.2,
+            # The sinks hold back for as long as the other sessions need to come.
+            "stall_seconds": 600.0,
         }  # fmt: skip
         self._workers = Workers()
         self._servers = [ServerProcess(settings) for _ in range(servers)]
@@ -68,12 +69,14 @@ class SharedSource:
         until(lambda: self._ask(_TICKED) >= entries, 120, 0.1)
 
     def catch_up(self, entries: int) -> float:
-        """Start the sinks; return the seconds until every session has acknowledged *entries*."""
-        self._workers.start(serve_null_at, self._endpoint)
-        self._workers.wait_ready()
-        began = SYSTEM_CLOCK.monotonic()
-        until(lambda: self._ask(_ACKED) >= entries, 600, 0.05)
-        return SYSTEM_CLOCK.monotonic() - began
+        """Start the sinks, wait for all sessions, release them; return the seconds until each has sent *entries*."""
+        released = get_context("spawn").Event()
+        self._workers.start(serve_held_at, self._endpoint, len(self._sites), entries, released)
+        self._workers.wait_told(120)
+        self._place.cluster.settle()
+        released.set()
+        (seconds,) = self._workers.wait_told(600)
+        return float(seconds)
 
     def __enter__(self) -> Self:
         """Return the source."""

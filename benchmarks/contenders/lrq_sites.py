@@ -42,6 +42,8 @@ class Lrq:
     """One server process for the source and one per destination: a site is one database with one server."""
 
     ordered = True
+    #: Whether the servers count their CPU time by stage.
+    profiled = False
 
     def __init__(self, name: str, **settings: object) -> None:
         """Start nothing yet; *settings* replace defaults of the source's server."""
@@ -87,6 +89,11 @@ class Lrq:
         """The process ids of lrq's servers."""
         return tuple(process.pid for process in self._processes)
 
+    def cpu_by_stage(self) -> list[dict[str, float]]:
+        """Return the CPU seconds of each profiled server by stage, the source's first."""
+        sinks = [process for process in self._processes if process is not self.source]
+        return [process.cpu_by_stage() for process in (self.source, *sinks)]
+
     def _site(self, place: Place, database: str, site: str) -> Engine:
         engine = queues.create_engine(self._make(place, database))
         queues.initialize(engine, site_id=site)
@@ -95,7 +102,7 @@ class Lrq:
 
     def _run(self, site: str, engine: Engine, **settings: object) -> ServerProcess:
         url = engine.url.render_as_string(hide_password=False)
-        process = ServerProcess({"site_id": site, "database_url": url, **settings})
+        process = ServerProcess({"site_id": site, "database_url": url, **settings}, profiled=self.profiled)
         self._processes.append(process)
         return process
 

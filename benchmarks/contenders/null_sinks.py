@@ -68,13 +68,3 @@ def serve_null(told: Told, sessions: int) -> None:
     told.over(None)
     for service in running:
         service.stop()
-
-
-def serve_null_at(told: Told, endpoint: str) -> None:
-    """Serve sessions at *endpoint* until the end of the run."""
-    from sink.transport.service import serve
-
-    service = serve(NullSink(), [endpoint])
-    told.ready()
-    told.over(None)
-    service.stop()

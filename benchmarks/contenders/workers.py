@@ -28,6 +28,14 @@ class Told:
         """Wait at most *wait* seconds (None: without limit); return whether the run is over."""
         return self._pipe.poll(wait)
 
+    def asked(self) -> bool:
+        """Wait for a question of the parent; return False once the run is over."""
+        try:
+            self._pipe.recv()
+        except EOFError:
+            return False
+        return True
+
 
 class Workers:
     """Several worker processes that stop together."""
@@ -46,7 +54,17 @@ class Workers:
 
     def wait_ready(self) -> list[Any]:
         """Wait until all workers are ready; return their reports."""
-        return [_first_words(pipe) for pipe, _ in self._running]
+        return self.wait_told(60)
+
+    def wait_told(self, timeout: float) -> list[Any]:
+        """Return the next report of each worker; raise `TimeoutError` if one says nothing for *timeout* seconds."""
+        return [_next_words(pipe, timeout) for pipe, _ in self._running]
+
+    def ask(self, timeout: float) -> list[Any]:
+        """Ask each worker, which waits in `Told.asked`; return their reports as `wait_told` does."""
+        for pipe, _ in self._running:
+            pipe.send("report")
+        return self.wait_told(timeout)
 
     def stop(self) -> None:
         """Stop all workers; kill those that still run after 10 seconds."""
@@ -59,9 +77,9 @@ class Workers:
                 process.join()
 
 
-def _first_words(pipe: Connection) -> Any:  # noqa: ANN401 - any report
-    if not pipe.poll(60):
-        raise TimeoutError("a worker did not start")
+def _next_words(pipe: Connection, timeout: float) -> Any:  # noqa: ANN401 - any report
+    if not pipe.poll(timeout):
+        raise TimeoutError(f"a worker said nothing for {timeout:g} s")
     return pipe.recv()
 
 

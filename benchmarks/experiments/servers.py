@@ -1,6 +1,7 @@
 """The catch-up of eight sessions by two server processes of one source, against one server process.
 
-The sinks acknowledge every frame and store nothing. The sessions are shared four to four.
+The sinks acknowledge every frame and store nothing. The sessions are shared four to four. All of them have a stream
+before the clock begins, and the sinks release them at the same time.
 """
 
 from typing import Final

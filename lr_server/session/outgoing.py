@@ -9,7 +9,7 @@ from queues.blocks import encode_entries
 from queues.positions import Position, Tick, Visibility
 from queues.receive.marks import ENTRY_BYTES
 from queues.send_log.port import Log, SessionKey, TickLimits
-from queues.wire.replication_pb2 import Batch, Block, TickGroup, TickHeader
+from queues.wire.replication_pb2 import Batch, Block, Frame, SessionId, TickGroup, TickHeader
 from queues.wire.replication_pb2 import Position as WirePosition
 
 
@@ -127,7 +127,9 @@ def tick_header(tick: Tick) -> TickHeader:
 
 
 def _piece(tick: Tick, rows: RoutedRows, position: Position) -> TickPart:
-    group = TickGroup(header=tick_header(tick), block=rows.block, complete=True)
+    group = TickGroup(header=tick_header(tick), complete=True)
+    if rows.block is not None:
+        group.block.CopyFrom(rows.block)
     return TickPart(group, Position(tick.branch, tick.end_seq, _cut_after(position, tick)), rows.replaced)
 
 
@@ -155,17 +157,21 @@ def passed(cut: Visibility, mark: Visibility) -> bool:
     )
 
 
-def batch(start: Position, pieces: list[TickPart], newest: Tick | None) -> Batch:
+def log_frame(session: SessionId, start: Position, pieces: list[TickPart], newest: Tick | None) -> Frame:
     """Put *pieces*, which follow *start*, into one batch, without the quiet ones before the last.
 
     A batch without pieces only asks the sink for an acknowledgement.
     """
     end = pieces[-1].end if pieces else start
     groups = [piece.group for piece in pieces if not piece.is_quiet or piece is pieces[-1]]
-    return Batch(
+    head = Batch(
         start=WirePosition(branch=start.branch, seq=start.seq, cut=start.cut),
-        groups=groups,
         cut_passed=bool(start.cut) and not end.cut,
         source_seq=newest.end_seq if newest else end.seq,
         source_us=newest.created_us if newest else 0,
     )
+    made = Frame(session=session, batch=head)
+    for group in groups:
+        # A constructor would copy every block once for each level of the frame, at many times the cost.
+        made.batch.groups.add().CopyFrom(group)
+    return made

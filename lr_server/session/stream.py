@@ -25,7 +25,7 @@ from lr_server.protocol.events import (
 )
 from lr_server.session.failures import peer_lost, source_failed
 from lr_server.session.inflight import Inflight
-from lr_server.session.outgoing import Outgoing, TickPart, batch
+from lr_server.session.outgoing import Outgoing, TickPart, log_frame
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import Questions, SinkProgress
 from queues.block_limits import MAX_GROUPS, MAX_ROWS
@@ -278,7 +278,7 @@ class FrameStream:
             self._next_work(done=work)
 
     def _batch(self, start: Position, pieces: list[TickPart]) -> Frame:
-        return Frame(session=self._session, batch=batch(start, pieces, self._paths.newest()))
+        return log_frame(self._session, start, pieces, self._paths.newest())
 
     def _until_admitted(
         self, start: Position, pieces: list[TickPart], wanted: Callable[[], bool]

@@ -1,18 +1,49 @@
 """The benchmarks compute their figures correctly."""
 
 from dataclasses import replace
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 
 import pytest
+import typer
 
-from benchmarks.bars import Bar, Number, verdicts
+from benchmarks.bars import LOGICAL, OURS, Bar, Number, verdicts
 from benchmarks.book import Book
+from benchmarks.contenders.bare_relay import BareTickRelay
+from benchmarks.contenders.bare_transfer import BareTransfer
+from benchmarks.contenders.held_sinks import HeldSink
+from benchmarks.contenders.jetstream import JetStream, JetStreamSynced, settings_of
+from benchmarks.contenders.logical import LogicalReplication, LogicalReplicationSynced
+from benchmarks.contenders.pgq import PgQ
+from benchmarks.experiments.latency import SELDOM
+from benchmarks.experiments.latency import SETTING as OFTEN
 from benchmarks.figures import Summary, percentile, rotated, shown
-from benchmarks.issue_bars import BARS
+from benchmarks.issue_bars import (
+    ALL,
+    APPLIED,
+    BARS,
+    CPU,
+    JETSTREAM,
+    ONE,
+    ONE_KIB,
+    RATE,
+    SYNCED_JETSTREAM,
+    THREE,
+    UNAPPLIED,
+)
 from benchmarks.kept import FACT, kept, with_kept
+from benchmarks.main import EXPERIMENTS
 from benchmarks.plot import plot
+from benchmarks.profile import by_stage
+from benchmarks.profile import rows as profile_rows
 from benchmarks.report import Run, markdown
+from benchmarks.servers import binaries, has_pgq
+from benchmarks.stages import SERVER, SUBSCRIBER, Stages, kind_of
 from benchmarks.workload import PAYLOAD_BYTES, Workload, payloads
+from queues.wire.replication_pb2 import Frame, SessionId, TickGroup, TickHeader
 
 BAR = Bar("speed", "rows/s", Number("one", "ours"), Number("one", "theirs"), 2.0)
 
@@ -90,6 +121,62 @@ def test_no_bar_is_listed_twice():
     assert len(set(BARS)) == len(BARS)
 
 
+def test_every_bar_belongs_to_an_experiment():
+    assert {bar.experiment for bar in BARS} <= set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "unit", "ours", "other", "words"),
+    [
+        ("deliveries", RATE, Number(ONE, OURS), Number(ONE, LOGICAL), "≥ 1.1"),
+        ("deliveries", RATE, Number(ALL, OURS), Number(ALL, LOGICAL), "≥ 2"),
+        ("deliveries", RATE, Number(THREE, OURS), Number(THREE, LOGICAL), "≥ 1.6"),
+        ("deliveries", CPU, Number(ALL, OURS), Number(ALL, LOGICAL), "≤ 0.48"),
+        ("deliveries", CPU, Number(THREE, OURS), Number(THREE, BareTransfer.name), "≤ 0.8"),
+        ("latency", "p50 ms", Number(OFTEN, OURS), Number(OFTEN, LOGICAL), "≤ 4"),
+        ("latency", "p99 ms", Number(OFTEN, OURS), Number(OFTEN, LOGICAL), "≤ 4"),
+        ("latency", "p50 ms", Number(SELDOM, OURS), Number(SELDOM, BareTickRelay.name), "≤ 1.3"),
+        ("applied", RATE, Number(ALL, APPLIED), Number(ALL, PgQ.name), "≥ 3"),
+        ("applied", RATE, Number(ALL, APPLIED), Number(ALL, JetStreamSynced.name), "≥ 3"),
+        ("stored", "KiB per entry", Number(UNAPPLIED, OURS), Number(UNAPPLIED, ONE_KIB), "≤ 0.85"),
+        ("stored", "KiB per entry", Number(UNAPPLIED, "lrq on SQLite"), Number(UNAPPLIED, ONE_KIB), "≤ 0.85"),
+    ],
+)
+def test_the_bars_compare_numbers_that_are_measured(
+    experiment: str, unit: str, ours: Number, other: Number, words: str
+):
+    (found,) = [
+        bar for bar in BARS if (bar.experiment, bar.unit, bar.ours, bar.other) == (experiment, unit, ours, other)
+    ]
+    assert found.words == words
+
+
+def test_the_synced_contenders_wait_for_the_disk():
+    assert LogicalReplication.synchronous_commit == "off"
+    assert LogicalReplicationSynced.synchronous_commit == "on"
+    settings = settings_of(4222, Path("/files"), JetStreamSynced.sync_interval)
+    assert 'jetstream { store_dir: "/files", sync_interval: "always" }' in settings
+    assert JetStreamSynced.name == SYNCED_JETSTREAM
+    assert JetStream.name == JETSTREAM
+    assert JetStream.sync_interval != JetStreamSynced.sync_interval
+
+
+@pytest.mark.parametrize("which", ["nonsense", "/"])
+def test_a_postgresql_without_its_programs_is_refused(which: str):
+    with pytest.raises(typer.BadParameter, match="choose auto, debian, wheel, or a folder that holds initdb"):
+        binaries(which)
+
+
+def test_a_moved_postgresql_has_its_own_extensions(tmp_path: Path):
+    programs = tmp_path / "lib" / "postgresql" / "15" / "bin"
+    extensions = tmp_path / "share" / "postgresql" / "15" / "extension"
+    programs.mkdir(parents=True)
+    extensions.mkdir(parents=True)
+    assert not has_pgq(programs)
+    (extensions / "pgq.control").touch()
+    assert has_pgq(programs)
+
+
 def test_experiments_that_are_not_repeated_keep_the_time_of_their_run(tmp_path: Path):
     first = book(10.0, 5.0)
     first.add("size", "one", "ours", MiB=1.0)
@@ -114,3 +201,90 @@ def test_a_contender_that_is_measured_now_is_no_longer_reported_as_missing(tmp_p
 
 def test_no_figures_are_kept_without_a_report(tmp_path: Path):
     assert not kept(tmp_path, {"speed"}).book.values
+
+
+def test_each_stage_of_the_profile_is_a_function_of_the_program():
+    for name in (*SERVER, *SUBSCRIBER):
+        module, _, qualified = name.partition(":")
+        assert callable(attrgetter(qualified)(import_module(module)))
+
+
+def test_the_time_of_a_nested_stage_does_not_count_for_the_outer_one(monkeypatch: pytest.MonkeyPatch):
+    moments = iter([0.0, 1.0, 4.0, 6.0])
+    monkeypatch.setattr("benchmarks.stages.time.thread_time", lambda: next(moments))
+    stages = Stages()
+    inner = stages.wrapped(lambda: None, "inner")
+    stages.wrapped(inner, "outer")()
+    found = stages.report()
+    assert (found["inner"], found["outer"]) == (3.0, 3.0)
+
+
+def test_a_stage_that_raises_ends():
+    stages = Stages()
+
+    def fails() -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        stages.wrapped(fails, "stage")()
+    assert stages.report()["stage"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("thread", "kind"),
+    [
+        ("lrq-stream-bench-sink7", "lrq-stream"),
+        ("Thread-12 (channel_spin)", "channel_spin"),
+        ("ThreadPoolExecutor-0_3", "ThreadPoolExecutor-0"),
+        ("Thread-3 (_serve)", "gRPC's thread of calls"),
+        ("MainThread", "MainThread"),
+    ],
+)
+def test_threads_of_one_kind_are_counted_together(thread: str, kind: str):
+    assert kind_of(thread) == kind
+
+
+def test_the_profile_shows_each_stage_and_the_rest_for_one_delivery():
+    before = {"source": [{"source: tick": 1.0, "other, x": 0.5}], "sink": [{}, {}], "subscriber": [{}]}
+    after = {
+        "source": [{"source: tick": 3.0, "other, x": 0.25}],
+        "sink": [{"sink: unpack": 1.0}, {"sink: unpack": 2.0}],
+        "subscriber": [{"subscriber: read": 1.0}],
+    }
+    found = by_stage(before, after, 10.0)
+    assert found == {
+        "source: tick": 2.0,
+        "source: other, x": 0.0,
+        "sink: unpack": 3.0,
+        "subscriber: read": 1.0,
+        "writer and databases": 4.0,
+    }
+    assert profile_rows(found, 1_000_000)[:3] == [
+        ("source: tick", "2", "33.3%"),
+        ("source: other, x", "0", "0.0%"),
+        ("source, together", "2", "33.3%"),
+    ]
+
+
+def test_held_sinks_wait_for_all_sessions_before_they_take_entries():
+    sink = HeldSink(sessions=2, entries=10)
+    taken: Queue[str] = Queue()
+
+    def follow(name: str) -> None:
+        header = TickHeader(end_seq=10)
+        frames = [Frame(session=SessionId(sink=name)), Frame(session=SessionId(sink=name))]
+        frames[1].batch.groups.append(TickGroup(header=header, complete=True))
+        for _ in sink.replicate(iter(frames)):
+            taken.put(name)
+
+    threads = [Thread(target=follow, args=(name,)) for name in ("tokyo", "lima")]
+    for thread in threads:
+        thread.start()
+    sink.wait_begun()
+    assert {taken.get(timeout=30) for _ in threads} == {"tokyo", "lima"}
+    assert taken.empty()
+    sink.release()
+    sink.wait_done()
+    assert {taken.get(timeout=30) for _ in threads} == {"tokyo", "lima"}
+    for thread in threads:
+        thread.join()

@@ -11,15 +11,17 @@ from sqlalchemy.orm import Session
 from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshot.cut import open_cut
 from lr_server.feed.feed import LiveFeed
-from lr_server.session.outgoing import Outgoing, batch, passed
+from lr_server.session.outgoing import Outgoing, TickPart, log_frame, passed
+from queues.blocks import EntryRow, encode_entries
 from queues.clock import SYSTEM_CLOCK
 from queues.database import leases
 from queues.database.tables import receive_entries
 from queues.names import client_name, site_id
-from queues.positions import PgSnapshot, Position, Visibility
+from queues.positions import PgSnapshot, Position, Tick, Visibility
 from queues.send_log.opening import open_log
 from queues.send_log.port import SessionKey, TickLimits
-from queues.wire.replication_pb2 import Frame
+from queues.wire.replication_pb2 import Batch, Frame, TickGroup, TickHeader
+from queues.wire.replication_pb2 import Position as WirePosition
 from sink import SinkWriter
 from tests.conftest import NewSite
 from tests.sink.frames import begin, end, request, session
@@ -82,7 +84,7 @@ class Link:
         pieces = list(itertools.islice(found.pieces, parts))
         outgoing.leave()
         if pieces:
-            frame = Frame(session=session(), batch=batch(at, pieces, self._last))
+            frame = log_frame(session(), at, pieces, self._last)
             (ack,) = self._writer.replicate(iter([frame]))
             assert not ack.HasField("refusal"), ack.refusal
         return bool(pieces)
@@ -193,3 +195,48 @@ def test_a_tick_in_the_middle_of_a_backlog_passes_no_cut() -> None:
 @pytest.mark.parametrize(("cut", "tick"), list(itertools.product(range(4), repeat=2)))
 def test_a_cut_by_ids_is_passed_by_the_tick_that_reaches_it(cut: int, tick: int) -> None:
     assert passed(Visibility(high=cut), Visibility(high=tick)) == (tick >= cut)
+
+
+def piece(seq: int, *payloads: bytes) -> TickPart:
+    """Return the tick that ends at *seq*, with one row for each payload."""
+    group = TickGroup(header=TickHeader(branch="b", end_seq=seq), complete=True)
+    if payloads:
+        group.block.CopyFrom(encode_entries([EntryRow(payload, 0, 0) for payload in payloads]))
+    return TickPart(group, Position("b", seq))
+
+
+NEWEST = Tick(9, 9, "b", 8, 9, 0, is_large=False, mark="", created_us=5)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sent"),
+    [
+        ([], []),
+        ([piece(1)], [0]),
+        ([piece(1), piece(2)], [1]),
+        ([piece(1, b"one"), piece(2, b"two", b"three")], [0, 1]),
+        ([piece(1, b"one"), piece(2), piece(3, b"three"), piece(4)], [0, 2, 3]),
+    ],
+)
+@pytest.mark.parametrize("newest", [NEWEST, None])
+def test_a_frame_has_the_ticks_with_rows_and_the_last_one(
+    pieces: list[TickPart], sent: list[int], newest: Tick | None
+) -> None:
+    start = Position("b", 0, "5:5:")
+    end = pieces[-1].end.seq if pieces else 0
+    groups = [pieces[number].group for number in sent]
+    expected = Batch(
+        start=WirePosition(branch="b", cut="5:5:"),
+        groups=groups,
+        cut_passed=bool(pieces),
+        source_seq=9 if newest else end,
+        source_us=5 if newest else 0,
+    )
+    assert log_frame(session(), start, pieces, newest) == Frame(session=session(), batch=expected)
+
+
+def test_a_frame_shares_nothing_with_the_ticks_that_other_sessions_send() -> None:
+    shared = piece(1, b"one")
+    made = log_frame(session(), Position("b", 0), [shared], None)
+    made.batch.groups[0].block.body = b"changed"
+    assert shared == piece(1, b"one")
