@@ -1,10 +1,12 @@
 """Servers of lrq in processes, as `lrq serve` runs them, with default settings."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
+
+from benchmarks.stages import Moment, Stages
 
 _SPAWN = get_context("spawn")
 
@@ -12,10 +14,12 @@ _SPAWN = get_context("spawn")
 class ServerProcess:
     """A process with the servers of one or more sites."""
 
-    def __init__(self, *sites: Mapping[str, Any]) -> None:
-        """Start the process and wait until its servers are up."""
+    def __init__(self, *sites: Mapping[str, Any], is_staged: bool = False) -> None:
+        """Start the process and wait until its servers are up; with *is_staged*, it records its `moments`."""
         self._ours, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_serve, args=(theirs, [dict(site) for site in sites]), daemon=True)
+        self._process = _SPAWN.Process(
+            target=_serve, args=(theirs, [dict(site) for site in sites], is_staged), daemon=True
+        )
         self._process.start()
         theirs.close()
         if not self._ours.poll(60):
@@ -28,6 +32,12 @@ class ServerProcess:
         """The id of the process."""
         assert self._process.pid is not None
         return self._process.pid
+
+    def moments(self) -> list[Moment]:
+        """Return the moments that the process has recorded so far."""
+        self._ours.send("moments")
+        found: list[Moment] = self._ours.recv()
+        return found
 
     def stop(self) -> None:
         """Stop the process."""
@@ -44,12 +54,18 @@ def stop_all(processes: Sequence[ServerProcess]) -> None:
             stack.callback(process.stop)
 
 
-def _serve(told: Connection, sites: list[dict[str, Any]]) -> None:
+def _serve(told: Connection, sites: list[dict[str, Any]], is_staged: bool) -> None:
     from lr_server import LogReplicationServer, Settings
     from lrq.cli.commands.serve import spare_collector
+
+    stages = Stages()
+    if is_staged:
+        stages.watch_server()
 
     with ExitStack() as stack:
         servers = [stack.enter_context(LogReplicationServer(Settings(**site))) for site in sites]
         spare_collector()
         told.send([server.endpoints[0] if server.endpoints else "" for server in servers])
-        told.poll(None)
+        with suppress(EOFError):
+            while told.recv():
+                told.send(stages.moments)

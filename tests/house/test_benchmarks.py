@@ -12,6 +12,7 @@ from benchmarks.issue_bars import BARS
 from benchmarks.kept import FACT, kept, with_kept
 from benchmarks.plot import plot
 from benchmarks.report import Run, markdown
+from benchmarks.stages import ACKNOWLEDGED, CALLED, PICKED_UP, Moment, budget
 from benchmarks.workload import PAYLOAD_BYTES, Workload, payloads
 
 BAR = Bar("speed", "rows/s", Number("one", "ours"), Number("one", "theirs"), 2.0)
@@ -114,3 +115,19 @@ def test_a_contender_that_is_measured_now_is_no_longer_reported_as_missing(tmp_p
 
 def test_no_figures_are_kept_without_a_report(tmp_path: Path):
     assert not kept(tmp_path, {"speed"}).book.values
+
+
+def test_the_budget_of_a_latency_is_the_median_time_from_the_commit_to_each_stage():
+    moments = [
+        Moment(ACKNOWLEDGED, 20, 1.030),
+        Moment(PICKED_UP, 10, 1.001),
+        Moment(PICKED_UP, 30, 1.022),
+        Moment(ACKNOWLEDGED, 30, 1.040),
+    ]
+    found = budget(moments, commits=[1.0, 1.01, 1.02], numbers=[10, 20, 30])
+    assert found == {PICKED_UP: pytest.approx(2.0), ACKNOWLEDGED: pytest.approx(20.0)}
+    assert CALLED not in found
+
+
+def test_the_budget_leaves_out_transactions_that_have_not_passed_a_stage():
+    assert budget([Moment(CALLED, 10, 1.5)], [1.0, 1.1], [10, 20]) == {CALLED: pytest.approx(500.0)}
