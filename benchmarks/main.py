@@ -28,6 +28,7 @@ from benchmarks.experiments import (
     sizes,
     sqlite,
     subscriber,
+    transport,
 )
 from benchmarks.issue_bars import BARS
 from benchmarks.kept import kept, with_kept
@@ -36,7 +37,20 @@ from benchmarks.report import BAR_HEADS, NUMBER_HEADS, Run, bar_rows, number_row
 from benchmarks.servers import Which, binaries
 from queues.clock import iso, now_us
 
-_MODULES: Final = (application, deliveries, latency, growth, backlog, sizes, sqlite, idle, subscriber, ingest, servers)
+_MODULES: Final = (
+    application,
+    deliveries,
+    latency,
+    growth,
+    backlog,
+    sizes,
+    sqlite,
+    idle,
+    subscriber,
+    ingest,
+    servers,
+    transport,
+)
 EXPERIMENTS: Final[dict[str, Callable[[Bench], None]]] = {module.NAME: module.measure for module in _MODULES}
 _RUNS: Final = {"quick": 1, "normal": 5, "full": 5}
 
