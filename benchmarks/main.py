@@ -32,6 +32,7 @@ from benchmarks.experiments import (
     sqlite,
     stored,
     subscriber,
+    transport,
 )
 from benchmarks.issue_bars import BARS
 from benchmarks.kept import kept, with_kept
@@ -42,7 +43,7 @@ from queues.clock import iso, now_us
 
 _MODULES: Final = (
     application, deliveries, applied, latency, growth, backlog, sizes, stored, sqlite, idle, subscriber, ingest,
-    servers,
+    servers, transport,
 )  # fmt: skip
 EXPERIMENTS: Final[dict[str, Callable[[Bench], None]]] = {module.NAME: module.measure for module in _MODULES}
 _RUNS: Final = {"quick": 1, "normal": 5, "full": 5}

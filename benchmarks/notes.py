@@ -48,6 +48,8 @@ NOTES: Final = (
     " order of commits. Both are right only while one client writes, and lose their place when they end.",
     "*Floors* are the ratios of those, and of lrq if its own processes took no CPU.",
     "CPU is that of all processes: application, servers, workers and PostgreSQL with its background processes.",
+    "**By stage**: medians from the commit to nine moments that an entry passes, with a subscriber at the sink. Probes"
+    " in the benchmark's processes record them, so this run is a little slower than the one beside it.",
     "Latency is seen by an observer that asks the destination every half millisecond.",
     "`transmit` (application, growth) is measured while no server of lrq runs; *growth*, *sizes* and *idle* use sinks"
     " that keep nothing, and *source CPU* is that of the server process without its database's.",

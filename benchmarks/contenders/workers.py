@@ -1,6 +1,7 @@
 """Worker processes for contenders without a server."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -36,6 +37,13 @@ class Told:
             return False
         return True
 
+    def serve(self, answer: Callable[[], object]) -> None:
+        """Send *answer* at each question of the parent, until the run is over."""
+        with suppress(EOFError):
+            while True:
+                self._pipe.recv()
+                self._pipe.send(answer())
+
 
 class Workers:
     """Several worker processes that stop together."""
@@ -65,6 +73,12 @@ class Workers:
         for pipe, _ in self._running:
             pipe.send("report")
         return self.wait_told(timeout)
+
+    def ask_all(self) -> list[Any]:
+        """Return the answers of all workers, which are in `Told.serve`."""
+        for pipe, _ in self._running:
+            pipe.send("answer")
+        return [pipe.recv() for pipe, _ in self._running]
 
     def stop(self) -> None:
         """Stop all workers; kill those that still run after 10 seconds."""

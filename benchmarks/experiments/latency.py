@@ -3,13 +3,15 @@
 import random
 import threading
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks.bench import Bench
 from benchmarks.cluster import pause
 from benchmarks.contender import Contender
 from benchmarks.contenders.bare_relay import BareRelay, BareTickRelay
+from benchmarks.contenders.lrq_staged import StagedLrq
 from benchmarks.figures import percentile
+from benchmarks.moments import VISIBLE, Moment, budget
 from benchmarks.peers import main_contenders
 from benchmarks.stream import Stream
 from benchmarks.workload import Workload
@@ -62,7 +64,7 @@ class Observer:
 
 def measure(bench: Bench) -> None:
     """Write at a fixed rate without waiting for arrivals, then rarely; measure each transaction's delay."""
-    for _, make in bench.rounds([*main_contenders(bench), BareRelay, BareTickRelay]):
+    for _, make in bench.rounds([*main_contenders(bench), BareRelay, BareTickRelay, StagedLrq]):
         contender = make()
         with bench.running(contender, 1, SETTING):
             stream = Stream(contender, Workload(1_000))
@@ -70,19 +72,39 @@ def measure(bench: Bench) -> None:
             stream.wait()
             bench.place.cluster.settle()
             steadily = [number / _RATE for number in range(bench.pick(500, 2_500))]
-            _note(bench, SETTING, contender, _delays(contender, stream, steadily))
+            _note(bench, SETTING, contender, _sent(contender, stream, steadily))
             chance = random.Random(4)
             seldom = list(accumulate(chance.uniform(*_PAUSES) for _ in range(bench.pick(10, 30))))
-            _note(bench, SELDOM, contender, _delays(contender, stream, seldom))
+            _note(bench, SELDOM, contender, _sent(contender, stream, seldom))
 
 
-def _note(bench: Bench, setting: str, contender: Contender, delays: list[float]) -> None:
-    milliseconds = {f"p{p}_ms": percentile(delays, p / 100) * 1_000 for p in (50, 99)}
+class _Sent(NamedTuple):
+    """Transactions: the moments of their commits, the numbers of their last entries, and the observed progress."""
+
+    commits: list[float]
+    numbers: list[int]
+    observer: Observer
+
+    @property
+    def delays(self) -> list[float]:
+        """The seconds from each commit to the arrival."""
+        arrivals = self.observer.arrivals(self.numbers)
+        return [arrival - commit for arrival, commit in zip(arrivals, self.commits, strict=True)]
+
+
+def _note(bench: Bench, setting: str, contender: Contender, sent: _Sent) -> None:
+    if isinstance(contender, StagedLrq):
+        # The probes and the subscriber cost time themselves, so the stages are numbers of their own.
+        moments = [*contender.moments(), *(Moment(VISIBLE, *seen) for seen in sent.observer.seen)]
+        found = budget(moments, sent.commits, sent.numbers)
+        bench.book.add(NAME, setting, contender.name, **{f"{stage}, ms": each for stage, each in found.items()})
+        return
+    milliseconds = {f"p{p}_ms": percentile(sent.delays, p / 100) * 1_000 for p in (50, 99)}
     bench.book.add(NAME, setting, contender.name, **milliseconds)
 
 
-def _delays(contender: Contender, stream: Stream, moments: list[float]) -> list[float]:
-    """Write a transaction at each moment (in seconds from now); return the delay of each in seconds."""
+def _sent(contender: Contender, stream: Stream, moments: list[float]) -> _Sent:
+    """Write a transaction at each moment (in seconds from now), and wait for all of them."""
     observer = Observer(contender)
     commits: list[float] = []
     numbers: list[int] = []
@@ -97,4 +119,4 @@ def _delays(contender: Contender, stream: Stream, moments: list[float]) -> list[
         pause(0.05)
     finally:
         observer.stop()
-    return [arrival - commit for arrival, commit in zip(observer.arrivals(numbers), commits, strict=True)]
+    return _Sent(commits, numbers, observer)

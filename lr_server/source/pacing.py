@@ -12,12 +12,17 @@ LONGEST_REST: Final = 5.0
 RECENT: Final = 8
 #: Up to this rate, in rows a second to one site, the load is light.
 _EASY: Final = 2_000
+#: The load up to which transactions may notify the server: transactions a second, and seconds of the load's pause.
+_FEW_TRANSACTIONS: Final = 1_000
+_SHORT_PAUSE: Final = 0.005
+#: Transactions with a notification commit one after the other; this share of the time they may need.
+_NOTIFYING_SHARE: Final = 0.5
 #: The pause for each row a second beyond `_EASY`, in seconds. Measured: 30 ms at 10,000 rows a second to one site.
 _PER_ROW_RATE: Final = 3.75e-6
 
 
 class Taken(NamedTuple):
-    """Ticks taken in a row: the end time and the duration of taking them in seconds, and their rows.
+    """Ticks taken in a row: the end time and the duration of taking them in seconds, their rows and transactions.
 
     `sites` is the number of destinations with rows in these ticks.
     """
@@ -26,6 +31,7 @@ class Taken(NamedTuple):
     took: float
     rows: int
     sites: int
+    transactions: int = 1
 
 
 def pause_after(recent: Sequence[Taken], longest: float) -> float:
@@ -38,12 +44,31 @@ def pause_after(recent: Sequence[Taken], longest: float) -> float:
     would grow by themselves. But the pause is at least the median duration, which leaves half of the time to other
     work. The median ignores a single tick that a slow disk delayed.
     """
-    span = recent[-1].ended - recent[0].ended
-    rate = (sum(tick.rows for tick in recent) - recent[0].rows) / span if span > 0 else 0.0
+    return min(max(_for_load(recent), median_low(tick.took for tick in recent), SOON), longest)
+
+
+def may_notify(recent: Sequence[Taken]) -> bool:
+    """Return whether each transaction may notify the server, so that ticks need neither pauses nor looks.
+
+    Notifying transactions commit one after the other, each with a wait for the disk. A tick waits for the disk too, so
+    the median duration of ticks is the measure of that wait. The share of such waits in all time must stay small.
+    Otherwise the notifications themselves would hold the rate of transactions low, and the load would look light.
+    """
+    rate = _rate(recent, [tick.transactions for tick in recent])
+    share = rate * median_low(tick.took for tick in recent)
+    return rate <= _FEW_TRANSACTIONS and share <= _NOTIFYING_SHARE and _for_load(recent) <= _SHORT_PAUSE
+
+
+def _for_load(recent: Sequence[Taken]) -> float:
+    rate = _rate(recent, [tick.rows for tick in recent])
     # The unit is the cost at the source and at one site, for a tick and for a row.
     times = (1 + fmean(tick.sites for tick in recent)) / 2
-    for_load = _PER_ROW_RATE * max(rate * times - _EASY, 0.0) * times
-    return min(max(for_load, median_low(tick.took for tick in recent), SOON), longest)
+    return _PER_ROW_RATE * max(rate * times - _EASY, 0.0) * times
+
+
+def _rate(recent: Sequence[Taken], counts: Sequence[int]) -> float:
+    span = recent[-1].ended - recent[0].ended
+    return sum(counts[1:]) / span if span > 0 else 0.0
 
 
 def rest_after(took: float) -> float:

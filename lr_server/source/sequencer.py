@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from discovery.threads import OnEnded, watched
 from lr_server.feed.feed import LiveFeed
-from lr_server.source.pacing import RECENT, SOON, Taken, pause_after
+from lr_server.source.pacing import RECENT, SOON, Taken, may_notify, pause_after
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import LrqError, OwnershipLostError
@@ -27,6 +27,8 @@ from queues.words import in_words
 #: After a wakeup or a tick the sequencer looks often for this time, in seconds.
 _HOT = 0.05
 _RETRY = 0.5
+#: The most rows of a tick whose transactions are counted; a larger tick counts as one transaction a row.
+_FEW_ROWS = 256
 #: The longest wait between two looks while applications notify the server, in seconds.
 _LONGEST_REST = 1.0
 
@@ -129,13 +131,19 @@ class Sequencer:
             self.looks += 1
             now = self._clock.monotonic()
             if is_busy:
-                commits.end_notify()
-                # Under load a pause lets each tick hold many transactions; the first tick after a rest comes at once.
                 hot_until = now + _HOT
                 last = found.last
-                recent.append(Taken(now, now - began, found.rows, len(found.sites)))
-                self._clock.wait(self._stopping, pause_after(recent, self._interval))
-                continue
+                recent.append(Taken(now, now - began, found.rows, len(found.sites), found.transactions))
+                is_light = may_notify(recent)
+                if not is_light:
+                    commits.end_notify()
+                if not commits.is_notified:
+                    if not (is_light and commits.wait_for_notify()):
+                        # Under load a pause lets each tick hold many transactions.
+                        self._clock.wait(self._stopping, pause_after(recent, self._interval))
+                    continue
+                # Each transaction notifies the server: no look is needed before the next notification.
+                is_busy, hot_until = False, now
             if now < hot_until:
                 wait = SOON
             elif commits.is_notified:
@@ -165,14 +173,22 @@ class Sequencer:
 
 
 class _Drained(NamedTuple):
-    """Ticks taken in a row: the newest tick, the number of rows, and their destinations."""
+    """Ticks taken in a row: the newest tick, the number of rows, their destinations, and their transactions."""
 
     last: Tick | None
     rows: int
     sites: frozenset[SiteId]
+    transactions: int
 
     def and_then(self, group: TickRows) -> "_Drained":
-        return _Drained(group.tick, self.rows + group.tick.rows, self.sites.union(*group.sets.values()))
+        sites, transactions = self.sites.union(*group.sets.values()), self.transactions + _transactions(group)
+        return _Drained(group.tick, self.rows + group.tick.rows, sites, transactions)
 
 
-_NOTHING = _Drained(None, 0, frozenset())
+def _transactions(group: TickRows) -> int:
+    """Return the number of transactions in a small tick; in a large one, at most their number."""
+    rows = group.rows or ()
+    return len({row.transaction for row in rows}) if len(rows) <= _FEW_ROWS else len(rows)
+
+
+_NOTHING = _Drained(None, 0, frozenset(), 0)

@@ -36,6 +36,7 @@ from benchmarks.issue_bars import (
 )
 from benchmarks.kept import FACT, kept, with_kept
 from benchmarks.main import EXPERIMENTS
+from benchmarks.moments import ACKNOWLEDGED, CALLED, PICKED_UP, Moment, budget
 from benchmarks.plot import plot
 from benchmarks.profile import by_stage
 from benchmarks.profile import rows as profile_rows
@@ -288,3 +289,19 @@ def test_held_sinks_wait_for_all_sessions_before_they_take_entries():
     assert {taken.get(timeout=30) for _ in threads} == {"tokyo", "lima"}
     for thread in threads:
         thread.join()
+
+
+def test_the_budget_of_a_latency_is_the_median_time_from_the_commit_to_each_stage():
+    moments = [
+        Moment(ACKNOWLEDGED, 20, 1.030),
+        Moment(PICKED_UP, 10, 1.001),
+        Moment(PICKED_UP, 30, 1.022),
+        Moment(ACKNOWLEDGED, 30, 1.040),
+    ]
+    found = budget(moments, commits=[1.0, 1.01, 1.02], numbers=[10, 20, 30])
+    assert found == {PICKED_UP: pytest.approx(2.0), ACKNOWLEDGED: pytest.approx(20.0)}
+    assert CALLED not in found
+
+
+def test_the_budget_leaves_out_transactions_that_have_not_passed_a_stage():
+    assert budget([Moment(CALLED, 10, 1.5)], [1.0, 1.1], [10, 20]) == {CALLED: pytest.approx(500.0)}

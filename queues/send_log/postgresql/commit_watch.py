@@ -124,6 +124,14 @@ class PostgresqlLogWatch(_Watch):
         """Return the connection's socket."""
         return int(self._wire.socket)
 
+    def changed(self) -> bool:
+        """See `queues.send_log.opening.LogWatch`; a notification spares the look at the database."""
+        if self.is_notified:
+            with self._closed_on_error(), usual_errors(self._open()):
+                if self._was_notified():
+                    return True
+        return super().changed()
+
     def wait_for_notify(self) -> bool:
         """See `queues.send_log.opening.LogWatch`."""
         with self._closed_on_error():

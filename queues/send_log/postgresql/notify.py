@@ -1,9 +1,10 @@
-"""Wake an idle server with NOTIFY; transactions pay for NOTIFY only while the server is idle.
+"""Wake a server with NOTIFY; transactions pay for NOTIFY only while the load is light.
 
-A NOTIFY makes commits wait for each other, so a busy server polls instead. An idle server holds an exclusive advisory
-lock. Each transmitting transaction tries to share the lock. A transaction with the lock sends nothing, and keeps the
-lock until its end. A transaction without the lock sends a NOTIFY. The lock ends with the server's connection, so a dead
-server gets no NOTIFY. See docs/design.md, "Wakeups".
+A NOTIFY makes commits wait for each other, so a busy server polls instead. An idle server, or one under a light load
+(`lr_server.source.pacing.may_notify`), holds an exclusive advisory lock. Each transmitting transaction tries to share
+the lock. A transaction with the lock sends nothing, and keeps the lock until its end. A transaction without the lock
+sends a NOTIFY. The lock ends with the server's connection, so a dead server gets no NOTIFY. See docs/design.md,
+"Wakeups".
 
 PostgreSQL cannot prepare a transaction with a NOTIFY, and a transaction does not tell beforehand how it ends.
 So a server never takes the lock where transactions may be prepared, but polls.

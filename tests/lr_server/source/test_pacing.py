@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lr_server.source.pacing import LONGEST_REST, RECENT, SOON, Taken, pause_after, rest_after
+from lr_server.source.pacing import LONGEST_REST, RECENT, SOON, Taken, may_notify, pause_after, rest_after
 
 _LONGEST = 0.2
 _SECONDS = st.floats(0, 60)
@@ -68,6 +68,36 @@ def test_ticks_of_one_moment_count_as_no_load():
 
 def test_a_longest_pause_below_the_shortest_one_wins():
     assert pause_after([Taken(1.0, 1.0, 1, 1)], 0.001) == 0.001
+
+
+def with_transactions(a_second: int, *, took: float, rows: int = 1) -> list[Taken]:
+    """Return ticks of one transaction each, at this rate."""
+    return [Taken(number / a_second, took, rows, 1, 1) for number in range(RECENT)]
+
+
+def test_few_transactions_may_notify():
+    assert may_notify([Taken(5.0, 0.5, 10, 1, 1)])
+    assert may_notify(with_transactions(3, took=0.1, rows=10))
+    assert may_notify(with_transactions(250, took=0.001, rows=10))
+    assert may_notify(with_transactions(900, took=0.0005))
+
+
+def test_many_transactions_do_not_notify():
+    assert not may_notify(with_transactions(1_100, took=0.0001))
+
+
+def test_transactions_do_not_notify_where_the_disk_would_make_them_wait_for_each_other():
+    assert not may_notify(with_transactions(100, took=0.01))
+    assert may_notify(with_transactions(40, took=0.01))
+
+
+def test_transactions_do_not_notify_while_the_load_needs_long_pauses():
+    assert not may_notify(with_transactions(250, took=0.001, rows=100))
+    assert not may_notify(ticks(2_000, sites=7))
+
+
+def test_large_ticks_of_many_transactions_count_with_their_transactions():
+    assert not may_notify([Taken(number * 0.1, 0.0001, 200, 1, 150) for number in range(RECENT)])
 
 
 @given(_SECONDS)
