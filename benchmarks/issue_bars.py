@@ -33,7 +33,7 @@ ONE_KIB: Final = "1 KiB"
 
 #: The requests that one message carries in the experiment `ingest`.
 TOGETHER: Final = 64
-#: Producers that send each request in a message of its own, and the same messages to a server that stores nothing.
+#: Producers that send each request in a message of its own. The second one's server stores nothing.
 INGEST_FLOORS: Final = ("lrq ingest, one request a message", "gRPC alone, one request a message")
 
 

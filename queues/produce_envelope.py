@@ -13,7 +13,7 @@ TOGETHER_BYTES: Final = 256 * 1024
 ENOUGH_BYTES: Final = 64 * 1024
 #: The most replies of one message; a reply has a few hundred bytes.
 TOGETHER_REPLIES: Final = 256
-# The first byte of a message that has nothing but `requests`: the number of the field, and the type of its values.
+# The first byte of a message that has nothing but `requests`: the field's number, and its values' type.
 _FIRST: Final = pb.ProduceRequest.REQUESTS_FIELD_NUMBER << 3 | 2
 # The most bytes that a request takes beside its own.
 _FRAMING: Final = 8

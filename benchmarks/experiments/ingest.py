@@ -123,7 +123,7 @@ def _echo(bench: Bench, _engine: Engine, _url: str) -> Numbers:
 
 
 def _loaded(name: str, load: Load, server: int, database: int | None) -> Numbers:
-    """Carry out *load* from a process of its own; return the rate, and the CPU of each side for each message."""
+    """Carry out *load* from a process of its own; return the rate, and each side's CPU for a message."""
     sides = {"server": server} | ({"database": database} if database else {})
     with get_context("spawn").Pool(1) as pool:
         before = {side: cpu.used(pid) for side, pid in sides.items()}

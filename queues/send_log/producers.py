@@ -1,4 +1,4 @@
-"""Store the requests of producers: each is one source transaction, and is stored once (docs/ingest.md).
+"""Store the requests of producers: each is a part of one source transaction, and stored once (docs/ingest.md).
 
 The row of a producer in `lrq_producers` moves in the transaction of the request's entries. So the row alone decides
 whether a request is new, however many servers and streams store requests of one producer.
@@ -111,7 +111,7 @@ class Store(Protocol):
     """Stores requests of producers; only `place` is for several threads."""
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
-        """Store each of *requests* as a transaction for its receivers, in order; return the result of each.
+        """Store each of *requests* as a whole, in order; return the result of each.
 
         Raises `StoreUnavailableError` if nothing was stored.
         """

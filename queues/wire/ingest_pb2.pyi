@@ -22,7 +22,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ProduceRequest(_message.Message):
-    """One source transaction: its receivers get all messages or none, together and in order."""
+    """Its receivers get all messages or none, together and in order: a request is never divided."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -53,7 +53,7 @@ class ProduceRequest(_message.Message):
     @_builtins.property
     def requests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """Requests of the stream that wait at the same time, in order, each a serialized ProduceRequest. If there are any,
-        the other fields are empty. All together have at most 1 MiB.
+        the other fields are empty. The message has at most 256 KiB.
         """
 
     def __init__(

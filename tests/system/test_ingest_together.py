@@ -76,7 +76,7 @@ def test_a_malformed_message_of_requests_is_refused_and_stores_nothing(
 
 
 @pytest.mark.long
-def test_a_stop_with_requests_in_flight_answers_what_is_stored_and_loses_nothing(world: World) -> None:
+def test_a_stop_with_requests_in_flight_loses_no_answered_request(world: World) -> None:
     paris = world.server("paris", ingest=True, producers={"*": {}})
     answered: list[int] = []
 

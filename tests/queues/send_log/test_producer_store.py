@@ -75,7 +75,7 @@ def test_successive_requests_of_an_unknown_producer_after_a_gap_store_nothing(st
     assert verdicts(store.store([production(4), production(5)], now_us())) == [(Verdict.GAP, 0), (Verdict.GAP, 0)]
 
 
-def test_what_follows_requests_that_are_not_the_next_ones_is_decided_after_them(store: Store) -> None:
+def test_later_requests_wait_for_the_decision_on_earlier_ones_that_were_not_the_next(store: Store) -> None:
     store.store([production(1), production(2)], now_us())
     asked = [production(1), production(2), production(3), *(production(number, 100) for number in (4, 5, 6))]
     assert verdicts(store.store(asked, now_us())) == [
