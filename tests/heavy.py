@@ -1,9 +1,10 @@
-"""Tests that start processes or Spark: fewer of them run at once than of the others, and their files come first."""
+"""Tests that start processes or Spark: few of them run at once, and their files come first."""
 
 import fcntl
 import os
 import random
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,14 +24,14 @@ def is_heavy(item: pytest.Item) -> bool:
 
 
 def heavy_files_first(items: list[pytest.Item]) -> None:
-    """Move the files with a slow test to the front, so that none of them is the last one to run."""
+    """Move the files with a slow test to the front, so that the end of a run is quick."""
     slow = {item.path for item in items if is_heavy(item) or item.get_closest_marker("long")}
     items.sort(key=lambda item: item.path not in slow)
 
 
 @contextmanager
 def heavy_place() -> Iterator[None]:
-    """Wait until fewer than `AT_ONCE` of these tests run, in whichever process of the suite."""
+    """Wait until fewer than `AT_ONCE` of these tests run, in all processes of the machine."""
     files = [Path(tempfile.gettempdir()) / f"lrq-tests-{os.getuid()}-{number}.lock" for number in range(AT_ONCE)]
     while True:
         random.shuffle(files)
@@ -42,4 +43,4 @@ def heavy_place() -> Iterator[None]:
                     continue
                 yield
                 return
-        SYSTEM_CLOCK.sleep(_PAUSE)
+        SYSTEM_CLOCK.wait(threading.Event(), _PAUSE)

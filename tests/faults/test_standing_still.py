@@ -26,7 +26,7 @@ def delivered(sink: Engine) -> int:
 
 
 @pytest.mark.processes
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("who", sorted(STANDS_IN_FOR))
 def test_another_process_takes_over_and_the_resumed_one_gives_the_reason_of_its_end(
     plan: Plan, process: Callable[[str, str], Process], who: str

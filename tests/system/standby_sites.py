@@ -19,7 +19,7 @@ from tests.standbys import StandbyServers, standby_servers
 from tests.system.world import World
 from tests.waiting import eventually
 
-LEASE_SECONDS: Final = 2.0
+LEASE_SECONDS: Final = 4.0
 #: Shorter than an outage, so that sessions connect again during the outage.
 _OPTIONS: Final = {"listen": [], "lease_seconds": LEASE_SECONDS, "stall_seconds": 1.0}
 

@@ -13,7 +13,7 @@ from tests.system.standby_sites import LEASE_SECONDS, Sites
 from tests.system.world import World
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.postgresql, pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
 _ROUNDS: Final = 10
 _WHY: Final = "commits wait: 0 of the 1 synchronous standby servers that synchronous_standby_names asks for are there"

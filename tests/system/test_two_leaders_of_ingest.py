@@ -1,4 +1,4 @@
-"""Two real servers of a site, and a producer: the leading one is killed, or stopped until the other one leads."""
+"""Two real servers of a site, and producers: the leading one is killed, or stopped until the other leads."""
 
 import subprocess
 from pathlib import Path
