@@ -40,6 +40,8 @@ from benchmarks.plot import plot
 from benchmarks.profile import by_stage
 from benchmarks.profile import rows as profile_rows
 from benchmarks.report import Run, markdown
+from benchmarks.revisions import compare
+from benchmarks.revisions import rows as revision_rows
 from benchmarks.servers import binaries, has_pgq
 from benchmarks.stages import SERVER, SUBSCRIBER, Stages, kind_of
 from benchmarks.workload import PAYLOAD_BYTES, Workload, payloads
@@ -288,3 +290,13 @@ def test_held_sinks_wait_for_all_sessions_before_they_take_entries():
     assert {taken.get(timeout=30) for _ in threads} == {"tokyo", "lima"}
     for thread in threads:
         thread.join()
+
+
+def test_two_revisions_are_compared_round_by_round():
+    pairs = [({"speed": 10.0}, {"speed": 5.0}), ({"speed": 20.0}, {"speed": 30.0}), ({"speed": 40.0}, {"speed": 40.0})]
+    assert revision_rows(pairs) == [("speed", "20", "30", "1.5", "0.5 – 1.5")]
+
+
+def test_a_folder_without_a_revision_is_refused(tmp_path: Path):
+    with pytest.raises(typer.BadParameter, match="unpack one there with git archive"):
+        compare(tmp_path, server="wheel")
