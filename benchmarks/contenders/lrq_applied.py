@@ -78,7 +78,10 @@ class Applying(RoutingQueueListener):
     ) -> bool:
         """Write the entries, numbered by their sequence."""
         driver: Any = session.connection().connection.driver_connection
-        columns = [[entry.sequence for entry in entries], [entry.opaque_payload for entry in entries]]
+        columns: list[list[object]] = [
+            [entry.sequence for entry in entries],
+            [entry.opaque_payload for entry in entries],
+        ]
         with driver.cursor() as cursor, cursor.copy(_APPLY) as copy:
             copy.write(binary_copy(["bigint", "bytea"], columns))
         return True
