@@ -28,7 +28,7 @@ NOTES: Final = (
     " forgets it; JetStream only writes it to a file, which it syncs every two minutes: weaker. **Synced** JetStream"
     " has `sync_interval: always` and gives the same promise.",
     "*Applied* is committed in the application's own table at all eight destinations. lrq has a subscriber process for"
-    " each, beside the server; its listener inserts a call's entries with the statement of the brokers' loops. The"
+    " each, beside the server; its listener writes a call's entries with binary COPY, as PgQ's best loop does. The"
     " other contenders write into that table by nature.",
     "*Stored* is the size of all tables of the sink with their indexes and TOAST after a checkpoint, less that of the"
     " empty ones, while nothing is applied; on SQLite the size of the file after its WAL is moved into it. WAL is not"

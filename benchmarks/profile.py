@@ -3,7 +3,7 @@
 `make bench ARGS="--profile deliveries"` prints the table. The processes count the time themselves; see `stages`.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -29,7 +29,7 @@ Reports = Mapping[str, Sequence[Mapping[str, float]]]
 def measure(bench: Bench) -> list[tuple[str, ...]]:
     """Write at full speed; return the rows of the table."""
     workload = Workload(bench.pick(4_000, 20_000, 100_000), _DESTINATIONS, _DESTINATIONS)
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for _ in range(bench.runs):
         lrq = LrqApplied()
         lrq.profiled = True
@@ -42,7 +42,8 @@ def measure(bench: Bench) -> list[tuple[str, ...]]:
             stream.write(workload.entries)
             stream.wait()
             after, used = _reports(lrq), cpu.used() - used_before
-            found.update(by_stage(before, after, used))
+            for stage, seconds in by_stage(before, after, used).items():
+                found[stage] += seconds
     return rows(found, workload.deliveries * bench.runs)
 
 
@@ -53,7 +54,7 @@ def _reports(lrq: LrqApplied) -> Reports:
 
 def by_stage(before: Reports, after: Reports, used: float) -> dict[str, float]:
     """Return the CPU seconds of each stage of all processes together, and the rest of *used*."""
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for role, reports in after.items():
         for earlier, later in zip(before[role], reports, strict=True):
             for stage, seconds in spent(earlier, later).items():

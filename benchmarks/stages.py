@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
@@ -58,8 +58,8 @@ class Stages:
     def __init__(self) -> None:
         """Begin with no stage."""
         self._guard = threading.Lock()
-        self._seconds: Counter[str] = Counter()
-        self._staged: Counter[int] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._staged: defaultdict[int, float] = defaultdict(float)
         self._local = threading.local()
 
     def watch(self, functions: Mapping[str, str]) -> None:
@@ -102,7 +102,7 @@ class Stages:
     def report(self) -> dict[str, float]:
         """Return the CPU seconds of this process so far: by stage, and the rest by kind of thread."""
         with self._guard:
-            found, staged = Counter(self._seconds), Counter(self._staged)
+            found, staged = self._seconds.copy(), self._staged.copy()
         for thread in threading.enumerate():
             if thread.ident is not None:
                 whole = time.clock_gettime(time.pthread_getcpuclockid(thread.ident))

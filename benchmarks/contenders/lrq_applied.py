@@ -1,7 +1,7 @@
 """lrq with a subscriber at each destination: its listener writes each entry into the application's own table.
 
-The server and the subscriber of a site are two processes, as in production. The listener's statement is the one of the
-brokered contenders.
+The server and the subscriber of a site are two processes, as in production. The listener writes with binary COPY, as
+PgQ's best loop does.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,9 @@ from benchmarks.contenders.workers import Told, Workers
 from benchmarks.issue_bars import APPLIED
 from benchmarks.stages import SUBSCRIBER, Stages
 from lr_client import RoutingQueueListener, RoutingTableEntryMsg, subscribe
+from queues.database.postgresql.binary_copy import binary_copy
 
-_APPLY: Final = "INSERT INTO entries SELECT * FROM unnest(%s::bigint[], %s::bytea[])"
+_APPLY: Final = "COPY entries (id, payload) FROM STDIN (FORMAT BINARY)"
 _NEWEST: Final = "SELECT coalesce(max(id), 0) FROM entries"
 _STORED: Final = "SELECT count(*), count(DISTINCT id) FROM entries"
 
@@ -65,7 +66,7 @@ class LrqApplied(LrqOnPostgreSQL):
 
 
 class Applying(RoutingQueueListener):
-    """Inserts the entries of a call with one statement."""
+    """Writes the entries of a call with one COPY."""
 
     client_name = CLIENT
 
@@ -75,11 +76,14 @@ class Applying(RoutingQueueListener):
         source_id: str,  # noqa: ARG002 - of the interface
         entries: Sequence[RoutingTableEntryMsg],
     ) -> bool:
-        """Insert the entries, numbered by their sequence."""
+        """Write the entries, numbered by their sequence."""
         driver: Any = session.connection().connection.driver_connection
-        with driver.cursor(binary=True) as cursor:
-            columns = [entry.sequence for entry in entries], [entry.opaque_payload for entry in entries]
-            cursor.execute(_APPLY, columns, prepare=True)
+        columns: list[list[object]] = [
+            [entry.sequence for entry in entries],
+            [entry.opaque_payload for entry in entries],
+        ]
+        with driver.cursor() as cursor, cursor.copy(_APPLY) as copy:
+            copy.write(binary_copy(["bigint", "bytea"], columns))
         return True
 
     process_updates_in_snapshot_sync = process_updates_in_log_entry_sync

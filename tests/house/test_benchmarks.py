@@ -41,6 +41,8 @@ from benchmarks.plot import plot
 from benchmarks.profile import by_stage
 from benchmarks.profile import rows as profile_rows
 from benchmarks.report import Run, markdown
+from benchmarks.revisions import compare
+from benchmarks.revisions import rows as revision_rows
 from benchmarks.servers import binaries, has_pgq
 from benchmarks.stages import SERVER, SUBSCRIBER, Stages, kind_of
 from benchmarks.workload import PAYLOAD_BYTES, Workload, payloads
@@ -305,3 +307,13 @@ def test_the_budget_of_a_latency_is_the_median_time_from_the_commit_to_each_stag
 
 def test_the_budget_leaves_out_transactions_that_have_not_passed_a_stage():
     assert budget([Moment(CALLED, 10, 1.5)], [1.0, 1.1], [10, 20]) == {CALLED: pytest.approx(500.0)}
+
+
+def test_two_revisions_are_compared_round_by_round():
+    pairs = [({"speed": 10.0}, {"speed": 5.0}), ({"speed": 20.0}, {"speed": 30.0}), ({"speed": 40.0}, {"speed": 40.0})]
+    assert revision_rows(pairs) == [("speed", "20", "30", "1.5", "0.5 – 1.5")]
+
+
+def test_a_folder_without_a_revision_is_refused(tmp_path: Path):
+    with pytest.raises(typer.BadParameter, match="unpack one there with git archive"):
+        compare(tmp_path, server="wheel")
