@@ -5,20 +5,20 @@ Requests of different producers never do: a listener may refuse or park a transa
 the disk. The next tick does, and makes all that it covers durable.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import Connection, Engine, exc, text
 
 from queues.database.postgresql.autocommit import Direct
-from queues.database.postgresql.pipeline import Answer, Array, Request, commit_each
+from queues.database.postgresql.pipeline import Answer, Request, commit_each
 from queues.database.transactions import reading
 from queues.errors import LrqError, TrimmedError
 from queues.positions import Position, PositionToken, Visibility
 from queues.send_log.destination_check import refused_destinations
 from queues.send_log.history import current_branch, tick_covering
-from queues.send_log.postgresql.outbox import SLOT
+from queues.send_log.postgresql.producer_runs import StoreTry, runs_of
+from queues.send_log.postgresql.producer_statements import asking, writing_of
 from queues.send_log.postgresql.reads import count_after
 from queues.send_log.postgresql.windows import NOTHING
 from queues.send_log.producers import (
@@ -38,59 +38,9 @@ _SETTINGS: Final = (
     "SELECT set_config('synchronous_commit', 'off', false),"
     " set_config('default_transaction_isolation', 'read committed', false), set_config('jit', 'off', false)"
 )
-# As `lrq_transmit` and the sender write it.
-_TOKEN: Final = """
-    SELECT s.site_id || '/' || %(client)s::text || '/' || s.branch || '/' || pg_current_xact_id()::text
-      || CASE WHEN coalesce(b.timeline, '') IN ('', '0', now.timeline) THEN '' ELSE '/' || now.timeline END
-    FROM lrq_site s
-      LEFT JOIN LATERAL (
-        SELECT split_part(incarnation, '/', 2) AS timeline FROM lrq_branches WHERE branch = s.branch) b ON true,
-      LATERAL (SELECT lower(left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) AS timeline) now
-"""
-_FIRST: Final = f"""
-    INSERT INTO lrq_producers (client, producer, sequence, token, updated_us, process, first_sequence)
-    VALUES (%(client)s::text, %(producer)s::text, %(sequence)s::bigint, ({_TOKEN}), %(now)s::bigint,
-      %(process)s::bigint, %(first)s::bigint)
-    ON CONFLICT (client, producer) DO NOTHING RETURNING token, process, first_sequence
-"""  # noqa: S608 - constants
-_NEXT: Final = f"""
-    UPDATE lrq_producers SET sequence = %(sequence)s::bigint, token = ({_TOKEN}), updated_us = %(now)s::bigint,
-      process = %(process)s::bigint,
-      first_sequence = CASE WHEN process = %(process)s::bigint THEN first_sequence ELSE %(first)s::bigint END
-    WHERE client = %(client)s::text AND producer = %(producer)s::text AND sequence = %(first)s::bigint - 1
-      AND (process = %(process)s::bigint OR %(may_follow)s::boolean)
-    RETURNING token, process, first_sequence
-"""  # noqa: S608 - constants
-_LAST: Final = """
-    SELECT false, sequence, token, process, first_sequence FROM lrq_producers
-    WHERE client = %(client)s::text AND producer = %(producer)s::text
-"""
-# The entries are written only if the producer's row has moved.
-_WRITE: Final = f"""
-    WITH moved AS ({{move}}),
-    written AS (
-      INSERT INTO lrq_log_entries
-        (slot, client, tag_set, destinations, item_key, partition_key, created_us, payload, headers)
-      SELECT {SLOT}, %(client)s::text, n.tag_set,
-        CASE WHEN n.tag_set = ANY(ARRAY(
-          SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%(sets)s::bigint[])))
-        THEN NULL ELSE n.destinations END,
-        n.item_key, n.partition_key, %(now)s::bigint, n.payload, n.headers
-      FROM unnest(%(sets)s::bigint[], %(destinations)s::text[], %(item_keys)s::text[], %(partition_keys)s::text[],
-        %(payloads)s::bytea[], %(headers)s::text[])
-        AS n (tag_set, destinations, item_key, partition_key, payload, headers)
-      WHERE EXISTS (SELECT 1 FROM moved))
-    SELECT true, %(sequence)s::bigint, token, process, first_sequence FROM moved
-    UNION ALL {_LAST} AND NOT EXISTS (SELECT 1 FROM moved)
-"""  # noqa: S608 - constants
 _COMMITTED: Final = text("SELECT commit_seq FROM lrq_log_commits WHERE xid = :xid")
-#: The most entries of requests that share a transaction, and the most bytes of their payloads.
-SHARED_ENTRIES: Final = 128
-SHARED_BYTES: Final = 256 * 1024
 #: A request that others overtake is tried so often.
 _ATTEMPTS: Final = 3
-_WRITE_FIRST: Final = _WRITE.format(move=_FIRST)
-_WRITE_NEXT: Final = _WRITE.format(move=_NEXT)
 
 
 class PostgresqlStore:
@@ -134,11 +84,11 @@ class PostgresqlStore:
 
     def _store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         with self._direct.connected() as connection:
-            tries = [_Try(request, refused_destinations(connection, request.entries)) for request in requests]
-            runs = _runs(tries)
+            tries = [StoreTry(request, refused_destinations(connection, request.entries)) for request in requests]
+            runs = runs_of(tries)
             answers = commit_each(connection, [_sent(run, created_us) for run in runs])
-            outcomes: dict[_Try, StoreOutcome] = {}
-            again: list[_Try] = []
+            outcomes: dict[StoreTry, StoreOutcome] = {}
+            again: list[StoreTry] = []
             broken: set[ProducerKey] = set()
             for run, answer in zip(runs, answers, strict=True):
                 key = run[0].request.key
@@ -155,54 +105,22 @@ class PostgresqlStore:
             return [outcomes[each] for each in tries]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Try:
-    """A request, and why its destinations are refused; empty if they are not."""
-
-    request: Production
-    doubt: str
-
-
-def _runs(tries: Iterable[_Try]) -> list[list[_Try]]:
-    """Divide requests into those of one transaction each: successive numbers of one producer, within `SHARED`. Pure."""
-    runs: list[list[_Try]] = []
-    open_runs: dict[ProducerKey, list[_Try]] = {}
-    rooms: dict[ProducerKey, tuple[int, int]] = {}
-    for each in tries:
-        request = each.request
-        entries, size = len(request.entries), sum(len(entry.payload) for entry in request.entries)
-        run = open_runs.get(request.key)
-        taken = rooms.get(request.key, (0, 0))
-        fits = taken[0] + entries <= SHARED_ENTRIES and taken[1] + size <= SHARED_BYTES
-        if run is not None and fits and _follows(run[-1], each):
-            run.append(each)
-            rooms[request.key] = taken[0] + entries, taken[1] + size
-        else:
-            runs.append([each])
-            open_runs[request.key], rooms[request.key] = runs[-1], (entries, size)
-    return runs
-
-
-def _follows(before: _Try, after: _Try) -> bool:
-    numbers = before.request.sequence, after.request.sequence
-    is_next = 0 < numbers[0] == numbers[1] - 1 and before.request.process == after.request.process
-    return is_next and not (before.doubt or after.doubt)
-
-
-def _sent(run: Sequence[_Try], created_us: int) -> Request:
+def _sent(run: Sequence[StoreTry], created_us: int) -> Request:
     first = run[0]
     if first.doubt or not first.request.sequence:
-        return _asking(first.request)
-    return _writing([each.request for each in run], created_us)
+        return asking(first.request)
+    return writing_of([each.request for each in run], created_us)
 
 
-def _outcomes(connection: Connection, run: Sequence[_Try], answer: Answer, created_us: int) -> dict[_Try, StoreOutcome]:
+def _outcomes(
+    connection: Connection, run: Sequence[StoreTry], answer: Answer, created_us: int
+) -> dict[StoreTry, StoreOutcome]:
     """Return the outcome of each request; only a run of one may be unstored."""
     if len(run) == 1:
         (only,) = run
         return {only: _outcome(only.request, only.doubt, answer) or _overtaken(connection, only.request, created_us)}
     standing = answer.rows[0][2:]
-    outcomes: dict[_Try, StoreOutcome] = {}
+    outcomes: dict[StoreTry, StoreOutcome] = {}
     after = 0
     for each in reversed(run):
         outcomes[each] = StoreOutcome(RequestVerdict.STORED, Last(each.request.sequence, *standing), after=after)
@@ -228,7 +146,7 @@ def _is_stored(answer: Answer) -> bool:
 def _overtaken(connection: Connection, request: Production, created_us: int) -> StoreOutcome:
     """Try a request again: another server has stored the request before this one meanwhile."""
     for _ in range(_ATTEMPTS):
-        (answer,) = commit_each(connection, [_writing([request], created_us)])
+        (answer,) = commit_each(connection, [writing_of([request], created_us)])
         outcome = _outcome(request, "", answer)
         if outcome is not None:
             return outcome
@@ -261,30 +179,3 @@ def _failed(error: LrqError | exc.DBAPIError) -> StoreOutcome:
     if isinstance(error, LrqError):
         return StoreOutcome(RequestVerdict.UNKNOWN, reason=in_words(error))
     return StoreOutcome(RequestVerdict.REFUSED, reason=f"the database refuses the request: {describe(error)}")
-
-
-def _asking(request: Production) -> Request:
-    return _LAST, request.key._asdict()
-
-
-def _writing(requests: Sequence[Production], created_us: int) -> Request:
-    """Return the statement that stores *requests*, whose numbers follow each other, if the first one is the next."""
-    first, last = requests[0], requests[-1]
-    entries = [entry for request in requests for entry in request.entries]
-    return (
-        _WRITE_FIRST if first.sequence == 1 else _WRITE_NEXT,
-        {
-            **first.key._asdict(),
-            "first": first.sequence,
-            "sequence": last.sequence,
-            "process": first.process,
-            "may_follow": first.may_follow,
-            "now": created_us,
-            "sets": Array("bigint", [entry.destinations.number for entry in entries]),
-            "destinations": Array("text", [entry.destinations.text for entry in entries]),
-            "item_keys": Array("text", [entry.item_key for entry in entries]),
-            "partition_keys": Array("text", [entry.partition_key for entry in entries]),
-            "payloads": Array("bytea", [entry.payload for entry in entries]),
-            "headers": Array("text", [entry.headers for entry in entries]),
-        },
-    )
