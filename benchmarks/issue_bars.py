@@ -48,7 +48,7 @@ def _application() -> Iterator[Bar]:
 def _deliveries() -> Iterator[Bar]:
     for setting, bound in ((ONE, 1.1), (ALL, 2.0), (THREE, 1.6)):
         yield Bar("deliveries", RATE, Number(setting, OURS), Number(setting, LOGICAL), bound, floors=FLOORS)
-    # With entries for few sites the INSERT of the writer weighs most, so a copy of rows is the measure there.
+    # With entries for few sites the writer weighs most, so a copy of rows is the measure there.
     for setting, other, bound in ((ALL, LOGICAL, 0.48), (THREE, TRANSFER, 0.8)):
         ours, theirs = Number(setting, OURS), Number(setting, other)
         yield Bar("deliveries", CPU, ours, theirs, bound, False, (*FLOORS, OURS + WITHOUT_SERVERS))

@@ -1,6 +1,6 @@
 """One measurement of one server of a site, printed as JSON; the libraries are those of the caller's PYTHONPATH.
 
-`revisions` runs this file with the packages of two revisions, so the file uses only what both have.
+`revisions` runs this file with the packages of two revisions, so the file uses only names of both.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""One server of a site at two revisions, measured in turns: what it costs idle, and to deliver.
+"""One server of a site at two revisions, measured in turns: the CPU of rest and of deliveries.
 
 Unpack the former revision beside this one, then compare:
 

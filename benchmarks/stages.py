@@ -1,7 +1,7 @@
 """The CPU time of the processes of lrq by stage, measured in the processes themselves.
 
-Functions that begin a stage are wrapped. Each wrapper reads the CPU clock of its thread, so nothing is sampled, and
-neither root nor another program is needed. The time of a nested stage does not count for the outer one. Each call costs
+Functions that begin a stage are wrapped. Each wrapper reads the CPU clock of its thread, so nothing is sampled.
+Neither root nor another program is needed. The time of a nested stage does not count for the outer one. Each call costs
 about a microsecond, so only functions that handle a batch, a block or a tick are wrapped.
 """
 

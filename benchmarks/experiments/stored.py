@@ -34,7 +34,7 @@ Sizes = Callable[[Bench], int]
 
 
 def measure(bench: Bench) -> None:
-    """Fill a receive queue that nobody follows, at full speed; beside it the table that logical replication fills."""
+    """Fill a receive queue without a subscriber, at full speed; beside it the table of logical replication."""
     workload = Workload(bench.pick(5_000, 50_000))
     ways: tuple[tuple[Callable[[], Contender], Sizes], ...] = (
         (LrqOnPostgreSQL, _of_tables),

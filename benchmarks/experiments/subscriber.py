@@ -21,7 +21,7 @@ from queues.clock import SYSTEM_CLOCK
 NAME: Final = "subscriber"
 SETTING: Final = "batches of 1,000"
 _BATCH: Final = 1_000
-#: A queue as an application would make one; the loop must not get cheaper or dearer with the tables of lrq.
+#: A queue of its own: the loop must not get cheaper or dearer with the tables of lrq.
 _TABLE: Final = (
     "CREATE TABLE bare (queue_id integer, seq bigint, transaction_seq bigint NOT NULL, committed_us bigint NOT NULL,"
     " payload bytea NOT NULL, PRIMARY KEY (queue_id, seq))"
