@@ -172,7 +172,7 @@ class Answers:
 
     def _settle(self, waiting: _Unanswered, place: Position | None) -> None:
         for pending, outcome in waiting.requests:
-            pending.settle(reply_for(pending, outcome, _before(place, outcome.after)))
+            pending.settle(reply_for(pending, outcome, place))
 
     def _look_up(self) -> None:
         now = self._clock.monotonic()
@@ -189,11 +189,6 @@ class Answers:
             if place.is_durable:
                 del self._unanswered[transaction]
                 self._settle(waiting, place.position)
-
-
-def _before(end: Position | None, entries: int) -> Position | None:
-    """Return the place of an entry that *entries* others of its transaction follow. Pure."""
-    return None if end is None else Position(end.branch, end.seq - entries)
 
 
 _TRANSACTION = attrgetter("transaction")

@@ -1,4 +1,4 @@
-"""Store the requests of producers: each is a part of one source transaction, and stored once (docs/ingest.md).
+"""Store the requests of producers: each is one source transaction, and is stored once (docs/ingest.md).
 
 The row of a producer in `lrq_producers` moves in the transaction of the request's entries. So the row alone decides
 whether a request is new, however many servers and streams store requests of one producer.
@@ -89,15 +89,13 @@ class StoreOutcome:
     the last stored request. REFUSED: nothing was stored, for the `reason`. UNKNOWN: the commit failed with `reason`,
     but may have happened.
 
-    `position` is the place of the last entry of `last`, if that is known and durable. `after` counts the entries of the
-    same transaction behind that entry: requests of one producer may share a transaction.
+    `position` is the place of the last entry of `last`, if that is known and durable.
     """
 
     verdict: RequestVerdict
     last: Last = NO_REQUEST
     reason: str = ""
     position: Position | None = None
-    after: int = 0
 
 
 class Place(NamedTuple):
@@ -111,7 +109,7 @@ class Store(Protocol):
     """Stores requests of producers; only `place` is for several threads."""
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
-        """Store each of *requests* as a whole, in order; return the result of each.
+        """Store each of *requests* as a transaction for its receivers, in order; return the result of each.
 
         Raises `StoreUnavailableError` if nothing was stored.
         """

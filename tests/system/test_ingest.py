@@ -40,11 +40,6 @@ def stored(server: LogReplicationServer) -> list[list[bytes]]:
     return list(groups.values())
 
 
-def flat(groups: list[list[bytes]]) -> list[bytes]:
-    """Return the payloads of all transactions, in order; on PostgreSQL, waiting requests may share one."""
-    return [payload for payloads in groups for payload in payloads]
-
-
 def place_of(server: LogReplicationServer, payload: bytes) -> Position:
     log = open_log(server._engine)
     for piece in log.read_all(log.ticks_after(0, TickLimits()), TickLimits()):
@@ -66,7 +61,8 @@ def test_stored_requests_are_answered_in_order_with_their_places_in_the_log(pari
         assert again[0].token == replies[1].token
         assert again[3].refusal.kind == Kind.GAP
         assert again[3].refusal.last_sequence == 3
-    eventually(lambda: flat(stored(paris))[:4] == [b"a", b"b", b"c", b"d"])
+    eventually(lambda: len(stored(paris)) >= 3)
+    eventually(lambda: stored(paris)[:3] == [[b"a", b"b"], [b"c"], [b"d"]])
     assert place_of(paris, b"b") == Position(replies[0].position.branch, 2)
     assert place_of(paris, b"c") == Position(replies[1].position.branch, 3)
 
@@ -183,8 +179,8 @@ def test_many_streams_of_one_producer_race_and_each_number_is_stored_once(paris:
     with ThreadPoolExecutor(8) as pool:
         replies = [reply for each in pool.map(produce, range(8)) for reply in each]
     assert not [reply for reply in replies if reply.HasField("refusal")]
-    eventually(lambda: len(flat(stored(paris))) >= 100)
-    eventually(lambda: flat(stored(paris)) == [b"%d" % number for number in range(1, 101)])
+    eventually(lambda: len(stored(paris)) >= 100)
+    eventually(lambda: stored(paris) == [[b"%d" % number] for number in range(1, 101)])
     tokens = {(reply.sequence, reply.token) for reply in replies if reply.token}
     assert Counter(number for number, _ in tokens) == Counter(range(1, 101))
 
@@ -209,10 +205,8 @@ def test_a_group_of_many_producers_shares_commits_and_each_keeps_its_order(paris
     assert ingest["groups"] < 64 * 33 / 2
     if paris._engine.dialect.name == "sqlite":
         assert len(commits) < 64 * 33
-    eventually(lambda: len(flat(stored(paris))) >= 64 * 32)
-    # No transaction has requests of two producers.
-    assert all(len({payload.split(b"/")[0] for payload in payloads}) == 1 for payloads in stored(paris))
-    found = [payload.split(b"/") for payload in flat(stored(paris))]
+    eventually(lambda: len(stored(paris)) >= 64 * 32)
+    found = [payload.split(b"/") for (payload,) in stored(paris)]
     for number in range(64):
         assert [int(each) for who, each in found if int(who) == number] == list(range(1, 33))
 
@@ -233,8 +227,8 @@ def test_a_full_queue_refuses_and_stores_nothing(world: World, monkeypatch: pyte
         assert not [reply for reply in replies[:-1] if reply.HasField("refusal")]
         (asked,) = producer.send([request(0)])
         assert asked.sequence == replies[-1].sequence - 1
-    expected = [b"%d" % number for number in range(1, asked.sequence + 1)]
-    eventually(lambda: flat(stored(paris)) == expected)
+    expected = [[b"%d" % number] for number in range(1, asked.sequence + 1)]
+    eventually(lambda: stored(paris) == expected)
 
 
 def test_nothing_is_stored_while_the_followers_are_too_few(world: World, dialect: str) -> None:

@@ -1,8 +1,7 @@
-"""Store the requests of producers on PostgreSQL: many transactions in one message.
+"""Store the requests of producers on PostgreSQL: each in its own transaction, many in one message.
 
-Requests of one producer that wait together share a transaction, because a transaction costs as much as ten entries.
-Requests of different producers never do: a listener may refuse or park a transaction as a whole. No commit waits for
-the disk. The next tick does, and makes all that it covers durable.
+A transaction's id gives its entries their place in the log, so requests cannot share one. No commit waits for the disk.
+The next tick does, and makes all that it covers durable.
 """
 
 from collections.abc import Sequence
@@ -11,26 +10,16 @@ from typing import Final
 from sqlalchemy import Connection, Engine, exc, text
 
 from queues.database.postgresql.autocommit import Direct
-from queues.database.postgresql.pipeline import Answer, Request, commit_each
+from queues.database.postgresql.pipeline import Answer, Array, Request, commit_each
 from queues.database.transactions import reading
 from queues.errors import LrqError, TrimmedError
 from queues.positions import Position, PositionToken, Visibility
 from queues.send_log.destination_check import refused_destinations
 from queues.send_log.history import current_branch, tick_covering
-from queues.send_log.postgresql.producer_runs import StoreTry, runs_of
-from queues.send_log.postgresql.producer_statements import asking, writing_of
+from queues.send_log.postgresql.outbox import SLOT
 from queues.send_log.postgresql.reads import count_after
 from queues.send_log.postgresql.windows import NOTHING
-from queues.send_log.producers import (
-    NO_REQUEST,
-    Last,
-    Place,
-    ProducerKey,
-    Production,
-    RequestVerdict,
-    StoreOutcome,
-    decide,
-)
+from queues.send_log.producers import NO_REQUEST, Last, Place, Production, RequestVerdict, StoreOutcome, decide
 from queues.send_log.reads import mark_before
 from queues.words import describe, in_words
 
@@ -38,9 +27,56 @@ _SETTINGS: Final = (
     "SELECT set_config('synchronous_commit', 'off', false),"
     " set_config('default_transaction_isolation', 'read committed', false), set_config('jit', 'off', false)"
 )
+# As `lrq_transmit` and the sender write it.
+_TOKEN: Final = """
+    SELECT s.site_id || '/' || %(client)s::text || '/' || s.branch || '/' || pg_current_xact_id()::text
+      || CASE WHEN coalesce(b.timeline, '') IN ('', '0', now.timeline) THEN '' ELSE '/' || now.timeline END
+    FROM lrq_site s
+      LEFT JOIN LATERAL (
+        SELECT split_part(incarnation, '/', 2) AS timeline FROM lrq_branches WHERE branch = s.branch) b ON true,
+      LATERAL (SELECT lower(left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) AS timeline) now
+"""
+_FIRST: Final = f"""
+    INSERT INTO lrq_producers (client, producer, sequence, token, updated_us, process, first_sequence)
+    VALUES (%(client)s::text, %(producer)s::text, %(sequence)s::bigint, ({_TOKEN}), %(now)s::bigint,
+      %(process)s::bigint, %(sequence)s::bigint)
+    ON CONFLICT (client, producer) DO NOTHING RETURNING token, process, first_sequence
+"""  # noqa: S608 - constants
+_NEXT: Final = f"""
+    UPDATE lrq_producers SET sequence = %(sequence)s::bigint, token = ({_TOKEN}), updated_us = %(now)s::bigint,
+      process = %(process)s::bigint,
+      first_sequence = CASE WHEN process = %(process)s::bigint THEN first_sequence ELSE %(sequence)s::bigint END
+    WHERE client = %(client)s::text AND producer = %(producer)s::text AND sequence = %(sequence)s::bigint - 1
+      AND (process = %(process)s::bigint OR %(may_follow)s::boolean)
+    RETURNING token, process, first_sequence
+"""  # noqa: S608 - constants
+_LAST: Final = """
+    SELECT false, sequence, token, process, first_sequence FROM lrq_producers
+    WHERE client = %(client)s::text AND producer = %(producer)s::text
+"""
+# The entries are written only if the producer's row has moved.
+_WRITE: Final = f"""
+    WITH moved AS ({{move}}),
+    written AS (
+      INSERT INTO lrq_log_entries
+        (slot, client, tag_set, destinations, item_key, partition_key, created_us, payload, headers)
+      SELECT {SLOT}, %(client)s::text, n.tag_set,
+        CASE WHEN n.tag_set = ANY(ARRAY(
+          SELECT number FROM lrq_tag_sets WHERE shared AND number = ANY(%(sets)s::bigint[])))
+        THEN NULL ELSE n.destinations END,
+        n.item_key, n.partition_key, %(now)s::bigint, n.payload, n.headers
+      FROM unnest(%(sets)s::bigint[], %(destinations)s::text[], %(item_keys)s::text[], %(partition_keys)s::text[],
+        %(payloads)s::bytea[], %(headers)s::text[])
+        AS n (tag_set, destinations, item_key, partition_key, payload, headers)
+      WHERE EXISTS (SELECT 1 FROM moved))
+    SELECT true, %(sequence)s::bigint, token, process, first_sequence FROM moved
+    UNION ALL {_LAST} AND NOT EXISTS (SELECT 1 FROM moved)
+"""  # noqa: S608 - constants
 _COMMITTED: Final = text("SELECT commit_seq FROM lrq_log_commits WHERE xid = :xid")
 #: A request that others overtake is tried so often.
 _ATTEMPTS: Final = 3
+_WRITE_FIRST: Final = _WRITE.format(move=_FIRST)
+_WRITE_NEXT: Final = _WRITE.format(move=_NEXT)
 
 
 class PostgresqlStore:
@@ -84,54 +120,21 @@ class PostgresqlStore:
 
     def _store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         with self._direct.connected() as connection:
-            tries = [StoreTry(request, refused_destinations(connection, request.entries)) for request in requests]
-            runs = runs_of(tries)
-            answers = commit_each(connection, [_sent(run, created_us) for run in runs])
-            outcomes: dict[StoreTry, StoreOutcome] = {}
-            again: list[StoreTry] = []
-            broken: set[ProducerKey] = set()
-            for run, answer in zip(runs, answers, strict=True):
-                key = run[0].request.key
-                if _is_stored(answer) or (len(run) == 1 and key not in broken):
-                    outcomes |= _outcomes(connection, run, answer, created_us)
-                else:
-                    # The requests were not the next ones, so those behind them could not be decided either.
-                    broken.add(key)
-                    again += run
-            if again:
-                answers = commit_each(connection, [_sent([each], created_us) for each in again])
-                for each, answer in zip(again, answers, strict=True):
-                    outcomes |= _outcomes(connection, [each], answer, created_us)
-            return [outcomes[each] for each in tries]
-
-
-def _sent(run: Sequence[StoreTry], created_us: int) -> Request:
-    first = run[0]
-    if first.doubt or not first.request.sequence:
-        return asking(first.request)
-    return writing_of([each.request for each in run], created_us)
-
-
-def _outcomes(
-    connection: Connection, run: Sequence[StoreTry], answer: Answer, created_us: int
-) -> dict[StoreTry, StoreOutcome]:
-    """Return the outcome of each request; only a run of one may be unstored."""
-    if len(run) == 1:
-        (only,) = run
-        return {only: _outcome(only.request, only.doubt, answer) or _overtaken(connection, only.request, created_us)}
-    standing = answer.rows[0][2:]
-    outcomes: dict[StoreTry, StoreOutcome] = {}
-    after = 0
-    for each in reversed(run):
-        outcomes[each] = StoreOutcome(RequestVerdict.STORED, Last(each.request.sequence, *standing), after=after)
-        after += len(each.request.entries)
-    return outcomes
+            doubts = [refused_destinations(connection, request.entries) for request in requests]
+            sent = [
+                _asking(request) if doubt or not request.sequence else _writing(request, created_us)
+                for request, doubt in zip(requests, doubts, strict=True)
+            ]
+            answers = commit_each(connection, sent)
+            return [
+                _outcome(request, doubt, answer) or _overtaken(connection, request, created_us)
+                for request, doubt, answer in zip(requests, doubts, answers, strict=True)
+            ]
 
 
 def _outcome(request: Production, doubt: str, answer: Answer) -> StoreOutcome | None:
     """Return the outcome of a request; None if the request is the next one now, but was not when it was tried."""
-    is_stored = _is_stored(answer)
-    standing = answer.rows[0][1:] if answer.rows else NO_REQUEST
+    is_stored, *standing = answer.rows[0] if answer.rows else (False, *NO_REQUEST)
     last = Last(*standing)
     verdict = RequestVerdict.STORED if is_stored else decide(last, request)
     if is_stored or verdict is not RequestVerdict.STORED:
@@ -139,14 +142,10 @@ def _outcome(request: Production, doubt: str, answer: Answer) -> StoreOutcome | 
     return StoreOutcome(RequestVerdict.REFUSED, reason=doubt) if doubt else None
 
 
-def _is_stored(answer: Answer) -> bool:
-    return bool(answer.rows) and bool(answer.rows[0][0])
-
-
 def _overtaken(connection: Connection, request: Production, created_us: int) -> StoreOutcome:
     """Try a request again: another server has stored the request before this one meanwhile."""
     for _ in range(_ATTEMPTS):
-        (answer,) = commit_each(connection, [writing_of([request], created_us)])
+        (answer,) = commit_each(connection, [_writing(request, created_us)])
         outcome = _outcome(request, "", answer)
         if outcome is not None:
             return outcome
@@ -179,3 +178,27 @@ def _failed(error: LrqError | exc.DBAPIError) -> StoreOutcome:
     if isinstance(error, LrqError):
         return StoreOutcome(RequestVerdict.UNKNOWN, reason=in_words(error))
     return StoreOutcome(RequestVerdict.REFUSED, reason=f"the database refuses the request: {describe(error)}")
+
+
+def _asking(request: Production) -> Request:
+    return _LAST, request.key._asdict()
+
+
+def _writing(request: Production, created_us: int) -> Request:
+    entries = request.entries
+    return (
+        _WRITE_FIRST if request.sequence == 1 else _WRITE_NEXT,
+        {
+            **request.key._asdict(),
+            "sequence": request.sequence,
+            "process": request.process,
+            "may_follow": request.may_follow,
+            "now": created_us,
+            "sets": Array("bigint", [entry.destinations.number for entry in entries]),
+            "destinations": Array("text", [entry.destinations.text for entry in entries]),
+            "item_keys": Array("text", [entry.item_key for entry in entries]),
+            "partition_keys": Array("text", [entry.partition_key for entry in entries]),
+            "payloads": Array("bytea", [entry.payload for entry in entries]),
+            "headers": Array("text", [entry.headers for entry in entries]),
+        },
+    )

@@ -1,4 +1,4 @@
-"""The stores of producers' requests: numbers, and the transactions that requests share."""
+"""The stores of producers' requests: the verdict on each request of a group."""
 
 from collections.abc import Iterator
 
@@ -33,23 +33,13 @@ def verdicts(outcomes: list[StoreOutcome]) -> list[tuple[RequestVerdict, int]]:
     return [(outcome.verdict, outcome.last.sequence) for outcome in outcomes]
 
 
-def test_waiting_requests_of_one_producer_share_a_transaction_on_postgresql_only(store: Store, dialect: str) -> None:
-    asked = [
-        production(1, 2),
-        production(1, producer="q"),
-        production(2, 3),
-        production(2, producer="q"),
-        production(3),
-    ]
+def test_each_waiting_request_is_a_transaction_of_its_own(store: Store) -> None:
+    asked = [production(1, 2), production(1, producer="q"), production(2, 3), production(2, producer="q")]
     outcomes = store.store(asked, now_us())
     assert verdicts(outcomes) == [(Verdict.STORED, request.sequence) for request in asked]
-    mine, other = [outcomes[0], outcomes[2], outcomes[4]], [outcomes[1], outcomes[3]]
-    shared = dialect == "postgresql"
-    assert len({outcome.last.token for outcome in mine}) == (1 if shared else 3)
-    assert [outcome.after for outcome in mine] == ([4, 1, 0] if shared else [0, 0, 0])
-    assert {outcome.last.token for outcome in mine}.isdisjoint(outcome.last.token for outcome in other)
+    assert len({outcome.last.token for outcome in outcomes}) == len(asked)
     (last,) = store.store([production(0)], now_us())
-    assert (last.verdict, last.last) == (Verdict.ASKED, mine[-1].last)
+    assert (last.verdict, last.last) == (Verdict.ASKED, outcomes[2].last)
 
 
 def test_a_group_of_new_repeated_and_misnumbered_requests_is_decided_one_by_one(store: Store) -> None:
@@ -81,15 +71,6 @@ def test_later_requests_wait_for_the_decision_on_earlier_ones_that_were_not_the_
     assert verdicts(store.store(asked, now_us())) == [
         (Verdict.REPEATED, 2), (Verdict.REPEATED, 2), *((Verdict.STORED, number) for number in (3, 4, 5, 6)),
     ]  # fmt: skip
-
-
-def test_a_shared_transaction_has_at_most_so_many_entries_and_bytes(store: Store, dialect: str) -> None:
-    if dialect == "sqlite":
-        pytest.skip("on SQLite each request is a transaction of its own")
-    outcomes = store.store([production(number, 50) for number in range(1, 5)], now_us())
-    assert [outcome.after for outcome in outcomes] == [50, 0, 50, 0]
-    large = [production(number, producer="q", payload=bytes(150_000)) for number in range(1, 4)]
-    assert len({outcome.last.token for outcome in store.store(large, now_us())}) == 3
 
 
 def test_a_refused_destination_fails_its_request_and_none_before(store: Store) -> None:
