@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from lr_client.sender import RoutingQueueSenderClient
@@ -14,7 +14,6 @@ from lr_server.feed.feed import LiveFeed
 from lr_server.session.outgoing import Outgoing, batch, passed
 from queues.clock import SYSTEM_CLOCK
 from queues.database import leases
-from queues.database.tables import receive_entries
 from queues.names import client_name, site_id
 from queues.positions import PgSnapshot, Position, Visibility
 from queues.send_log.opening import open_log
@@ -22,6 +21,7 @@ from queues.send_log.port import SessionKey, TickLimits
 from queues.wire.replication_pb2 import Frame
 from sink import SinkWriter
 from tests.conftest import NewSite
+from tests.received import received_payloads
 from tests.sink.frames import begin, end, request, session
 
 TOKYO = SessionKey(client_name("policy"), site_id("tokyo"))
@@ -88,8 +88,7 @@ class Link:
         return bool(pieces)
 
     def stored(self) -> list[bytes]:
-        with self.sink.connect() as connection:
-            return list(connection.execute(select(receive_entries.c.payload).order_by(receive_entries.c.seq)).scalars())
+        return received_payloads(self.sink)
 
     def cut(self) -> str:
         with self.sink.connect() as connection:

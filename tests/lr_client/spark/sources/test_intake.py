@@ -11,7 +11,7 @@ from lr_client.spark.receive.portion_rows import read_portion
 from lr_client.subscriber.wait_applied import wait_applied
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.database.tables import consumers, receive_entries
+from queues.database.tables import consumers, receive_blocks
 from queues.database.transactions import reading
 from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, UsageError, WaitTimeoutError
 from queues.receive.batches import BatchLimits
@@ -349,7 +349,7 @@ def test_entries_missing_from_a_batch_are_reported(sink: Engine, tokyo: Arrivals
     with Stream(sink) as stream:
         stream.plan()
         with sink.begin() as connection:
-            connection.execute(delete(receive_entries).where(receive_entries.c.seq == 2))
+            connection.execute(delete(receive_blocks).where(receive_blocks.c.end_seq == 2))
         with pytest.raises(NeedsFullSyncError, match="of 3 entries between 0 and 3 of the log only 2 are left"):
             stream.read()
 
@@ -360,7 +360,7 @@ def test_entries_that_vanish_between_planning_and_reading_are_reported(sink: Eng
         start = stream.intake.start()
         portions = stream.intake.plan(start, stream.intake.after(start, None))
         with sink.begin() as connection:
-            connection.execute(delete(receive_entries).where(receive_entries.c.seq == 3))
+            connection.execute(delete(receive_blocks).where(receive_blocks.c.end_seq == 3))
         with pytest.raises(NeedsFullSyncError, match="of 3 entries between 0 and 3 of the log only 2 are left"):
             rows_of(sink, portions)
 
