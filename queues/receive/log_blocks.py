@@ -177,7 +177,7 @@ def held(connection: Connection, queue_id: int, after: int, upto: int) -> list[H
 
 def count(connection: Connection, queue_id: int, after: int, most: int) -> int:
     """Count the entries after *after*; stop at *most*, at the earliest."""
-    left = case((after > _BEFORE, stored.c.end_seq - after), else_=stored.c.row_count).label("left")
+    left = case((after > _before, stored.c.end_seq - after), else_=stored.c.row_count).label("left")
     some = select(left).where(_of(queue_id, after, _NO_END)).order_by(stored.c.end_seq).limit(most).subquery()
     total = select(func.coalesce(func.sum(some.c.left), 0))
     return min(int(connection.execute(total).scalar_one()), most)
@@ -204,11 +204,11 @@ def size_upto(connection: Connection, queue_id: int, after: int, end: int) -> in
 
 _COLUMNS: Final = tuple(stored.c[name] for name in StoredBlock._fields)
 #: The number before the first entry of a block.
-_BEFORE: Final = stored.c.end_seq - stored.c.row_count
+_before: Final = stored.c.end_seq - stored.c.row_count
 
 
 def _of(queue_id: int, after: int, upto: int) -> ColumnElement[bool]:
-    return (stored.c.queue_id == queue_id) & (stored.c.end_seq > after) & (upto > _BEFORE)
+    return (stored.c.queue_id == queue_id) & (stored.c.end_seq > after) & (_before < upto)
 
 
 def _next() -> Select[tuple[Any, ...]]:
@@ -219,7 +219,7 @@ def _next() -> Select[tuple[Any, ...]]:
             func.sum(stored.c.size, type_=BigInteger).over(order_by=stored.c.end_seq, rows=(None, 0)).label("upto"),
             func.row_number().over(order_by=stored.c.end_seq).label("place"),
         )
-        .where(own, stored.c.end_seq > bindparam("after"), bindparam("upto") > _BEFORE)
+        .where(own, stored.c.end_seq > bindparam("after"), _before < bindparam("upto"))
         .order_by(stored.c.end_seq)
         .limit(_MAX_BLOCKS)
         .subquery()
@@ -244,7 +244,7 @@ def cut_after(connection: Connection, queue_id: int, seq: int, applied_seq: int)
     A block that goes on after *seq* keeps its bytes, and only says that it ends at *seq*.
     """
     own = stored.c.queue_id == queue_id
-    beyond = own, stored.c.end_seq > seq, (seq if seq > applied_seq else _NOWHERE) <= _BEFORE
+    beyond = own, stored.c.end_seq > seq, _before >= (seq if seq > applied_seq else _NOWHERE)
     freed = _size(connection, *beyond)
     connection.execute(delete(stored).where(*beyond))
     row = connection.execute(select(*_COLUMNS[:-1]).where(own, stored.c.end_seq > seq)).first()
