@@ -92,6 +92,16 @@ def decode_entries(block: Block, limit: int) -> EntryColumns:
     return EntryColumns(payloads, transactions, committed_us, keys, headers, partition_keys)
 
 
+def check_packed(block: Block, limit: int) -> None:
+    """Verify the checksum and the declared sizes of a block that stays packed.
+
+    Raises `CorruptFrameError`, also for a block above *limit* bytes or `MAX_ROWS`.
+    """
+    _check_before_unpacking(block, block.body, limit)
+    if (_content_size(block.body) if block.codec == ZSTD else len(block.body)) != block.plain_size:
+        raise CorruptFrameError(f"a block of {len(block.body)} bytes does not hold the {block.plain_size} that it says")
+
+
 def encode_snapshot(rows: SnapshotColumns) -> Block:
     """Pack *rows*, in their order; raise `UsageError` for more than `MAX_ROWS`."""
     columns = SnapshotRows(payloads=rows.payloads, item_keys=_texts(rows.item_keys))
@@ -178,10 +188,17 @@ def _check_before_unpacking(block: Block, body: bytes, limit: int) -> None:
 
 
 def _decompress(body: bytes, plain_size: int) -> bytes:
+    # The decompressor trusts the size in the frame's header; therefore that size must equal the checked one.
+    if _content_size(body) != plain_size:
+        raise CorruptFrameError("the size in a compressed block differs from the one that it says")
     try:
-        # The decompressor trusts the size in the frame's header; therefore that size must equal the checked one.
-        if zstandard.frame_content_size(body) != plain_size:
-            raise CorruptFrameError("the size in a compressed block differs from the one that it says")
         return _codecs.unpack.decompress(body, max_output_size=plain_size, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise CorruptFrameError(f"a block cannot be decompressed: {error}") from error
+
+
+def _content_size(body: bytes) -> int:
+    try:
+        return zstandard.frame_content_size(body)
     except zstandard.ZstdError as error:
         raise CorruptFrameError(f"a block cannot be decompressed: {error}") from error

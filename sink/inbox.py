@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from queues.block_limits import Extent, too_many
-from queues.blocks import EntryColumns, SnapshotColumns, decode_entries, decode_snapshot, encode_snapshot
+from queues.blocks import SnapshotColumns, check_packed, decode_snapshot, encode_snapshot
 from queues.database.dialect import Statement
 from queues.names import ClientName, SiteId
 from queues.positions import Header, Position
-from queues.receive import consumer_marks, snapshot_blocks, writer_marks
 from queues.receive import entries as receive_entries
-from queues.receive.entries import NO_ENTRIES, ReceivedColumns
+from queues.receive import snapshot_blocks, writer_marks
+from queues.receive.entries import NO_BLOCKS
+from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState, stored_size, with_rows
 from queues.receive.optimistic_marks import ExpectedMarks
 from queues.receive.writer_marks import LockedMarks, Stored
@@ -135,11 +136,8 @@ class Inbox:
                 return decision
             case log_rules.RollbackTo(marks):
                 queue_id = self._queue_id()
-                freed = consumer_marks.size_between(
-                    self.connection, queue_id, marks.received.seq, self.marks.received.seq
-                )
+                freed = receive_entries.forget_after(self.connection, queue_id, marks.received.seq, applied_seq)
                 marks = replace(marks, bytes_total=marks.bytes_total - freed)
-                receive_entries.forget_after(self.connection, queue_id, marks.received.seq)
                 if marks.received.seq < applied_seq:
                     writer_marks.require_rollback(self.connection, queue_id, marks.received.seq)
                 self._save(marks, applied_seq=min(applied_seq, marks.received.seq))
@@ -161,7 +159,7 @@ class Inbox:
             full := refuse_full(self.receive_bytes, before, *self._applied)
         ):
             return full
-        new = _unpacked(batch.groups, groups, decision.steps, limit)
+        new = _packed(batch.groups, groups, decision.steps, limit)
         # The header of an open tick is stored too: it tells the source to which tick the rows belong.
         begun = [header_of(g.header) for g, step in zip(batch.groups, decision.steps, strict=True) if step.begins]
         changes = [*self._adding(begun)]
@@ -172,7 +170,7 @@ class Inbox:
             after,
             source_seq=max(before.source_seq, batch.source_seq),
             source_us=max(before.source_us, batch.source_us),
-            bytes_total=counted_from(before, *self._applied) + stored_size(new.payload, new.headers),
+            bytes_total=counted_from(before, *self._applied) + sum(new.size),
         )
         # A frame without ticks only asks for an acknowledgement.
         if batch.groups or marks != before:
@@ -255,7 +253,7 @@ class Inbox:
         self,
         marks: ReceiveState,
         changes: Sequence[Statement] = (),
-        new: ReceivedColumns = NO_ENTRIES,
+        new: NewBlocks = NO_BLOCKS,
         *,
         last: bool = False,
         applied_seq: int | None = None,
@@ -298,31 +296,22 @@ def expect_inbox(
     return Inbox(connection, client, source, now_us, expected.stored.marks, expected, receive_bytes)
 
 
-def _unpacked(
+def _packed(
     parts: Sequence[pb.TickGroup], groups: Sequence[FrameTick], steps: Sequence[Advance], limit: int
-) -> ReceivedColumns:
-    new = ReceivedColumns([], [], [], [], [], [], [])
+) -> NewBlocks:
+    """Return the blocks with new rows, as they came; rows that are known already are left out by their numbers."""
+    new = NewBlocks([], [], [], [], [], [])
     for part, group, step in zip(parts, groups, steps, strict=True):
-        if step.skip < group.rows:
-            _add(new, group, decode_entries(part.block, limit), step.skip)
+        fresh = group.rows - step.skip
+        if fresh > 0:
+            check_packed(part.block, limit)
+            new.end_seq.append(group.after_seq + group.rows)
+            new.row_count.append(fresh)
+            new.start_seq.append(group.after_seq)
+            new.tick_seq.append(group.start_seq)
+            new.size.append(stored_size(part.block.plain_size * fresh // group.rows, fresh))
+            new.block.append(part.block.SerializeToString())
     return new
-
-
-def _add(new: ReceivedColumns, group: FrameTick, entries: EntryColumns, skip: int) -> None:
-    """Append the *entries* of *group*, without the first *skip*."""
-    first_seq = group.start_seq + 1
-    new.headers.extend(_following(new.headers, entries.headers[skip:], len(new.seq)))
-    new.partition_key.extend(_following(new.partition_key, entries.partition_keys[skip:], len(new.seq)))
-    new.seq.extend(range(group.after_seq + 1 + skip, group.after_seq + 1 + len(entries.payloads)))
-    new.transaction_seq.extend([first_seq + index for index in entries.transaction_indexes[skip:]])
-    new.committed_us.extend(entries.committed_us[skip:])
-    new.item_key.extend(entries.item_keys[skip:])
-    new.payload.extend(entries.payloads[skip:])
-
-
-def _following(column: Sequence[str | None], values: Sequence[str | None], place: int) -> Sequence[str | None]:
-    """Return *values*, with all values that *column* lacks before the *place* of the first of them."""
-    return [*[None] * (place - len(column)), *values] if values else ()
 
 
 def extent(blocks: Iterable[pb.Block]) -> Extent:

@@ -21,7 +21,7 @@ from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.wire import replication_pb2 as pb
 from queues.words import describe
 from sink.gate import Gate
-from sink.inbox import Inbox, expect_inbox, extent, open_inbox
+from sink.inbox import Inbox, expect_inbox, open_inbox
 from sink.protocol import log_rules, versions
 from sink.protocol.log_rules import Refuse, Speaker
 from sink.protocol.versions import SPOKEN, ProtocolVersions
@@ -148,8 +148,8 @@ class SinkWriter:
         # A frame without ticks asks for the subscriber's newest progress, and mostly writes nothing.
         if not 0 < len(batch.groups) <= entries.FEW_HEADERS:
             return False
-        told = extent(group.block for group in batch.groups)
-        return dialects.of(self._engine).is_at_once(told.rows, told.bytes)
+        size = sum(len(group.block.body) for group in batch.groups)
+        return dialects.of(self._engine).is_at_once(len(batch.groups), size)
 
     def _take_as(
         self,

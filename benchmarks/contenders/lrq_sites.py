@@ -24,7 +24,12 @@ _READY = text("SELECT count(*) FROM lrq_sessions WHERE state = 'log-entry sync'"
 _PROGRESS: Final = (
     "SELECT coalesce((SELECT seq FROM lrq_receive_marks ORDER BY queue_id DESC, version DESC LIMIT 1), 0)"
 )
-_STORED = text("SELECT count(*), count(DISTINCT seq) FROM lrq_receive_entries")
+# Numbers that two blocks have in common count once in the second sum.
+_STORED = text(
+    "SELECT coalesce(sum(row_count), 0), coalesce(sum(CASE WHEN earlier > end_seq - row_count THEN end_seq - earlier"
+    " ELSE row_count END), 0) FROM (SELECT end_seq, row_count,"
+    " lag(end_seq, 1, 0) OVER (PARTITION BY queue_id ORDER BY end_seq) AS earlier FROM lrq_receive_blocks) AS blocks"
+)
 
 
 def site_name(number: int) -> str:

@@ -25,8 +25,7 @@ from queues.entry_headers import parse
 from queues.errors import ListenerError, SnapshotFailedError
 from queues.positions import Position
 from queues.receive import consumer_marks, delivery_claim, failures, parked, snapshot_blocks
-from queues.receive.batches import ReceivedRow
-from queues.receive.marks import stored_size
+from queues.receive.log_blocks import ReceivedRow
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from queues.words import describe
 
@@ -184,10 +183,7 @@ class Delivery:
         if step.retry is not None:
             done = parked.take(connection, step.retry)
         else:
-            in_log = step.kind is Kind.LOG_ENTRIES
-            rows = step.rows if in_log else ()
-            size = stored_size([row.payload for row in rows], [row.headers for row in rows])
-            applied = {"applied": len(step.rows), "applied_bytes": size, "back_seq": step.back_seq}
+            applied = {"applied": len(step.rows), "applied_bytes": step.freed, "back_seq": step.back_seq}
             done = consumer_marks.move(connection, queue_id, self._lease, step.seen, step.to, **applied)
         if not done:
             raise Superseded
@@ -196,10 +192,12 @@ class Delivery:
         self._remove(connection, step)
 
     def _remove(self, connection: Connection, step: DeliveryStep) -> None:
-        queue_id, seen, removed = self._queue.queue_id, step.seen, 0
+        queue_id, seen, removed, wanted = self._queue.queue_id, step.seen, 0, step.blocks
         if step.kind is Kind.SNAPSHOT_ROWS:
             removed = snapshot_blocks.remove(connection, queue_id, seen.sync_id, after=seen.row_no, upto=step.to.row_no)
-        elif step.kind is Kind.LOG_ENTRIES and step.rows:
-            removed = consumer_marks.remove_entries(connection, queue_id, seen, step.to.branch, step.to.seq)
-        if step.retry is None and removed != len(step.rows):
+            wanted = len(step.rows)
+        elif step.blocks:
+            # A batch that ends inside a block removes nothing: the marks tell which entries are left.
+            removed = consumer_marks.remove_blocks(connection, queue_id, seen, step.to.branch, step.to.seq)
+        if removed != wanted:
             raise Superseded

@@ -24,6 +24,7 @@ from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
 from queues.receive import consumer_marks, failures, parked
 from queues.receive.batches import BatchLimits
 from queues.receive.failures import Failure
+from queues.receive.kept_blocks import KeptBlocks
 from queues.words import describe, in_words
 
 #: First wait before an idle queue is polled again, in seconds; the wait doubles up to `Options.idle`.
@@ -78,6 +79,7 @@ class Follower:
         self._report = report
         self._recovered = recovered
         self._clock = clock
+        self._kept = KeptBlocks()
         self._idle = _QUICK
         self._enrolled = False
         self._failure: Failure | None = None
@@ -108,7 +110,7 @@ class Follower:
         if not self._enrolled:
             self._enroll()
         with reading(self._engine, snapshot=True) as connection:
-            step = next_step(connection, self._queue.queue_id, self._options.limits, one=self._one_by_one())
+            step = next_step(connection, self._queue.queue_id, self._options.limits, self._kept, one=self._one_by_one())
         if step is None:
             self._forget_failure()
             return self._longer()
@@ -155,6 +157,7 @@ class Follower:
         return self._failure is not None or self._singly is not None
 
     def _done(self, step: DeliveryStep) -> float:
+        self._kept.moved(step.version)
         if step.kind is Kind.RETRY:
             return 0
         self._failure = None

@@ -7,8 +7,10 @@ from enum import Enum, auto
 from sqlalchemy import Connection
 
 from queues.receive import batches, parked, snapshot_batches
-from queues.receive.batches import BatchLimits, ReceivedRow
+from queues.receive.batches import BatchLimits
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, QueueState, standing
+from queues.receive.kept_blocks import History, KeptBlocks
+from queues.receive.log_blocks import ReceivedRow
 from queues.receive.parked import Retry
 
 
@@ -28,7 +30,8 @@ class DeliveryStep:
     """One transaction of a subscriber: `rows` are delivered and removed, and the marks move from `seen` to `to`.
 
     `back_seq` is the sequence to which a pending rollback goes back, or `NOWHERE`. `version` is the version of the
-    subscriber's marks. Both are read with the step.
+    subscriber's marks. Both are read with the step. `blocks` of the log have their last row here; they count `freed`
+    bytes.
     """
 
     kind: Kind
@@ -38,6 +41,8 @@ class DeliveryStep:
     retry: Retry | None = None
     back_seq: int = NOWHERE
     version: int = 0
+    blocks: int = 0
+    freed: int = 0
 
     @property
     def first(self) -> int:
@@ -94,22 +99,26 @@ def next_kind(stands: QueueState) -> Kind | None:
     return None
 
 
-def next_step(connection: Connection, queue_id: int, limits: BatchLimits, *, one: bool) -> DeliveryStep | None:
+def next_step(
+    connection: Connection, queue_id: int, limits: BatchLimits, kept: KeptBlocks, *, one: bool
+) -> DeliveryStep | None:
     """Read the next step in a read-only transaction; return None when nothing is left.
 
-    With *one*, the step brings at most one source transaction.
+    With *one*, the step brings at most one source transaction. Blocks of the log are taken from *kept*, and kept there.
     """
     stands = standing(connection, queue_id)
     if stands is None:
         return None
-    step = _step(connection, queue_id, limits, stands, one=one)
+    step = _step(connection, queue_id, limits, stands, kept, one=one)
+    if step is None or step.kind is not Kind.LOG_ENTRIES:
+        kept.forget()
     return step and replace(step, version=stands.version)
 
 
 def _step(
-    connection: Connection, queue_id: int, limits: BatchLimits, stands: QueueState, *, one: bool
+    connection: Connection, queue_id: int, limits: BatchLimits, stands: QueueState, kept: KeptBlocks, *, one: bool
 ) -> DeliveryStep | None:
-    seen, received, retry_id, back_seq, _ = stands
+    seen, received, retry_id, back_seq, version = stands
     match next_kind(stands):
         case Kind.ROLLBACK:
             return DeliveryStep(
@@ -127,9 +136,9 @@ def _step(
             to = Consumed(IN_LOG, seen.sync_id, seen.row_no, received.branch, received.base_seq)
             return DeliveryStep(Kind.SNAPSHOT_COMPLETE, seen, to)
         case Kind.LOG_ENTRIES:
-            found = batches.next_entries(connection, queue_id, seen.seq, received.boundary_seq, limits, one=one)
-            return DeliveryStep(
-                Kind.LOG_ENTRIES, seen, seen._replace(branch=received.branch, seq=found.end), found.rows
-            )
+            kept.open(History(queue_id, received.sync_id, received.branch, version), seen.seq)
+            found = batches.next_entries(connection, kept, seen.seq, received.boundary_seq, limits, one=one)
+            to = seen._replace(branch=received.branch, seq=found.end)
+            return DeliveryStep(Kind.LOG_ENTRIES, seen, to, found.rows, blocks=found.blocks, freed=found.freed)
         case None:
             return None

@@ -1,7 +1,6 @@
 """Browse a receive queue: the entries that have arrived and are not applied yet."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, case, func, select
@@ -15,14 +14,14 @@ from queues.browse.entries import (
     Page,
     QueueSummary,
     Wanted,
-    fitting,
 )
 from queues.counts import COUNTED, Count
 from queues.database.tables import consumers, receive_marks, receive_queues
-from queues.database.tables import receive_entries as log
 from queues.errors import UsageError
 from queues.names import ClientName
-from queues.receive import snapshot_blocks
+from queues.receive import log_blocks, snapshot_blocks
+from queues.receive.log_blocks import ReceivedRow
+from queues.receive.queue_marks import LOG_PROGRESS
 from queues.receive.snapshot_blocks import SnapshotRow
 
 
@@ -76,14 +75,13 @@ def summaries(connection: Connection) -> Iterator[QueueSummary]:
     """See `queues.browse.api.summaries`."""
     for found in connection.execute(_QUEUES.order_by(receive_queues.c.name)).all():
         counts = {part.kind: part.held for part in _parts(connection, found)}
-        oldest = select(log.c.committed_us).where(log.c.queue_id == found.queue_id).order_by(log.c.seq).limit(1)
         words = [f"{count:,} of a snapshot" for count in [counts[SNAPSHOT]] if count]
         words += [f"{count:,} of a snapshot that is arriving" for count in [counts[STAGED]] if count]
         total = sum(counts.values())
         yield QueueSummary(
             found.name,
             Count(min(total, COUNTED), is_least=total > COUNTED),
-            connection.execute(oldest).scalar() or 0,
+            log_blocks.oldest_us(connection, found.queue_id, found.applied_seq),
             "; ".join(words),
         )
 
@@ -99,6 +97,7 @@ _QUEUES = (
         func.coalesce(receive_marks.c.staging_sync_id, "").label("staging_sync_id"),
         func.coalesce(receive_marks.c.staging_rows, 0).label("staging_rows"),
         case((consumers.c.sync_id == receive_marks.c.sync_id, consumers.c.row_no), else_=0).label("applied_rows"),
+        LOG_PROGRESS.label("applied_seq"),
     )
     .outerjoin_from(receive_queues, receive_marks, receive_marks.c.queue_id == receive_queues.c.queue_id)
     .outerjoin(consumers, consumers.c.queue_id == receive_queues.c.queue_id)
@@ -114,19 +113,23 @@ def _queue(connection: Connection, queue: str) -> Row[*tuple[Any, ...]]:
 
 def _parts(connection: Connection, found: Row[*tuple[Any, ...]]) -> list[_Part]:
     """Return the parts of a queue in the order in which they are applied."""
-    some = select(log.c.seq).where(log.c.queue_id == found.queue_id).limit(COUNTED + 1).subquery()
-    entries = connection.execute(select(func.count()).select_from(some)).scalar_one()
+    entries = log_blocks.count(connection, found.queue_id, found.applied_seq, COUNTED + 1)
 
     def of_snapshot(kind: str, sync_id: str, applied: int, upto: int) -> _Part:
         def page(after: int, wanted: Wanted) -> tuple[list[_Shown], bool]:
             begin = max(after, applied)
-            return _page(snapshot_blocks.rows(connection, found.queue_id, sync_id, after=begin, upto=upto), wanted)
+            rows = snapshot_blocks.rows(connection, found.queue_id, sync_id, after=begin, upto=upto)
+            return _page(map(_snapshot_row, rows), wanted)
 
         return _Part(kind, f"{kind}:", upto - applied, page)
 
+    def of_log(after: int, wanted: Wanted) -> tuple[list[_Shown], bool]:
+        rows = log_blocks.rows(connection, found.queue_id, max(after, found.applied_seq))
+        return _page(map(_log_row, rows), wanted)
+
     return [
         of_snapshot(SNAPSHOT, found.sync_id, found.applied_rows, found.sync_rows),
-        _Part(LOG_ENTRY, "", entries, partial(_log_page, connection, found.queue_id)),
+        _Part(LOG_ENTRY, "", entries, of_log),
         of_snapshot(STAGED, found.staging_sync_id, 0, found.staging_rows),
     ]
 
@@ -142,31 +145,25 @@ def _from(parts: Sequence[_Part], queue: str, after: str) -> tuple[Sequence[_Par
     raise UsageError(f"{after!r} is not a position in {queue}: use one that is shown")
 
 
-def _log_page(connection: Connection, queue_id: int, after: int, wanted: Wanted) -> tuple[list[_Shown], bool]:
-    # Sizes are read first, so that only payloads of this page are read.
-    size = func.length(log.c.payload)
-    following = select(log.c.seq, size).where(log.c.queue_id == queue_id, log.c.seq > after).order_by(log.c.seq)
-    sizes = connection.execute(following.limit(wanted.limit + 1)).all()
-    taken = fitting([size for _, size in sizes], wanted)
-    if not taken:
-        return [], False
-    beginning = func.substr(log.c.payload, 1, wanted.preview_bytes)
-    columns = log.c.seq, log.c.transaction_seq, log.c.committed_us, log.c.item_key, size
-    span = log.c.queue_id == queue_id, log.c.seq > after, log.c.seq <= sizes[taken - 1][0]
-    chosen = select(*columns, beginning, log.c.headers, log.c.partition_key).where(*span).order_by(log.c.seq)
-    rows = connection.execute(chosen)
-    return [_Shown(*row[:5], bytes(row[5] or b""), *row[6:]) for row in rows], taken < len(sizes)
+def _log_row(row: ReceivedRow) -> _Shown:
+    shown = row.seq, row.transaction_seq, row.committed_us, row.item_key, len(row.payload), row.payload
+    return _Shown(*shown, row.headers, row.partition_key)
 
 
-def _page(rows: Iterator[SnapshotRow], wanted: Wanted) -> tuple[list[_Shown], bool]:
+def _snapshot_row(row: SnapshotRow) -> _Shown:
+    return _Shown(row.row_no, None, 0, row.item_key, len(row.payload), row.payload)
+
+
+def _page(rows: Iterator[_Shown], wanted: Wanted) -> tuple[list[_Shown], bool]:
+    """Return the first of *rows*, with whole payloads, that fit on a page; their payloads are shortened."""
     shown: list[_Shown] = []
     left = wanted.page_bytes
-    for number, payload, item_key in rows:
-        beginning = payload[: wanted.preview_bytes]
+    for row in rows:
+        beginning = row.payload[: wanted.preview_bytes]
         left -= len(beginning)
         if len(shown) == wanted.limit or (shown and left < 0):
             return shown, True
-        shown.append(_Shown(number, None, 0, item_key, len(payload), beginning))
+        shown.append(row._replace(payload=beginning))
     return shown, False
 
 

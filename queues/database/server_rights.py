@@ -51,7 +51,7 @@ SERVER_RIGHTS: Final = {
     "lrq_receive_marks": _ALL,
     "lrq_receive_headers": ("SELECT", "INSERT", "DELETE"),
     "lrq_receive_branches": ("SELECT", "INSERT", "DELETE"),
-    "lrq_receive_entries": ("SELECT", "INSERT", "DELETE"),
+    "lrq_receive_blocks": _ALL,
     "lrq_receive_snapshot_blocks": ("SELECT", "INSERT", "DELETE"),
     "lrq_consumers": _ALL,
     "lrq_consumer_failures": ("SELECT", "DELETE"),

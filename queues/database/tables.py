@@ -499,17 +499,19 @@ receive_branches = Table(
     Column("inherited", Text, nullable=False),
 )
 
-receive_entries = Table(
-    "lrq_receive_entries",
+#: Log entries as received: `block` is the wire's `Block` of one tick, or of a part of one. Its row k, from 0, has the
+#: number `start_seq` + k + 1. Of these rows, the `row_count` rows up to `end_seq` are in the queue. `tick_seq` is the
+#: number before the tick: transactions are numbered from there. `size` is what the rows count in `bytes_total`.
+receive_blocks = Table(
+    "lrq_receive_blocks",
     metadata,
     Column("queue_id", Integer, primary_key=True, autoincrement=False),
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),
-    Column("transaction_seq", BigInteger, nullable=False),
-    Column("committed_us", BigInteger, nullable=False),
-    Column("item_key", Text),
-    Column("payload", LargeBinary, nullable=False),
-    Column("headers", Text),
-    Column("partition_key", Text),
+    Column("end_seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("start_seq", BigInteger, nullable=False),
+    Column("tick_seq", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("block", LargeBinary, nullable=False),
 )
 
 #: Rows of snapshots as received: `block` is the wire's `Block` of `row_count` rows, `plain_size` its size unpacked.

@@ -9,6 +9,7 @@ from queues.database import scripts, tables
 from queues.database.dialect import Dialect
 from queues.database.lent_connections import lent
 from queues.database.schema import (
+    OLDEST_SCHEMA,
     SCHEMA,
     VERSION_TABLE,
     SiteInfo,
@@ -106,4 +107,5 @@ def _establish(connection: Connection, dialect: Dialect, site_id: SiteId) -> Non
     connection.execute(insert(tables.branches).values(origin))
     head = {"one": 1, "slot": 0, "last_id": 0, "segment": 0, "opened_us": now, "trimmed_seq": 0}
     connection.execute(insert(tables.log_head).values(head))
-    connection.execute(insert(tables.site).values(one=1, site_id=site_id, branch=branch, created_us=now))
+    values = {"site_id": site_id, "branch": branch, "created_us": now, "oldest_schema": OLDEST_SCHEMA}
+    connection.execute(insert(tables.site).values(one=1, **values))

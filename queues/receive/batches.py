@@ -2,42 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    Connection,
-    Select,
-    bindparam,
-    case,
-    func,
-    null,
-    select,
-)
+from sqlalchemy import Connection
 
-from queues.database import dialects
-from queues.database.tables import receive_entries as log
-from queues.receive.entries import ENTRY_SIZE
-
-
-class ReceivedRow(NamedTuple):
-    """One entry of a receive queue; in a snapshot, `seq` and `transaction_seq` are the row number."""
-
-    seq: int
-    transaction_seq: int
-    committed_us: int
-    item_key: str | None
-    payload: bytes
-    headers: str | None = None
-    partition_key: str | None = None
-
-
-class Size(NamedTuple):
-    """The size of an entry, in bytes of its payload and its headers."""
-
-    seq: int
-    transaction_seq: int
-    bytes: int
+from queues.errors import NeedsFullSyncError
+from queues.receive.kept_blocks import KeptBlocks
+from queues.receive.log_blocks import LogEntries, ReceivedRow, Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,65 +20,75 @@ class BatchLimits:
 
 
 class Fetched(NamedTuple):
-    """All rows of a queue up to and including `end`, the end of a source transaction."""
+    """All rows of a queue up to and including `end`, the end of a source transaction.
+
+    `blocks` of the log have their last row here; they count `freed` bytes in the queue.
+    """
 
     rows: Sequence[ReceivedRow]
     end: int
-
-
-_SPAN = (log.c.queue_id == bindparam("queue"), log.c.seq > bindparam("after"), log.c.seq <= bindparam("upto"))
-_COLUMNS = tuple(log.c[name] for name in ReceivedRow._fields)
-
-
-def _sized() -> Select[Any]:
-    total = func.sum(ENTRY_SIZE).over(order_by=log.c.seq, rows=(None, 0))
-    following = select(*_COLUMNS, total.label("total")).where(*_SPAN).order_by(log.c.seq)
-    found = following.limit(bindparam("limit", type_=BigInteger)).subquery().c
-    # Only payloads that probably belong to this batch are fetched.
-    near = case((found.total <= bindparam("limit_bytes", type_=BigInteger), found.payload), else_=null())
-    columns = found.seq, found.transaction_seq, found.committed_us, found.item_key, near
-    # The size of a row is the difference of two totals.
-    return select(*columns, found.headers, found.partition_key, found.total).order_by(found.seq)
-
-
-SIZED = _sized()
-ROWS = select(*_COLUMNS).where(*_SPAN).order_by(log.c.seq)
-BEYOND = select(log.c.seq).where(*_SPAN, log.c.transaction_seq != bindparam("first")).order_by(log.c.seq).limit(1)
+    blocks: int = 0
+    freed: int = 0
 
 
 def next_entries(
-    connection: Connection, queue_id: int, after: int, upto: int, limits: BatchLimits, *, one: bool = False
+    connection: Connection, kept: KeptBlocks, after: int, upto: int, limits: BatchLimits, *, one: bool = False
 ) -> Fetched:
     """Read whole source transactions with `after < seq <= upto`, within *limits*; with *one*, only the first.
 
-    If no entry is left before *upto*, the result ends there, so an empty result can still advance the marks.
+    *kept* is open at *after*. If no entry is left before *upto*, the result ends there, so an empty result can still
+    advance the marks. Raises `NeedsFullSyncError` if a block is damaged.
     """
-    values = {"queue": queue_id, "after": after, "upto": upto}
-    read = dialects.of(connection).bulk_select
-    found = read(connection, SIZED, {**values, "limit": limits.entries + 1, "limit_bytes": limits.bytes})
-    if not found:
-        return Fetched((), upto)
-    totals = [row[-1] for row in found]
-    sizes = [Size(row[0], row[1], row[-1] - before) for row, before in zip(found, [0, *totals], strict=False)]
-    taken = rows_within(sizes, limits, one=one)
-    if taken is not None:
-        end = upto if taken == len(sizes) else sizes[taken].seq - 1
-        rows = [ReceivedRow(*row[:-1]) for row in found[:taken]]
-        if all(row.payload is not None for row in rows):
-            return Fetched(rows, end)
-    else:  # one transaction above the limit, whose end was not read
-        beyond = read(connection, BEYOND, {**values, "first": sizes[0].transaction_seq})
-        end = beyond[0][0] - 1 if beyond else upto
-    return Fetched([ReceivedRow(*row) for row in read(connection, ROWS, {**values, "upto": end})], end)
+    sizes: list[Size] = []
+    pieces: list[tuple[LogEntries, int, int]] = []
+    at, total = after, 0
+    while True:
+        try:
+            block = kept.following(connection, at, upto)
+        except NeedsFullSyncError:
+            # The entries before a damaged block come first, if that block continues none of their transactions.
+            if not sizes or kept.next_tick(at) < sizes[-1].transaction_seq:
+                raise
+            block, upto = None, at
+        if block is None:
+            taken = rows_within(sizes, limits, one=one, complete=True)
+            break
+        last = min(block.end_seq, upto, max(at, block.first - 1) + _wanted(len(sizes), limits, one=one))
+        pieces.append((block, at, last))
+        more = block.sizes(at, last)
+        sizes += more
+        total += sum(size.bytes for size in more)
+        at = last
+        # The first transaction is delivered whole, so only its end counts until then.
+        if sizes[-1].transaction_seq != sizes[0].transaction_seq and (
+            one or len(sizes) > limits.entries or total > limits.bytes
+        ):
+            taken = rows_within(sizes, limits, one=one, complete=False)
+            break
+    end = upto if taken is None or taken == len(sizes) else sizes[taken].seq - 1
+    rows = [row for block, begin, last in pieces if begin < end for row in block.rows(begin, min(last, end))]
+    ended = [block for block, _, last in pieces if last == block.end_seq <= end]
+    return Fetched(rows, end, len(ended), sum(block.size for block in ended))
 
 
-def rows_within(sizes: Sequence[Size], limits: BatchLimits, *, one: bool = False) -> int | None:
+def _wanted(found: int, limits: BatchLimits, *, one: bool) -> int:
+    """Return the number of entries to look at next, after *found* ones."""
+    if one:
+        return found + 2
+    left = limits.entries + 1 - found
+    return left if left > 0 else limits.entries + 1
+
+
+def rows_within(
+    sizes: Sequence[Size], limits: BatchLimits, *, one: bool = False, complete: bool | None = None
+) -> int | None:
     """Return the number of leading rows that form whole transactions; None if no transaction ends among them. Pure.
 
-    *sizes* cover the next rows, and one more than the limit if there are more. At least one transaction is taken, of
-    any size; with *one*, exactly one.
+    *sizes* cover the next rows; *complete*: there are no more. By default, there are more if *sizes* exceed the limit.
+    At least one transaction is taken, of any size; with *one*, exactly one.
     """
-    complete = len(sizes) <= limits.entries
+    if complete is None:
+        complete = len(sizes) <= limits.entries
     best, total = None, 0
     for index, (_, transaction, size) in enumerate(sizes):
         if index and transaction != sizes[index - 1].transaction_seq:

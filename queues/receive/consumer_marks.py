@@ -19,11 +19,10 @@ from queues.clock import now_us
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
 from queues.database.tables import consumers, parked_entries, receive_marks, receive_queues
-from queues.database.tables import receive_entries as log
+from queues.database.tables import receive_blocks as log
 from queues.database.transactions import reading, writing_briefly
 from queues.names import ClientName
-from queues.receive.entries import ENTRY_SIZE
-from queues.receive.marks import ENTRY_BYTES
+from queues.receive import log_blocks
 from queues.receive.newest import newest
 
 #: The phases of a subscriber.
@@ -153,7 +152,7 @@ def move(
 ) -> bool:
     """Compare-and-set the subscriber's marks from *seen* to *to*; return False if they differ from *seen*.
 
-    *applied* entries leave the queue; *applied_bytes* is the `stored_size` of those from the log.
+    *applied* entries leave the queue; *applied_bytes* is the size of the blocks that have their last entry there.
 
     Also return False after a write under a newer lease than *lease*. The same holds if the stored `back_seq` differs
     from *back_seq*, unless *to* begins another snapshot. After True, the marks stay locked until the end of the
@@ -221,14 +220,14 @@ _UNCHANGED = select(receive_marks.c.queue_id).where(
 _REACHES = _UNCHANGED.where(receive_marks.c.boundary_seq >= bindparam("end"))
 _REMOVE = delete(log).where(
     log.c.queue_id == bindparam("queue"),
-    log.c.seq > bindparam("after"),
-    log.c.seq <= bindparam("end"),
+    log.c.end_seq > bindparam("after"),
+    log.c.end_seq <= bindparam("end"),
     _UNCHANGED.exists(),
 )
 
 
-def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> int:
-    """Delete the log entries after *seen* up to *end* and return their number.
+def remove_blocks(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> int:
+    """Delete the blocks whose last entry is after *seen*, and at *end* at the latest; return their number.
 
     Without effect if the sink has since completed another snapshot or changed the branch: other entries then have these
     numbers. One statement reads the marks and deletes, so both see the same moment.
@@ -237,8 +236,8 @@ def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch
     return connection.execute(_REMOVE, values).rowcount
 
 
-def size_between(connection: Connection, queue_id: int, after: int, upto: int) -> int:
-    """Return the `stored_size` of the log entries with `after < seq <= upto`."""
-    size = func.coalesce(func.sum(ENTRY_SIZE + ENTRY_BYTES), 0)
-    chosen = log.c.queue_id == queue_id, log.c.seq > after, log.c.seq <= upto
-    return int(connection.execute(select(size).where(*chosen)).scalar_one())
+def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> int:
+    """Remove the log entries after *seen* up to *end*, as `remove_blocks` does; return the number of entries."""
+    entries = sum(each.entries for each in log_blocks.held(connection, queue_id, seen.seq, end))
+    remove_blocks(connection, queue_id, seen, branch, end)
+    return entries

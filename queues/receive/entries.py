@@ -1,69 +1,43 @@
-"""The log entries and headers of a receive queue; all functions work in the caller's transaction."""
+"""The blocks and headers that a sink adds to a receive queue; all functions work in the caller's transaction."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from queues.database import dialects
-from queues.database.byte_length import ByteLength
 from queues.database.dialect import Statement
-from queues.database.tables import receive_entries, receive_headers
+from queues.database.tables import receive_blocks, receive_headers
 from queues.positions import Header, Position
+from queues.receive import log_blocks
+from queues.receive.log_blocks import NewBlocks
 
 #: The headers kept with a queue; up to `_PRUNE_EVERY` versions of the marks may pass before the next pruning.
 KEPT_HEADERS: Final = 1024
 _PRUNE_EVERY: Final = 64
 #: Up to this number, single inserts are faster than a bulk insert.
 FEW_HEADERS: Final = 4
-#: The bytes of the payload and the headers of an entry, as SQL.
-ENTRY_SIZE: Final = func.length(receive_entries.c.payload, type_=BigInteger) + func.coalesce(
-    ByteLength(receive_entries.c.headers), 0
-)
-
-
-class ReceivedColumns(NamedTuple):
-    """Log entries as columns of equal length; Python handles columns much faster than single rows.
-
-    `transaction_seq` is the sequence number of the first row of the entry's transaction. `headers` and `partition_key`
-    may be shorter: the entries after their end have none.
-    """
-
-    seq: list[int]
-    transaction_seq: list[int]
-    committed_us: list[int]
-    item_key: list[str | None]
-    payload: list[bytes]
-    headers: list[str | None]
-    partition_key: list[str | None]
-
-
-NO_ENTRIES: Final = ReceivedColumns([], [], [], [], [], [], [])
-_OPTIONAL: Final = ("headers", "partition_key")
+NO_BLOCKS: Final = NewBlocks([], [], [], [], [], [])
 
 
 def append(
     connection: Connection,
     queue_id: int,
-    entries: ReceivedColumns,
+    blocks: NewBlocks,
     *,
     first: Sequence[Statement] = (),
     then: Sequence[Statement] = (),
     last: bool = False,
 ) -> list[Sequence[tuple[Any, ...]]]:
-    """Execute *first*, add log entries, and execute *then*; *last*: the transaction has no further statement.
+    """Execute *first*, add *blocks*, and execute *then*; *last*: the transaction has no further statement.
 
     Return the result rows of the statements in *first*.
     """
     dialect = dialects.of(connection)
-    if not entries.seq:
+    if not blocks.end_seq:
         return dialect.run_all(connection, [*first, *then], last=last)[: len(first)]
-    columns: dict[str, Sequence[object]] = {"queue_id": [queue_id] * len(entries.seq), **entries._asdict()}
-    for name in _OPTIONAL:
-        # A column that is left out costs nothing.
-        if given := columns.pop(name):
-            columns[name] = [*given, *[None] * (len(entries.seq) - len(given))]
-    return dialect.bulk_insert_columns(connection, receive_entries, columns, then, first=first, last=last)
+    columns: dict[str, Sequence[object]] = {"queue_id": [queue_id] * len(blocks.end_seq), **blocks._asdict()}
+    return dialect.bulk_insert_columns(connection, receive_blocks, columns, then, first=first, last=last)
 
 
 def add_headers(
@@ -120,13 +94,17 @@ def keeps_header(connection: Connection, queue_id: int, position: Position) -> b
     return connection.execute(select(receive_headers.c.seq).where(own, *here)).first() is not None
 
 
-def forget_after(connection: Connection, queue_id: int, seq: int) -> None:
-    """Delete log entries and headers after *seq*."""
-    for table in (receive_entries, receive_headers):
-        connection.execute(delete(table).where(table.c.queue_id == queue_id, table.c.seq > seq))
+def forget_after(connection: Connection, queue_id: int, seq: int, applied_seq: int) -> int:
+    """Delete log entries and headers after *seq*; return the size that the queue counts less.
+
+    *applied_seq* is the subscriber's progress.
+    """
+    own = receive_headers.c.queue_id == queue_id, receive_headers.c.seq > seq
+    connection.execute(delete(receive_headers).where(*own))
+    return log_blocks.cut_after(connection, queue_id, seq, applied_seq)
 
 
 def clear_log(connection: Connection, queue_id: int) -> None:
     """Delete all log entries and headers: a snapshot replaces them."""
-    for table in (receive_entries, receive_headers):
-        connection.execute(delete(table).where(table.c.queue_id == queue_id))
+    connection.execute(delete(receive_headers).where(receive_headers.c.queue_id == queue_id))
+    log_blocks.clear(connection, queue_id)

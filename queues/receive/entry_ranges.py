@@ -1,12 +1,12 @@
 """Read the log entries of a receive queue by ranges of sequence numbers, `after < seq <= upto`; nothing is deleted."""
 
+from itertools import islice
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import Connection
 
-from queues.database.tables import receive_entries as log
-from queues.receive.batches import ReceivedRow, Size
-from queues.receive.entries import ENTRY_SIZE
+from queues.receive import log_blocks
+from queues.receive.log_blocks import ReceivedRow, Size
 
 
 class EntryRange(NamedTuple):
@@ -19,13 +19,13 @@ class EntryRange(NamedTuple):
 
 def count_entries(connection: Connection, wanted: EntryRange) -> int:
     """Count the entries of a range."""
-    return int(connection.execute(select(func.count()).where(*_of(wanted))).scalar_one())
+    return sum(each.entries for each in log_blocks.held(connection, *wanted))
 
 
 def first_sizes(connection: Connection, wanted: EntryRange, limit: int) -> list[Size]:
-    """Return the sizes of the first entries of a range, without reading payloads."""
-    following = select(log.c.seq, log.c.transaction_seq, ENTRY_SIZE).where(*_of(wanted))
-    return [Size(*row) for row in connection.execute(following.order_by(log.c.seq).limit(limit))]
+    """Return the sizes of the first entries of a range; the blocks of these entries are unpacked."""
+    blocks = log_blocks.entries(connection, *wanted)
+    return list(islice((size for block in blocks for size in block.sizes(wanted.after, wanted.upto)), limit))
 
 
 def end_and_count(
@@ -33,28 +33,32 @@ def end_and_count(
 ) -> tuple[int | None, int]:
     """Return the last number in a range (None if it is empty) and the number of its entries.
 
-    With *transaction_seq*, only the entries of that source transaction count.
+    With *transaction_seq*, only the entries of that source transaction, with which the range begins, count.
     """
-    chosen = select(func.max(log.c.seq), func.count()).where(*_of(wanted))
-    if transaction_seq is not None:
-        chosen = chosen.where(log.c.transaction_seq == transaction_seq)
-    end, entries = connection.execute(chosen).one()
+    if transaction_seq is None:
+        found = log_blocks.held(connection, *wanted)
+        return (found[-1].end_seq if found else None), sum(each.entries for each in found)
+    end, entries = None, 0
+    for row in log_blocks.rows(connection, *wanted):
+        if row.transaction_seq != transaction_seq:
+            break
+        end, entries = row.seq, entries + 1
     return end, entries
 
 
 def every_nth(connection: Connection, wanted: EntryRange, step: int, entries: int) -> list[int]:
     """Return the number of every *step*-th of the *entries* in a range, without the last one."""
-    place = func.row_number().over(order_by=log.c.seq).label("place")
-    numbered = select(log.c.seq.label("number"), place).where(*_of(wanted)).subquery()
-    borders = select(numbered.c.number).where(numbered.c.place % step == 0, numbered.c.place < entries)
-    return list(connection.execute(borders.order_by(numbered.c.number)).scalars())
+    borders: list[int] = []
+    before = 0
+    for block in log_blocks.held(connection, *wanted):
+        upto = before + block.entries
+        # The first place in this block that is a multiple of the step.
+        place = before - before % step + step
+        borders += [block.end_seq - (upto - each) for each in range(place, upto + 1, step) if each < entries]
+        before = upto
+    return borders
 
 
 def entries_in(connection: Connection, wanted: EntryRange) -> list[ReceivedRow]:
     """Return the entries of a range, in order."""
-    chosen = select(*(log.c[name] for name in ReceivedRow._fields)).where(*_of(wanted)).order_by(log.c.seq)
-    return [ReceivedRow(*row) for row in connection.execute(chosen)]
-
-
-def _of(wanted: EntryRange) -> tuple[ColumnElement[bool], ...]:
-    return log.c.queue_id == wanted.queue_id, log.c.seq > wanted.after, log.c.seq <= wanted.upto
+    return list(log_blocks.rows(connection, *wanted))

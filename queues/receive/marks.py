@@ -1,20 +1,19 @@
 """The receive state of one session, kept by the sink with every receive queue. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from queues.checksum import combine, rows_checksum
-from queues.entry_headers import text_size
 from queues.positions import ORIGIN, Position
 
-#: A log entry in a receive queue counts as its payload, its headers and this number of bytes.
+#: A log entry in a receive queue counts as its share of its unpacked block, and this number of bytes.
 ENTRY_BYTES: Final = 64
 
 
-def stored_size(payloads: Sequence[bytes], headers: Iterable[str | None] = ()) -> int:
-    """Return the bytes that log entries with these payloads and headers count in a receive queue."""
-    return sum(map(len, payloads)) + sum(map(text_size, filter(None, headers))) + ENTRY_BYTES * len(payloads)
+def stored_size(plain_size: int, rows: int) -> int:
+    """Return the bytes that a block of *rows* log entries counts in a receive queue; unpacked it has *plain_size*."""
+    return plain_size + ENTRY_BYTES * rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class ReceiveState:
 
     Invariant: `boundary_seq <= received.seq`. If they differ, a tick is open: it arrives in parts and began at
     `boundary_seq`. Of this tick, `received.seq - boundary_seq` rows have arrived. `bytes_total` is the `stored_size` of
-    all log entries that have arrived.
+    all blocks of the log that have arrived.
     """
 
     generation: int = 0

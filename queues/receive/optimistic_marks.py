@@ -31,7 +31,8 @@ from queues.database.dialect import Statement
 from queues.database.tables import consumers, receive_marks
 from queues.receive import entries
 from queues.receive.consumer_marks import APPLIED_SEQ
-from queues.receive.entries import NO_ENTRIES, ReceivedColumns
+from queues.receive.entries import NO_BLOCKS
+from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState
 from queues.receive.newest import newest
 from queues.receive.writer_marks import Stored, columns_of, replaced
@@ -53,7 +54,7 @@ class ExpectedMarks:
         marks: ReceiveState,
         now_us: int,
         *,
-        new: ReceivedColumns = NO_ENTRIES,
+        new: NewBlocks = NO_BLOCKS,
         changes: Sequence[Statement] = (),
         last: bool = False,
     ) -> "ExpectedMarks":

@@ -11,7 +11,7 @@ from queues.database.tables import parked_entries as parked_rows
 from queues.database.tables import receive_queues
 from queues.database.transactions import reading, writing, writing_briefly
 from queues.errors import UsageError
-from queues.receive.batches import ReceivedRow
+from queues.receive.log_blocks import ReceivedRow
 from queues.words import cleaned
 
 #: The kinds of parked transactions.

@@ -1,12 +1,13 @@
 """Read the marks of both sides of receive queues in one statement, without changing them."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from queues.counts import COUNTED
-from queues.database.tables import consumers, parked_entries, receive_entries, receive_marks, receive_queues
+from queues.database.tables import consumers, parked_entries, receive_marks, receive_queues
 from queues.names import ClientName, SiteId
+from queues.receive import log_blocks
 from queues.receive.consumer_marks import APPLIED_SEQ, Consumed, Received
 from queues.receive.newest import newest
 
@@ -117,6 +118,19 @@ def every_queue(connection: Connection) -> list[QueueRow]:
     return [QueueRow(*row) for row in connection.execute(ordered)]
 
 
+#: The subscriber's progress in the log that is in the queue; 0 before it begins the newest snapshot.
+LOG_PROGRESS: Final = func.coalesce(case((consumers.c.sync_id == receive_marks.c.sync_id, APPLIED_SEQ)), 0)
+
+
+def log_progress(connection: Connection, queue_id: int) -> int:
+    """Return the number of the last applied log entry in the numbering of the queue; 0 for none."""
+    own = receive_marks.c.queue_id == queue_id
+    joined = select(LOG_PROGRESS).outerjoin_from(
+        receive_marks, consumers, consumers.c.queue_id == receive_marks.c.queue_id
+    )
+    return connection.execute(joined.where(own)).scalar() or 0
+
+
 class Backlog(NamedTuple):
     """The unapplied entries of a queue, counted up to `COUNTED` + 1; `oldest_us` is 0 if there are none."""
 
@@ -127,11 +141,10 @@ class Backlog(NamedTuple):
 
 def backlog(connection: Connection, queue_id: int) -> Backlog:
     """Count the entries of a queue and its parked entries."""
-    left = select(receive_entries.c.committed_us).where(receive_entries.c.queue_id == queue_id)
-    counted = select(func.count()).select_from(left.limit(COUNTED + 1).subquery())
+    applied_seq = log_progress(connection, queue_id)
     parked = select(func.count()).select_from(parked_entries).where(parked_entries.c.queue_id == queue_id)
     return Backlog(
-        connection.execute(counted).scalar_one(),
-        connection.execute(left.order_by(receive_entries.c.seq).limit(1)).scalar() or 0,
+        log_blocks.count(connection, queue_id, applied_seq, COUNTED + 1),
+        log_blocks.oldest_us(connection, queue_id, applied_seq),
         connection.execute(parked).scalar_one(),
     )

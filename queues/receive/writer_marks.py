@@ -16,7 +16,8 @@ from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.receive import entries
 from queues.receive.consumer_marks import APPLIED_SEQ
-from queues.receive.entries import NO_ENTRIES, ReceivedColumns
+from queues.receive.entries import NO_BLOCKS
+from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState, StagedRows
 from queues.receive.newest import newest
 
@@ -24,8 +25,8 @@ from queues.receive.newest import newest
 class Stored(NamedTuple):
     """A stored receive queue: the sink's marks, and `applied_seq`, the subscriber's progress in the same history.
 
-    `undoes`: the subscriber can undo applied entries. `applied_bytes`: the `stored_size` of all log entries that
-    subscribers have ever removed.
+    `undoes`: the subscriber can undo applied entries. `applied_bytes`: the size of all blocks that subscribers
+    have ever removed.
     """
 
     queue_id: int
@@ -106,11 +107,11 @@ class LockedMarks:
         marks: ReceiveState,
         now_us: int,
         *,
-        new: ReceivedColumns = NO_ENTRIES,
+        new: NewBlocks = NO_BLOCKS,
         changes: Sequence[Statement] = (),
         last: bool = False,
     ) -> "LockedMarks":
-        """Add the log entries *new*, execute *changes* and replace the marks, in few messages.
+        """Add the blocks *new*, execute *changes* and replace the marks, in few messages.
 
         *last*: the transaction has no further statement, so the commit may be in the same message.
         """

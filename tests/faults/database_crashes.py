@@ -18,9 +18,10 @@ import psutil
 from sqlalchemy import Engine, make_url, select, text
 
 import queues
-from queues.database.tables import receive_entries
+from queues.database.tables import receive_queues
 from queues.errors import LrqError
 from queues.names import site_id
+from queues.receive import log_blocks
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
 from tests.clusters import _folder_for_databases
@@ -76,8 +77,8 @@ class CrashingDatabase:
     def payloads(self) -> list[bytes]:
         """Return the payloads of the receive queue, in order."""
         with self.engine.connect() as connection:
-            column = receive_entries.c
-            return list(connection.execute(select(column.payload).order_by(column.seq)).scalars())
+            queue_id = connection.execute(select(receive_queues.c.queue_id)).scalar()
+            return [] if queue_id is None else [row.payload for row in log_blocks.rows(connection, queue_id, 0)]
 
     def stop(self) -> None:
         """Stop the server."""

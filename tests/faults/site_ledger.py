@@ -16,6 +16,8 @@ from sqlalchemy.orm import Session
 from discovery.ranges import range_of
 from lr_client import RoutingQueueSenderClient
 from queues.database.tables import Number
+from queues.receive.log_blocks import LogEntries, StoredBlock
+from tests.received import COUNT
 
 source_metadata = MetaData()
 #: The entries that writers committed, in a table of their own; `destinations` are sites between commas.
@@ -145,7 +147,7 @@ def leaders(source: Engine, *, released: bool = False) -> list[Led]:
 def received(sink: Engine) -> int:
     """Count the entries at a sink."""
     with sink.connect() as connection:
-        return int(connection.execute(text("SELECT count(*) FROM lrq_receive_entries")).scalar_one())
+        return int(connection.execute(text(COUNT)).scalar_one())
 
 
 def arrived(sink: Engine) -> Arrived:
@@ -153,9 +155,10 @@ def arrived(sink: Engine) -> Arrived:
     entries, moves = defaultdict(list), defaultdict(list)
     order = "FROM {} JOIN lrq_receive_queues USING (queue_id) ORDER BY queue_id, {}"
     with sink.connect() as connection:
-        found = connection.execute(text("SELECT client, payload " + order.format("lrq_receive_entries", "seq")))
-        for client, payload in found:
-            entries[client].append(bytes(payload))
+        blocks = ", ".join(StoredBlock._fields)
+        found = connection.execute(text(f"SELECT client, {blocks} " + order.format("lrq_receive_blocks", "end_seq")))
+        for client, *block in found:
+            entries[client] += [row.payload for row in LogEntries(StoredBlock(*block)).rows(0, block[0])]
         columns = "SELECT client, generation, seq, at "
         for client, generation, seq, at in connection.execute(text(columns + order.format("app_marks", "n"))):
             moves[client].append(Moved(client, generation, seq, float(at)))

@@ -13,9 +13,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import create_engine, make_url
 
 from tests.house.light import EXAMPLES, Light, clean, example
+from tests.received import COUNT, received_payloads
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
@@ -128,9 +129,10 @@ def test_the_example_of_node_delivers_its_orders_with_the_wheel(
             lines = stack.enter_context(made.running("lrq", *words, folder=folder))
             peers += ["--peer", f"{site}={lines.find(LISTENS)}"]
         stack.enter_context(made.running("lrq", "serve", "--database", paris, "--site", "paris", *peers, folder=folder))
-        payloads = "SELECT CAST(payload AS TEXT) FROM lrq_receive_entries ORDER BY seq"
         for site in ("tokyo", "lima"):
-            found = eventually(
-                lambda at=folder / f"{site}.db": column(at, payloads)[1:] and column(at, payloads), timeout=60
-            )
-            assert [json.loads(str(payload))["item"] for payload in found] == ["tea", "büchse 🫖"]
+            database = folder / f"{site}.db"
+            eventually(lambda at=database: column(at, COUNT) == [2], timeout=60)
+            engine = create_engine(f"sqlite:///{database}")
+            found = received_payloads(engine)
+            engine.dispose()
+            assert [json.loads(payload)["item"] for payload in found] == ["tea", "büchse 🫖"]

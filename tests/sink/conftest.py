@@ -17,8 +17,8 @@ from queues.blocks import decode_snapshot
 from queues.database.tables import (
     consumers,
     leases,
+    receive_blocks,
     receive_branches,
-    receive_entries,
     receive_headers,
     receive_marks,
     receive_queues,
@@ -29,6 +29,7 @@ from queues.wire import replication_pb2 as pb
 from sink import RemoteSink, Sink, SinkWriter, serve
 from sink.transport.endpoints import network_endpoint
 from tests.certificates import issued
+from tests.received import received_rows
 from tests.sink.frames import request
 
 SINK_TABLES = (
@@ -36,7 +37,7 @@ SINK_TABLES = (
     receive_queues,
     receive_marks,
     receive_headers,
-    receive_entries,
+    receive_blocks,
     receive_snapshot_blocks,
     consumers,
     leases,
@@ -211,11 +212,14 @@ class Contents:
     engine: Engine
 
     def log(self):
-        return self._rows(select(receive_entries.c.seq, receive_entries.c.payload).order_by(receive_entries.c.seq))
+        return [(row.seq, row.payload) for row in self.received()]
 
     def transactions(self):
-        table = receive_entries
-        return self._rows(select(table.c.seq, table.c.transaction_seq).order_by(table.c.seq))
+        return [(row.seq, row.transaction_seq) for row in self.received()]
+
+    def received(self):
+        with self.engine.connect() as connection:
+            return received_rows(connection)
 
     def staged(self):
         with self.engine.connect() as connection:

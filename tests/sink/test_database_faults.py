@@ -1,5 +1,6 @@
 """A sink whose database fails, and several writers of one queue."""
 
+import random
 import threading
 from collections.abc import Iterator
 
@@ -7,7 +8,6 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 import queues
-from queues.blocks import EntryRow, encode_entries
 from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
@@ -37,7 +37,7 @@ def test_a_full_disk_gives_a_transient_refusal_and_stores_nothing_of_the_frame(t
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages + 5}")
 
-    refusal = refused(talk(writer(engine), FIRST, batch(3, tick(3, 4, [b"x" * 200_000]))))
+    refusal = refused(talk(writer(engine), FIRST, batch(3, tick(3, 4, [random.Random(1).randbytes(200_000)]))))
     assert refusal.kind == pb.Refusal.TRANSIENT
     assert "full" in refusal.reason
     assert Contents(engine).log() == list(enumerate(numbered(1, 3), start=1))
@@ -71,9 +71,9 @@ def test_a_database_that_breaks_the_connection_is_used_again_when_it_is_back(pos
 
 
 @pytest.mark.postgresql
-def test_a_key_that_the_database_cannot_hold_is_told_without_quoting_it(postgres):
-    group = tick(0, 1)
-    group.block.CopyFrom(encode_entries([EntryRow(b"secret", 0, 0, "hidden\0key")]))
+def test_a_mark_that_the_database_cannot_hold_is_told_without_quoting_it(postgres):
+    group = tick(0, 1, [b"secret"])
+    group.header.mark = "hidden\0mark"
     refusal = refused(talk(writer(postgres), batch(0, group)))
     assert refusal.kind == pb.Refusal.TRANSIENT
     assert refusal.reason

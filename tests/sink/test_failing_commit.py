@@ -79,7 +79,7 @@ def writer(engine: Engine) -> Iterator[Callable[[], SinkWriter]]:
 def test_the_first_frame_of_a_stream_is_refused_when_its_commit_fails(writer, contents: Contents, fail):
     accepted(talk(writer(), FIRST))
     before = contents.marks()
-    failing = fail("lrq_receive_entries")
+    failing = fail("lrq_receive_blocks")
     (answer,) = talk(writer(), SECOND)
     assert answer.refusal.kind == pb.Refusal.TRANSIENT
     assert not answer.HasField("received")
@@ -93,7 +93,7 @@ def test_a_later_frame_of_a_stream_is_refused_when_its_commit_fails(writer, cont
     sink.negotiate(request())
     stream = Conversation(sink)
     assert stream.say(FIRST).received.seq == 3
-    failing = fail("lrq_receive_entries")
+    failing = fail("lrq_receive_blocks")
     answer = stream.say(SECOND)
     assert answer.refusal.kind == pb.Refusal.TRANSIENT
     assert not answer.HasField("received")
@@ -105,7 +105,7 @@ def test_a_later_frame_of_a_stream_is_refused_when_its_commit_fails(writer, cont
 
 def test_the_refused_frame_is_stored_once_when_commits_succeed_again(writer, contents: Contents, fail):
     accepted(talk(writer(), FIRST))
-    failing = fail("lrq_receive_entries")
+    failing = fail("lrq_receive_blocks")
     talk(writer(), SECOND)
     failing.close()
     sink = writer()

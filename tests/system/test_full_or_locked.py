@@ -77,7 +77,7 @@ def test_a_locked_database_of_the_sink_delays_entries_and_loses_none(
     paris = world.link("paris", "tokyo", initial_sync="log", stall_seconds=0.5, retry_cap_seconds=0.1)
     world.transmit("paris", b"before", to=["tokyo"])
     eventually(lambda: recorder.log("paris") == [b"before"])
-    with locked(world, "tokyo", "lrq_receive_entries"):
+    with locked(world, "tokyo", "lrq_receive_blocks"):
         for payload in PAYLOADS:
             world.transmit("paris", payload, to=["tokyo"])
         eventually(lambda: sessions_of(paris)["tokyo"]["state"] == "backing off")
@@ -109,7 +109,7 @@ def test_a_full_disk_of_the_sink_is_reported_and_loses_no_entry(world: World) ->
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", retry_cap_seconds=0.1)
     world.transmit("paris", b"before", to=["tokyo"])
     eventually(lambda: recorder.log("paris") == [b"before"])
-    with full(world, tokyo, "lrq_receive_entries"):
+    with full(world, tokyo, "lrq_receive_blocks"):
         for payload in PAYLOADS:
             world.transmit("paris", payload, to=["tokyo"])
         eventually(lambda: _says_why(sessions_of(paris)["tokyo"]))

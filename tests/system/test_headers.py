@@ -10,6 +10,7 @@ from lr_client import LRMessageWithDestinations
 from queues.browse.api import browse
 from queues.entry_headers import MAX_BYTES
 from queues.receive.parked import parked, retry_parked
+from tests.received import COUNT
 from tests.system.world import Recorder, World
 from tests.waiting import eventually
 
@@ -93,8 +94,7 @@ def test_headers_count_for_the_room_of_a_receive_queue(world: World) -> None:
     world.link("paris", "tokyo", initial_sync="log")
     transmit(world, ENTRIES)
     received = "SELECT bytes_total FROM lrq_receive_marks"
-    stored = "SELECT count(*) FROM lrq_receive_entries"
-    eventually(lambda: world.execute("tokyo", stored) == [(len(ENTRIES),)])
+    eventually(lambda: world.execute("tokyo", COUNT) == [(len(ENTRIES),)])
     texts = ['{"content-type":"text/plain","é":"\u2028 \\"quoted\\" \\\\"}', '{"n":""}']
     size = sum(len(payload) + 64 for payload, _, _ in ENTRIES) + sum(len(text.encode()) for text in texts)
     assert world.execute("tokyo", received) == [(size,)]

@@ -153,7 +153,7 @@ def test_a_sender_cannot_read_payloads_or_change_the_log(site: Engine, role: str
     grants.grant(site, role, Grantee.SENDER)
     forbidden = (
         "SELECT payload FROM lrq_log_entries", "DELETE FROM lrq_log_entries", "UPDATE lrq_sessions SET acked_seq = 0",
-        "TRUNCATE lrq_log_entries", "DROP TABLE lrq_site", "SELECT * FROM lrq_receive_entries",
+        "TRUNCATE lrq_log_entries", "DROP TABLE lrq_site", "SELECT * FROM lrq_receive_blocks",
         "ALTER TABLE lrq_log_entries DISABLE TRIGGER ALL", "DELETE FROM lrq_snapshots",
     )  # fmt: skip
     with roles.engine_of(site, role) as engine:

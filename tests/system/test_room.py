@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import func, select
 
 from lr_server import LogReplicationServer
-from queues.database.tables import receive_entries
+from queues.database.tables import receive_blocks
 from queues.receive.marks import ENTRY_BYTES
 from queues.wire.replication_pb2 import Ack, Frame, NegotiateRequest, NegotiateResponse
 from sink.port import Sink
@@ -39,7 +39,7 @@ def beginning(world: World, *sinks: str, **options: Any) -> LogReplicationServer
 
 def held_bytes(world: World, site: str) -> int:
     """Return the size of the log entries in the site's receive queue."""
-    size = func.coalesce(func.sum(func.length(receive_entries.c.payload) + ENTRY_BYTES), 0)
+    size = func.coalesce(func.sum(receive_blocks.c.size), 0)
     with world.site(site).connect() as connection:
         return int(connection.execute(select(size)).scalar_one())
 

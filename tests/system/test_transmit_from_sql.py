@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import make_url
 
 from lr_client import RoutingQueueSenderClient, wait_applied
+from tests.received import received_payloads
 from tests.system.world import World, in_log_sync
 from tests.waiting import eventually
 
@@ -142,8 +143,5 @@ def test_the_node_program_transmits_and_its_rollbacks_do_not(world: World, tmp_p
     sender = RoutingQueueSenderClient("orders")
     sender.wait_replicated(world.site("paris"), tokens[-1], ["tokyo", "lima"], 20)
     paris.drain(timeout=20)
-    with world.site("tokyo").connect() as connection:
-        found = connection.execute(
-            text("SELECT payload FROM lrq_receive_entries JOIN lrq_receive_queues USING (queue_id) ORDER BY seq")
-        ).scalars()
-        assert [json.loads(bytes(payload))["item"] for payload in found] == ["tea", "büchse 🫖"]
+    found = received_payloads(world.site("tokyo"))
+    assert [json.loads(payload)["item"] for payload in found] == ["tea", "büchse 🫖"]

@@ -11,7 +11,7 @@ from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.transactions import writing
 from queues.errors import NeedsFullSyncError, StoreUnavailableError
-from queues.receive import consumer_marks, snapshot_blocks
+from queues.receive import consumer_marks, log_blocks, snapshot_blocks
 from queues.receive.consumer_marks import IN_LOG, Consumed, Received
 
 
@@ -82,7 +82,7 @@ class _ChangedError(Exception):
 def _size_upto(connection: Connection, queue: ReceiveQueue, view: QueueView, at: Offset) -> int:
     if at.phase != IN_LOG or view.received.sync_id != at.sync_id:
         return 0
-    return consumer_marks.size_between(connection, queue.queue_id, 0, at.seq)
+    return log_blocks.size_upto(connection, queue.queue_id, 0, at.seq)
 
 
 def _remove(connection: Connection, queue: ReceiveQueue, view: QueueView, at: Offset, entries: int) -> None:

@@ -59,7 +59,7 @@ _SUBSCRIBER: Final[Mapping[str, str]] = {
     "lrq_receive_marks": _READ,
     "lrq_receive_headers": _READ,
     "lrq_receive_branches": _READ,
-    "lrq_receive_entries": "SELECT, DELETE",
+    "lrq_receive_blocks": "SELECT, DELETE",
     "lrq_receive_snapshot_blocks": "SELECT, DELETE",
     "lrq_consumers": _UPSERT,
     "lrq_consumer_failures": _ALL,

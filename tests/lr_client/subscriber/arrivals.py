@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, case, delete, func, insert, select, update
+from sqlalchemy import Connection, Engine, case, func, insert, select, update
 
 from queues import names
-from queues.blocks import SnapshotColumns, encode_snapshot
+from queues.blocks import EntryRow, SnapshotColumns, encode_snapshot
 from queues.database.tables import (
     consumers,
-    receive_entries,
     receive_headers,
     receive_marks,
     receive_queues,
@@ -17,7 +16,9 @@ from queues.database.tables import (
 )
 from queues.database.transactions import reading, writing
 from queues.positions import Visibility
-from queues.receive import snapshot_blocks, writer_marks
+from queues.receive import entries, snapshot_blocks, writer_marks
+from queues.receive.queue_marks import backlog
+from tests.received import insert_block
 
 #: The number of snapshot rows in a block.
 BLOCK_ROWS = 2
@@ -36,8 +37,11 @@ BRANCH = "branch-1"
 class Arrivals:
     """The entries that one source sends for one client to one sink."""
 
-    def __init__(self, engine: Engine, client: str = "policy", source: str = "tokyo") -> None:
+    def __init__(
+        self, engine: Engine, client: str = "policy", source: str = "tokyo", *, log_block_rows: int = 500
+    ) -> None:
         self.engine = engine
+        self.log_block_rows = log_block_rows
         self.client = names.client_name(client)
         self.source = names.site_id(source)
 
@@ -45,13 +49,12 @@ class Arrivals:
         """Receive one tick of whole transactions, after *gap* numbers of other destinations; return the tick's end."""
         with writing(self.engine) as connection:
             marks = self._marks(connection)
-            seq = marks.seq + gap
-            rows: list[dict[str, Any]] = []
+            start = marks.seq + gap
+            rows: list[EntryRow] = []
             for payloads in transactions:
-                rows += _rows(marks.queue_id, seq, seq + 1, payloads)
-                seq += len(payloads)
-            if rows:
-                connection.execute(insert(receive_entries), rows)
+                rows += _rows(len(rows), start + len(rows) + 1, payloads)
+            self._store(connection, marks.queue_id, start, start, rows)
+            seq = start + len(rows)
             header = {"queue_id": marks.queue_id, "seq": seq, "branch": BRANCH, "uid": seq}
             connection.execute(insert(receive_headers).values(mark=str(mark or Visibility(high=seq)), **header))
             self._save(connection, branch=BRANCH, seq=seq, boundary_seq=seq)
@@ -65,16 +68,15 @@ class Arrivals:
             applied_seq, _ = writer_marks.lock_consumer(connection, queue_id, marks.sync_id)
             if seq < applied_seq:
                 writer_marks.require_rollback(connection, queue_id, seq)
-            for table in (receive_entries, receive_headers):
-                connection.execute(delete(table).where(table.c.queue_id == queue_id, table.c.seq > seq))
+            entries.forget_after(connection, queue_id, seq, applied_seq)
             self._save(connection, seq=seq, boundary_seq=seq)
 
     def part_of_a_tick(self, payloads: Sequence[bytes]) -> None:
         """Receive rows of a transaction whose tick is not complete."""
         with writing(self.engine) as connection:
             marks = self._marks(connection)
-            rows = _rows(marks.queue_id, marks.seq, marks.boundary_seq + 1, payloads)
-            connection.execute(insert(receive_entries), rows)
+            rows = _rows(0, marks.boundary_seq + 1, payloads)
+            self._store(connection, marks.queue_id, marks.boundary_seq, marks.seq, rows)
             self._save(connection, branch=BRANCH, seq=marks.seq + len(payloads))
 
     def complete_the_tick(self) -> None:
@@ -104,8 +106,7 @@ class Arrivals:
         """Receive the end marker of a staged snapshot."""
         with writing(self.engine) as connection:
             queue_id = self._marks(connection).queue_id
-            for table in (receive_entries, receive_headers):
-                connection.execute(delete(table).where(table.c.queue_id == queue_id))
+            entries.clear_log(connection, queue_id)
             snapshot_blocks.drop_staged(connection, queue_id, keep={sync_id})
             position = {"branch": BRANCH, "seq": base, "boundary_seq": base, "cut": cut, "base_seq": base}
             rows = self._staged(connection, queue_id, sync_id)
@@ -116,13 +117,13 @@ class Arrivals:
         """Return the number of entries, of the log or a snapshot, that are still in the queue."""
         with reading(self.engine) as connection:
             queue_id = self.queue_id(connection)
-            entries = select(func.count()).where(receive_entries.c.queue_id == queue_id)
+            left = backlog(connection, queue_id).entries
             blocks = select(func.coalesce(func.sum(_LEFT), 0)).where(receive_snapshot_blocks.c.queue_id == queue_id)
             applied = consumers.c.sync_id == receive_snapshot_blocks.c.sync_id
             blocks = blocks.outerjoin_from(
                 receive_snapshot_blocks, consumers, (consumers.c.queue_id == queue_id) & applied
             )
-            return int(connection.execute(entries).scalar_one() + connection.execute(blocks).scalar_one())
+            return left + int(connection.execute(blocks).scalar_one())
 
     def queue_id(self, connection: Connection) -> int:
         return connection.execute(select(receive_queues.c.queue_id).where(*self._own)).scalar_one()
@@ -153,7 +154,13 @@ class Arrivals:
         own = (table.queue_id == queue_id, table.sync_id == sync_id)
         return connection.execute(select(func.coalesce(func.max(table.last_row), 0)).where(*own)).scalar_one()
 
+    def _store(
+        self, connection: Connection, queue_id: int, tick_seq: int, start_seq: int, rows: Sequence[EntryRow]
+    ) -> None:
+        for first in range(0, len(rows), self.log_block_rows):
+            some = rows[first : first + self.log_block_rows]
+            insert_block(connection, queue_id, tick_seq, start_seq + first, some)
 
-def _rows(queue_id: int, after: int, transaction: int, payloads: Sequence[bytes]) -> list[dict[str, Any]]:
-    common = {"queue_id": queue_id, "transaction_seq": transaction, "committed_us": 1_000 + transaction}
-    return [common | {"seq": after + n, "payload": payload} for n, payload in enumerate(payloads, start=1)]
+
+def _rows(index: int, transaction: int, payloads: Sequence[bytes]) -> list[EntryRow]:
+    return [EntryRow(payload, index, 1_000 + transaction) for payload in payloads]

@@ -14,6 +14,7 @@ from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError
 from queues.receive import consumer_marks
 from queues.receive.batches import BatchLimits
+from queues.receive.kept_blocks import KeptBlocks
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.lr_client.subscriber.applying import Apply, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
@@ -94,7 +95,7 @@ def test_a_stale_subscriber_is_refused_inside_its_transaction(sink: Engine, toky
     tokyo.tick([b"e1"])
     stale, _ = deliveries(sink, listener)
     with reading(sink) as connection:
-        step = next_step(connection, tokyo.queue_id(connection), LIMITS, one=False)
+        step = next_step(connection, tokyo.queue_id(connection), LIMITS, KeptBlocks(), one=False)
     with pytest.raises(OwnershipLostError):
         stale.carry_out(step)
     assert (listener.calls, tokyo.left) == ([], 1)
@@ -106,7 +107,7 @@ def test_a_step_that_another_subscriber_has_made_is_not_repeated(
     tokyo.tick([b"e1"])
     _, current = deliveries(sink, listener)
     with reading(sink) as connection:
-        step = next_step(connection, tokyo.queue_id(connection), LIMITS, one=False)
+        step = next_step(connection, tokyo.queue_id(connection), LIMITS, KeptBlocks(), one=False)
     current.carry_out(step)
     with pytest.raises(Superseded):
         current.carry_out(step)
@@ -121,7 +122,7 @@ def test_a_step_to_a_position_behind_a_rollback_is_refused(
     tokyo.tick(*[[payload] for payload in lost], gap=5)
     _, current = deliveries(sink, listener)
     with reading(sink) as connection:
-        step = next_step(connection, tokyo.queue_id(connection), LIMITS, one=False)
+        step = next_step(connection, tokyo.queue_id(connection), LIMITS, KeptBlocks(), one=False)
     tokyo.go_back(kept)
     with pytest.raises(Superseded):
         current.carry_out(step)
@@ -129,7 +130,7 @@ def test_a_step_to_a_position_behind_a_rollback_is_refused(
     assert tokyo.left == 2
     for _ in range(2):
         with reading(sink) as connection:
-            step = next_step(connection, tokyo.queue_id(connection), LIMITS, one=True)
+            step = next_step(connection, tokyo.queue_id(connection), LIMITS, KeptBlocks(), one=True)
         current.carry_out(step)
     assert story(sink) == ["e1", "other"]
 
@@ -141,13 +142,13 @@ def test_a_step_is_refused_after_a_rollback_though_other_entries_have_its_number
     tokyo.tick([b"lost2"], [b"lost3"])
     _, current = deliveries(sink, listener)
     with reading(sink) as connection:
-        step = next_step(connection, tokyo.queue_id(connection), LIMITS, one=False)
+        step = next_step(connection, tokyo.queue_id(connection), LIMITS, KeptBlocks(), one=False)
     tokyo.go_back(kept)
     tokyo.tick([b"e2"], [b"e3"])
     with pytest.raises(Superseded):
         current.carry_out(step)
     with reading(sink) as connection:
-        current.carry_out(next_step(connection, tokyo.queue_id(connection), LIMITS, one=False))
+        current.carry_out(next_step(connection, tokyo.queue_id(connection), LIMITS, KeptBlocks(), one=False))
     assert story(sink) == ["e1", "e2", "e3"]
 
 

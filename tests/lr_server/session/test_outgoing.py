@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 
 import pytest
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from lr_client.sender import RoutingQueueSenderClient
@@ -15,7 +15,6 @@ from lr_server.session.outgoing import Outgoing, TickPart, log_frame, passed
 from queues.blocks import EntryRow, encode_entries
 from queues.clock import SYSTEM_CLOCK
 from queues.database import leases
-from queues.database.tables import receive_entries
 from queues.names import client_name, site_id
 from queues.positions import PgSnapshot, Position, Tick, Visibility
 from queues.send_log.opening import open_log
@@ -24,6 +23,7 @@ from queues.wire.replication_pb2 import Batch, Frame, TickGroup, TickHeader
 from queues.wire.replication_pb2 import Position as WirePosition
 from sink import SinkWriter
 from tests.conftest import NewSite
+from tests.received import received_payloads
 from tests.sink.frames import begin, end, request, session
 
 TOKYO = SessionKey(client_name("policy"), site_id("tokyo"))
@@ -90,8 +90,7 @@ class Link:
         return bool(pieces)
 
     def stored(self) -> list[bytes]:
-        with self.sink.connect() as connection:
-            return list(connection.execute(select(receive_entries.c.payload).order_by(receive_entries.c.seq)).scalars())
+        return received_payloads(self.sink)
 
     def cut(self) -> str:
         with self.sink.connect() as connection:

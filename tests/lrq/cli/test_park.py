@@ -6,7 +6,7 @@ import pytest
 
 from queues.database.transactions import writing
 from queues.receive import parked
-from queues.receive.batches import ReceivedRow
+from queues.receive.log_blocks import ReceivedRow
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite

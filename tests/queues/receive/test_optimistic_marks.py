@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, exc, func, insert, select, update
 
-from queues.database.tables import consumers, receive_entries, receive_marks
+from queues.database.tables import consumers, receive_blocks, receive_marks
 from queues.database.transactions import writing
 from queues.names import client_name, site_id
 from queues.positions import Position
 from queues.receive import writer_marks
 from queues.receive.consumer_marks import NOWHERE
-from queues.receive.entries import ReceivedColumns
+from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState
 from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.receive.writer_marks import LockedMarks, Stored
@@ -20,7 +20,7 @@ from queues.receive.writer_marks import LockedMarks, Stored
 pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
 POLICY, PARIS = client_name("policy"), site_id("paris")
-ROW = ReceivedColumns([4], [4], [1_000], [None], [b"entry 4"], [], [])
+BLOCK = NewBlocks([4], [1], [3], [3], [71], [b"a block of entry 4"])
 BEFORE = ReceiveState(generation=1, received=Position("b1", 3), boundary_seq=3)
 AFTER = replace(BEFORE, received=Position("b1", 4), boundary_seq=4)
 
@@ -43,12 +43,12 @@ def stored(engine: Engine) -> Stored:
 
 
 def save(connection: Connection, expected: Stored) -> Stored:
-    return ExpectedMarks(expected).save(connection, AFTER, now_us=2, new=ROW, last=True).stored
+    return ExpectedMarks(expected).save(connection, AFTER, now_us=2, new=BLOCK, last=True).stored
 
 
 def contents(engine: Engine) -> tuple[int, int, int]:
     """Return the version, the position and the number of log entries of the only queue."""
-    count = select(func.count()).select_from(receive_entries).scalar_subquery()
+    count = select(func.count()).select_from(receive_blocks).scalar_subquery()
     with engine.connect() as connection:
         return tuple(connection.execute(select(receive_marks.c.version, receive_marks.c.seq, count)).one())
 
@@ -95,10 +95,9 @@ def test_another_error_of_the_message_is_raised_unchanged(engine, stored):
     with writing(engine) as connection:
         connection.execute(update(receive_marks).values(branch="b1"))
         save(connection, stored)
-    twice = ReceivedColumns([4], [4], [1_000], [None], [b"entry 4"], [], [])
     expected = ExpectedMarks(stored._replace(version=2, marks=AFTER))
     with pytest.raises(exc.IntegrityError), writing(engine) as connection:
-        expected.save(connection, AFTER, now_us=3, new=twice, last=True)
+        expected.save(connection, AFTER, now_us=3, new=BLOCK, last=True)
     with pytest.raises(exc.DataError), writing(engine) as connection:
         expected.save(connection, AFTER, now_us=2**70, last=True)
     assert contents(engine) == (2, 4, 1)

@@ -1,14 +1,15 @@
-"""The sizes of stored entries are the same in SQL and in Python."""
+"""The sizes of received entries: what a queue counts, and what a listener's call may hold."""
 
 import pytest
 from sqlalchemy import Engine
 
+from queues.blocks import EntryRow
 from queues.database.transactions import reading, writing
+from queues.receive import log_blocks
 from queues.receive.batches import BatchLimits, next_entries
-from queues.receive.consumer_marks import size_between
-from queues.receive.entries import ReceivedColumns, append
 from queues.receive.entry_ranges import EntryRange, first_sizes
-from queues.receive.marks import stored_size
+from queues.receive.kept_blocks import History, KeptBlocks
+from tests.received import insert_block
 
 PAYLOADS = [b"", b"12345", b"x" * 300]
 HEADERS = [None, '{"a":"b"}', '{"é":"\\u2028","c":"\\\\"}']
@@ -16,23 +17,32 @@ HEADERS = [None, '{"a":"b"}', '{"é":"\\u2028","c":"\\\\"}']
 
 @pytest.fixture
 def filled(site: Engine) -> Engine:
+    rows = [EntryRow(payload, n, 5, None, HEADERS[n]) for n, payload in enumerate(PAYLOADS)]
     with writing(site) as connection:
-        append(connection, 1, ReceivedColumns([1, 2, 3], [1, 2, 3], [5] * 3, [None] * 3, PAYLOADS, HEADERS, []))
+        insert_block(connection, 1, 0, 0, rows)
     return site
 
 
-def test_the_database_counts_the_bytes_of_headers_as_the_writer_does(filled: Engine) -> None:
+def test_the_size_of_an_entry_is_that_of_its_payload_and_its_headers(filled: Engine) -> None:
     with reading(filled) as connection:
-        assert size_between(connection, 1, 0, 3) == stored_size(PAYLOADS, HEADERS)
-        assert size_between(connection, 1, 2, 3) == stored_size(PAYLOADS[2:], HEADERS[2:])
         sizes = [size.bytes for size in first_sizes(connection, EntryRange(1, 0, 3), 9)]
-    assert sizes == [stored_size([each], [more]) - 64 for each, more in zip(PAYLOADS, HEADERS, strict=True)]
+    headers = [len(text.encode()) if text else 0 for text in HEADERS]
+    assert sizes == [len(payload) + more for payload, more in zip(PAYLOADS, headers, strict=True)]
+
+
+def test_a_block_counts_with_its_last_entry(filled: Engine) -> None:
+    with writing(filled) as connection:
+        more = insert_block(connection, 1, 3, 3, [EntryRow(b"4", 0, 5)])
+        assert log_blocks.size_upto(connection, 1, 0, 2) == 0
+        assert log_blocks.size_upto(connection, 1, 2, 4) - log_blocks.size_upto(connection, 1, 2, 3) == more
 
 
 def test_headers_count_for_the_limit_of_a_listener_s_call(filled: Engine) -> None:
     def taken(limit: int) -> list[int]:
+        kept = KeptBlocks()
+        kept.open(History(1, "", "", 0), 0)
         with reading(filled) as connection:
-            return [row.seq for row in next_entries(connection, 1, 0, 3, BatchLimits(10, limit)).rows]
+            return [row.seq for row in next_entries(connection, kept, 0, 3, BatchLimits(10, limit)).rows]
 
     assert taken(len(PAYLOADS[1]) + len('{"a":"b"}')) == [1, 2]
     assert taken(len(PAYLOADS[1]) + len('{"a":"b"}') - 1) == [1]

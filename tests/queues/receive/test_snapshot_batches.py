@@ -1,6 +1,6 @@
 """The columns of a snapshot batch are a sequence of rows."""
 
-from queues.receive.batches import ReceivedRow
+from queues.receive.log_blocks import ReceivedRow
 from queues.receive.snapshot_batches import SnapshotRowColumns
 
 ROWS = [ReceivedRow(7, 7, 0, "a", b"1"), ReceivedRow(8, 8, 0, None, b"2"), ReceivedRow(9, 9, 0, "c", b"3")]

@@ -9,7 +9,7 @@ from lr_client.arguments import MAX_KEY_LENGTH
 from queues.blocks import decode_snapshot
 from queues.checksum import rows_checksum
 from queues.database import dialects
-from queues.database.tables import receive_entries as entries
+from queues.database.tables import parked_entries as entries
 from queues.database.tables import snapshot_blocks as blocks
 from queues.database.transactions import reading, writing
 from queues.errors import PayloadTooLargeError, SnapshotFailedError
@@ -18,14 +18,18 @@ from queues.send_snapshot.states import Part
 from queues.send_snapshot.writer import PartWriter
 from queues.wire import replication_pb2 as pb
 
-_COLUMNS = ("queue_id", "seq", "transaction_seq", "committed_us", "item_key", "payload")
+_COLUMNS = (
+    "id", "queue_id", "seq", "transaction_seq", "committed_us", "kind", "branch", "error", "tries", "parked_us",
+    "item_key", "payload",
+)  # fmt: skip
+_SAME = ("log", "b1", "no", 1, 9)
 
 
 def test_inserted_rows_are_selected_unchanged(site: Engine) -> None:
     rows = [
-        (2**31 - 1, 1, 2**63 - 1, 7, None, b""),
-        (2**31 - 1, 2, 2**63 - 1, 7, "", b"\x00\xff"),
-        (-(2**31), 3, -(2**63), 7, "ключ", bytes(100_000)),
+        (1, 2**31 - 1, 1, 2**63 - 1, 7, *_SAME, None, b""),
+        (2, 2**31 - 1, 2, 2**63 - 1, 7, *_SAME, "", b"\x00\xff"),
+        (3, -(2**31), 3, -(2**63), 7, *_SAME, "ключ", bytes(100_000)),
     ]
     with writing(site) as connection:
         dialects.of(connection).bulk_insert(connection, entries, _COLUMNS, iter(rows))
@@ -37,7 +41,7 @@ def test_inserted_rows_are_selected_unchanged(site: Engine) -> None:
 
 
 def test_bulk_inserts_raise_the_errors_of_other_statements(site: Engine) -> None:
-    row = (1, 1, 1, 1, None, b"")
+    row = (1, 1, 1, 1, 1, *_SAME, None, b"")
     with pytest.raises(exc.IntegrityError), writing(site) as connection:
         dialects.of(connection).bulk_insert(connection, entries, _COLUMNS, [row, row])
 

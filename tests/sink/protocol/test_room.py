@@ -15,7 +15,7 @@ def marks(boundary: int, *, seq: int | None = None, received: int) -> ReceiveSta
 
 
 def test_an_entry_counts_as_its_payload_and_a_constant():
-    assert stored_size([b"", b"123"]) == 2 * ENTRY_BYTES + 3
+    assert stored_size(10, 2) == 2 * ENTRY_BYTES + 10
 
 
 @pytest.mark.parametrize(

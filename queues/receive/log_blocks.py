@@ -1,0 +1,270 @@
+"""The log entries of a receive queue, in the blocks in which they came; all functions run in the caller's transaction.
+
+A block leaves the queue with its last entry. Until then the subscriber's marks tell which of its entries are applied,
+so all functions that read take a number `after`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Select,
+    bindparam,
+    case,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
+
+from queues.blocks import decode_entries
+from queues.database import dialects
+from queues.database.tables import receive_blocks as stored
+from queues.entry_headers import text_size
+from queues.errors import CorruptFrameError, NeedsFullSyncError
+from queues.wire.replication_pb2 import Block
+
+#: The size of the blocks fetched at once, in bytes of `StoredBlock.size`; a larger block is fetched alone.
+FETCH_BYTES: Final = 1024 * 1024
+_MAX_BLOCKS: Final = 256
+
+
+class NewBlocks(NamedTuple):
+    """Blocks as columns of equal length; see `lrq_receive_blocks` for the fields."""
+
+    end_seq: list[int]
+    row_count: list[int]
+    start_seq: list[int]
+    tick_seq: list[int]
+    size: list[int]
+    block: list[bytes]
+
+
+class StoredBlock(NamedTuple):
+    """One block as stored; see `lrq_receive_blocks` for the fields."""
+
+    end_seq: int
+    row_count: int
+    start_seq: int
+    tick_seq: int
+    size: int
+    block: bytes
+
+
+class ReceivedRow(NamedTuple):
+    """One entry of a receive queue; in a snapshot, `seq` and `transaction_seq` are the row number."""
+
+    seq: int
+    transaction_seq: int
+    committed_us: int
+    item_key: str | None
+    payload: bytes
+    headers: str | None = None
+    partition_key: str | None = None
+
+
+class Size(NamedTuple):
+    """The size of an entry, in bytes of its payload and its headers."""
+
+    seq: int
+    transaction_seq: int
+    bytes: int
+
+
+class LogEntries:
+    """The unpacked entries of one block, from number `first` to `end_seq`, without gaps."""
+
+    def __init__(self, packed: StoredBlock) -> None:
+        """Unpack a block; raises `NeedsFullSyncError` if it is damaged."""
+        self.end_seq = packed.end_seq
+        self.first = packed.end_seq - packed.row_count + 1
+        self.size = packed.size
+        try:
+            block = Block.FromString(packed.block)
+            columns = decode_entries(block, block.plain_size)
+            if len(columns.payloads) < packed.end_seq - packed.start_seq:
+                raise CorruptFrameError(f"the block has only {len(columns.payloads)} rows")
+        except (CorruptFrameError, DecodeError) as error:
+            raise NeedsFullSyncError(
+                f"the entries from {self.first} to {self.end_seq} are damaged where they are stored ({error}): "
+                "request a snapshot"
+            ) from error
+        kept = slice(self.first - packed.start_seq - 1, packed.end_seq - packed.start_seq)
+        first_of_tick = packed.tick_seq + 1
+        self._payloads = list(columns.payloads[kept])
+        self._transactions = [first_of_tick + index for index in columns.transaction_indexes[kept]]
+        self._committed_us = list(columns.committed_us[kept])
+        self._item_keys = columns.item_keys[kept]
+        no_texts = [None] * packed.row_count
+        self._headers: Sequence[str | None] = columns.headers[kept] or no_texts
+        self._partition_keys: Sequence[str | None] = columns.partition_keys[kept] or no_texts
+        self._has_headers = bool(columns.headers)
+
+    def rows(self, after: int, upto: int) -> list[ReceivedRow]:
+        """Return the entries with `after < seq <= upto`."""
+        part = self._part(after, upto)
+        return list(
+            map(
+                ReceivedRow,
+                range(max(after + 1, self.first), upto + 1),
+                self._transactions[part],
+                self._committed_us[part],
+                self._item_keys[part],
+                self._payloads[part],
+                self._headers[part],
+                self._partition_keys[part],
+            )
+        )
+
+    def sizes(self, after: int, upto: int) -> list[Size]:
+        """Return the sizes of the entries with `after < seq <= upto`."""
+        part = self._part(after, upto)
+        sizes: Sequence[int] = list(map(len, self._payloads[part]))
+        if self._has_headers:
+            more = (text_size(text) if text else 0 for text in self._headers[part])
+            sizes = [size + headers for size, headers in zip(sizes, more, strict=True)]
+        return list(map(Size, range(max(after + 1, self.first), upto + 1), self._transactions[part], sizes))
+
+    def _part(self, after: int, upto: int) -> slice:
+        return slice(max(after + 1 - self.first, 0), min(upto, self.end_seq) + 1 - self.first)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+
+
+def next_blocks(connection: Connection, queue_id: int, after: int, upto: int) -> list[StoredBlock]:
+    """Read the first blocks with entries between *after* and *upto*: about `FETCH_BYTES` of them, or one larger."""
+    values = {"queue": queue_id, "after": after, "upto": upto}
+    return [StoredBlock(*row) for row in dialects.of(connection).bulk_select(connection, NEXT, values)]
+
+
+def entries(connection: Connection, queue_id: int, after: int, upto: int | None = None) -> Iterator[LogEntries]:
+    """Yield the blocks with entries between *after* and *upto* (None: the end of the queue), unpacked one by one."""
+    end = _NO_END if upto is None else upto
+    while found := next_blocks(connection, queue_id, after, end):
+        for packed in found:
+            yield LogEntries(packed)
+        after = found[-1].end_seq
+
+
+_NO_END: Final = 2**63 - 1
+
+
+def rows(connection: Connection, queue_id: int, after: int, upto: int | None = None) -> Iterator[ReceivedRow]:
+    """Yield the entries with `after < seq <= upto` (None: all after *after*), unpacked block by block."""
+    for block in entries(connection, queue_id, after, upto):
+        yield from block.rows(after, block.end_seq if upto is None else min(block.end_seq, upto))
+
+
+class HeldEntries(NamedTuple):
+    """The entries that one block has in a range, up to number `end_seq`."""
+
+    entries: int
+    end_seq: int
+
+
+def held(connection: Connection, queue_id: int, after: int, upto: int) -> list[HeldEntries]:
+    """Return, block by block, how many entries with `after < seq <= upto` are stored; nothing is unpacked."""
+    wanted = select(stored.c.end_seq, stored.c.row_count).where(_of(queue_id, after, upto)).order_by(stored.c.end_seq)
+    ends = [(max(end - rows, after), min(end, upto)) for end, rows in connection.execute(wanted)]
+    return [HeldEntries(last - before, last) for before, last in ends if before < last]
+
+
+def count(connection: Connection, queue_id: int, after: int, most: int) -> int:
+    """Count the entries after *after*; stop at *most*, at the earliest."""
+    left = case((after > _before, stored.c.end_seq - after), else_=stored.c.row_count).label("left")
+    some = select(left).where(_of(queue_id, after, _NO_END)).order_by(stored.c.end_seq).limit(most).subquery()
+    total = select(func.coalesce(func.sum(some.c.left), 0))
+    return min(int(connection.execute(total).scalar_one()), most)
+
+
+def oldest_us(connection: Connection, queue_id: int, after: int) -> int:
+    """Return the commit time of the first entry after *after*; 0 if there is none, or its block is damaged."""
+    first = select(stored).where(_of(queue_id, after, _NO_END)).order_by(stored.c.end_seq).limit(1)
+    row = connection.execute(first.with_only_columns(*_COLUMNS)).first()
+    if row is None:
+        return 0
+    try:
+        block = LogEntries(StoredBlock(*row))
+    except NeedsFullSyncError:
+        # The subscriber reports the damage.
+        return 0
+    return block.rows(after, max(block.first, after + 1))[0].committed_us
+
+
+def size_upto(connection: Connection, queue_id: int, after: int, end: int) -> int:
+    """Return the size of the blocks that end after *after*, and at *end* at the latest."""
+    return _size(connection, stored.c.queue_id == queue_id, stored.c.end_seq > after, stored.c.end_seq <= end)
+
+
+_COLUMNS: Final = tuple(stored.c[name] for name in StoredBlock._fields)
+#: The number before the first entry of a block.
+_before: Final = stored.c.end_seq - stored.c.row_count
+
+
+def _of(queue_id: int, after: int, upto: int) -> ColumnElement[bool]:
+    return (stored.c.queue_id == queue_id) & (stored.c.end_seq > after) & (_before < upto)
+
+
+def _next() -> Select[tuple[Any, ...]]:
+    own = stored.c.queue_id == bindparam("queue")
+    following = (
+        select(
+            *_COLUMNS[:-1],
+            func.sum(stored.c.size, type_=BigInteger).over(order_by=stored.c.end_seq, rows=(None, 0)).label("upto"),
+            func.row_number().over(order_by=stored.c.end_seq).label("place"),
+        )
+        .where(own, stored.c.end_seq > bindparam("after"), _before < bindparam("upto"))
+        .order_by(stored.c.end_seq)
+        .limit(_MAX_BLOCKS)
+        .subquery()
+        .c
+    )
+    chosen = or_(following.upto <= FETCH_BYTES, following.place == 1)
+    # Each block has its own look-up: a window function over the blocks makes SQLite copy all of them.
+    block = select(stored.c.block).where(own, stored.c.end_seq == following.end_seq).scalar_subquery()
+    columns = (following[name] for name in StoredBlock._fields[:-1])
+    return select(*columns, block).where(chosen).order_by(following.end_seq)
+
+
+NEXT = _next()
+
+
+# --- writing ----------------------------------------------------------------------------------------------------
+
+
+def cut_after(connection: Connection, queue_id: int, seq: int, applied_seq: int) -> int:
+    """Remove the entries after *seq*, and a block whose other entries are applied; return the freed size.
+
+    A block that goes on after *seq* keeps its bytes, and only says that it ends at *seq*.
+    """
+    own = stored.c.queue_id == queue_id
+    beyond = own, stored.c.end_seq > seq, _before >= (seq if seq > applied_seq else _NOWHERE)
+    freed = _size(connection, *beyond)
+    connection.execute(delete(stored).where(*beyond))
+    row = connection.execute(select(*_COLUMNS[:-1]).where(own, stored.c.end_seq > seq)).first()
+    if row is None:
+        return freed
+    left = row.row_count - (row.end_seq - seq)
+    size = row.size * left // row.row_count
+    shorter = {"end_seq": seq, "row_count": left, "size": size}
+    connection.execute(update(stored).where(own, stored.c.end_seq == row.end_seq).values(shorter))
+    return freed + int(row.size) - int(size)
+
+
+#: Less than every number.
+_NOWHERE: Final = -1
+
+
+def clear(connection: Connection, queue_id: int) -> None:
+    """Delete all blocks."""
+    connection.execute(delete(stored).where(stored.c.queue_id == queue_id))
+
+
+def _size(connection: Connection, *chosen: ColumnElement[bool]) -> int:
+    return int(connection.execute(select(func.coalesce(func.sum(stored.c.size), 0)).where(*chosen)).scalar_one())
