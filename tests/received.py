@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Engine, insert, select
 
 from queues.blocks import EntryRow, encode_entries
 from queues.database.tables import receive_blocks
-from queues.receive.log_blocks import LogEntries, ReceivedRow, StoredBlock
+from queues.receive.log_blocks import LogEntries, ReceivedBlock, ReceivedRow
 from queues.receive.marks import stored_size
 
 #: The number of log entries in all receive queues of a site, as SQL.
@@ -15,9 +15,9 @@ COUNT = "SELECT CAST(coalesce(sum(row_count), 0) AS INTEGER) FROM lrq_receive_bl
 
 def received_rows(connection: Connection) -> list[ReceivedRow]:
     """Return the entries of all receive queues, queue by queue, in order; applied ones of a block are among them."""
-    columns = (receive_blocks.c[name] for name in StoredBlock._fields)
+    columns = (receive_blocks.c[name] for name in ReceivedBlock._fields)
     found = connection.execute(select(*columns).order_by(receive_blocks.c.queue_id, receive_blocks.c.end_seq))
-    return [row for block in found for row in LogEntries(StoredBlock(*block)).rows(0, block.end_seq)]
+    return [row for block in found for row in LogEntries(ReceivedBlock(*block)).rows(0, block.end_seq)]
 
 
 def received_payloads(engine: Engine) -> list[bytes]:

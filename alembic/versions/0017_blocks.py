@@ -14,7 +14,7 @@ depends_on = None
 # A block of the conversion has at most these entries and bytes of payloads, or one larger entry.
 ROWS = 500
 BYTES = 1024 * 1024
-# What an entry counts in the queue beside its bytes.
+# An entry counts in the queue as its bytes and this number.
 ENTRY_BYTES = 64
 
 ENTRIES = sa.table(
@@ -45,6 +45,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    if op.get_context().dialect.name != "sqlite":
+        # Another role than the owner is refused here, before it is refused a new table.
+        op.execute("ALTER TABLE lrq_receive_blocks ALTER COLUMN block SET STORAGE EXTERNAL")
     _create_entries()
     if op.get_context().as_sql:
         _require_none("lrq_receive_blocks")

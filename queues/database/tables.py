@@ -499,9 +499,9 @@ receive_branches = Table(
     Column("inherited", Text, nullable=False),
 )
 
-#: Log entries as received: `block` is the wire's `Block` of one tick, or of a part of one. Its row k, from 0, has the
-#: number `start_seq` + k + 1. Of these rows, the `row_count` rows up to `end_seq` are in the queue. `tick_seq` is the
-#: number before the tick: transactions are numbered from there. `size` is what the rows count in `bytes_total`.
+#: Log entries as received: `block` is the wire's `Block` of one tick, or of a part of one. Row k of a block, from 0,
+#: has the number `start_seq` + k + 1. The `row_count` rows up to `end_seq` are in the queue. `tick_seq` is the number
+#: before the tick: transactions are numbered from there. The rows count `size` bytes in `bytes_total`.
 receive_blocks = Table(
     "lrq_receive_blocks",
     metadata,

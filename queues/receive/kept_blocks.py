@@ -1,15 +1,17 @@
 """The next blocks of a receive queue, unpacked once and kept between two batches of its subscriber."""
 
-from typing import NamedTuple
+from bisect import bisect_right
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from sqlalchemy import Connection
 
 from queues.receive import log_blocks
-from queues.receive.log_blocks import LogEntries, StoredBlock
+from queues.receive.log_blocks import LogEntries, ReceivedBlock
 
 
 class History(NamedTuple):
-    """The entries behind the numbers of a queue. They are the same while all of these are the same.
+    """The entries behind the numbers of a queue, which are the same while all fields are the same.
 
     A sink can roll back and receive other entries with the same numbers, on the same branch. A rollback changes
     `version`, the version of the subscriber's marks.
@@ -28,15 +30,14 @@ class KeptBlocks:
         """Keep nothing yet."""
         self._history: History | None = None
         self._begin = 0
-        self._blocks: list[StoredBlock | LogEntries] = []
+        self._blocks: list[ReceivedBlock | LogEntries] = []
 
     def open(self, history: History, after: int) -> None:
         """Keep only blocks of *history* that have entries after *after*."""
         if history != self._history or after < self._begin:
             self._blocks = []
         self._history, self._begin = history, after
-        while self._blocks and self._blocks[0].end_seq <= after:
-            del self._blocks[0]
+        del self._blocks[: self._place(after)]
 
     def moved(self, version: int) -> None:
         """Note that the owner of the blocks has itself moved the subscriber's marks from *version* to the next."""
@@ -59,14 +60,22 @@ class KeptBlocks:
             found = log_blocks.next_blocks(connection, self._history.queue_id, after, upto)
             # The earlier blocks stay: the batch that they belong to may be repeated.
             self._blocks += found
-        for place, block in enumerate(self._blocks):
-            if block.end_seq > after:
-                unpacked = block if isinstance(block, LogEntries) else LogEntries(block)
-                self._blocks[place] = unpacked
-                return unpacked if unpacked.first <= upto else None
-        return None
+        place = self._place(after)
+        if place == len(self._blocks):
+            return None
+        block = self._blocks[place]
+        unpacked = self._blocks[place] = block if isinstance(block, LogEntries) else LogEntries(block)
+        return unpacked if unpacked.first <= upto else None
 
     def next_tick(self, after: int) -> int:
         """Return the number before the tick of the block after *after*, which `following` found to be damaged."""
-        packed = (block for block in self._blocks if isinstance(block, StoredBlock) and block.end_seq > after)
-        return next(packed).tick_seq
+        block = self._blocks[self._place(after)]
+        assert isinstance(block, ReceivedBlock)
+        return block.tick_seq
+
+    def _place(self, after: int) -> int:
+        """Return the place of the first block that ends after *after*."""
+        return bisect_right(self._blocks, after, key=_END)
+
+
+_END: Final = attrgetter("end_seq")

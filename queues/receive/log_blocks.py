@@ -1,7 +1,7 @@
-"""The log entries of a receive queue, in the blocks in which they came; all functions run in the caller's transaction.
+"""The log entries of a receive queue, in the blocks in which they came; all functions use the caller's transaction.
 
-A block leaves the queue with its last entry. Until then the subscriber's marks tell which of its entries are applied,
-so all functions that read take a number `after`.
+A block leaves the queue with its last entry. Until then the subscriber's marks tell which entries are applied. So all
+functions that read take a number `after`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from queues.entry_headers import text_size
 from queues.errors import CorruptFrameError, NeedsFullSyncError
 from queues.wire.replication_pb2 import Block
 
-#: The size of the blocks fetched at once, in bytes of `StoredBlock.size`; a larger block is fetched alone.
+#: The size of the blocks fetched at once, in bytes of `ReceivedBlock.size`; a larger block is fetched alone.
 FETCH_BYTES: Final = 1024 * 1024
 _MAX_BLOCKS: Final = 256
 
@@ -45,7 +45,7 @@ class NewBlocks(NamedTuple):
     block: list[bytes]
 
 
-class StoredBlock(NamedTuple):
+class ReceivedBlock(NamedTuple):
     """One block as stored; see `lrq_receive_blocks` for the fields."""
 
     end_seq: int
@@ -79,7 +79,7 @@ class Size(NamedTuple):
 class LogEntries:
     """The unpacked entries of one block, from number `first` to `end_seq`, without gaps."""
 
-    def __init__(self, packed: StoredBlock) -> None:
+    def __init__(self, packed: ReceivedBlock) -> None:
         """Unpack a block; raises `NeedsFullSyncError` if it is damaged."""
         self.end_seq = packed.end_seq
         self.first = packed.end_seq - packed.row_count + 1
@@ -137,10 +137,10 @@ class LogEntries:
 # --- reading ----------------------------------------------------------------------------------------------------
 
 
-def next_blocks(connection: Connection, queue_id: int, after: int, upto: int) -> list[StoredBlock]:
+def next_blocks(connection: Connection, queue_id: int, after: int, upto: int) -> list[ReceivedBlock]:
     """Read the first blocks with entries between *after* and *upto*: about `FETCH_BYTES` of them, or one larger."""
     values = {"queue": queue_id, "after": after, "upto": upto}
-    return [StoredBlock(*row) for row in dialects.of(connection).bulk_select(connection, NEXT, values)]
+    return [ReceivedBlock(*row) for row in dialects.of(connection).bulk_select(connection, NEXT, values)]
 
 
 def entries(connection: Connection, queue_id: int, after: int, upto: int | None = None) -> Iterator[LogEntries]:
@@ -190,7 +190,7 @@ def oldest_us(connection: Connection, queue_id: int, after: int) -> int:
     if row is None:
         return 0
     try:
-        block = LogEntries(StoredBlock(*row))
+        block = LogEntries(ReceivedBlock(*row))
     except NeedsFullSyncError:
         # The subscriber reports the damage.
         return 0
@@ -202,7 +202,7 @@ def size_upto(connection: Connection, queue_id: int, after: int, end: int) -> in
     return _size(connection, stored.c.queue_id == queue_id, stored.c.end_seq > after, stored.c.end_seq <= end)
 
 
-_COLUMNS: Final = tuple(stored.c[name] for name in StoredBlock._fields)
+_COLUMNS: Final = tuple(stored.c[name] for name in ReceivedBlock._fields)
 #: The number before the first entry of a block.
 _before: Final = stored.c.end_seq - stored.c.row_count
 
@@ -228,7 +228,7 @@ def _next() -> Select[tuple[Any, ...]]:
     chosen = or_(following.upto <= FETCH_BYTES, following.place == 1)
     # Each block has its own look-up: a window function over the blocks makes SQLite copy all of them.
     block = select(stored.c.block).where(own, stored.c.end_seq == following.end_seq).scalar_subquery()
-    columns = (following[name] for name in StoredBlock._fields[:-1])
+    columns = (following[name] for name in ReceivedBlock._fields[:-1])
     return select(*columns, block).where(chosen).order_by(following.end_seq)
 
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from discovery.ranges import range_of
 from lr_client import RoutingQueueSenderClient
 from queues.database.tables import Number
-from queues.receive.log_blocks import LogEntries, StoredBlock
+from queues.receive.log_blocks import LogEntries, ReceivedBlock
 from tests.received import COUNT
 
 source_metadata = MetaData()
@@ -155,10 +155,10 @@ def arrived(sink: Engine) -> Arrived:
     entries, moves = defaultdict(list), defaultdict(list)
     order = "FROM {} JOIN lrq_receive_queues USING (queue_id) ORDER BY queue_id, {}"
     with sink.connect() as connection:
-        blocks = ", ".join(StoredBlock._fields)
+        blocks = ", ".join(ReceivedBlock._fields)
         found = connection.execute(text(f"SELECT client, {blocks} " + order.format("lrq_receive_blocks", "end_seq")))
         for client, *block in found:
-            entries[client] += [row.payload for row in LogEntries(StoredBlock(*block)).rows(0, block[0])]
+            entries[client] += [row.payload for row in LogEntries(ReceivedBlock(*block)).rows(0, block[0])]
         columns = "SELECT client, generation, seq, at "
         for client, generation, seq, at in connection.execute(text(columns + order.format("app_marks", "n"))):
             moves[client].append(Moved(client, generation, seq, float(at)))

@@ -70,18 +70,6 @@ def test_a_database_that_breaks_the_connection_is_used_again_when_it_is_back(pos
     assert len(Contents(postgres).log()) == 4
 
 
-@pytest.mark.postgresql
-def test_a_mark_that_the_database_cannot_hold_is_told_without_quoting_it(postgres):
-    group = tick(0, 1, [b"secret"])
-    group.header.mark = "hidden\0mark"
-    refusal = refused(talk(writer(postgres), batch(0, group)))
-    assert refusal.kind == pb.Refusal.TRANSIENT
-    assert refusal.reason
-    assert "secret" not in refusal.reason
-    assert "hidden" not in refusal.reason
-    assert Contents(postgres).queues() == []
-
-
 @pytest.mark.parametrize("frames", ["log", "snapshot"])
 def test_simultaneous_writers_of_one_queue_store_each_row_once(engine, contents, frames):
     accepted(talk(writer(engine), batch(0, tick(0, 1, numbered(1, 1))), begin("s1")))

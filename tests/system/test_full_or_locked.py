@@ -1,5 +1,6 @@
 """A database that is locked or full for a while: the status says so, no entry is lost."""
 
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -65,7 +66,7 @@ def full(world: World, server: LogReplicationServer, table: str) -> Iterator[Non
     is_full = False
 
 
-PAYLOADS = [bytes([number]) * 100_000 for number in range(5)]
+PAYLOADS = [random.Random(number).randbytes(100_000) for number in range(5)]
 
 
 def test_a_locked_database_of_the_sink_delays_entries_and_loses_none(

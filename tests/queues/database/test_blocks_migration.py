@@ -14,7 +14,7 @@ from queues.database.tables import consumers, receive_blocks, receive_marks, sit
 from queues.receive.log_blocks import ReceivedRow
 from tests.received import received_rows
 
-#: The number of entries is above what one block of the conversion holds. Numbers are missing after 3 and after 900.
+#: One block of the conversion cannot hold so many entries. Numbers are missing after 3 and after 900.
 SEQS = [*range(1, 4), *range(10, 901), *range(905, 910)]
 LARGE = bytes(range(256)) * 3_000
 _ZEROS = ("generation", "boundary_seq", "staging_rows", "staging_bytes", "staging_checksum", "sync_rows", "base_seq")

@@ -1,4 +1,4 @@
-"""The blocks of a receive queue: a rollback cuts them anywhere, and a reader sees exactly the entries that are left."""
+"""The blocks of a receive queue: a rollback cuts them anywhere, and a reader sees the entries that are left."""
 
 import pytest
 from sqlalchemy import Connection, Engine, select, update
@@ -14,7 +14,7 @@ from queues.receive.kept_blocks import History, KeptBlocks
 from tests.received import insert_block
 
 QUEUE = 1
-#: Blocks of the entries 1 to 4, 7 and 8, and 9 to 12; numbers between them belong to other destinations.
+#: Blocks of the entries 1 to 4, 7 to 8, and 9 to 12. Other destinations have the entries 5 and 6.
 SPANS = [(0, 4), (6, 8), (8, 12)]
 SEQS = [seq for before, end in SPANS for seq in range(before + 1, end + 1)]
 

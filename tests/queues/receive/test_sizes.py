@@ -1,4 +1,4 @@
-"""The sizes of received entries: what a queue counts, and what a listener's call may hold."""
+"""The sizes of received entries, which count for the room of a queue and for a listener's call."""
 
 import pytest
 from sqlalchemy import Engine
