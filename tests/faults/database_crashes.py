@@ -24,9 +24,8 @@ from queues.names import site_id
 from queues.receive import log_blocks
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
-from tests.clusters import _folder_for_databases
+from tests.clusters import _folder_for_databases, patiently
 from tests.sink.frames import batch, request, tick
-from tests.clusters import patiently
 from tests.waiting import eventually
 
 #: The most entries of a frame, and the most frames between two crashes.
