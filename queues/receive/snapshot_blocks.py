@@ -72,7 +72,7 @@ def columns(connection: Connection, queue_id: int, sync_id: str, *, after: int, 
         found = _next_blocks(connection, queue_id, sync_id, after)
         for last_row, row_count, block in found:
             first = last_row - row_count + 1
-            if first > after + 1:
+            if first > after + 1 or after >= upto:
                 return
             wanted = slice(after + 1 - first, min(last_row, upto) + 1 - first)
             payloads, item_keys = _unpacked(block, sync_id, first)
