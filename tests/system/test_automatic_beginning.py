@@ -94,7 +94,7 @@ def test_a_sink_that_lost_its_database_waits_for_a_snapshot_once_the_log_is_trim
     world.transmit("paris", b"1", to=["tokyo"])
     paris.drain(timeout=20)
     emptied(paris, world)
-    for table in ("queues", "marks", "headers", "entries"):
+    for table in ("queues", "marks", "headers", "blocks"):
         world.execute("tokyo", f"DELETE FROM lrq_receive_{table}")
     paris.stop()
     world.transmit("paris", b"2", to=["tokyo"])
