@@ -13,9 +13,14 @@ from queues.produce_envelope import replies_in
 from queues.wire import ingest_pb2 as pb
 from tests.lr_server.test_metrics import samples
 from tests.system.raw_producer import RawProducer, message, request
-from tests.system.test_ingest import Kind, flat, place_of, stored
+from tests.system.test_ingest import Kind, place_of, stored
 from tests.system.world import World
 from tests.waiting import eventually
+
+
+def flat(groups: list[list[bytes]]) -> list[bytes]:
+    """Return the payloads of all transactions, in order."""
+    return [payload for payloads in groups for payload in payloads]
 
 
 @pytest.fixture
