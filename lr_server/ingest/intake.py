@@ -1,16 +1,19 @@
 """Check the messages of one stream, and store, forward or refuse each."""
 
 from collections.abc import Callable, Collection
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from lr_server.ingest.counters import IngestCounters
 from lr_server.ingest.forwarding import Forwarding
+from lr_server.ingest.one_way import HERE, OneWay
 from lr_server.ingest.refusal import Refusal, refused
 from lr_server.ingest.request_check import RequestLimits, check, parse
 from lr_server.ingest.stream import Settle
 from lr_server.ingest.waiting import Pending
 from queues.wire import ingest_pb2 as pb
 from sink.transport.credentials import Credentials
+
+_MOVED: Final = Refusal(pb.ProduceRefusal.TRANSIENT, "another server begins to store requests now: try again", 0, "")
 
 
 class Leader(NamedTuple):
@@ -46,6 +49,7 @@ class Intake:
         self._rules = rules
         self._certified = certified
         self._forwarding: Forwarding | None = None
+        self._one_way = OneWay()
 
     def take(self, message: bytes, settle: Settle) -> None:
         """Check a message, and store it, forward it or refuse it; *settle* gets the reply."""
@@ -60,12 +64,20 @@ class Intake:
         self._rules.counters.requests.add(1)
         self._rules.counters.messages.add(len(request.messages))
         leader = self._rules.leader()
+        if not self._one_way.enter(HERE if leader.is_me else leader.endpoint):
+            self._refuse(request.sequence, _MOVED, settle)
+            return
+
+        def answer(reply: pb.ProduceReply | None) -> None:
+            self._one_way.leave()
+            settle(reply)
+
         if leader.is_me:
-            refusal = self._desk.admit(Pending(production, len(message), settle))
+            refusal = self._desk.admit(Pending(production, len(message), answer))
         else:
-            refusal = self._forward(leader.endpoint, request, settle)
+            refusal = self._forward(leader.endpoint, request, answer)
         if refusal is not None:
-            self._refuse(request.sequence, refusal, settle)
+            self._refuse(request.sequence, refusal, answer)
 
     def close(self) -> None:
         """End the stream to the leader, if there is one."""
