@@ -1,6 +1,6 @@
 """All unanswered requests of a stream go one way: to this server's store, or to one other server.
 
-On two ways at once, a later request could be decided before an earlier one, and would be refused as a gap.
+Otherwise a later request could be decided before an earlier one, as a gap.
 """
 
 import threading
