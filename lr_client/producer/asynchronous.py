@@ -54,7 +54,7 @@ class AsyncProducer:
         self._task: asyncio.Task[None] | None = None
 
     async def send(self, messages: Iterable[AnyMessage], timeout: float = TIMEOUT) -> Position:
-        """Store *messages* as one request; see `Producer.send`."""
+        """Store *messages* as one source transaction; see `Producer.send`."""
         deadline = asyncio.get_running_loop().time() + timeout
         produced = await self._finish(await self._enter(messages, deadline), deadline)
         self.last_token = produced.token

@@ -73,9 +73,9 @@ class Producer:
         self._call: Any = None
 
     def send(self, messages: Iterable[AnyMessage], timeout: float = TIMEOUT) -> Position:
-        """Store *messages* as one request; return its place in the log of the site.
+        """Store *messages* as one source transaction; return its place in the log of the site.
 
-        A request is never divided: its receivers get all its messages or none, together and in order.
+        Its receivers get all messages or none, together and in order.
 
         A message is a pair of payload and destinations, or an object such as `ProducerMessage`. Lost answers and
         refusals for now are repeated until *timeout* seconds have passed. The position is `ORIGIN` if an earlier
@@ -91,7 +91,7 @@ class Producer:
         return produced.position
 
     def submit(self, messages: Iterable[AnyMessage], timeout: float = TIMEOUT) -> "Future[Produced]":
-        """Begin to store *messages* as one request; return a future with number, position and token.
+        """Begin to store *messages* as one source transaction; return a future with number, position and token.
 
         Many requests may be on their way at once; the site stores them in order. If one is refused for good, the ones
         behind it fail with `TransientError`, and none of them is stored. The future ends with the answer, or with

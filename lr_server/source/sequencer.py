@@ -186,7 +186,7 @@ class _Drained(NamedTuple):
 
 
 def _transactions(group: TickRows) -> int:
-    """Return the number of transactions in a small tick; in a large one, at most their number."""
+    """Return the number of transactions in a small tick, and the number of rows in a large one."""
     rows = group.rows or ()
     return len({row.transaction for row in rows}) if len(rows) <= _FEW_ROWS else len(rows)
 

@@ -67,7 +67,7 @@ async def all_producers(socket: Path, server: psutil.Process) -> tuple[int, int]
     most = 0
     while len(opened) < OPEN and not any(task.done() for task in tasks):
         most = max(most, server.num_threads())
-        await asyncio.sleep(0.05)
+        await asyncio.wait(tasks, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
     measured.set()
     return most, sum(await asyncio.gather(*tasks))
 

@@ -49,9 +49,7 @@ def produce(
     ] = False,
     group: Annotated[
         int,
-        typer.Option(
-            "--group", metavar="N", min=1, help="Messages of one request, which has one number and is never divided."
-        ),
+        typer.Option("--group", metavar="N", min=1, help="Messages in one source transaction, which has one number."),
     ] = 1,
     item_key: Annotated[
         str | None,
@@ -83,7 +81,7 @@ def produce(
 ) -> None:
     """Send lines or files to a server of a site, and print number and position of each.
 
-    The command needs no database: the server has `ingest = true`. Each message is a request of its own,
+    The command needs no database: the server has `ingest = true`. Each message is a source transaction of its own,
     stored in order.
 
     After a crash or an error, the same command goes on without doubles if it has `--producer` and `--from-sequence`.
