@@ -75,7 +75,7 @@ class Producer:
     def send(self, messages: Iterable[AnyMessage], timeout: float = TIMEOUT) -> Position:
         """Store *messages* as one source transaction; return its place in the log of the site.
 
-        Its receivers get all messages or none, together and in order.
+        All receivers get the messages together and in order, or get none.
 
         A message is a pair of payload and destinations, or an object such as `ProducerMessage`. Lost answers and
         refusals for now are repeated until *timeout* seconds have passed. The position is `ORIGIN` if an earlier
