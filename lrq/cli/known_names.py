@@ -27,7 +27,7 @@ def check_names(here: OpenSite, *, sites: Iterable[str] = (), clients: Iterable[
 
     A site is known as a peer of the file or of the last server, or by a session. A client is known as one of the
     setting `clients`. Without that setting, a client is known once entries, snapshots or a provider of the client are
-    here. The first client of a site causes no warning. Raises `InvalidNameError` for a malformed name.
+    here. The first client of a site causes no warning, and no site does before the first server. Raises `InvalidNameError` for a malformed name.
     """
     asked_sites, asked_clients = [*map(names.site_id, sites)], [*map(names.client_name, clients)]
     if not asked_sites and not asked_clients:
@@ -37,6 +37,9 @@ def check_names(here: OpenSite, *, sites: Iterable[str] = (), clients: Iterable[
         known_sites = {*listed("peers", here.place.written), *(key.destination for key in active_keys(connection))}
         known_sites |= known.peers if known else frozenset()
         known_clients = set(listed("clients", here.place.written)) or _clients_of(connection)
+    # Before the first server has worked, no record tells the peers of its command line.
+    if known is None and not known_sites and not strict:
+        asked_sites = []
     if not known_clients and not strict:
         asked_clients = []
     unknown = [

@@ -54,4 +54,14 @@ Strict = Annotated[
         "--strict", metavar="", help="Refuse names of sites and clients that are unknown here; warn otherwise."
     ),
 ]
+AwaitTables = Annotated[
+    float,
+    typer.Option(
+        "--await-tables",
+        metavar="SECONDS",
+        min=0,
+        help="How long to wait for the tables of the site, which `lrq init` or `lrq serve --init` makes.",
+        rich_help_panel=_WHERE,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")]

@@ -1,18 +1,21 @@
 """Find a site's database and id in options, `LRQ_*` variables or `lrq.toml`."""
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import typer
 from sqlalchemy import URL, Engine
 
 import queues
 from discovery.site_file import DEFAULT_FILE, read_site_file
 from lr_client.arguments import MAX_PAYLOAD_BYTES
 from queues import names
+from queues.clock import SYSTEM_CLOCK
 from queues.database import dialects, urls
 from queues.database.migrations import require
 from queues.errors import ConfigurationError, NotInitializedError
@@ -21,6 +24,8 @@ from queues.names import SiteId
 #: Time limit for connecting to a database, in seconds.
 CONNECT_SECONDS: Final = 10
 _FEW: Final[Mapping[str, int]] = {}
+#: How often a waiting command looks for the tables, in seconds.
+_LOOK: Final = 0.2
 #: Options of the pool of a process whose threads follow one queue each.
 WORKER_POOL: Final[Mapping[str, int]] = {"pool_size": 5, "max_overflow": 75}
 
@@ -66,15 +71,38 @@ def locate(config: Path | None, database: str | None, site: str | None) -> SiteP
 
 @contextmanager
 def opened(
-    config: Path | None, database: str | None, site: str | None, *, pool: Mapping[str, int] = _FEW
+    config: Path | None, database: str | None, site: str | None, *, pool: Mapping[str, int] = _FEW, wait: float = 0.0
 ) -> Iterator[OpenSite]:
     """Open the site's database; *pool* are options of SQLAlchemy's pool.
 
+    Wait up to *wait* seconds for tables that another process makes now, such as `lrq serve --init`.
     Raises the errors of `locate`, and `SetupError` if tables are missing, do not fit or belong to another site.
     """
     place = locate(config, database, site)
+    _await_tables(place, wait)
     with engine_of(place, pool=pool) as engine:
         yield OpenSite(engine, require(engine, site_id=place.site).site_id, place)
+
+
+def _await_tables(place: SitePlace, seconds: float) -> None:
+    """Return once the site has tables, or after *seconds*; tell on stderr that the command waits."""
+    until = SYSTEM_CLOCK.monotonic() + seconds
+    is_told = False
+    while (left := until - SYSTEM_CLOCK.monotonic()) > 0 and not _has_tables(place):
+        if not is_told:
+            is_told = True
+            words = f"no tables yet in {place.shown}: waiting up to {seconds:g} s for `lrq init` or `lrq serve --init`"
+            typer.echo(f"lrq: {words}", err=True)
+        SYSTEM_CLOCK.wait(threading.Event(), min(_LOOK, left))
+
+
+def _has_tables(place: SitePlace) -> bool:
+    try:
+        with engine_of(place) as engine:
+            require(engine, site_id=place.site)
+    except NotInitializedError:
+        return False
+    return True
 
 
 @contextmanager

@@ -50,10 +50,10 @@ class Terminal:
         for line in self._shell.stdout:
             self.lines.append(line)
 
-    def type(self, command: str, *, until: str) -> None:
-        """Type *command*, and wait until a line has the text *until*."""
+    def type(self, *commands: str, until: str) -> None:
+        """Type *commands* at once, and wait until a line has the text *until*."""
         assert self._shell.stdin
-        print(command, file=self._shell.stdin, flush=True)
+        print(*commands, sep="\n", file=self._shell.stdin, flush=True)
         self.shows(until)
 
     def shows(self, text: str) -> None:
@@ -98,11 +98,9 @@ def test_the_commands_of_the_readme_deliver_an_entry_between_two_terminals(
     install, serve, work = map(real, TOKYO)
     at_tokyo.type(f"{install} && echo installed", until="installed")
     installed = SYSTEM_CLOCK.monotonic()
-    at_tokyo.type(serve, until="listens at")
-    at_tokyo.type(work, until="listens to policy")
+    at_tokyo.type(serve, work, until="listens to policy")
     serve, send = map(real, PARIS)
-    at_paris.type(serve, until="it only sends")
-    at_paris.type(send, until="paris/policy/")
+    at_paris.type(serve, send, until="paris/policy/")
     at_tokyo.shows("paris b'rule 1'")
     assert not any("warning" in line for line in at_paris.lines)
     done = SYSTEM_CLOCK.monotonic()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from lrq.cli.exit_codes import NoError
-from lrq.cli.options import Config, Database, Format, Json, Level, LogFormat, LogLevel, Site
+from lrq.cli.options import AwaitTables, Config, Database, Format, Json, Level, LogFormat, LogLevel, Site
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -41,6 +41,7 @@ def provide(
     config: Config = None,
     database: Database = None,
     site: Site = None,
+    await_tables: AwaitTables = 10.0,
     as_json: Json = False,
 ) -> None:
     """Serve the snapshot requests of one client with a provider of your application, until SIGTERM or Ctrl-C.
@@ -63,7 +64,7 @@ def provide(
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
-    with opened(config, database, site, pool=WORKER_POOL) as here:
+    with opened(config, database, site, pool=WORKER_POOL, wait=await_tables) as here:
         sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
         found = named_provider(reference)
         signals = StopSignals()

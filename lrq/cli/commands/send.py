@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lrq.cli.options import Config, Database, Json, Site, Strict
+from lrq.cli.options import AwaitTables, Config, Database, Json, Site, Strict
 
 
 def send(
@@ -43,6 +43,7 @@ def send(
     config: Config = None,
     database: Database = None,
     site: Site = None,
+    await_tables: AwaitTables = 5.0,
     as_json: Json = False,
 ) -> None:
     """Transmit one payload, in a transaction of its own, and print its token.
@@ -61,7 +62,7 @@ def send(
     from queues.errors import WaitTimeoutError
 
     content, headers = _content(payload), headers_of(header or [])
-    with opened(config, database, site) as here:
+    with opened(config, database, site, wait=await_tables) as here:
         sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
         check_names(here, sites=to, clients=[client], strict=strict)
         with writing(here.engine) as connection:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lrq.cli.exit_codes import NoError
-from lrq.cli.options import Config, Database, Format, Json, Level, LogFormat, LogLevel, Site
+from lrq.cli.options import AwaitTables, Config, Database, Format, Json, Level, LogFormat, LogLevel, Site
 
 if TYPE_CHECKING:
     from lrq.cli.applied_wait import QueueProgress
@@ -36,6 +36,7 @@ def work(
     config: Config = None,
     database: Database = None,
     site: Site = None,
+    await_tables: AwaitTables = 10.0,
     as_json: Json = False,
 ) -> None:
     """Apply received entries with listeners of your application, until SIGTERM or Ctrl-C.
@@ -58,7 +59,7 @@ def work(
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
-    with opened(config, database, site, pool=WORKER_POOL) as here:
+    with opened(config, database, site, pool=WORKER_POOL, wait=await_tables) as here:
         listeners = listeners_of(references)
         signals = StopSignals()
         wanted = present_targets(here.engine, listeners) if once else []

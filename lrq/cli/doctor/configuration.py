@@ -19,11 +19,19 @@ def load(config: Path | None, given: Mapping[str, str | None]) -> "tuple[Setting
     """Return the settings as the server would read them, or None, with the findings; *given* are options."""
     from lr_server import Settings
 
+    if _names_only_a_database(config, given):
+        return None, [ok(_CHECK, f"only the database is examined: there is no {DEFAULT_FILE} here, and no --config")]
     try:
         settings = Settings.load(config, **{name: value for name, value in given.items() if value})
     except (ConfigurationError, InvalidNameError) as error:
         return None, [told(_CHECK, error, "correct the file of --config"), *_place(config)]
     return settings, [ok(_CHECK, f"the settings of site {settings.site_id} are complete, from {_source(config)}")]
+
+
+def _names_only_a_database(config: Path | None, given: Mapping[str, str | None]) -> bool:
+    """Return whether --database is the only setting; the database itself then tells the site's id."""
+    has_file = config is not None or Path(DEFAULT_FILE).exists()
+    return bool(given.get("database_url")) and not given.get("site_id") and not has_file and not _variables()
 
 
 def _place(config: Path | None) -> list[Finding]:
@@ -41,5 +49,8 @@ def _place(config: Path | None) -> list[Finding]:
 def _source(config: Path | None) -> str:
     file = config or Path(DEFAULT_FILE)
     sources = [str(file)] if config is not None or file.exists() else []
-    names = sorted(name for name in os.environ if name.startswith("LRQ_") and os.environ[name])
-    return " and ".join(sources + names) or "the options"
+    return " and ".join(sources + _variables()) or "the options"
+
+
+def _variables() -> list[str]:
+    return sorted(name for name in os.environ if name.startswith("LRQ_") and os.environ[name])

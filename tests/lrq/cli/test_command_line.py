@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from lr_server import Settings
 from lrq.cli.place import locate
-from tests.lrq.cli.command import ROOT, Command, lrq_process
+from tests.lrq.cli.command import ROOT, Command, lrq_process, spawn
 from tests.lrq.cli.source import SourceSite
 
 COMMANDS = [
@@ -22,8 +22,9 @@ COMMANDS = [
 ]  # fmt: skip
 ON_A_DATABASE = [
     ["init", "--site", "paris"], ["init", "--check"], ["serve", "--site", "paris"],
-    ["work", "app:apply"], ["provide", "app:airports", "--client", "policy"], ["status"], ["top", "--once"],
-    ["browse"], ["send", "--to", "tokyo", "--client", "policy", "x"], ["drain"], ["trim"],
+    ["work", "app:apply", "--await-tables", "0"],
+    ["provide", "app:airports", "--client", "policy", "--await-tables", "0"], ["status"], ["top", "--once"],
+    ["browse"], ["send", "--to", "tokyo", "--client", "policy", "--await-tables", "0", "x"], ["drain"], ["trim"],
     ["snapshot", "request", "tokyo"], ["snapshot", "list"], ["snapshot", "watch", "1"],
     ["snapshot", "cancel", "--all"], ["link", "forget", "tokyo"],
     ["park", "list"], ["park", "retry", "1"], ["park", "discard", "1", "--yes"],
@@ -213,3 +214,35 @@ def test_an_error_is_one_line_on_stderr_and_an_exit_code():
     done = lrq_process("status", "--database", "sqlite:///missing.db")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == b"lrq: there is no database missing.db: run `lrq init`, or correct the database URL\n"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("command", "done"),
+    [
+        (["work", "tests.lrq.cli.worker_application:apply"], "listens to"),
+        (["send", "--to", "tokyo", "--client", "policy", "x"], "paris/policy/"),
+    ],
+    ids=["work", "send"],
+)  # fmt: skip
+def test_a_command_that_starts_before_the_tables_waits_for_them(new_database, command: list[str], done: str):
+    url = new_database()
+    process = spawn(*command, "--await-tables", "60", "--database", url, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stderr
+        assert process.stdout
+        assert b"no tables yet in " in process.stderr.readline()
+        assert lrq_process("init", "--site", "paris", "--database", url).returncode == 0
+        assert done in process.stdout.readline().decode()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_command_that_has_waited_for_the_tables_in_vain_says_what_makes_them(lrq: Command):
+    done = lrq(
+        "send", "--to", "tokyo", "--client", "policy", "--await-tables", "0.01", "-d", "sqlite:///missing.db", "x"
+    )
+    assert done.code == 1
+    assert "waiting up to 0.01 s" in done.err.splitlines()[0]
+    assert "run `lrq init`" in done.err.splitlines()[-1]

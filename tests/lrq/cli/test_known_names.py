@@ -77,6 +77,12 @@ def test_the_peers_of_the_last_server_are_known_names(lrq: Command, source: Sour
     assert told == ["site 'lina' is not known here, because no peer and no session has that name: did you mean 'lima'?"]
 
 
+def test_no_site_is_told_before_the_first_server_has_worked(lrq: Command, source: SourceSite):
+    options = ["send", "x", "--to", "tokyo", "--client", "policy", "--database", source.url]
+    assert lrq(*options).warnings == []
+    assert "site 'tokyo' is not known here" in lrq(*options, "--strict").error
+
+
 def test_the_first_client_of_a_site_is_told_only_if_strict(lrq: Command, known: SourceSite, source: SourceSite):
     with writing(source.engine) as connection:
         connection.execute(delete(sessions))

@@ -93,6 +93,14 @@ def test_two_sites_that_are_well(lrq: Command, new_site: NewSite, servers: Any) 
     assert lines[:-1] == shown
 
 
+def test_a_site_named_by_its_database_alone_is_well(lrq: Command, new_site: NewSite, servers: Any) -> None:
+    paris = new_site("paris")
+    servers(paris, "paris", listen=[])
+    found = Examined(lrq, "--database", url_of(paris))
+    assert found.code == 0, found.all
+    assert found.worst("configuration")["sentence"].startswith("only the database is examined")
+
+
 # --- configuration --------------------------------------------------------------------------------------------
 
 
