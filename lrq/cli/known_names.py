@@ -27,7 +27,8 @@ def check_names(here: OpenSite, *, sites: Iterable[str] = (), clients: Iterable[
 
     A site is known as a peer of the file or of the last server, or by a session. A client is known as one of the
     setting `clients`. Without that setting, a client is known once entries, snapshots or a provider of the client are
-    here. The first client of a site causes no warning, and no site does before the first server. Raises `InvalidNameError` for a malformed name.
+    here. The first client of a site causes no warning, and no site does before the first server.
+    Raises `InvalidNameError` for a malformed name.
     """
     asked_sites, asked_clients = [*map(names.site_id, sites)], [*map(names.client_name, clients)]
     if not asked_sites and not asked_clients:
