@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from discovery.scheduler import Jobs
 from discovery.threads import OnEnded
-from discovery.topology import Topology
+from discovery.topology import Topology, peer_of
 from lr_server.feed.feed import LiveFeed
 from lr_server.session import snapshot_frames
 from lr_server.session.outages import Outages
@@ -255,7 +255,8 @@ class Source:
         )
 
     def _connect(self, owed: SessionKey) -> Sink:
-        endpoint = parse_endpoint(self._routes.endpoint(owed, self._topology.endpoint(owed.destination)))
+        peer = peer_of(self._topology, owed.destination)
+        endpoint = parse_endpoint(self._routes.endpoint(owed, peer.endpoint))
         return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
 
     def _look_for(self, endpoint: str) -> SinkProbe:
