@@ -54,6 +54,12 @@ def peer_of(topology: Topology, site: SiteId) -> Peer:
     return found
 
 
+def peers_of(endpoints: Mapping[str, str], snapshot_endpoints: Mapping[str, str]) -> Mapping[str, Peer]:
+    """Return the endpoints of each site, also of one that has an endpoint for snapshots only; nothing is checked."""
+    names = {**endpoints, **snapshot_endpoints}
+    return {site: Peer(endpoints.get(site, ""), snapshot_endpoints.get(site, "")) for site in names}
+
+
 def split_endpoints(text: str) -> tuple[str, ...]:
     """Split a comma-separated list of endpoints: one for each server of a site."""
     return tuple(endpoint.strip() for endpoint in text.split(","))

@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Pydanti
 from sqlalchemy import make_url
 
 from discovery.site_file import DEFAULT_FILE, read_site_file
-from discovery.topology import Peer
+from discovery.topology import Peer, peers_of
 from lr_server.feed.throttle import FlowControl
 from lr_server.protocol.negotiation import InitialSync
 from lr_server.setting_types import (
@@ -71,6 +71,7 @@ class Settings(BaseSettings):
         peers: The endpoint of every other site: tcp://host:port, tls://host:port, ipc:///path, or local:<site> within
             one process. Several endpoints stand between commas, one for each server of the site. Each session prefers
             one of them, and goes on to the next after a failure.
+        snapshot_endpoints: Other endpoints for the snapshots of some peers, so that their log waits for no snapshot.
         topology: The place that the peers come from. "file": `peers`, which `lrq serve` reads again from its file after
             SIGHUP. "table": the table that `lrq peer` changes. "module:name", or the name of an entry point in the
             group "lrq.topology": a `TopologyProvider`. Only this place counts.
@@ -141,6 +142,7 @@ class Settings(BaseSettings):
     database_url: DatabaseUrl = Field(repr=False)
     listen: Annotated[Sequence[ListenEndpoint], NoDecode, ListFromText] = ()
     peers: Annotated[Mapping[Site, PeerEndpoint], NoDecode, TableFromText] = {}
+    snapshot_endpoints: Annotated[Mapping[Site, PeerEndpoint], NoDecode, TableFromText] = {}
     topology: TopologyName = FILE
     topology_poll_seconds: Seconds = 1.0
     preferred_network: Annotated[Sequence[NetworkRange], NoDecode, ListFromText] = ()
@@ -222,8 +224,8 @@ class Settings(BaseSettings):
 
     @property
     def peer_table(self) -> Mapping[str, Peer]:
-        """`peers` with the endpoints of each."""
-        return {site: Peer(endpoint) for site, endpoint in self.peers.items()}
+        """`peers` and `snapshot_endpoints` together, not compared yet."""
+        return peers_of(self.peers, self.snapshot_endpoints)
 
     @property
     def look_alikes(self) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ log = logger("lrq.topology")
 #: The words for the place of the peers, by the setting; other settings stand for themselves.
 SOURCES: Final = {FILE: "the settings", TABLE: "the table lrq_peers"}
 #: The settings that a reading of the file changes in a running server.
-_RELOADED: Final = frozenset({"peers"})
+_RELOADED: Final = frozenset({"peers", "snapshot_endpoints"})
 
 
 def followed_topology(
@@ -63,12 +63,13 @@ def provider_of(
 def _file(settings: Settings, reread: Callable[[], Settings] | None) -> FileProvider:
     def again() -> PeerList:
         if reread is None:
-            return PeerList(settings.peers)
+            return first
         found = reread()
         _tell_others(settings, found)
-        return PeerList(found.peers)
+        return PeerList(found.peers, snapshot_endpoints=found.snapshot_endpoints)
 
-    return FileProvider(PeerList(settings.peers), again)
+    first = PeerList(settings.peers, snapshot_endpoints=settings.snapshot_endpoints)
+    return FileProvider(first, again)
 
 
 def _tell_others(before: Settings, now: Settings) -> None:

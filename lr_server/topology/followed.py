@@ -6,7 +6,7 @@ from typing import Final
 
 from discovery.threads import watched
 from discovery.topology import Peer
-from lr_server.topology.providers import TopologyProvider, peers_of, required
+from lr_server.topology.providers import TopologyProvider, required
 from queues.clock import Clock
 from queues.errors import ConfigurationError, LrqError
 from queues.leadership import TopologyFacts
@@ -126,7 +126,7 @@ class FollowedTopology:
         least = None if self._may_go_back else self._given
         if least is not None and listed.version is not None and listed.version < least:
             raise ConfigurationError(f"version {listed.version} is older than version {least}, which stays")
-        peers = self._check(peers_of(listed))
+        peers = self._check(listed.by_site)
         is_new = not number or peers != present
         if is_new and least is not None and listed.version == least:
             raise ConfigurationError(f"the peers changed, but version {listed.version} did not: raise the version")

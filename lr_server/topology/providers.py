@@ -6,7 +6,7 @@ from typing import Protocol
 
 from sqlalchemy import Engine
 
-from discovery.topology import Peer
+from discovery.topology import Peer, peers_of
 from queues.database import peers as table
 from queues.database.transactions import reading
 from queues.errors import ConfigurationError
@@ -26,6 +26,11 @@ class PeerList:
     peers: Mapping[str, str]
     version: int | None = None
     snapshot_endpoints: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def by_site(self) -> Mapping[str, Peer]:
+        """The endpoints of each site, not checked yet."""
+        return peers_of(self.peers, self.snapshot_endpoints)
 
 
 class TopologyProvider(Protocol):
@@ -98,12 +103,6 @@ def list_of(found: table.PeerTable) -> PeerList:
     """Return the rows of the table as a list of peers."""
     others: dict[str, str] = {row.site: row.snapshot_endpoint for row in found.rows if row.snapshot_endpoint}
     return PeerList({row.site: row.endpoint for row in found.rows}, found.version.number, others)
-
-
-def peers_of(found: PeerList) -> Mapping[str, Peer]:
-    """Return the endpoints of each site, unchecked; a site with an endpoint for snapshots only is kept too."""
-    names = {**found.peers, **found.snapshot_endpoints}
-    return {site: Peer(found.peers.get(site, ""), found.snapshot_endpoints.get(site, "")) for site in names}
 
 
 def required(found: object) -> PeerList:

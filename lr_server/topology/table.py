@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine
 
-from lr_server.topology.providers import list_of, peers_of
+from lr_server.topology.providers import list_of
 from lr_server.topology.rules import OwnSite, checked_peers
 from queues.database.peers import PeerRow, PeerTable, lock_table, put_peer, read_table, remove_peer
 from queues.database.servers import view_of
@@ -41,7 +41,7 @@ def add_peer(engine: Engine, row: PeerRow, own: OwnSite) -> PeerChange:
         found = lock_table(connection)
         rows = {**found.by_site, row.site: row}
         after = found._replace(rows=tuple(rows.values()))
-        checked_peers(peers_of(list_of(after)), _with_servers(connection, own))
+        checked_peers(list_of(after).by_site, _with_servers(connection, own))
         before = found.by_site.get(row.site)
         if before == row:
             return PeerChange(before, row, found.version.number)

@@ -71,6 +71,10 @@ listen = ["tcp://127.0.0.1:7400"]
 [peers]
 # tokyo = "tcp://127.0.0.1:7401"
 
+# Other endpoints of some of these sites, for snapshots only.
+[snapshot_endpoints]
+# tokyo = "tcp://127.0.0.1:7402"
+
 # The producers, with the clients and destinations that each may use; empty lists mean all.
 [producers]
 # "meter-*" = { clients = ["meters"], destinations = ["tokyo"] }

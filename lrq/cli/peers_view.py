@@ -34,7 +34,7 @@ def read_peers(settings: "Settings", engine: Callable[[], Engine]) -> ListedPeer
     Raises `ConfigurationError` if the peers are wrong, and the error of a provider as one.
     """
     from lr_server.site_topology import SOURCES, provider_of
-    from lr_server.topology.providers import peers_of, required
+    from lr_server.topology.providers import required
     from lr_server.topology.rules import checked_peers
 
     provider = provider_of(settings, engine)
@@ -44,7 +44,7 @@ def read_peers(settings: "Settings", engine: Callable[[], Engine]) -> ListedPeer
         raise
     except Exception as error:
         raise ConfigurationError(f"topology {settings.topology!r} cannot be read ({describe(error)})") from error
-    peers = checked_peers(peers_of(found), settings.own)
+    peers = checked_peers(found.by_site, settings.own)
     return ListedPeers(SOURCES.get(settings.topology, settings.topology), found.version, peers)
 
 

@@ -51,6 +51,9 @@ def add_(
     endpoint: Annotated[
         str, typer.Argument(metavar="ENDPOINT", help="Where that site listens; several stand between commas.")
     ],
+    snapshots: Annotated[
+        str, typer.Option("--snapshots", metavar="ENDPOINT", help="Another endpoint of that site, for snapshots.")
+    ] = "",
     config: Config = None,
     database: Database = None,
     site: Site = None,
@@ -65,7 +68,7 @@ def add_(
     from queues import look_alikes, names
     from queues.database.peers import PeerRow
 
-    row = PeerRow(names.site_id(peer), endpoint)
+    row = PeerRow(names.site_id(peer), endpoint, snapshots)
     with opened(config, database, site) as here:
         settings = settings_of(config, here)
         change = add_peer(here.engine, row, settings.own)

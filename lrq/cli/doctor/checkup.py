@@ -53,7 +53,7 @@ def _probes(
     if settings.credentials is not None:
         yield Probe("tls", partial(own_files.look, settings.credentials, now), SECONDS)
     for peer, endpoints in sorted(known.items()):
-        for text in split_endpoints(endpoints.endpoint):
+        for text in dict.fromkeys(split_endpoints(f"{endpoints.endpoint},{endpoints.for_snapshots}")):
             check, ask = f"peer {peer}", partial(peers.look, settings.site_id, peer, text, settings.credentials, now)
             yield Probe(check, partial(guarded, check, ask), SECONDS)
 
