@@ -226,7 +226,7 @@ class Supervisor:
     def _follow_topology(self) -> bool:
         """End the sessions of removed peers, and reconnect those of moved ones; return whether the topology is new."""
         version = self._topology.version
-        if version in (0, self._followed):
+        if version == self._followed:
             return False
         peers = self._topology.peers()
         self._tell_look_alikes(peers)
