@@ -6,7 +6,7 @@ from typing import Final
 
 from discovery.threads import watched
 from discovery.topology import Peer
-from lr_server.topology.providers import TopologyProvider, required
+from lr_server.topology.providers import PeerList, TopologyProvider, required
 from queues.clock import Clock
 from queues.errors import ConfigurationError, LrqError
 from queues.leadership import TopologyFacts
@@ -56,6 +56,7 @@ class FollowedTopology:
         self._on_change = on_change
         self._now: tuple[int, Mapping[SiteId, Peer]] = (0, {})
         self._given: int | None = None
+        self._accepted: PeerList | None = None
         self._trouble = ""
         self._began: float | None = None
         self._reading = threading.Lock()
@@ -122,6 +123,9 @@ class FollowedTopology:
 
     def _take(self, found: object) -> None:
         listed = required(found)
+        if listed == self._accepted:
+            # The usual case: checking the names of a thousand sites each second would cost CPU.
+            return
         number, present = self._now
         least = None if self._may_go_back else self._given
         if least is not None and listed.version is not None and listed.version < least:
@@ -131,6 +135,8 @@ class FollowedTopology:
         if is_new and least is not None and listed.version == least:
             raise ConfigurationError(f"the peers changed, but version {listed.version} did not: raise the version")
         self._given = listed.version
+        # A copy, because the provider may change its own mapping later.
+        self._accepted = PeerList(dict(listed.peers), listed.version, dict(listed.snapshot_endpoints))
         if is_new:
             self._now = number + 1, peers
             log.info("the peers are read", source=self._source, version=self.facts.version, count=len(peers))

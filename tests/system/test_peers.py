@@ -1,5 +1,6 @@
 """Peers as data: running servers follow the table and providers, and sessions move without loss."""
 
+import random
 import threading
 from collections.abc import Callable
 
@@ -99,6 +100,30 @@ def test_no_entry_is_lost_or_doubled_while_a_site_under_load_moves(world: World)
     eventually(lambda: len(recorder.log("paris")) >= len(sent))
     assert recorder.log("paris") == sent
     assert sessions_of(paris)["tokyo"]["state"] == SessionState.LOG_ENTRY_SYNC
+
+
+def test_entries_arrive_once_and_in_order_through_random_changes(world: World, chance: random.Random) -> None:
+    """A peer is moved, removed and added at random, while entries are written and snapshots are not needed."""
+    tokyo = world.server("tokyo", listen=["tcp://127.0.0.1:0", "tcp://127.0.0.1:0"])
+    recorder = world.subscribe("tokyo")
+    ways = [*tokyo.endpoints, "local:tokyo", ", ".join(tokyo.endpoints)]
+    put(world, "tokyo", chance.choice(ways))
+    both = [world.server("paris", topology="table", lease_seconds=3.0, **QUICKLY) for _ in range(2)]
+    sent: list[bytes] = []
+    for _ in range(25):
+        for _ in range(chance.randrange(4)):
+            sent.append(b"%d" % len(sent))
+            world.transmit("paris", sent[-1], to=["tokyo"])
+        if chance.random() < 0.4:
+            drop(world, "tokyo")
+        else:
+            put(world, "tokyo", chance.choice(ways))
+        if chance.random() < 0.5:
+            both[chance.randrange(2)].reload_peers()
+    put(world, "tokyo", chance.choice(ways))
+    eventually(lambda: len(recorder.log("paris")) >= len(sent))
+    both[0].drain(timeout=30)
+    assert recorder.log("paris") == sent
 
 
 def test_all_servers_of_a_site_notice_a_change_and_the_status_shows_their_version(world: World) -> None:

@@ -104,6 +104,26 @@ def test_each_change_has_a_higher_version_and_is_told_once():
     assert follower.topology.facts == ("the directory", 2, "")
 
 
+def test_a_provider_may_change_the_mapping_that_it_has_given():
+    peers = dict(TOKYO)
+    follower = Follower(Given(PeerList(peers)))
+    follower.topology.start(1)
+    peers |= LIMA
+    follower.topology.refresh()
+    assert follower.sites == {"tokyo", "lima"}
+
+
+def test_the_same_list_is_not_checked_again():
+    checks: list[int] = []
+    follower = Follower(Given(PeerList(TOKYO)))
+    check = follower.topology._check
+    follower.topology._check = lambda peers: checks.append(len(peers)) or check(peers)
+    for answer in (PeerList(TOKYO), PeerList(dict(TOKYO)), RuntimeError("no token"), PeerList(TOKYO)):
+        follower.provider.answer = answer
+        follower.topology.refresh()
+    assert (checks, follower.trouble) == ([1], "")
+
+
 def test_the_provider_s_own_version_is_shown():
     follower = Follower(Given(PeerList(TOKYO, version=41)))
     follower.topology.start(1)
