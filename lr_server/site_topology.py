@@ -37,6 +37,8 @@ def followed_topology(
     such topology. See `FollowedTopology` for *on_change*.
     """
     name = settings.topology
+    if name != FILE and settings.peers:
+        log.warning("`peers` of the settings is not used", topology=name)
     return FollowedTopology(
         provider_of(settings, lambda: engine, reread),
         SOURCES.get(name, name),

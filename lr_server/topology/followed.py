@@ -81,9 +81,14 @@ class FollowedTopology:
         return TopologyFacts(self._source, given, self._trouble or self._overdue())
 
     def start(self, patience: float) -> None:
-        """Read the peers; wait at most *patience* seconds for a provider that is polled."""
+        """Read the peers; wait at most *patience* seconds for a provider that is polled.
+
+        Raises `ConfigurationError` for wrong peers of another provider, which nothing would read again.
+        """
         if self._poll_seconds is None:
             self.refresh()
+            if not self.version:
+                raise ConfigurationError(self._trouble)
             return
         self._thread.start()
         self._clock.wait(self._looked, patience)

@@ -1,6 +1,7 @@
 """Peers as data: running servers follow the table and providers, and sessions move without loss."""
 
 import random
+import re
 import threading
 from collections.abc import Callable
 
@@ -234,6 +235,25 @@ def test_no_entry_is_dropped_while_no_peers_are_known(world: World, directory: D
 def test_a_topology_that_does_not_exist_is_refused_before_anything_begins(world: World) -> None:
     with pytest.raises(ConfigurationError, match="there is no topology 'tabel': did you mean 'table'"):
         world.server("paris", topology="tabel")
+
+
+def test_peers_of_the_settings_beside_another_place_are_warned_about(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    paris = world.server("paris", topology="table", peers={"tokyo": "local:tokyo"}, **QUICKLY)
+    assert "`peers` of the settings is not used" in caplog.text
+    assert paris.status()["server"]["topology"]["source"] == "the table lrq_peers"
+    assert paris._topology.peers() == {}
+
+
+def test_a_peer_at_an_address_of_this_server_is_refused_at_the_start(world: World) -> None:
+    paris = world.server("paris", listen=["tcp://0.0.0.0:0"])
+    (own, *_) = endpoints_told(world)
+    paris.stop()
+    port = own.rpartition(":")[2]
+    words = rf"peers\[tokyo\]: {re.escape(own)} leads to this site itself"
+    with pytest.raises(ConfigurationError, match=words):
+        world.server("paris", listen=[f"tcp://0.0.0.0:{port}"], peers={"tokyo": own})
 
 
 def endpoints_told(world: World) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from lr_server.topology.followed import PATIENCE, FollowedTopology
 from lr_server.topology.providers import PeerList, StaticProvider
 from lr_server.topology.rules import OwnSite, checked_peers
 from queues.clock import SYSTEM_CLOCK
-from queues.errors import StoreUnavailableError
+from queues.errors import ConfigurationError, StoreUnavailableError
 from tests.waiting import eventually
 
 TOKYO, LIMA = {"tokyo": "tcp://a:1"}, {"lima": "tcp://b:1"}
@@ -87,9 +87,15 @@ def polled() -> Iterator[Follower]:
 def test_before_the_first_good_list_the_peers_are_not_known():
     follower = Follower(Given(RuntimeError("no token")))
     assert (follower.topology.version, follower.sites) == (0, set())
-    follower.topology.start(1)
+    follower.topology.refresh()
     assert (follower.topology.version, follower.sites) == (0, set())
     assert follower.topology.facts == ("the directory", 0, "RuntimeError: no token")
+
+
+def test_wrong_peers_that_are_read_once_are_refused_at_the_start():
+    follower = Follower(StaticProvider({"paris": "tcp://a:1"}))
+    with pytest.raises(ConfigurationError, match="peers names 'paris', which is this site itself: remove that peer"):
+        follower.topology.start(1)
 
 
 def test_each_change_has_a_higher_version_and_is_told_once():
