@@ -1,7 +1,8 @@
 """Choose one of a site's endpoints for each session, and the next one after a failure. Pure.
 
-The hash of a session names its preferred endpoint, so sessions spread over the servers of a site. After a failure or a
-refusal the session goes on to the next endpoint, round the list. An absent session looks for its preferred endpoint
+The nearest endpoint comes first: one in this process, then one on this machine, then the network. Among equally near
+ones the hash of a session decides, so sessions spread over the servers of a site. After a failure or a refusal the
+session goes on to the next endpoint, round the list. An absent session looks for its preferred endpoint
 after `FIRST_PAUSE`, and moves back once the endpoint can be reached. Each look in vain doubles the pause, up to
 `LONGEST_PAUSE`. So does a move back that ends within the pause.
 """
@@ -16,6 +17,25 @@ from mmh3 import hash64
 #: The seconds from leaving the preferred endpoint to the first look for it, and the longest time between two looks.
 FIRST_PAUSE: Final = 60.0
 LONGEST_PAUSE: Final = 3600.0
+
+
+#: The distance of each kind of endpoint; every other kind goes over the network.
+_DISTANCES: Final = {"local": 0, "ipc": 1}
+_NETWORK: Final = 2
+
+
+def in_order(session: Sequence[str], endpoints: Sequence[str]) -> tuple[str, ...]:
+    """Return *endpoints* in the order in which *session* tries them; among equally near ones the hash decides."""
+    ordered: list[str] = []
+    for distance in sorted({_distance(endpoint) for endpoint in endpoints}):
+        equals = [endpoint for endpoint in endpoints if _distance(endpoint) == distance]
+        first = preferred(session, len(equals))
+        ordered += equals[first:] + equals[:first]
+    return tuple(ordered)
+
+
+def _distance(endpoint: str) -> int:
+    return _DISTANCES.get(endpoint.partition(":")[0], _NETWORK)
 
 
 def preferred(session: Sequence[str], count: int) -> int:
@@ -76,7 +96,6 @@ class EndpointChoice:
         return replace(self, at=self.home, is_used=False, home_from=now)
 
 
-def first_choice(session: Sequence[str], count: int) -> EndpointChoice:
-    """Return the choice of a *session* that has not connected yet."""
-    home = preferred(session, count)
-    return EndpointChoice(count, home, home)
+def first_choice(count: int) -> EndpointChoice:
+    """Return the choice of a session that has not connected yet, of *count* endpoints in the order of `in_order`."""
+    return EndpointChoice(count, 0, 0)

@@ -9,7 +9,7 @@ noticed by the next look. A server alone looks as often as it renews.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import Engine
 
@@ -22,7 +22,7 @@ from queues.backoff import Backoff
 from queues.clock import Clock
 from queues.database import servers
 from queues.errors import OwnershipLostError, StoreUnavailableError, ThreadEndedError
-from queues.leadership import Lease, ServerRow, ServersView, range_number
+from queues.leadership import NO_TOPOLOGY, Lease, ServerRow, ServersView, TopologyFacts, range_number
 from queues.words import cleaned, in_words
 
 #: The longest time between two looks while other servers live, in seconds.
@@ -35,6 +35,13 @@ _AFTER_EXPIRY: Final = 0.01
 _STARTS: Final = 3
 #: The longest rest after a failure, in terms of the lease.
 _LONGEST_REST: Final = 30
+
+
+class _Told(NamedTuple):
+    """The facts about a server that its row tells the other servers."""
+
+    endpoints: tuple[str, ...]
+    topology: TopologyFacts
 
 
 class Membership:
@@ -58,10 +65,12 @@ class Membership:
         endpoints: Callable[[], Sequence[str]],
         on_change: Callable[[Mapping[int, Lease]], None],
         on_ended: OnEnded,
+        topology: Callable[[], TopologyFacts] = lambda: NO_TOPOLOGY,
     ) -> None:
         """Prepare for *server*, an `owner_name`; *ranges* and *ttl* are the same at all servers of the site.
 
-        *endpoints* tells where the server listens. *on_ended* gets the error that ends the thread, if any.
+        *endpoints* tells where other servers reach this one, and *topology* the peers that it follows. *on_ended* gets
+        the error that ends the thread, if any.
         """
         self._engine = engine
         self._me = server
@@ -69,11 +78,12 @@ class Membership:
         self._ttl = ttl
         self._clock = clock
         self._endpoints = endpoints
+        self._topology = topology
         self._on_change = on_change
         self._on_ended = on_ended
         self._renewal = Renewal(engine, server, ttl=ttl, clock=clock, on_error=self._fail)
         self._sightings = Sightings(slack=ttl / 10, longest=4 * ttl)
-        self._registered: tuple[str, ...] | None = None
+        self._registered: _Told | None = None
         self._held: Mapping[int, Lease] = MappingProxyType({})
         self._branch: str | None = None
         self._awaited = self._failed = False
@@ -176,7 +186,7 @@ class Membership:
         view = self._renewed() or self._look()
         if self._registered is None or self._me not in view.living:
             view = self._return(view)
-        elif tuple(self._endpoints()) != self._registered:
+        elif self._to_tell() != self._registered:
             self._register()
         self._sightings.keep(frozenset(view.living))
         gone = [row for row in view.living.values() if self._expire_gone(row, view)]
@@ -212,11 +222,17 @@ class Membership:
         self.view = view = servers.look(self._engine)
         return view
 
+    def _to_tell(self) -> _Told:
+        return _Told(tuple(self._endpoints()), self._topology())
+
     def _register(self) -> None:
-        endpoints = tuple(self._endpoints())
+        told = self._to_tell()
         self._renewal.note()
-        servers.register(self._engine, self._me, endpoints, count=self._ranges, term=self._renewal.term)
-        self._registered = endpoints
+        servers.register(
+            self._engine, self._me, told.endpoints,
+            count=self._ranges, term=self._renewal.term, topology=told.topology,
+        )  # fmt: skip
+        self._registered = told
 
     def _expire_gone(self, row: ServerRow, view: ServersView) -> bool:
         """Expire the row of a process that has surely ended, or of a server that renews no more."""

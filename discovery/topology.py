@@ -1,10 +1,22 @@
 """The peers of a site and their endpoints."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from queues.errors import ConfigurationError
 from queues.names import SiteId, site_id
+
+
+class Peer(NamedTuple):
+    """The endpoints of a site, in the form of `split_endpoints`; `snapshot_endpoint` is empty if there is no other."""
+
+    endpoint: str
+    snapshot_endpoint: str = ""
+
+    @property
+    def for_snapshots(self) -> str:
+        """The endpoint for snapshots."""
+        return self.snapshot_endpoint or self.endpoint
 
 
 class Topology(Protocol):
@@ -12,15 +24,11 @@ class Topology(Protocol):
 
     @property
     def version(self) -> int:
-        """The number of this topology."""
+        """The number of this topology; 0 while the peers are not known yet."""
         ...
 
-    def peers(self) -> frozenset[SiteId]:
-        """Return the sites that can be reached."""
-        ...
-
-    def endpoint(self, site: SiteId) -> str:
-        """Return the endpoint of *site* (see `split_endpoints`); raise `ConfigurationError` if it is not a peer."""
+    def peers(self) -> Mapping[SiteId, Peer]:
+        """Return the sites that can be reached, with their endpoints; the mapping never changes."""
         ...
 
 
@@ -31,18 +39,25 @@ class StaticTopology:
 
     def __init__(self, peers: Mapping[str, str]) -> None:
         """Keep the endpoint of each site; raise `InvalidNameError` for a malformed site id."""
-        self._endpoints = {site_id(site): endpoint for site, endpoint in peers.items()}
+        self._peers = {site_id(site): Peer(endpoint) for site, endpoint in peers.items()}
 
-    def peers(self) -> frozenset[SiteId]:
+    def peers(self) -> Mapping[SiteId, Peer]:
         """Return the sites that can be reached."""
-        return frozenset(self._endpoints)
+        return self._peers
 
-    def endpoint(self, site: SiteId) -> str:
-        """Return the endpoint of *site*; raise `ConfigurationError` if it is not a peer."""
-        try:
-            return self._endpoints[site]
-        except KeyError:
-            raise ConfigurationError(f"site {site!r} has no endpoint: add it to `peers`") from None
+
+def peer_of(topology: Topology, site: SiteId) -> Peer:
+    """Return the endpoints of *site*; raise `ConfigurationError` if it is not a peer."""
+    found = topology.peers().get(site)
+    if found is None:
+        raise ConfigurationError(f"site {site!r} has no endpoint: add it to the peers")
+    return found
+
+
+def peers_of(endpoints: Mapping[str, str], snapshot_endpoints: Mapping[str, str]) -> Mapping[str, Peer]:
+    """Return the endpoints of each site, also of one that has an endpoint for snapshots only; nothing is checked."""
+    names = {**endpoints, **snapshot_endpoints}
+    return {site: Peer(endpoints.get(site, ""), snapshot_endpoints.get(site, "")) for site in names}
 
 
 def split_endpoints(text: str) -> tuple[str, ...]:

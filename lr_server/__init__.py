@@ -5,5 +5,6 @@ import lrq_packages  # noqa: F401 - fails if another package has the name of one
 from lr_server.server import LogReplicationServer
 from lr_server.settings import Settings
 from lr_server.status_types import SiteStatus
+from lr_server.topology.providers import PeerList, TopologyProvider
 
-__all__ = ["LogReplicationServer", "Settings", "SiteStatus"]
+__all__ = ["LogReplicationServer", "PeerList", "Settings", "SiteStatus", "TopologyProvider"]

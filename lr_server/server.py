@@ -1,21 +1,24 @@
 """A server of a site: sink and source in one process, alone or beside other servers of the site."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 import queues
-from discovery.topology import StaticTopology, Topology
+from discovery.topology import Topology
 from lr_server.drain import drain
 from lr_server.ingest.ingest import Ingest
 from lr_server.ingest.leader_watch import LeaderWatch
 from lr_server.metrics import MetricsServer
 from lr_server.settings import Settings
 from lr_server.site_roles import SiteRoles
+from lr_server.site_topology import advertised, followed_topology
 from lr_server.source.source import Source
 from lr_server.status import read_status
 from lr_server.status_types import IngestStatus, ServerStatus, SiteStatus
+from lr_server.topology.followed import FollowedTopology
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import dialects
 from queues.database.followers import followers, standby_facts
@@ -23,6 +26,7 @@ from queues.database.leading_server import leading_endpoints
 from queues.database.migrations import require
 from queues.database.transactions import reading
 from queues.errors import OwnershipLostError, UsageError
+from queues.leadership import TopologyFacts
 from queues.logs import logger
 from sink import local
 from sink.transport.service import SinkService, serve
@@ -39,10 +43,19 @@ class LogReplicationServer:
         ...     server.drain(timeout=30)
     """
 
-    def __init__(self, settings: Settings, *, topology: Topology | None = None, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Prepare the server without a connection; *topology* replaces the peers of the settings.
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        topology: Topology | None = None,
+        reread: Callable[[], Settings] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Prepare the server without a connection; *topology* replaces the setting `topology`.
 
-        Raises `UsageError` unless *settings* are `Settings`, `MissingDependencyError` without the database's driver.
+        `reload_peers` calls *reread* for the settings as their file has them then. Raises `UsageError` unless
+        *settings* are `Settings`, `MissingDependencyError` without the database's driver, and `ConfigurationError` if
+        there is no such topology.
         """
         if not isinstance(settings, Settings):
             raise UsageError(
@@ -50,17 +63,23 @@ class LogReplicationServer:
                 "Settings(site_id=..., database_url=...) opens the database itself"
             )
         self._settings = settings
-        self._topology = topology or StaticTopology(settings.peers)
         self._clock = clock
         # The pool reuses the last connection first, because its statements are planned already.
         self._engine = queues.create_engine(settings.database_url, pool_size=16, max_overflow=64, pool_use_lifo=True)
         dialects.of(self._engine).end_idle(self._engine, settings.lease_seconds)
+        self._advertised: tuple[str, ...] = ()
+        self._followed: FollowedTopology | None = None
+        if topology is None:
+            topology = self._followed = followed_topology(
+                settings, self._engine, reread, lambda: (*self.endpoints, *self._advertised), clock, self._peers_changed
+            )
+        self._topology = topology
         self._service: SinkService | None = None
         self._metrics: MetricsServer | None = None
         self._ingest = self._opened_ingest() if settings.ingest else None
         self._roles = SiteRoles(
             self._engine, settings, self._topology,
-            clock=clock, endpoints=lambda: self.endpoints, ingest=self._ingest,
+            clock=clock, endpoints=lambda: self._advertised, facts=self._topology_facts, ingest=self._ingest,
         )  # fmt: skip
         self._writer = SinkWriter(
             self._engine, settings.site,
@@ -80,6 +99,9 @@ class LogReplicationServer:
         """
         try:
             self._listen()
+            self._advertised = advertised(self.endpoints, self._settings.preferred_network)
+            if self._followed is not None:
+                self._followed.start(self._settings.lease_seconds)
         except BaseException:
             self._close()
             self._engine.dispose()
@@ -118,7 +140,27 @@ class LogReplicationServer:
         self._roles.stop()
         self._engine.dispose()
 
+    def reload_peers(self) -> None:
+        """Read the peers again now: from the file, the table, or the provider of the setting `topology`.
+
+        Wrong or unreachable peers change nothing, and the log and the status tell the reason. Sessions with removed
+        sites end, those with moved sites connect again, and sessions with new sites begin. For any thread.
+        """
+        if self._followed is not None:
+            self._followed.refresh()
+
+    def _peers_changed(self) -> None:
+        # The row of this server tells the others its new version.
+        self._roles.membership.wake()
+
+    def _topology_facts(self) -> TopologyFacts:
+        if self._followed is not None:
+            return self._followed.facts
+        return TopologyFacts("the program", self._topology.version)
+
     def _close(self) -> None:
+        if self._followed is not None:
+            self._followed.stop()
         for served in (self._metrics, self._service):
             if served is not None:
                 served.stop()
@@ -177,7 +219,8 @@ class LogReplicationServer:
             endpoints=self.endpoints,
             metrics=self._metrics.address if self._metrics else "",
             ingest=None if self._ingest is None else IngestStatus(**self._ingest.facts._asdict()),
-            troubles=self._ingest_trouble() | ({} if source is None else dict(source.troubles)),
+            troubles=self._own_troubles() | ({} if source is None else dict(source.troubles)),
+            topology=self._topology_facts(),
         )
 
     def _opened_ingest(self) -> Ingest:
@@ -186,9 +229,10 @@ class LogReplicationServer:
             self._engine, self._settings, leader=leader, followers=lambda: followers(self._engine), clock=self._clock
         )
 
-    def _ingest_trouble(self) -> dict[str, str]:
-        trouble = self._ingest.trouble if self._ingest is not None else ""
-        return {"ingest": trouble} if trouble else {}
+    def _own_troubles(self) -> dict[str, str]:
+        ingest = self._ingest.trouble if self._ingest is not None else ""
+        found = {"ingest": ingest, "topology": self._topology_facts().trouble}
+        return {part: trouble for part, trouble in found.items() if trouble}
 
     def drain(self, timeout: float) -> None:
         """Wait until every session has acknowledged all entries committed now, at most *timeout* seconds.

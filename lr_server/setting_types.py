@@ -7,12 +7,14 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from discovery.topology import split_endpoints
+from lr_server.topology.addresses import parse_network
+from lr_server.topology.loading import check_name
+from lr_server.topology.rules import check_endpoints
 from queues import names
 from queues.block_limits import MAX_ROWS
 from queues.database import urls
 from queues.errors import ConfigurationError, InvalidNameError
-from sink.transport.endpoints import TcpEndpoint, network_endpoint, parse_endpoint, tcp_endpoint
+from sink.transport.endpoints import TcpEndpoint, network_endpoint, tcp_endpoint
 
 #: The least similarity of a misspelt variable and the right one, from 0 to 1.
 _NEAR: Final = 0.85
@@ -29,11 +31,6 @@ def _checked(parse: Callable[[str], object]) -> AfterValidator:
         return text
 
     return AfterValidator(check)
-
-
-def _peer_endpoints(text: str) -> None:
-    for endpoint in split_endpoints(text):
-        parse_endpoint(endpoint)
 
 
 def metrics_endpoint(text: str) -> TcpEndpoint:
@@ -68,7 +65,9 @@ def _json(text: str, example: str) -> object:
 Site = Annotated[str, AfterValidator(names.site_id)]
 Client = Annotated[str, AfterValidator(names.client_name)]
 DatabaseUrl = Annotated[str, _checked(urls.parse)]
-PeerEndpoint = Annotated[str, _checked(_peer_endpoints)]
+PeerEndpoint = Annotated[str, _checked(check_endpoints)]
+TopologyName = Annotated[str, _checked(check_name)]
+NetworkRange = Annotated[str, _checked(parse_network)]
 ListenEndpoint = Annotated[str, _checked(network_endpoint)]
 MetricsAddress = Annotated[str, _checked(metrics_endpoint)]
 Positive = Annotated[int, Field(gt=0)]

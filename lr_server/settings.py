@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Pydanti
 from sqlalchemy import make_url
 
 from discovery.site_file import DEFAULT_FILE, read_site_file
-from discovery.topology import split_endpoints
+from discovery.topology import Peer, peers_of
 from lr_server.feed.throttle import FlowControl
 from lr_server.protocol.negotiation import InitialSync
 from lr_server.setting_types import (
@@ -19,6 +19,7 @@ from lr_server.setting_types import (
     ListenEndpoint,
     ListFromText,
     MetricsAddress,
+    NetworkRange,
     NotNegative,
     PeerEndpoint,
     Positive,
@@ -28,11 +29,14 @@ from lr_server.setting_types import (
     Site,
     TableFromText,
     TickRows,
+    TopologyName,
     misspelt,
     producers_problem,
     sentence,
     with_schema_in_url,
 )
+from lr_server.topology.loading import FILE
+from lr_server.topology.rules import OwnSite, checked_peers, speaks_tls
 from queues import look_alikes
 from queues.database import urls
 from queues.errors import ConfigurationError
@@ -67,6 +71,13 @@ class Settings(BaseSettings):
         peers: The endpoint of every other site: tcp://host:port, tls://host:port, ipc:///path, or local:<site> within
             one process. Several endpoints stand between commas, one for each server of the site. Each session prefers
             one of them, and goes on to the next after a failure.
+        snapshot_endpoints: Other endpoints for the snapshots of some peers, so that their log waits for no snapshot.
+        topology: The place that the peers come from. "file": `peers`, which `lrq serve` reads again from its file after
+            SIGHUP. "table": the table that `lrq peer` changes. "module:name", or the name of an entry point in the
+            group "lrq.topology": a `TopologyProvider`. Only this place counts.
+        topology_poll_seconds: The time between two looks at the table or at a provider.
+        preferred_network: Networks such as "10.1.0.0/16" or "fd00::/8", the best one first. Other servers of this site
+            are told the addresses of this server in these networks only; by default all of them.
         tls_certificate: PEM file with the certificate of this site for its tls:// endpoints and its peers.
             The three TLS files are read again for each connection, so they can be renewed at any time.
         tls_key: PEM file with the key of that certificate, without a password.
@@ -131,6 +142,10 @@ class Settings(BaseSettings):
     database_url: DatabaseUrl = Field(repr=False)
     listen: Annotated[Sequence[ListenEndpoint], NoDecode, ListFromText] = ()
     peers: Annotated[Mapping[Site, PeerEndpoint], NoDecode, TableFromText] = {}
+    snapshot_endpoints: Annotated[Mapping[Site, PeerEndpoint], NoDecode, TableFromText] = {}
+    topology: TopologyName = FILE
+    topology_poll_seconds: Seconds = 1.0
+    preferred_network: Annotated[Sequence[NetworkRange], NoDecode, ListFromText] = ()
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_authority: Path | None = None
@@ -203,6 +218,16 @@ class Settings(BaseSettings):
         return None
 
     @property
+    def own(self) -> OwnSite:
+        """The facts about this site that peers must not contradict."""
+        return OwnSite(self.site_id, tuple(self.listen), has_tls=self.credentials is not None)
+
+    @property
+    def peer_table(self) -> Mapping[str, Peer]:
+        """`peers` and `snapshot_endpoints` together, not compared yet."""
+        return peers_of(self.peers, self.snapshot_endpoints)
+
+    @property
     def look_alikes(self) -> list[tuple[str, str]]:
         """The pairs of site ids, of this site and its peers, that look alike; the log warns about each."""
         return look_alikes.look_alikes([self.site_id, *self.peers])
@@ -253,12 +278,6 @@ class Settings(BaseSettings):
 _TLS: Final = ("tls_certificate", "tls_key", "tls_authority")
 
 
-def _speaks_tls(settings: Settings) -> bool:
-    return _are_tls(settings.listen) or _are_tls(
-        each for peer in settings.peers.values() for each in split_endpoints(peer)
-    )
-
-
 def _are_tls(endpoints: Iterable[str]) -> bool:
     return any(isinstance(parse_endpoint(endpoint), TlsEndpoint) for endpoint in endpoints)
 
@@ -266,7 +285,8 @@ def _are_tls(endpoints: Iterable[str]) -> bool:
 def _check_together(settings: Settings) -> None:
     """Raise `ConfigurationError` where one setting contradicts another."""
     missing = [name for name in _TLS if getattr(settings, name) is None]
-    if missing and (len(missing) < len(_TLS) or _speaks_tls(settings)):
+    is_used = _are_tls(settings.listen) or speaks_tls(settings.peer_table.values())
+    if missing and (len(missing) < len(_TLS) or is_used):
         raise ConfigurationError(f"{missing[0]} is missing: tls:// needs {', '.join(_TLS)}")
     if settings.tls_verify_site and not _are_tls(settings.listen):
         raise ConfigurationError(
@@ -274,8 +294,7 @@ def _check_together(settings: Settings) -> None:
         )
     for pair in settings.look_alikes:
         log.warning(look_alikes.warning(pair))
-    if settings.site_id in settings.peers:
-        raise ConfigurationError(f"peers names {settings.site_id!r}, which is this site itself: remove that peer")
+    checked_peers(settings.peer_table, settings.own)
     needed = max(settings.max_payload_bytes + settings.max_batch_bytes, settings.tick_bytes) + FRAME_OVERHEAD_BYTES
     if settings.max_message_bytes < needed:
         raise ConfigurationError(

@@ -19,7 +19,7 @@ from lr_server.status_types import SERVER_LEASE
 from queues.clock import Clock, poll
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError, ThreadEndedError
-from queues.leadership import ServersView
+from queues.leadership import NO_TOPOLOGY, ServersView, TopologyFacts
 from queues.logs import logger
 from queues.send_log.port import TickRows
 from queues.send_log.wakeup import wake_other_process, wake_server
@@ -42,9 +42,13 @@ class SiteRoles:
         *,
         clock: Clock,
         endpoints: Callable[[], Sequence[str]],
+        facts: Callable[[], TopologyFacts] = lambda: NO_TOPOLOGY,
         ingest: Ingest | None = None,
     ) -> None:
-        """Announce the *endpoints* of the server to the other servers; the sequencer stores for *ingest*."""
+        """Announce the *endpoints* of the server and the *facts* about its topology to the other servers.
+
+        The sequencer stores for *ingest*.
+        """
         self._engine = engine
         self._settings = settings
         self._topology = topology
@@ -64,7 +68,7 @@ class SiteRoles:
         )  # fmt: skip
         self.membership = Membership(
             engine, self.name, ranges=settings.ranges, ttl=settings.lease_seconds, clock=clock,
-            endpoints=endpoints, on_change=self._lead, on_ended=self._thread_ended,
+            endpoints=endpoints, topology=facts, on_change=self._lead, on_ended=self._thread_ended,
         )  # fmt: skip
 
     def start(self) -> None:

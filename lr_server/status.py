@@ -190,6 +190,7 @@ def _servers(view: ServersView) -> tuple[SiteServer, ...]:
             since_us=row.started_us,
             ranges=led[row.server] if row.server in view.living else 0,
             sequencer=row.server == sequencer,
+            topology=row.topology,
         )
         for row in view.servers
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from queues.clock import iso
 from queues.database.standby_facts import StandbyFacts
+from queues.leadership import NO_TOPOLOGY, TopologyFacts
 from queues.names import ClientName, SiteId
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
 from queues.send_log.port import SessionKey
@@ -365,7 +366,7 @@ class ServerStatus:
     """The server that answers: `owner` while it takes the site's ticks; it leads so many `ranges` of sessions.
 
     `reason` explains both. `endpoints` and `metrics` are the addresses where it listens; `troubles` has a sentence for
-    each failing part. `ingest` is None at a server that serves no producers.
+    each failing part. `ingest` is None at a server that serves no producers. `topology` tells the place of its peers.
     """
 
     owner: bool
@@ -376,6 +377,7 @@ class ServerStatus:
     ranges: int = 0
     troubles: Mapping[str, str] = field(default_factory=dict)
     ingest: IngestStatus | None = None
+    topology: TopologyFacts = NO_TOPOLOGY
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `server`."""
@@ -387,6 +389,7 @@ class ServerStatus:
             "troubles": dict(self.troubles),
             "name": self.name,
             "ranges": self.ranges,
+            "topology": self.topology._asdict(),
             **({"ingest": self.ingest.as_json()} if self.ingest is not None else {}),
         }
 
@@ -395,7 +398,8 @@ class ServerStatus:
 class SiteServer:
     """One of the servers that share the work of the site, since `since_us`; it leads so many `ranges` of sessions.
 
-    `alive`: its row has not expired. `sequencer`: the server takes the ticks of the site, and trims.
+    `alive`: its row has not expired. `sequencer`: the server takes the ticks of the site, and trims. `endpoints` are
+    those at which the other servers reach it. `topology` tells the place of its peers; an older lrq tells none.
     """
 
     name: str
@@ -404,6 +408,7 @@ class SiteServer:
     since_us: int
     ranges: int
     sequencer: bool
+    topology: TopologyFacts = NO_TOPOLOGY
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `servers`."""
@@ -414,6 +419,7 @@ class SiteServer:
             "since": iso(self.since_us),
             "ranges": self.ranges,
             "sequencer": self.sequencer,
+            "topology": self.topology._asdict(),
         }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,21 @@ class Lease:
     generation: int
 
 
+class TopologyFacts(NamedTuple):
+    """The peers that a server follows: the place that it reads them from, and their version.
+
+    `trouble` is a sentence while the newest peers cannot be read or are wrong. Then the server keeps `version`.
+    """
+
+    source: str = ""
+    version: int = 0
+    trouble: str = ""
+
+
+#: The facts of a server that tells none, such as an older lrq.
+NO_TOPOLOGY: Final = TopologyFacts()
+
+
 class ServerRow(NamedTuple):
     """A server of the site; it counts as living before `expires_us`. Times are in microseconds since 1970 (UTC)."""
 
@@ -21,6 +36,7 @@ class ServerRow(NamedTuple):
     endpoints: tuple[str, ...]
     started_us: int
     expires_us: int
+    topology: TopologyFacts = NO_TOPOLOGY
 
 
 class RangeRow(NamedTuple):

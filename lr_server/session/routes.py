@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from discovery.endpoint_choice import EndpointChoice, first_choice
+from discovery.endpoint_choice import EndpointChoice, first_choice, in_order
 from discovery.topology import split_endpoints
 from lr_server.protocol.events import Event, PeerLost, RefusalKind, Refused
 from queues.clock import Clock, jittered
@@ -36,7 +36,7 @@ def moves_on(event: Event) -> bool:
 
 @dataclass(slots=True)
 class _Route:
-    """The endpoints of one session; while the session looks for the preferred one, `probe` began at `began`."""
+    """The endpoints of one session, the preferred one first; a look for that one, `probe`, began at `began`."""
 
     endpoints: tuple[str, ...]
     choice: EndpointChoice
@@ -62,14 +62,13 @@ class Routes:
 
     def endpoint(self, owed: SessionKey, listed: str) -> str:
         """Return the endpoint to connect to, of the *listed* ones between commas."""
-        endpoints = split_endpoints(listed)
+        endpoints = in_order((self._site, owed.destination, owed.client), split_endpoints(listed))
         with self._guard:
             route = self._routes.get(owed)
             if route is None or route.endpoints != endpoints:
                 if route is not None:
                     route.end_look()
-                names = self._site, owed.destination, owed.client
-                route = self._routes[owed] = _Route(endpoints, first_choice(names, len(endpoints)))
+                route = self._routes[owed] = _Route(endpoints, first_choice(len(endpoints)))
             route.choice = route.choice.used()
             return endpoints[route.choice.at]
 

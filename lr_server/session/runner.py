@@ -7,7 +7,7 @@ import queue
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, Protocol, assert_never
 
 from sqlalchemy import Engine
 
@@ -86,6 +86,14 @@ class Leadership(NamedTuple):
     branch: str
 
 
+class Connect(Protocol):
+    """Connects a session to its sink, perhaps at the endpoint for snapshots."""
+
+    def __call__(self, owed: SessionKey, *, for_snapshots: bool) -> Sink:
+        """Return the sink; raise `PeerUnreachableError` or `ConfigurationError`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SessionContext:
     """The objects and settings that all sessions of a server share."""
@@ -94,7 +102,8 @@ class SessionContext:
     site: SiteId
     clock: Clock
     limits: SessionLimits
-    connect: Callable[[SessionKey], Sink]
+    connect: Connect
+    has_snapshot_endpoint: Callable[[SessionKey], bool]
     routes: Routes
     on_lost: Callable[[OwnershipLostError], None]
     on_ended: OnEnded
@@ -115,6 +124,8 @@ class Session:
         self._state: State = Idle()
         self._events: queue.SimpleQueue[tuple[Event, FrameStream | None]] = queue.SimpleQueue()
         self._sink: Sink | None = None
+        #: Whether the connection is for snapshots, whose endpoint may be another one.
+        self._for_snapshots = False
         self._stream: FrameStream | None = None
         self._outgoing = context.outgoing(owed)
         self._fence = SessionFence(
@@ -282,8 +293,7 @@ class Session:
             case do.MarkSnapshotApplied(sync_id=sync_id):
                 self._mark_snapshot_applied(sync_id)
             case do.StreamLog(position=position, read_after=read_after):
-                self._sent = SentLog(position, self._sent)
-                self._assign(LogWork(position, read_after, self._sent))
+                self._stream_log(position, read_after)
             case do.StopSending():
                 self._assign(None)
             case do.Disconnect():
@@ -319,20 +329,10 @@ class Session:
     def _negotiate(self) -> None:
         self._disconnect()
         answer = self._ask()
-        if answer.HasField("refusal"):
-            self._post(answers.refused(answer.refusal))
+        if refusal := self._refusal(answer):
+            self._post(refusal)
             return
-        if words := unspoken(answer.protocol, SPOKEN):
-            self._post(happened.Refused(RefusalKind.PROTOCOL, words))
-            return
-        if answer.site != self.owed.destination:
-            there = cleaned(answer.site, MAX_NAME_LENGTH)
-            words = f"site {there!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
-            self._post(happened.Refused(RefusalKind.WRONG_SITE, words))
-            return
-        sink = answers.history_of(answer)
-        self._progress.note(answer.received.seq, answer.applied_seq)
-        self._room = answer.room if answer.HasField("room") else None
+        sink = self._heard(answer)
         initial_sync = self._context.limits.initial_sync
         source = self._history(sink)
         self._fence.note_success()
@@ -348,6 +348,46 @@ class Session:
             self._acked = sink.received
         self._open(answer)
         self._post(happened.Negotiated(decision))
+
+    def _refusal(self, answer: NegotiateResponse) -> happened.Refused | None:
+        """Return the reason why the session cannot go on with the site that answers; None if it can."""
+        if answer.HasField("refusal"):
+            return answers.refused(answer.refusal)
+        if words := unspoken(answer.protocol, SPOKEN):
+            return happened.Refused(RefusalKind.PROTOCOL, words)
+        if answer.site != self.owed.destination:
+            there = cleaned(answer.site, MAX_NAME_LENGTH)
+            words = f"site {there!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
+            return happened.Refused(RefusalKind.WRONG_SITE, words)
+        return None
+
+    def _heard(self, answer: NegotiateResponse) -> SinkHistory:
+        sink = answers.history_of(answer)
+        self._progress.note(answer.received.seq, answer.applied_seq)
+        self._room = answer.room if answer.HasField("room") else None
+        return sink
+
+    def _take_way(self, *, for_snapshots: bool) -> bool:
+        """Connect to the endpoint of the log or of snapshots, if that is another one; return False after a refusal."""
+        if self._for_snapshots == for_snapshots:
+            return True
+        self._for_snapshots = for_snapshots
+        if not self._context.has_snapshot_endpoint(self.owed):
+            return True
+        self._disconnect()
+        answer = self._ask()
+        if refusal := self._refusal(answer):
+            self._post(refusal)
+            return False
+        self._heard(answer)
+        self._open(answer)
+        return True
+
+    def _stream_log(self, position: Position, read_after: int) -> None:
+        if not self._take_way(for_snapshots=False):
+            return
+        self._sent = SentLog(position, self._sent)
+        self._assign(LogWork(position, read_after, self._sent))
 
     def _history(self, sink: SinkHistory) -> SourceHistory:
         found = source_history(self._context.engine, self.owed, sink)
@@ -369,7 +409,7 @@ class Session:
 
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
         if self._sink is None:
-            self._sink = self._context.connect(self.owed)
+            self._sink = self._context.connect(self.owed, for_snapshots=self._for_snapshots)
         self._fence.read()
         request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
         request.branches.extend(told_branches(self._context.engine))
@@ -455,6 +495,8 @@ class Session:
         found = self._find_snapshot(sync_id)
         if found is None or found.state is not SnapshotState.READY:
             self._post(happened.SnapshotCancelled(sync_id))
+            return
+        if not self._take_way(for_snapshots=True):
             return
         # A durable commit makes the application's earlier commits durable too, before the snapshot is sent.
         session_table.touch(self._context.engine, self.owed)

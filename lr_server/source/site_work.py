@@ -83,7 +83,8 @@ class SiteWork:
     def trim(self) -> None:
         """Rotate and empty the log's segments; remove ended snapshots, abandoned staged rows and old parked entries."""
         settings = self._settings
-        retention = settings.retention(self._topology.peers())
+        # Before the peers are known, no destination counts as unknown.
+        retention = settings.retention(frozenset(self._topology.peers()) if self._topology.version else None)
         self._log.rotate(self.lease, settings.segment_bytes, settings.segment_seconds, retention)
         trimmed = self._log.trim(self.lease, retention)
         for owed in trimmed.laggards:

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from discovery.scheduler import Jobs
 from discovery.threads import OnEnded
-from discovery.topology import Topology
+from discovery.topology import Topology, peer_of
 from lr_server.feed.feed import LiveFeed
 from lr_server.session import snapshot_frames
 from lr_server.session.outages import Outages
@@ -235,6 +235,7 @@ class Source:
             clock=clock,
             limits=limits,
             connect=self._connect,
+            has_snapshot_endpoint=self._has_snapshot_endpoint,
             routes=self._routes,
             on_lost=self._on_lost_range,
             on_ended=self._on_ended,
@@ -254,8 +255,14 @@ class Source:
             newest=lambda: self.feed.newest,
         )
 
-    def _connect(self, owed: SessionKey) -> Sink:
-        endpoint = parse_endpoint(self._routes.endpoint(owed, self._topology.endpoint(owed.destination)))
+    def _has_snapshot_endpoint(self, owed: SessionKey) -> bool:
+        peer = peer_of(self._topology, owed.destination)
+        return peer.for_snapshots != peer.endpoint
+
+    def _connect(self, owed: SessionKey, *, for_snapshots: bool) -> Sink:
+        peer = peer_of(self._topology, owed.destination)
+        listed = peer.for_snapshots if for_snapshots else peer.endpoint
+        endpoint = parse_endpoint(self._routes.endpoint(owed, listed))
         return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
 
     def _look_for(self, endpoint: str) -> SinkProbe:

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from discovery.ranges import range_of
 from discovery.threads import watched
-from discovery.topology import Topology
+from discovery.topology import Peer, Topology
 from lr_server.protocol.states import SessionStanding
 from lr_server.session import table as session_table
 from lr_server.session.runner import Leadership, Session, SessionContext
@@ -82,7 +82,7 @@ class Supervisor:
         self._is_branch_due = True
         self._followed: int | None = None
         self._recorded: tuple[int, Lease] | None = None
-        self._endpoints: dict[SiteId, str] = {}
+        self._peers: Mapping[SiteId, Peer] = {}
         self._save_from = 0.0
         self._stalls_from = 0.0
         self._stall_look = context.limits.stall_seconds / _STALL_LOOKS
@@ -234,29 +234,29 @@ class Supervisor:
         if gone:
             # The sequencer may have marked them before this server ended them.
             session_table.deactivate(self._engine, map(_standing, gone), session_table.NO_PEER)
-        self._reconnect({peer: self._topology.endpoint(peer) for peer in peers})
+        self._reconnect(peers)
         self._followed = version
         return True
 
     def _record_sites(self) -> bool:
         """As the sequencer, record new known sites, and mark the sessions of all others inactive; return whether."""
         lease, version = self._site_lease, self._topology.version
-        if lease is None or self._recorded == (version, lease):
+        if lease is None or not version or self._recorded == (version, lease):
             return False
-        known = KnownSites(self._topology.peers(), self._clients, self._known_only)
+        known = KnownSites(frozenset(self._topology.peers()), self._clients, self._known_only)
         # A save in progress could make sessions of removed sites active again.
         with self._saving:
             session_table.follow(self._engine, lease, known)
         self._recorded = version, lease
         return True
 
-    def _reconnect(self, endpoints: Mapping[SiteId, str]) -> None:
+    def _reconnect(self, peers: Mapping[SiteId, Peer]) -> None:
         """Make the sessions connect again whose site has another endpoint now."""
         for session in self.sessions():
-            before, now = (known.get(session.owed.destination) for known in (self._endpoints, endpoints))
+            before, now = (known.get(session.owed.destination) for known in (self._peers, peers))
             if before != now and before is not None:
                 session.reconnect("the site has another endpoint now")
-        self._endpoints = dict(endpoints)
+        self._peers = peers
 
     def _tell_look_alikes(self, peers: Iterable[SiteId]) -> None:
         for pair in set(look_alikes.look_alikes([self._context.site, *peers])) - self._told:

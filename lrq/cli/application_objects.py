@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, cast
 
+from discovery.object_reference import Reference, call_factory, find_object
 from lr_client.objects import parameters_of, require_plain
 from lr_client.snapshot.context import SnapshotProvider
 from lr_client.snapshot.function_provider import provider_of
 from lr_client.subscriber.callbacks import require_listener
 from lr_client.subscriber.listener import RoutingQueueListener
-from lrq.cli.object_reference import Reference, call_factory, find_object
 from queues import names
 from queues.errors import LrqError, UsageError
 
@@ -22,7 +22,7 @@ def listeners_of(references: Sequence[Reference]) -> dict[names.ClientName, Rout
     """Return the listener of each client.
 
     Raises `UsageError` for another kind of object, and for two listeners of one client. Raises the errors of
-    `lrq.cli.object_reference`.
+    `discovery.object_reference`.
     """
     found: dict[names.ClientName, RoutingQueueListener] = {}
     homes: dict[names.ClientName, Reference] = {}

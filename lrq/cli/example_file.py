@@ -40,6 +40,13 @@ listen = ["tcp://127.0.0.1:7400"]
 # The sessions of this site stand in so many ranges, which its servers share.
 # ranges = 64
 
+# The peers come from [peers] below, from the table of `lrq peer` ("table"), or from a provider ("module:name").
+# topology = "file"
+# The seconds between two looks at the table, or at a provider.
+# topology_poll_seconds = 1.0
+# Other servers of this site are told addresses in these networks only, for example "10.1.0.0/16".
+# preferred_network = []
+
 # The address for Prometheus; without it there are no metrics.
 # metrics = "127.0.0.1:9464"
 
@@ -60,8 +67,13 @@ listen = ["tcp://127.0.0.1:7400"]
 # lease_seconds = 10.0
 
 # The other sites with their endpoints; several servers of one site stand between commas.
+# After a change, SIGHUP makes a running server read them again. docs/peers.md has other places for them.
 [peers]
 # tokyo = "tcp://127.0.0.1:7401"
+
+# Other endpoints of some of these sites, for snapshots only.
+[snapshot_endpoints]
+# tokyo = "tcp://127.0.0.1:7402"
 
 # The producers, with the clients and destinations that each may use; empty lists mean all.
 [producers]

@@ -12,6 +12,7 @@ from lr_server.status_types import (
     UnknownStatus,
 )
 from lrq.cli.words import duration, number, plural, some
+from queues.leadership import TopologyFacts
 from queues.names import ClientName
 from queues.states import SessionState, SnapshotState
 
@@ -24,6 +25,7 @@ def troubles(status: SiteStatus) -> list[str]:
     return [
         *_standbys(status),
         *_server(status),
+        *_topology(status),
         *unordered(status.log.ordering),
         *unknown(status.log.unknown),
         *_sessions(status),
@@ -57,6 +59,17 @@ def _server(status: SiteStatus) -> Iterator[str]:
     owed = any(session.lag.entries for session in status.sessions)
     if (owed or status.log.waiting) and not server_is_alive(status):
         yield "no server works for this site, though it owes entries: run `lrq serve`"
+
+
+def _topology(status: SiteStatus) -> Iterator[str]:
+    """Yield one sentence for each reason why a server keeps earlier peers, and one for different places of peers."""
+    kept: dict[TopologyFacts, None] = dict.fromkeys(each.topology for each in status.living if each.topology.trouble)
+    for facts in kept:
+        stays = f"version {facts.version} of the peers stays" if facts.version else "no peers are known yet"
+        yield f"the peers cannot be read from {facts.source}, and {stays}: {facts.trouble}"
+    sources = sorted({each.topology.source for each in status.living if each.topology.source})
+    if len(sources) > 1:
+        yield f"the servers read their peers from different places ({', '.join(sources)}): set `topology` alike"
 
 
 def unordered(ordering: OrderingStatus) -> Iterator[str]:

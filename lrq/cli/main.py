@@ -18,6 +18,7 @@ from lrq.cli.commands import (
     init,
     link,
     park,
+    peer,
     produce,
     provide,
     send,
@@ -45,6 +46,7 @@ _ORDER = (
     "snapshot",
     "drain",
     "trim",
+    "peer",
     "link",
     "park",
     "fence",
@@ -106,6 +108,7 @@ app.command("produce")(produce.produce)
 app.add_typer(snapshot.app, name="snapshot")
 app.command("drain")(drain.drain)
 app.command("trim")(trim.trim)
+app.add_typer(peer.app, name="peer")
 app.add_typer(link.app, name="link")
 app.add_typer(park.app, name="park")
 app.add_typer(fence.app, name="fence")

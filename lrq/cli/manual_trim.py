@@ -12,11 +12,13 @@ from lr_server import Settings
 from lr_server.status import read_ordering, read_unknown
 from lr_server.status_types import SERVER_LEASE, OrderingStatus, UnknownStatus
 from lrq.cli.output import add, table
+from lrq.cli.peers_view import read_peers
 from lrq.cli.status_tables import owner_words
 from lrq.cli.words import duration, number, plural
 from queues import send_snapshot
 from queues.clock import iso, now_us
 from queues.database import leases, servers
+from queues.database.peers import read_table
 from queues.database.transactions import reading, writing
 from queues.errors import StoreUnavailableError
 from queues.names import SiteId
@@ -86,10 +88,15 @@ def recorded_unknown(engine: Engine) -> tuple[UnknownStatus, ...]:
 
 
 def known_peers(engine: Engine, settings: Settings) -> frozenset[SiteId] | None:
-    """Return the peers of the last server and of the settings; None before the first server has worked."""
+    """Return the peers of the last server, of *settings* and of the table; None before the first server has worked.
+
+    In doubt a site counts as a peer, so that its entries are kept. Raises the errors of `read_peers`.
+    """
     with reading(engine) as connection:
-        known = read_known(connection)
-    return None if known is None else known.peers | {SiteId(peer) for peer in settings.peers}
+        known, table_of_peers = read_known(connection), read_table(connection)
+    if known is None:
+        return None
+    return known.peers.union(read_peers(settings, lambda: engine).peers, table_of_peers.by_site)
 
 
 def forget_dropped_entries(engine: Engine) -> int:

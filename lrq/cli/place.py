@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from sqlalchemy import URL, Engine
@@ -20,6 +20,9 @@ from queues.database import dialects, urls
 from queues.database.migrations import require
 from queues.errors import ConfigurationError, NotInitializedError
 from queues.names import SiteId
+
+if TYPE_CHECKING:
+    from lr_server import Settings
 
 #: Time limit for connecting to a database, in seconds.
 CONNECT_SECONDS: Final = 10
@@ -117,6 +120,14 @@ def engine_of(place: SitePlace, *, must_exist: bool = True, pool: Mapping[str, i
         yield engine
     finally:
         engine.dispose()
+
+
+def settings_of(config: Path | None, here: OpenSite) -> "Settings":
+    """Return the settings of a server of the site *here*; raise `ConfigurationError` if one of them is wrong."""
+    from lr_server import Settings
+
+    url = here.place.url.render_as_string(hide_password=False)
+    return Settings.load(config, database_url=url, site_id=here.site)
 
 
 def require_file(url: URL) -> None:

@@ -12,6 +12,7 @@ from lrq.cli.rates import Rates
 from lrq.cli.status_tables import age, owner_words, receive_queues_table, sessions_table, snapshots_table
 from lrq.cli.words import number, one_line, plural, rate, some, sparkline
 from queues.clock import iso
+from queues.leadership import TopologyFacts
 
 
 def status_view(
@@ -57,11 +58,8 @@ def _head(status: SiteStatus, where: str, rates: Rates | None, history: Sequence
     head.add_column()
     moment = iso(status.at_us).replace("T", " ").partition(".")[0]
     head.add_row("site", Text.assemble((status.site, "bold"), f"  {where}" if where else "", f"  {moment} UTC"))
-    if len(status.living) > 1:
-        for server in status.living:
-            head.add_row("server", _shared(server, status))
-    else:
-        head.add_row("server", _server(status))
+    for name, words in _servers(status):
+        head.add_row(name, words)
     for owner in status.owners:
         if owner.lease != SERVER_LEASE and owner.alive:
             kind, _, name = owner.lease.partition("/")
@@ -81,6 +79,22 @@ def _head(status: SiteStatus, where: str, rates: Rates | None, history: Sequence
     if rates is not None:
         head.add_row("entries", Text.assemble(f"{rate(rates.of('log')):>10}  ", (sparkline(list(history)), "green")))
     return head
+
+
+def _servers(status: SiteStatus) -> Iterator[tuple[str, Text]]:
+    """Yield the rows of the servers, and of the places of their peers."""
+    if len(status.living) > 1:
+        yield from (("server", _shared(server, status)) for server in status.living)
+    else:
+        yield "server", _server(status)
+    told = (server.topology for server in status.living if server.topology.source)
+    yield from (("peers", Text(words)) for words in dict.fromkeys(map(topology_words, told)))
+
+
+def topology_words(facts: TopologyFacts) -> str:
+    """Describe the place where a server reads its peers, and their version."""
+    version = f"version {number(facts.version)}" if facts.version else "not read yet"
+    return f"from {one_line(facts.source)}, {version}"
 
 
 def _shared(server: SiteServer, status: SiteStatus) -> Text:

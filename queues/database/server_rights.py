@@ -43,6 +43,8 @@ SERVER_RIGHTS: Final = {
     "lrq_leases": _KEEP,
     "lrq_servers": _ALL,
     "lrq_ranges": _ALL,
+    "lrq_peers": _READ,
+    "lrq_peers_version": _READ,
     "lrq_generations": _KEEP,
     "lrq_producers": _ALL,
     "lrq_log_staging": ("SELECT", "DELETE"),

@@ -30,7 +30,16 @@ from queues.database.tables import generations as counter
 from queues.database.tables import leases, ranges, servers, site
 from queues.database.transactions import reading, writing_briefly
 from queues.errors import ConfigurationError, NotInitializedError, OwnershipLostError
-from queues.leadership import Lease, RangeRow, ServerRow, ServersView, range_lease, range_number
+from queues.leadership import (
+    NO_TOPOLOGY,
+    Lease,
+    RangeRow,
+    ServerRow,
+    ServersView,
+    TopologyFacts,
+    range_lease,
+    range_number,
+)
 
 __all__ = [
     "RangeRow",
@@ -50,20 +59,31 @@ __all__ = [
 #: Rows of servers that have expired stay for so long, in microseconds, and at most so many of them.
 _KEPT_US: Final = 3600 * 1_000_000
 _MOST_KEPT: Final = 32
+#: The columns of `TopologyFacts`.
+_TOPOLOGY: Final = ("topology", "topology_version", "topology_trouble")
 
 
-def register(engine: Engine, server: str, endpoints: Sequence[str], *, count: int, term: float) -> None:
+def register(
+    engine: Engine,
+    server: str,
+    endpoints: Sequence[str],
+    *,
+    count: int,
+    term: float,
+    topology: TopologyFacts = NO_TOPOLOGY,
+) -> None:
     """Make *server* a living server of the site for *term* seconds, with *count* ranges; a repetition is harmless.
 
-    Raises `ConfigurationError` if living servers use another number of ranges. A server alone stores its own number,
-    and then all ranges are free.
+    The other servers and the status see its *endpoints* and its *topology*. Raises `ConfigurationError` if living
+    servers use another number of ranges. A server alone stores its own number, and then all ranges are free.
     """
     with writing_briefly(engine) as connection:
         # The row of the counter is locked first, so that two servers do not store two numbers.
         connection.execute(update(counter).values(ranges=counter.c.ranges))
         now = dialects.of(connection).now_us(connection)
         _settle(connection, server, count, now)
-        values = {"endpoints": ",".join(endpoints), "expires_us": now + _microseconds(term)}
+        values: dict[str, object] = {"endpoints": ",".join(endpoints), "expires_us": now + _microseconds(term)}
+        values |= dict(zip(_TOPOLOGY, topology, strict=True))
         if not connection.execute(update(servers).where(servers.c.server == server).values(values)).rowcount:
             connection.execute(insert(servers).values(values | {"server": server, "started_us": now}))
         _forget(connection, now)
@@ -138,7 +158,10 @@ def view_of(connection: Connection) -> ServersView:
     now, branch, owner, generation, expires = state[0]
     return ServersView(
         now_us=int(now),
-        servers=tuple(ServerRow(server, _endpoints(text), *times) for server, text, *times in running),
+        servers=tuple(
+            ServerRow(server, _endpoints(text), began, expiry, TopologyFacts(*topology))
+            for server, text, began, expiry, *topology in running
+        ),
         ranges=tuple(RangeRow(*row) for row in led),
         sequencer=Lease(SITE_LEASE, owner, generation) if expires is not None and expires > now else None,
         branch=branch,

@@ -372,6 +372,30 @@ servers = Table(
     Column("endpoints", Text, nullable=False),
     Column("started_us", BigInteger, nullable=False),
     Column("expires_us", BigInteger, nullable=False),
+    # The place of the server's peers, their version, and the reason why newer peers are not used.
+    Column("topology", Text, nullable=False, server_default=text("''")),
+    Column("topology_version", BigInteger, nullable=False, server_default="0"),
+    Column("topology_trouble", Text, nullable=False, server_default=text("''")),
+)
+
+#: The peers of the site, for servers with `topology = "table"`. `endpoint` has several of them between commas.
+#: `snapshot_endpoint` is empty if snapshots take the same way as the log.
+peers = Table(
+    "lrq_peers",
+    metadata,
+    Column("site", Text, primary_key=True),
+    Column("endpoint", Text, nullable=False),
+    Column("snapshot_endpoint", Text, nullable=False),
+    Column("changed_us", BigInteger, nullable=False),
+)
+
+#: One row: each change of `peers` raises the version in its transaction.
+peers_version = Table(
+    "lrq_peers_version",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, nullable=False),
+    Column("changed_us", BigInteger, nullable=False),
 )
 
 #: The last server that led each range of sessions, and the generation under which it leads.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from discovery.endpoint_choice import FIRST_PAUSE, LONGEST_PAUSE, EndpointChoice, first_choice, preferred
+from discovery.endpoint_choice import FIRST_PAUSE, LONGEST_PAUSE, EndpointChoice, first_choice, in_order, preferred
 
 SESSIONS = [("paris", "tokyo", f"client{number}") for number in range(3_000)]
 COUNTS = range(1, 6)
@@ -37,9 +37,32 @@ def test_each_part_of_a_session_counts_and_parts_do_not_run_together() -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_a_session_begins_at_its_preferred_endpoint(count: int) -> None:
+    endpoints = [f"tcp://server{number}:7400" for number in range(count)]
+    choice = first_choice(count)
+    assert not choice.is_away
     for session in SESSIONS[:50]:
-        choice = first_choice(session, count)
-        assert (choice.at, choice.is_away) == (preferred(session, count), False)
+        assert in_order(session, endpoints)[choice.at] == endpoints[preferred(session, count)]
+
+
+def test_nearer_endpoints_come_first_and_the_hash_decides_only_among_equally_near_ones() -> None:
+    network = ["tcp://a:1", "tls://b:1", "tcp://c:1"]
+    sockets = ["ipc:///run/a.sock", "ipc:///run/b.sock"]
+    firsts = set()
+    for session in SESSIONS[:100]:
+        ordered = in_order(session, [*network, *sockets, "local:tokyo"])
+        assert ordered[0] == "local:tokyo"
+        assert (set(ordered[1:3]), set(ordered[3:])) == (set(sockets), set(network))
+        assert ordered[3:] == in_order(session, network)
+        firsts.add((ordered[1], ordered[3]))
+    assert len(firsts) == len(sockets) * len(network)
+
+
+def test_the_order_goes_round_the_list_so_that_the_load_of_a_lost_server_follows_the_list() -> None:
+    endpoints = [f"tcp://server{number}:7400" for number in range(4)]
+    for session in SESSIONS[:50]:
+        ordered = in_order(session, endpoints)
+        first = endpoints.index(ordered[0])
+        assert list(ordered) == endpoints[first:] + endpoints[:first]
 
 
 @pytest.mark.parametrize("count", range(2, 6))
@@ -99,7 +122,7 @@ def test_a_preferred_endpoint_that_fails_soon_after_a_move_back_is_looked_for_mo
 
 
 def test_an_outage_of_all_endpoints_makes_looks_no_rarer() -> None:
-    choice = first_choice(SESSIONS[0], 3)
+    choice = first_choice(3)
     for second in range(600):
         choice = choice.used().failed(float(second))
     assert choice.pause == FIRST_PAUSE

@@ -9,7 +9,7 @@ from tests.house.light import Light
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(400)]
 
 #: Libraries of the server, the command line, Spark and PostgreSQL, as modules.
-OTHERS = ("grpc", "pydantic", "prometheus_client", "typer", "rich", "structlog", "pyspark", "psycopg")
+OTHERS = ("grpc", "pydantic", "prometheus_client", "psutil", "typer", "rich", "structlog", "pyspark", "psycopg")
 #: The most bytes of an environment of a sender, without pip.
 MOST_BYTES = 64 * 1024 * 1024
 
@@ -37,7 +37,7 @@ def test_a_sender_works_without_the_libraries_of_the_server_and_the_command_line
     done = light.run("python", "-c", SEND.format(others=OTHERS), folder=tmp_path)
     assert done.stdout.splitlines() == [
         "paris []",
-        "the server needs grpc, pydantic_settings, prometheus_client: run `pip install 'lrq[server]'`",
+        "the server needs grpc, pydantic_settings, prometheus_client, psutil: run `pip install 'lrq[server]'`",
     ], done.stderr
 
 

@@ -81,6 +81,7 @@ EXPECTED: dict[str, Any] = {
     "server": {
         "owner": False, "reason": "server: not started; servers: not started", "endpoints": [], "metrics": "",
         "troubles": {}, "name": "name", "ranges": 0,
+        "topology": {"source": "the settings", "version": 0, "trouble": ""},
     },
 }  # fmt: skip
 #: The facts that differ from run to run: numbers that grow with time, and two words.

@@ -34,7 +34,7 @@ def test_the_applied_position_is_kept_while_the_destination_does_not_answer(worl
     world.transmit("paris", b"1", to=["tokyo"])
     eventually(lambda: shown(paris) == (1, 1, 0, 0))
     paris.stop()
-    again = world.server("paris", listen=[], peers={"tokyo": "local:nowhere"}, initial_sync="log")
+    again = world.server("paris", listen=[], peers={"tokyo": "ipc:///run/lrq-nowhere.sock"}, initial_sync="log")
     eventually(lambda: sessions_of(again)["tokyo"]["state"] == "backing off")
     assert shown(again) == (1, 1, 0, 0)
 

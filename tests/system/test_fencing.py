@@ -106,7 +106,8 @@ def test_a_replaced_server_is_refused_by_its_sink_and_stands_down_on_the_word_of
     world.transmit("paris", b"before", to=["rome"])
     in_log_sync(paused, "rome")
     eventually(lambda: sessions_of(paused)["rome"]["acked_seq"] == 1)
-    world.execute("paris", "INSERT INTO lrq_servers VALUES ('another', '', 0, :ever)", ever=2**62)
+    columns = "server, endpoints, started_us, expires_us"
+    world.execute("paris", f"INSERT INTO lrq_servers ({columns}) VALUES ('another', '', 0, :ever)", ever=2**62)
     world.execute("paris", "UPDATE lrq_ranges SET generation = generation + 1000, server = 'another'")
     world.execute("paris", "UPDATE lrq_leases SET generation = 2000, owner = 'another' WHERE name = 'server'")
     world.execute("rome", "UPDATE lrq_receive_marks SET generation = 2000, version = version + 1")

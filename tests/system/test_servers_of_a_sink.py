@@ -4,6 +4,7 @@ import pytest
 
 from discovery import endpoint_choice
 from discovery.endpoint_choice import preferred
+from discovery.topology import StaticTopology
 from lr_server import LogReplicationServer
 from lr_server.session import routes
 from tests.system.world import World, sessions_of
@@ -81,6 +82,7 @@ def test_a_source_reaches_any_of_two_servers_of_this_process(world: World) -> No
 
 def test_a_local_peer_of_another_name_is_reported(world: World) -> None:
     world.server("osaka", listen=[])
-    paris = world.server("paris", listen=[], peers={"tokyo": "local:osaka"}, initial_sync="log")
+    topology = StaticTopology({"tokyo": "local:osaka"})
+    paris = world.server("paris", listen=[], topology=topology, initial_sync="log")
     world.transmit("paris", b"1", to=["tokyo"])
     eventually(lambda: "'osaka'" in sessions_of(paris).get("tokyo", {"reason": ""})["reason"])

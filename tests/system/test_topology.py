@@ -1,12 +1,12 @@
 """Peers that come and go: at a restart of the server, or while it runs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import psutil
 import pytest
 
-from discovery.topology import StaticTopology
+from discovery.topology import Peer, StaticTopology
 from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.health import remarks, troubles
 from lrq.cli.link_claims import forget
@@ -30,11 +30,8 @@ class Changing:
         self._now = StaticTopology({site: f"local:{site}" for site in sites})
         self.version += 1
 
-    def peers(self) -> frozenset[SiteId]:
+    def peers(self) -> Mapping[SiteId, Peer]:
         return self._now.peers()
-
-    def endpoint(self, site: SiteId) -> str:
-        return self._now.endpoint(site)
 
 
 def begin(world: World, *sites: str) -> None:

@@ -145,10 +145,12 @@ class World:
         return Settings(**{"site_id": name, "database_url": url, **QUICK, **options})
 
     def server(
-        self, name: str, *, topology: Topology | None = None, clock: Clock = SYSTEM_CLOCK, **options: Any
+        self, name: str, *, topology: Topology | str | None = None, clock: Clock = SYSTEM_CLOCK, **options: Any
     ) -> LogReplicationServer:
-        """Start the server of a site, by default at a free port."""
+        """Start the server of a site, by default at a free port; a text as *topology* is the setting."""
         options.setdefault("listen", ["tcp://127.0.0.1:0"])
+        if isinstance(topology, str):
+            options["topology"], topology = topology, None
         settings = self.settings(name, **options)
         server = self._stack.enter_context(LogReplicationServer(settings, topology=topology, clock=clock))
         self.servers.append(server)

@@ -51,10 +51,10 @@ def provide(
 
     Exit code 3 with --once means that a snapshot failed three times, or was not complete in time.
     """
+    from discovery.object_reference import parse_reference
     from lr_client.sender import RoutingQueueSenderClient
     from lrq.cli.application_objects import named_provider
     from lrq.cli.logs import log_to_stderr
-    from lrq.cli.object_reference import parse_reference
     from lrq.cli.place import WORKER_POOL, max_payload_bytes, opened
     from lrq.cli.provided_wait import WantedSnapshots, pending
     from lrq.cli.stop_signals import StopSignals

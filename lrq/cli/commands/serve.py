@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-import threading
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +43,7 @@ def serve(
     log_format: LogFormat = Format.TEXT,
     as_json: Json = False,
 ) -> None:
-    """Run the site's server in the foreground, until SIGTERM or Ctrl-C.
+    """Run the site's server in the foreground, until SIGTERM or Ctrl-C. SIGHUP makes the server read its peers again.
 
     The first line on stdout names the endpoints, with actual ports. Several servers of one site share the work; each
     takes over when another ends. Options replace settings of the file and the variables.
@@ -56,17 +56,20 @@ def serve(
 
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     options = {"database_url": database, "site_id": site, "listen": listen, "peers": _peers(peer)}
-    settings = Settings.load(config, **{name: value for name, value in options.items() if value})
+    given = {name: value for name, value in options.items() if value}
+    settings = Settings.load(config, **given)
     if init:
         _initialize(settings.database_url, settings.site_id)
     require_file(make_url(settings.database_url))
-    server = LogReplicationServer(settings)
-    _stop_on_signals()
+    server = LogReplicationServer(settings, reread=lambda: Settings.load(config, **given))
+    reloads = _take_signals()
     try:
         server.start()
         spare_collector()
         _announce(server, settings.site_id, as_json=as_json)
-        threading.Event().wait()
+        while True:
+            reloads.get()
+            server.reload_peers()
     except _StopError:
         pass
     finally:
@@ -122,8 +125,13 @@ def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> No
     typer.echo(line)
 
 
-def _stop_on_signals() -> None:
-    """Let the first SIGTERM or SIGINT raise `_StopError` here, and a second one end the process at once."""
+def _take_signals() -> "SimpleQueue[None]":
+    """Let the first SIGTERM or SIGINT raise `_StopError` here, and a second one end the process at once.
+
+    Each SIGHUP puts an item into the returned queue; the handler does no more, because it may interrupt any line.
+    """
+    reloads: SimpleQueue[None] = SimpleQueue()
+    signal.signal(signal.SIGHUP, lambda _number, _frame: reloads.put(None))
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -132,3 +140,4 @@ def _stop_on_signals() -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    return reloads

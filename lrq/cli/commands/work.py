@@ -46,10 +46,10 @@ def work(
 
     Exit code 3 with --once means that an entry was refused or parked, or not applied in time.
     """
+    from discovery.object_reference import parse_reference
     from lrq.cli.application_objects import listeners_of
     from lrq.cli.applied_wait import look
     from lrq.cli.logs import log_to_stderr
-    from lrq.cli.object_reference import parse_reference
     from lrq.cli.place import WORKER_POOL, opened
     from lrq.cli.stop_signals import StopSignals
     from lrq.cli.worker import Worker, present_targets

@@ -1,18 +1,21 @@
 """The order of all checks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from discovery.topology import split_endpoints
+from discovery.topology import Peer, split_endpoints
 from lrq.cli.doctor import configuration, database, java, libraries, own_files, peers
 from lrq.cli.doctor.bounded import Probe, examine, guarded
 from lrq.cli.doctor.findings import Finding, told
-from lrq.cli.place import locate
+from lrq.cli.doctor.topology import TopologyCheck
+from lrq.cli.place import SitePlace, locate
 from queues.clock import now_us
+from queues.database.urls import parse
 from queues.errors import ConfigurationError
+from queues.names import SiteId
 
 if TYPE_CHECKING:
     from lr_server import Settings
@@ -25,11 +28,21 @@ SECONDS: Final = 12.0
 def checkup(config: Path | None, database_url: str | None, site: str | None) -> list[Finding]:
     """Examine a site and return all findings; the arguments are the options of the command."""
     settings, findings = configuration.load(config, {"database_url": database_url, "site_id": site})
-    return findings + examine(_probes(config, database_url, site, settings))
+    known: Mapping[SiteId, Peer] = {}
+    if settings is not None:
+        # The peers may stand in the database, so they are read before the other checks begin.
+        topology = TopologyCheck(settings, SitePlace(parse(settings.database_url), settings.site))
+        findings += examine([Probe("topology", topology.look, DATABASE_SECONDS)])
+        known = topology.peers
+    return findings + examine(_probes(config, database_url, site, settings, known))
 
 
 def _probes(
-    config: Path | None, database_url: str | None, site: str | None, settings: "Settings | None"
+    config: Path | None,
+    database_url: str | None,
+    site: str | None,
+    settings: "Settings | None",
+    known: Mapping[SiteId, Peer],
 ) -> Iterator[Probe]:
     yield Probe("database", partial(_database, config, database_url, site, is_told=settings is None), DATABASE_SECONDS)
     yield Probe("libraries", libraries.look, SECONDS)
@@ -39,8 +52,8 @@ def _probes(
     now = datetime.fromtimestamp(now_us() / 1_000_000, UTC)
     if settings.credentials is not None:
         yield Probe("tls", partial(own_files.look, settings.credentials, now), SECONDS)
-    for peer, endpoints in sorted(settings.peers.items()):
-        for text in split_endpoints(endpoints):
+    for peer, endpoints in sorted(known.items()):
+        for text in dict.fromkeys(split_endpoints(f"{endpoints.endpoint},{endpoints.for_snapshots}")):
             check, ask = f"peer {peer}", partial(peers.look, settings.site_id, peer, text, settings.credentials, now)
             yield Probe(check, partial(guarded, check, ask), SECONDS)
 

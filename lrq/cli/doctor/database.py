@@ -28,7 +28,7 @@ _NAMED: Final = 4
 def look(place: SitePlace) -> Iterator[Finding]:
     """Yield the findings about the database at *place*; without a connection, one problem only."""
     is_sqlite = urls.is_sqlite(place.url)
-    with _plain_engine(place) as engine:
+    with plain_engine(place) as engine:
         with mapped_errors(engine), engine.connect():
             pass
         yield ok(_CHECK, f"{place.shown} can be reached")
@@ -39,7 +39,7 @@ def look(place: SitePlace) -> Iterator[Finding]:
 
 
 @contextmanager
-def _plain_engine(place: SitePlace) -> Iterator[Engine]:
+def plain_engine(place: SitePlace) -> Iterator[Engine]:
     """Yield an engine that changes nothing: one of `queues.create_engine` puts a SQLite file into WAL mode."""
     require_file(place.url)
     limit = dialects.named(place.url.get_backend_name()).connect_within(place.url, CONNECT_SECONDS)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from discovery.object_reference import Reference, find_object, parse_reference
 from lrq.cli.application_objects import listeners_of
-from lrq.cli.object_reference import Reference, find_object, parse_reference
 from queues.errors import ConfigurationError, LrqError, UsageError
 from tests.lrq.cli import worker_application
 

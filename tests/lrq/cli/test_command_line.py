@@ -17,6 +17,7 @@ COMMANDS = [
     ["init"], ["serve"], ["work"], ["provide"], ["status"], ["top"], ["browse"], ["send"], ["drain"], ["trim"],
     ["demo"], ["produce"],
     ["snapshot"], ["snapshot", "request"], ["snapshot", "list"], ["snapshot", "watch"], ["snapshot", "cancel"],
+    ["peer"], ["peer", "list"], ["peer", "add"], ["peer", "remove"],
     ["link"], ["link", "forget"], ["park"], ["park", "list"], ["park", "retry"], ["park", "discard"],
     ["fence"], ["fence", "list"], ["fence", "reset"],
 ]  # fmt: skip
@@ -27,6 +28,7 @@ ON_A_DATABASE = [
     ["browse"], ["send", "--to", "tokyo", "--client", "policy", "--await-tables", "0", "x"], ["drain"], ["trim"],
     ["snapshot", "request", "tokyo"], ["snapshot", "list"], ["snapshot", "watch", "1"],
     ["snapshot", "cancel", "--all"], ["link", "forget", "tokyo"],
+    ["peer", "list"], ["peer", "add", "tokyo", "tcp://10.0.0.2:7400"], ["peer", "remove", "tokyo"],
     ["park", "list"], ["park", "retry", "1"], ["park", "discard", "1", "--yes"],
     ["fence", "list"], ["fence", "reset", "paris"],
 ]  # fmt: skip
@@ -46,7 +48,7 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
         line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2] != " " and line[2] != "-"
     ]
     assert " ".join(listed) == (
-        "init doctor serve work provide status top browse send produce snapshot drain trim link park fence grant "
+        "init doctor serve work provide status top browse send produce snapshot drain trim peer link park fence grant "
         "uninstall demo"
     )
 

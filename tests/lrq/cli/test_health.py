@@ -11,10 +11,12 @@ from lr_server.status_types import (
     OrderingStatus,
     OwnerStatus,
     SessionStatus,
+    SiteServer,
     SnapshotStatus,
     UnknownStatus,
 )
 from lrq.cli.health import remarks, troubles
+from queues.leadership import NO_TOPOLOGY, TopologyFacts
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
@@ -171,3 +173,27 @@ def test_sessions_that_wait_for_a_provider_that_does_not_run_are_one_trouble_for
 def test_peers_without_a_session_are_no_trouble():
     quiet = SessionKey(ClientName("policy"), SiteId("lima"))
     assert troubles(a_site(quiet=(quiet,))) == remarks(a_site(quiet=(quiet,))) == []
+
+
+def a_server(name: str, facts: TopologyFacts, *, alive: bool = True) -> SiteServer:
+    return SiteServer(name, (), alive, 0, 1, sequencer=False, topology=facts)
+
+
+def test_peers_that_cannot_be_read_are_told_once_for_all_servers_with_the_same_trouble():
+    wrong = TopologyFacts("the table lrq_peers", 3, "peers names 'paris'")
+    status = a_site(servers=(a_server("a", wrong), a_server("b", wrong), a_server("gone", wrong, alive=False)))
+    assert troubles(status) == [
+        "the peers cannot be read from the table lrq_peers, and version 3 of the peers stays: peers names 'paris'"
+    ]
+    unknown = a_site(servers=(a_server("a", wrong._replace(version=0)),))
+    words = "the peers cannot be read from the table lrq_peers, and no peers are known yet: peers names 'paris'"
+    assert troubles(unknown) == [words]
+
+
+def test_servers_with_peers_from_different_places_are_trouble_but_not_beside_an_older_lrq():
+    of_table, of_file = TopologyFacts("the table lrq_peers", 3), TopologyFacts("the settings", 1)
+    words = (
+        "the servers read their peers from different places (the settings, the table lrq_peers): set `topology` alike"
+    )
+    assert troubles(a_site(servers=(a_server("a", of_table), a_server("b", of_file)))) == [words]
+    assert troubles(a_site(servers=(a_server("a", of_table), a_server("b", NO_TOPOLOGY)))) == []

@@ -186,3 +186,15 @@ def test_a_peer_that_only_the_settings_name_keeps_its_entries(trim, source: Sour
     assert trim("--rotate", "--json").json["trimmed"]["segments"] == 0
     (elsewhere / "lrq.toml").write_text("unknown_retention_seconds = 0.000001\n")
     assert trim("--json").json["trimmed"]["segments"] == 1
+
+
+def test_a_peer_that_only_the_table_names_keeps_its_entries(trim, lrq: Command, source: SourceSite, elsewhere):
+    record_peers(source)
+    source.transmit(b"x", to=["tokyo"])
+    source.tick()
+    give_up(source)
+    (elsewhere / "lrq.toml").write_text("unknown_retention_seconds = 0.000001\n")
+    assert lrq("peer", "add", "tokyo", "tcp://tokyo:1", "--database", source.url).code == 0
+    assert trim("--rotate", "--json").json["trimmed"]["segments"] == 0
+    assert lrq("peer", "remove", "tokyo", "--database", source.url).code == 0
+    assert trim("--json").json["trimmed"]["segments"] == 1

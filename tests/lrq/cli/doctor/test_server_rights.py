@@ -8,10 +8,14 @@ from sqlalchemy import Engine, text
 
 import queues
 from lr_server import LogReplicationServer, Settings
+from lr_server.topology.rules import OwnSite
+from lr_server.topology.table import add_peer
 from queues.database import grants
 from queues.database.grantees import Grantee
+from queues.database.peers import PeerRow
 from queues.database.server_rights import SERVER_SEQUENCES, missing_rights, table_rights
 from queues.database.transactions import reading
+from queues.names import SiteId
 from tests.conftest import NewSite
 from tests.lrq.cli.command import Command
 from tests.system.world import QUICK, Messages, World, in_log_sync
@@ -65,7 +69,8 @@ def test_the_named_rights_suffice_for_both_servers(least: Least, caplog: pytest.
     world.provide("paris", Messages(lambda _: [b"state"]))
     least.server("tokyo", listen=[], trim_seconds=0.1)
     trims = {"segment_bytes": 1, "trim_seconds": 0.1, "unknown_retention_seconds": 1e-6}
-    paris = least.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, **trims)
+    add_peer(world.site("paris"), PeerRow(SiteId("tokyo"), "local:tokyo"), OwnSite("paris"))
+    paris = least.server("paris", listen=[], topology="table", **trims)
     world.transmit("paris", b"1", to=["tokyo", "nowhere"])
     in_log_sync(paris, "tokyo")
     eventually(lambda: recorder.kinds("paris")[:3] == ["start 1", "snapshot 1", "complete 1"])

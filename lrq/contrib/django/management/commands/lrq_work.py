@@ -42,8 +42,8 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def _work(self, made: Engine, references: list[str], metrics: str | None) -> None:
+        from discovery.object_reference import parse_reference
         from lrq.cli.application_objects import listeners_of
-        from lrq.cli.object_reference import parse_reference
         from lrq.cli.stop_signals import StopSignals
         from lrq.cli.worker import Worker
 

@@ -1,0 +1,65 @@
+"""Change the table of peers: each change is checked as a whole first, and a wrong one changes nothing."""
+
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Engine
+
+from lr_server.topology.providers import list_of
+from lr_server.topology.rules import OwnSite, checked_peers
+from queues.database.peers import PeerRow, PeerTable, lock_table, put_peer, read_table, remove_peer
+from queues.database.servers import view_of
+from queues.database.transactions import reading, writing
+from queues.names import SiteId
+
+
+class PeerChange(NamedTuple):
+    """The rows of one site before and after a change of the table, and the new version of the table."""
+
+    before: PeerRow | None
+    after: PeerRow | None
+    version: int
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything has changed."""
+        return self.before != self.after
+
+
+def peer_table(engine: Engine) -> PeerTable:
+    """Return the table of peers."""
+    with reading(engine, snapshot=True) as connection:
+        return read_table(connection)
+
+
+def add_peer(engine: Engine, row: PeerRow, own: OwnSite) -> PeerChange:
+    """Add a peer, or give it other endpoints; the same row again changes nothing.
+
+    All peers together are checked against *own* and the servers that work for the site now. Raises the errors of
+    `checked_peers`.
+    """
+    with writing(engine) as connection:
+        found = lock_table(connection)
+        rows = {**found.by_site, row.site: row}
+        after = found._replace(rows=tuple(rows.values()))
+        checked_peers(list_of(after).by_site, _with_servers(connection, own))
+        before = found.by_site.get(row.site)
+        if before == row:
+            return PeerChange(before, row, found.version.number)
+        put_peer(connection, row)
+    return PeerChange(before, row, found.version.number + 1)
+
+
+def drop_peer(engine: Engine, site: SiteId) -> PeerChange:
+    """Remove a peer; without such a peer nothing changes."""
+    with writing(engine) as connection:
+        found = lock_table(connection)
+        before = found.by_site.get(site)
+        if before is None:
+            return PeerChange(None, None, found.version.number)
+        remove_peer(connection, site)
+    return PeerChange(before, None, found.version.number + 1)
+
+
+def _with_servers(connection: Connection, own: OwnSite) -> OwnSite:
+    endpoints = (each for row in view_of(connection).living.values() for each in row.endpoints)
+    return own._replace(endpoints=tuple(dict.fromkeys([*own.endpoints, *endpoints])))

@@ -1,0 +1,119 @@
+"""`lrq peer`."""
+
+from typing import Annotated
+
+import typer
+
+from lrq.cli.exit_codes import NoError
+from lrq.cli.options import Config, Database, Json, Site
+
+app = typer.Typer(help="List, add, move or remove the peers of a site while its servers run.", no_args_is_help=False)
+
+Peer = Annotated[str, typer.Argument(metavar="SITE", help="The other site.")]
+
+
+@app.callback(invoke_without_command=True)
+def _peer(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("list")
+def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
+    """List the peers in the place that the setting `topology` names, and the servers that follow others."""
+    from lrq.cli.output import add, console, emit, table
+    from lrq.cli.peers_view import followed, read_peers
+    from lrq.cli.place import opened, settings_of
+    from lrq.cli.words import NONE, number, one_line, plural
+    from queues.database.servers import look
+
+    with opened(config, database, site) as here:
+        listed = read_peers(settings_of(config, here), lambda: here.engine)
+        living = look(here.engine).living
+    if as_json:
+        told = [{"name": name, **row.topology._asdict()} for name, row in living.items()]
+        emit({"site": here.site, **listed.as_json(), "servers": told})
+        return
+    if listed.peers:
+        made = table("Peers", "site", ("endpoint", "fold"), ("for snapshots", "fold"))
+        for name, peer in sorted(listed.peers.items()):
+            add(made, [name, one_line(peer.endpoint), one_line(peer.snapshot_endpoint) or NONE])
+        console().print(made)
+    version = "" if listed.version is None else f", version {number(listed.version)}"
+    typer.echo(f"{here.site} has {plural(len(listed.peers), 'peer')} in {listed.source}{version}")
+    for sentence in followed(living, listed):
+        typer.echo(f"  {sentence}")
+
+
+@app.command("add")
+def add_(
+    peer: Peer,
+    endpoint: Annotated[
+        str, typer.Argument(metavar="ENDPOINT", help="Where that site listens; several stand between commas.")
+    ],
+    snapshots: Annotated[
+        str, typer.Option("--snapshots", metavar="ENDPOINT", help="Another endpoint of that site, for snapshots.")
+    ] = "",
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Add SITE to the table of peers, or give it another ENDPOINT; running servers follow within a second.
+
+    The servers need `topology = "table"`. Sessions with a moved site connect again, and lose nothing.
+    """
+    from lr_server.topology.table import add_peer
+    from lrq.cli.place import opened, settings_of
+    from queues import look_alikes, names
+    from queues.database.peers import PeerRow
+
+    row = PeerRow(names.site_id(peer), endpoint, snapshots)
+    with opened(config, database, site) as here:
+        settings = settings_of(config, here)
+        change = add_peer(here.engine, row, settings.own)
+        for pair in look_alikes.look_alikes([here.site, row.site]):
+            typer.echo(f"lrq: warning: {look_alikes.warning(pair)}", err=True)
+    _warn(settings.topology)
+    done = "is added" if change.before is None else "has another endpoint now" if change.is_change else "is as it was"
+    _tell(here.site, row.site, f"{row.site} {done}", change.version, is_change=change.is_change, as_json=as_json)
+
+
+@app.command("remove")
+def remove(
+    peer: Peer, config: Config = None, database: Database = None, site: Site = None, as_json: Json = False
+) -> None:
+    """Remove SITE from the table of peers; its sessions end, and its entries are kept for a while.
+
+    The servers need `topology = "table"`. Without a session, entries for SITE wait for `unknown_retention_seconds`.
+    """
+    from lr_server.topology.table import drop_peer
+    from lrq.cli.place import opened, settings_of
+    from queues import names
+
+    name = names.site_id(peer)
+    with opened(config, database, site) as here:
+        settings = settings_of(config, here)
+        change = drop_peer(here.engine, name)
+    if not change.is_change:
+        raise NoError(f"{name} is no peer in the table: `lrq peer list` shows the peers")
+    _warn(settings.topology)
+    _tell(here.site, name, f"{name} is removed", change.version, is_change=True, as_json=as_json)
+
+
+def _warn(topology: str) -> None:
+    from lr_server.topology.loading import TABLE
+
+    if topology != TABLE:
+        words = f'the servers use the table with topology = "{TABLE}" only, and the settings here say "{topology}"'
+        typer.echo(f"lrq: warning: {words}", err=True)
+
+
+def _tell(site: str, peer: str, done: str, version: int, *, is_change: bool, as_json: bool) -> None:
+    from lrq.cli.output import emit
+    from lrq.cli.words import number
+
+    if as_json:
+        emit({"site": site, "peer": peer, "version": version, "changed": is_change})
+    else:
+        typer.echo(f"{done}; version {number(version)} of the peers")

@@ -1,0 +1,137 @@
+"""`lrq peer`: the table of peers, and the servers that follow it."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from queues.database import servers
+from queues.leadership import TopologyFacts
+from tests.lrq.cli.command import Command
+
+TOKYO = "tcp://10.0.0.2:7400"
+
+
+@pytest.fixture
+def file(site: Engine) -> Path:
+    """Write the file of site paris, with the table as its topology; give its path."""
+    path = Path("lrq.toml")
+    url = site.url.render_as_string(hide_password=False)
+    path.write_text(
+        f'site_id = "paris"\ndatabase_url = "{url}"\nlisten = ["tcp://127.0.0.1:7400"]\ntopology = "table"\n'
+    )
+    return path
+
+
+def listed(lrq: Command) -> dict[str, str]:
+    return {each["site"]: each["endpoint"] for each in lrq("peer", "list", "--json").json["peers"]}
+
+
+def test_peers_are_added_moved_listed_and_removed(lrq: Command, file: Path) -> None:
+    added = lrq("peer", "add", "tokyo", TOKYO)
+    assert (added.code, added.out) == (0, "tokyo is added; version 2 of the peers\n")
+    both = f"{TOKYO}, tcp://10.0.0.3:7400"
+    moved = lrq("peer", "add", "tokyo", both)
+    assert moved.out == "tokyo has another endpoint now; version 3 of the peers\n"
+    assert lrq("peer", "add", "tokyo", both).out == "tokyo is as it was; version 3 of the peers\n"
+    assert listed(lrq) == {"tokyo": both}
+    shown = lrq("peer", "list")
+    assert shown.out.splitlines()[-1] == "paris has 1 peer in the table lrq_peers, version 3"
+    assert both in shown.out
+    removed = lrq("peer", "remove", "tokyo")
+    assert (removed.code, removed.out, removed.err) == (0, "tokyo is removed; version 4 of the peers\n", "")
+    assert listed(lrq) == {}
+
+
+def test_the_facts_are_there_as_json(lrq: Command, file: Path) -> None:
+    added = lrq("peer", "add", "tokyo", TOKYO, "--json")
+    assert added.json == {"site": "paris", "peer": "tokyo", "version": 2, "changed": True}
+    assert lrq("peer", "list", "--json").json == {
+        "site": "paris",
+        "source": "the table lrq_peers",
+        "version": 2,
+        "peers": [{"site": "tokyo", "endpoint": TOKYO, "snapshot_endpoint": ""}],
+        "servers": [],
+    }
+    assert lrq("peer", "remove", "tokyo", "--json").json["changed"] is True
+
+
+@pytest.mark.parametrize(
+    ("peer", "endpoint", "words"),
+    [
+        ("paris", TOKYO, "peers names 'paris', which is this site itself: remove that peer"),
+        ("lima", TOKYO, f"peers[lima]: {TOKYO} is the endpoint of 'tokyo' too: each site has its own"),
+        ("lima", "10.0.0.2", "peers[lima]: '10.0.0.2' is not an endpoint: write tcp://host:port"),
+        ("lima", "local:oslo", "peers[lima]: local:oslo leads to site 'oslo': write local:lima"),
+        ("lima", "tls://lima:1", "peers[lima]: tls://lima:1 needs TLS: set tls_certificate, tls_key"),
+        ("lima", "tcp://127.0.0.1:7400", "peers[lima]: tcp://127.0.0.1:7400 leads to this site itself"),
+        ("li ma", TOKYO, "'li ma' is not a valid site id"),
+    ],
+)
+def test_a_wrong_peer_is_refused_in_one_sentence_and_nothing_is_written(
+    lrq: Command, file: Path, peer: str, endpoint: str, words: str
+) -> None:
+    lrq("peer", "add", "tokyo", TOKYO)
+    refused = lrq("peer", "add", peer, endpoint)
+    assert refused.code in (1, 2)
+    assert refused.error.startswith(words)
+    assert listed(lrq) == {"tokyo": TOKYO}
+    assert lrq("peer", "list", "--json").json["version"] == 2
+
+
+def test_a_peer_that_is_not_there_cannot_be_removed(lrq: Command, file: Path) -> None:
+    refused = lrq("peer", "remove", "tokyo")
+    assert (refused.code, refused.error) == (3, "tokyo is no peer in the table: `lrq peer list` shows the peers")
+
+
+def test_a_change_of_a_table_that_no_server_uses_is_warned_about(lrq: Command, file: Path) -> None:
+    file.write_text(file.read_text().replace('"table"', '"file"'))
+    added = lrq("peer", "add", "tokyo", TOKYO)
+    assert (added.code, len(added.warnings)) == (0, 1)
+    assert 'the settings here say "file"' in added.warnings[0]
+    assert listed(lrq) == {}, "only the place that the setting names counts"
+    file.write_text(file.read_text().replace('"file"', '"table"'))
+    assert listed(lrq) == {"tokyo": TOKYO}
+
+
+def test_file_and_table_may_disagree_and_the_setting_decides(lrq: Command, file: Path) -> None:
+    lrq("peer", "add", "tokyo", TOKYO)
+    file.write_text(file.read_text() + '[peers]\nlima = "tcp://10.0.0.9:7400"\n')
+    assert listed(lrq) == {"tokyo": TOKYO}
+    file.write_text(file.read_text().replace('"table"', '"file"'))
+    assert listed(lrq) == {"lima": "tcp://10.0.0.9:7400"}
+
+
+def test_a_name_that_looks_like_the_site_s_own_is_warned_about(lrq: Command, file: Path) -> None:
+    added = lrq("peer", "add", "Paris", TOKYO)
+    assert (added.code, ["look alike" in each for each in added.warnings]) == (0, [True])
+
+
+def test_the_list_names_the_servers_that_follow_other_peers(lrq: Command, file: Path, site: Engine) -> None:
+    lrq("peer", "add", "tokyo", TOKYO)
+    told = {
+        "a:1:x": TopologyFacts("the table lrq_peers", 2),
+        "b:2:x": TopologyFacts("the table lrq_peers", 1, "the database is away"),
+        "c:3:x": TopologyFacts("the settings", 1),
+    }
+    for name, facts in told.items():
+        servers.register(site, name, [], count=4, term=60, topology=facts)
+    assert lrq("peer", "list").out.splitlines()[-3:] == [
+        "  b pid 2 has its peers from the table lrq_peers, version 1",
+        "  b pid 2 keeps its peers: the database is away",
+        "  c pid 3 has its peers from the settings, version 1",
+    ]
+
+
+def test_a_provider_of_the_application_is_listed_and_its_error_is_one_sentence(lrq: Command, file: Path) -> None:
+    Path("places_of_peers.py").write_text(
+        "from lr_server import PeerList\n"
+        "class Directory:\n    def read(self): return PeerList({'oslo': 'tcp://oslo:1'}, version=9)\n"
+        "class Broken:\n    def read(self): raise RuntimeError('no token')\n"
+    )
+    file.write_text(file.read_text().replace('"table"', '"places_of_peers:Directory"'))
+    assert listed(lrq) == {"oslo": "tcp://oslo:1"}
+    file.write_text(file.read_text().replace("Directory", "Broken"))
+    broken = lrq("peer", "list")
+    words = "topology 'places_of_peers:Broken' cannot be read (RuntimeError: no token)"
+    assert (broken.code, broken.error) == (1, words)
