@@ -101,6 +101,7 @@ class RoutingQueueSenderClient:
             ValueError: there is no destination, a malformed one (`InvalidNameError`), this site itself or, with the
                 server's `known_destinations_only`, an unknown one (`UnknownDestinationError`), a payload above the
                 limit (`PayloadTooLargeError`), or headers beyond it (`InvalidHeadersError`); nothing was written.
+            LinkEndedError: an operator has ended the link to a destination: docs/links.md.
             UsageError: *connection* is of another kind; the sentence names those that are taken.
             NotInTransactionError: the connection commits every statement by itself.
             SetupError: the database has no lrq tables, or the role has no right to transmit.

@@ -1,7 +1,5 @@
 """Wait until every destination has acknowledged every committed entry."""
 
-from operator import not_
-
 from sqlalchemy import Connection, Engine
 
 from lr_server.protocol.states import StatusText
@@ -10,41 +8,62 @@ from queues.browse.closed import closed_at, coming_sessions
 from queues.browse.send_log import browsing
 from queues.clock import Clock, poll
 from queues.database.transactions import reading
-from queues.errors import WaitTimeoutError
+from queues.errors import PeerUnreachableError, VersionLostError, WaitTimeoutError
+from queues.lineage import trace
+from queues.positions import PositionToken
+from queues.send_log.history import end_covering, lineage
 from queues.send_log.known_sites import read_known
+from queues.send_log.links import draining_links, unclaimed
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import every_session
 from queues.states import SessionState
 
 _PAUSE = 0.02
+_SENDS = (SessionState.LOG_ENTRY_SYNC, SessionState.DRAINING)
 
 
-def drain(engine: Engine, source: Source | None, timeout: float, clock: Clock) -> None:
+def drain(
+    engine: Engine, source: Source | None, timeout: float, clock: Clock, *, until: PositionToken | None = None
+) -> None:
     """See `LogReplicationServer.drain`; *source* is the part of the work that this process does."""
-    goal = _Goal(engine, source, clock)
+    goal = _Goal(engine, source, clock, until)
     if source is not None and source.sequencer is not None:
         source.sequencer.look()
-    if missing := poll(goal.missing, not_, timeout=timeout, pause=_PAUSE, clock=clock):
+
+    def is_over(missing: list[str]) -> bool:
+        return not missing or goal.is_given_up
+
+    missing = poll(goal.missing, is_over, timeout=timeout, pause=_PAUSE, clock=clock)
+    if missing and goal.is_given_up and (missing := goal.missing()):
+        raise PeerUnreachableError(f"not drained: {'; '.join(missing)}")
+    if missing:
         raise WaitTimeoutError(f"not drained after {timeout:g} s: {'; '.join(missing)}")
 
 
 class _Goal:
-    """The entries that are committed now, of every client that has transmitted by now."""
+    """The entries that are committed now, or up to a token, of every client that has transmitted by now."""
 
-    def __init__(self, engine: Engine, source: Source | None, clock: Clock) -> None:
+    def __init__(self, engine: Engine, source: Source | None, clock: Clock, until: PositionToken | None) -> None:
         self._engine = engine
         self._source = source
         self._clock = clock
+        self._until = until
         self._closed_at: float | None = None
         self._end = 0
         with reading(engine, snapshot=True) as connection:
             self._committed = browsing(connection).committed(connection)
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether a session of this server tries no more."""
+        running = () if self._source is None else self._source.supervisor.sessions()
+        return any(session.has_given_up for session in running)
+
     def missing(self) -> list[str]:
         """Return the reasons why the goal is not reached yet; empty when the goal is reached."""
         with reading(self._engine, snapshot=True) as connection:
             if self._closed_at is None:
-                end = closed_at(connection, self._committed)
+                end = self._closed(connection)
                 if end is None:
                     return [self._trouble("sequencer") or "the sequencer has not read the log since"]
                 self._end, self._closed_at = end, self._clock.monotonic()
@@ -52,6 +71,17 @@ class _Goal:
             if self._source is not None and self._source.supervisor.looked_from < self._closed_at:
                 return [self._trouble("sessions") or "the supervisor has not checked the sessions since"]
             return self._behind(connection)
+
+    def _closed(self, connection: Connection) -> int | None:
+        """Return the end of a tick that covers the goal; None without one yet."""
+        if self._until is None:
+            return closed_at(connection, self._committed)
+        token = self._until
+        found = trace(lineage(connection), token.branch, token.timeline, token.transaction)
+        if found.is_lost:
+            raise VersionLostError(f"the transaction of {token} is not in the history of this site: write it again")
+        ends = (end_covering(connection, holder, token.transaction) for holder in found.holders)
+        return next((end for end in ends if end is not None), None)
 
     def _trouble(self, part: str) -> str:
         return "" if self._source is None else self._source.troubles.get(part, "")
@@ -61,8 +91,13 @@ class _Goal:
         if known is None:
             return ["no server has recorded the sites yet"]
         found = [f"there is no session for {_name(owed)}" for owed in coming_sessions(connection, known)]
+        over, draining = unclaimed(connection), draining_links(connection)
         for owed, (words, acked_seq) in sorted((_stored(connection) | self._own()).items()):
-            if words.name is not SessionState.LOG_ENTRY_SYNC or acked_seq < self._end:
+            if owed in over:
+                continue
+            # A link that has ended must be finished. With a token only its entries count.
+            is_sent = words.name in _SENDS and acked_seq >= self._end
+            if not is_sent or (owed in draining and self._until is None):
                 found.append(f"{_name(owed)}: {acked_seq} of {self._end} ({_say(words)})")
         return found
 

@@ -28,6 +28,7 @@ from queues.database.transactions import reading
 from queues.errors import OwnershipLostError, UsageError
 from queues.leadership import TopologyFacts
 from queues.logs import logger
+from queues.positions import PositionToken
 from sink import local
 from sink.transport.service import SinkService, serve
 from sink.writer import SinkWriter
@@ -234,9 +235,13 @@ class LogReplicationServer:
         found = {"ingest": ingest, "topology": self._topology_facts().trouble}
         return {part: trouble for part, trouble in found.items() if trouble}
 
-    def drain(self, timeout: float) -> None:
+    def drain(self, timeout: float, *, until: PositionToken | str | None = None) -> None:
         """Wait until every session has acknowledged all entries committed now, at most *timeout* seconds.
 
-        The sessions of all servers of the site count. Raises `WaitTimeoutError`, which names the unfinished sessions.
+        With *until*, the token of a transaction, wait only for entries up to there. Links that an operator has ended
+        count once they are finished. The sessions of all servers of the site count. Raises `WaitTimeoutError`, which
+        names the unfinished sessions. Raises `PeerUnreachableError` at once if a session tries no more
+        (`retry_forever`), and `VersionLostError` for a lost transaction.
         """
-        drain(self._engine, self._source, timeout, self._clock)
+        token = PositionToken.parse(until) if isinstance(until, str) else until
+        drain(self._engine, self._source, timeout, self._clock, until=token)

@@ -134,6 +134,9 @@ class Settings(BaseSettings):
         retry_first_seconds: The delay before the first retry; the delay doubles with each further retry.
         retry_cap_seconds: The longest delay between two retries.
         slow_retry_seconds: The delay between two retries where only a person can help.
+        retry_forever: Whether a session without a connection tries again for ever. Otherwise the session has failed
+            after `retry_limit` tries without progress, until the server starts again.
+        retry_limit: The tries without progress of a session that does not try for ever.
     """
 
     model_config = SettingsConfigDict(env_prefix="LRQ_", frozen=True, extra="forbid", env_ignore_empty=True)
@@ -191,6 +194,8 @@ class Settings(BaseSettings):
     retry_first_seconds: Seconds = 0.1
     retry_cap_seconds: Seconds = 5.0
     slow_retry_seconds: Seconds = 15.0
+    retry_forever: bool = True
+    retry_limit: Positive = 10
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None = None, **given: object) -> Self:

@@ -10,6 +10,7 @@
         + InvalidHeadersError   (also a ValueError)
         + DestinationsError     (also a ValueError)
           + UnknownDestinationError
+          + LinkEndedError
         + NotInTransactionError
       x SetupError            follow the sentence: run, install or correct something
         + NotInitializedError
@@ -86,6 +87,13 @@ class DestinationsError(UsageError, ValueError):
 
 class UnknownDestinationError(DestinationsError):
     """A destination is the site itself, or (with `known_destinations_only`) no peer of the site."""
+
+
+class LinkEndedError(DestinationsError):
+    """The link of the client to a destination has ended, so the whole call is refused.
+
+    Leave the destination out, or let an operator begin the link again: `lrq link begin`.
+    """
 
 
 class NotInTransactionError(UsageError):

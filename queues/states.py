@@ -19,10 +19,14 @@ class SessionState(StrEnum):
     SNAPSHOT_SYNC = "snapshot sync"
     WAIT_FOR_APPLY = "wait for apply"
     LOG_ENTRY_SYNC = "log-entry sync"
+    #: The link has ended: the session sends the remaining entries, then the end of the stream.
+    DRAINING = "draining"
     #: An operator must act; until then the session retries slowly.
     FAILED = "failed"
     #: The session's server ended it.
     STOPPED = "stopped"
+    #: The link has ended: the sink has every entry and the end of the stream.
+    FINISHED = "finished"
     #: Inactive: the settings no longer contain the session's site or client, so no server runs the session.
     INACTIVE = "inactive"
 
@@ -35,6 +39,21 @@ class SessionState(StrEnum):
 _EARLIER_INACTIVE: Final = "left out"
 #: Both words that the row of an inactive session may hold, for SQL.
 STORED_INACTIVE: Final = (SessionState.INACTIVE.value, _EARLIER_INACTIVE)
+
+
+class LinkWish(StrEnum):
+    """The wish of an operator for a link, the replication of one client to one destination.
+
+    The path is running -> draining -> ended. A running link has no row.
+    """
+
+    RUNNING = "running"
+    #: New entries are refused, and the session sends all earlier ones.
+    DRAINING = "draining"
+    #: The sink has all entries and the end of the stream, or an operator has forgotten the link.
+    ENDED = "ended"
+    #: The link of a site that is no peer was forgotten: no entry is kept, and none is refused.
+    RELEASED = "released"
 
 
 class SnapshotState(StrEnum):

@@ -57,6 +57,8 @@ class Inbox:
                 return self._chunk(frame.snapshot_chunk, limit)
             case "snapshot_end":
                 return self._end(frame.snapshot_end)
+            case "end_of_stream":
+                return self._end_stream(position_of(frame.end_of_stream.end))
             case _:
                 return Refuse(pb.Refusal.PROTOCOL, "the frame is of a kind that this sink does not know")
 
@@ -68,6 +70,7 @@ class Inbox:
             staging=self._progress(),
             sync_id=self.marks.sync_id,
             room=room_left(self.receive_bytes, self.marks, *self._applied),
+            ended=self.kept is not None and self.marks.has_ended,
         )
 
     def answer(self, site: SiteId, protocol: int) -> pb.NegotiateResponse:
@@ -88,6 +91,7 @@ class Inbox:
             sync_id=self.marks.sync_id,
             room=room_left(self.receive_bytes, self.marks, *self._applied),
             stream=self.version,
+            takes_end=True,
         )
 
     @property
@@ -175,6 +179,15 @@ class Inbox:
         # A frame without ticks only asks for an acknowledgement.
         if batch.groups or marks != before:
             self._save(marks, changes, new, last=True)
+        return None
+
+    def _end_stream(self, end: Position) -> Refuse | None:
+        decision = log_rules.decide_end_of_stream(self.marks, end)
+        match decision:
+            case Refuse():
+                return decision
+            case log_rules.EndHere(marks):
+                self._save(marks)
         return None
 
     def _begin(self, sync_id: str) -> Refuse | None:

@@ -26,7 +26,7 @@ def send(
     connection = require_connection(given, "transmit")
     write_entries = outbox(connection)
     with mapped_setup_errors():
-        check_destinations(connection, entries)
+        check_destinations(connection, client, entries)
         written = write_entries(connection, client, entries, now_us())
     return PositionToken(written.site, client, written.branch, written.transaction, written.timeline)
 

@@ -14,11 +14,13 @@ from lr_client.subscriber.function_listener import (
 from lr_client.subscriber.listener import RoutingQueueListener
 from queues.errors import UsageError
 
-#: The methods of every listener and their parameters; `on_rollback` and `process_snapshot_columns` may be missing.
+#: The methods that a listener may lack.
+_MISSABLE: Final = ("on_rollback", "on_stream_end")
+#: The methods of every listener and their parameters; the others, and `process_snapshot_columns`, may be missing.
 CALLBACKS: Final = {
     "process_updates_in_snapshot_sync": APPLY_PARAMETERS,
     "process_updates_in_log_entry_sync": APPLY_PARAMETERS,
-    **{name: parameters for name, parameters in OPTIONAL.items() if name != "on_rollback"},
+    **{name: parameters for name, parameters in OPTIONAL.items() if name not in _MISSABLE},
 }
 
 _COLUMNS: Final = "process_snapshot_columns"
@@ -33,7 +35,7 @@ def require_listener(listener: object) -> None:
         require_plain(listener, name)
         raise UsageError(f'the listener is the function {name}: decorate it with @lrq.listener("CLIENT")')
     require_methods(listener, CALLBACKS, "listener")
-    for name, parameters in (("on_rollback", OPTIONAL["on_rollback"]), (_COLUMNS, COLUMNS_PARAMETERS)):
+    for name, parameters in (*((each, OPTIONAL[each]) for each in _MISSABLE), (_COLUMNS, COLUMNS_PARAMETERS)):
         method = getattr(listener, name, None)
         if method is not None:
             require_takes(method, f"{type(listener).__name__}.{name}", parameters)

@@ -135,6 +135,8 @@ class Delivery:
             self._tell("on_snapshot_sync_start", session)
         elif step.kind is Kind.SNAPSHOT_COMPLETE:
             self._tell("on_snapshot_sync_complete", session)
+        elif step.kind is Kind.STREAM_END:
+            self._tell_end(session)
         elif step.of_snapshot and step.rows and takes_columns(self._listener):
             with consumer_span(self._queue.name, (), count=len(step.rows), enabled=self._trace):
                 self._apply("process_snapshot_columns", session, column_batch(step.history, step.rows))
@@ -157,6 +159,11 @@ class Delivery:
                 f"to undo them: request a snapshot from {self._queue.source}"
             )
         self._tell("on_rollback", session, Position(step.to.branch, step.to.seq))
+
+    def _tell_end(self, session: Session) -> None:
+        # A listener of an older application has no such method.
+        if hasattr(self._listener, "on_stream_end"):
+            self._tell("on_stream_end", session)
 
     def _tell(self, callback: str, session: Session, *details: object) -> None:
         result = getattr(self._listener, callback)(session, self._queue.source, *details)

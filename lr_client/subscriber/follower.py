@@ -15,7 +15,7 @@ from lr_client.subscriber.delivery import Delivery, Superseded
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.observer import DeliveryObserver
 from lr_client.subscriber.options import OnFailure
-from lr_client.subscriber.steps import DeliveryStep, Kind, next_step
+from lr_client.subscriber.steps import DeliveryStep, Forgotten, Kind, next_step
 from queues.backoff import Backoff
 from queues.clock import Clock, jittered
 from queues.database.leases import Lease
@@ -87,7 +87,7 @@ class Follower:
         self._singly: tuple[Kind, int] | None = None
 
     def run(self) -> None:
-        """Follow the queue; raise `OwnershipLostError` when another subscriber has taken over."""
+        """Follow the queue until it is forgotten; raise `OwnershipLostError` when another subscriber has taken over."""
         troubles = 0
         while not self._stopping.is_set():
             try:
@@ -97,6 +97,8 @@ class Follower:
                 raise
             except Superseded:
                 pause = self._longer()
+            except Forgotten:
+                return
             except Exception as error:  # noqa: BLE001 - reported; the queue is unchanged and is tried again
                 troubles += 1
                 pause = self._options.delay(troubles)

@@ -32,6 +32,7 @@ OPTIONAL: Final = {
     "on_snapshot_sync_start": ("session", "source_id"),
     "on_snapshot_sync_complete": ("session", "source_id"),
     "on_rollback": ("session", "source_id", "position"),
+    "on_stream_end": ("session", "source_id"),
     "on_error": ("source_id", "error"),
 }
 
@@ -156,6 +157,14 @@ class FunctionListener(RoutingQueueListener, Generic[Applies]):
     def on_rollback(self, *given: Any, **named: Any) -> Any:
         """Name the function that undoes lost entries; see `RoutingQueueListener`."""
         return self._optional("on_rollback", given, named)
+
+    @overload
+    def on_stream_end(self, function: Tells, /) -> Tells: ...
+    @overload
+    def on_stream_end(self, session: Session, source_id: str) -> None: ...
+    def on_stream_end(self, *given: Any, **named: Any) -> Any:
+        """Name the function to call after all entries of an ended link; see `RoutingQueueListener`."""
+        return self._optional("on_stream_end", given, named)
 
     @overload
     def on_error(self, function: Learns, /) -> Learns: ...

@@ -94,6 +94,13 @@ class RoutingQueueListener(ABC):
         """
         raise NotImplementedError
 
+    def on_stream_end(self, session: Session, source_id: str) -> None:  # noqa: B027 - optional
+        """Finish the work on entries of *source_id*: the link has ended, and every entry is applied.
+
+        Called once for each end, in the transaction that records the end, as the last call for this source. Parked
+        entries delay it. Later calls come only if an operator of the source begins the link again.
+        """
+
     def on_error(self, source_id: str, error: Exception) -> None:  # noqa: B027 - optional
         """Learn of an error: the work is tried again, or this process must stand by (`OwnershipLostError`).
 

@@ -11,7 +11,13 @@ from queues.receive.batches import BatchLimits
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, QueueState, standing
 from queues.receive.kept_blocks import History, KeptBlocks
 from queues.receive.log_blocks import ReceivedRow
+from queues.receive.marks import NOT_ENDED
 from queues.receive.parked import Retry
+from queues.receive.registry import is_registered
+
+
+class Forgotten(Exception):  # noqa: N818 - no error, only a reason to end
+    """An operator has forgotten the queue."""
 
 
 class Kind(Enum):
@@ -23,6 +29,7 @@ class Kind(Enum):
     SNAPSHOT_ROWS = auto()
     SNAPSHOT_COMPLETE = auto()
     LOG_ENTRIES = auto()
+    STREAM_END = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,8 @@ def next_kind(stands: QueueState) -> Kind | None:
     """Return the kind of the next step; None when nothing is left. Pure.
 
     Entries that the source has lost are undone first, unless a newer snapshot replaces them. Requested retries
-    come next, then a newer complete snapshot, then the rows of the current snapshot, then the log.
+    come next, then a newer complete snapshot, then the rows of the current snapshot, then the log. The end of the
+    stream is last.
     """
     consumed, received, retry_id, back_seq, _ = stands
     if back_seq != NOWHERE and received.sync_id == consumed.sync_id:
@@ -96,18 +104,22 @@ def next_kind(stands: QueueState) -> Kind | None:
         return Kind.SNAPSHOT_ROWS if consumed.row_no < received.sync_rows else Kind.SNAPSHOT_COMPLETE
     if consumed.seq < received.boundary_seq:
         return Kind.LOG_ENTRIES
+    if received.ended_seq == consumed.seq != consumed.ended_seq:
+        return Kind.STREAM_END
     return None
 
 
 def next_step(
     connection: Connection, queue_id: int, limits: BatchLimits, kept: KeptBlocks, *, one: bool
 ) -> DeliveryStep | None:
-    """Read the next step in a read-only transaction; return None when nothing is left.
+    """Read the next step in a read-only transaction; return None when nothing is left. Raises `Forgotten`.
 
     With *one*, the step brings at most one source transaction. Blocks of the log are taken from *kept*, and kept there.
     """
     stands = standing(connection, queue_id)
     if stands is None:
+        if not is_registered(connection, queue_id):
+            raise Forgotten
         return None
     step = _step(connection, queue_id, limits, stands, kept, one=one)
     if step is None or step.kind is not Kind.LOG_ENTRIES:
@@ -121,9 +133,8 @@ def _step(
     seen, received, retry_id, back_seq, version = stands
     match next_kind(stands):
         case Kind.ROLLBACK:
-            return DeliveryStep(
-                Kind.ROLLBACK, seen, seen._replace(branch=received.branch, seq=back_seq), back_seq=back_seq
-            )
+            to = seen._replace(branch=received.branch, seq=back_seq, ended_seq=NOT_ENDED)
+            return DeliveryStep(Kind.ROLLBACK, seen, to, back_seq=back_seq)
         case Kind.RETRY:
             retry = parked.requested(connection, retry_id or 0)
             return DeliveryStep(Kind.RETRY, seen, seen, retry.rows, retry, back_seq)
@@ -140,5 +151,10 @@ def _step(
             found = batches.next_entries(connection, kept, seen.seq, received.boundary_seq, limits, one=one)
             to = seen._replace(branch=received.branch, seq=found.end)
             return DeliveryStep(Kind.LOG_ENTRIES, seen, to, found.rows, blocks=found.blocks, freed=found.freed)
+        case Kind.STREAM_END:
+            # Nothing comes after the end, also no parked transaction.
+            if parked.has_any(connection, queue_id):
+                return None
+            return DeliveryStep(Kind.STREAM_END, seen, seen._replace(ended_seq=received.ended_seq))
         case None:
             return None

@@ -36,11 +36,14 @@ class SentLog:
         self.sent_seq: int = max(start.seq, earlier.sent_seq if earlier else 0)
         self.branches: set[str] = {start.branch, *(earlier.branches if earlier else ())}
         self._cuts = {start.cut, ""}
+        #: The position after all frames of this stream.
+        self.end = start
 
     def note(self, end: Position) -> None:
         """Record that a frame up to *end* is about to be sent."""
         self.branches.add(end.branch)
         self.sent_seq = max(self.sent_seq, end.seq)
+        self.end = end
 
     def accept(self, ack: pb.Ack) -> Position:
         """Return the acknowledged position; raise `ProtocolError` for a position that the sink cannot have."""

@@ -8,8 +8,12 @@ from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
     ChunkAcked,
+    EndAcked,
+    EndNotTaken,
+    EndOrdered,
     Event,
     FellBehind,
+    GaveUp,
     Negotiated,
     PeerLost,
     RefusalKind,
@@ -38,7 +42,9 @@ from lr_server.protocol.negotiation import (
 )
 from lr_server.protocol.states import (
     BackingOff,
+    Draining,
     Failed,
+    Finished,
     Idle,
     LogEntrySync,
     Mode,
@@ -65,6 +71,9 @@ _STATES: Final[tuple[State, ...]] = (
     WaitForApply("s", "why"),
     LogEntrySync(_HERE),
     LogEntrySync(_HERE, Mode.LIVE),
+    Draining(_HERE, _THERE.seq),
+    Draining(_THERE, _THERE.seq, is_ending=True),
+    Finished(_THERE.seq),
     BackingOff(1, "why"),
     Failed(1, "why"),
 )
@@ -90,6 +99,10 @@ _EVENTS: Final[tuple[tuple[str, Event], ...]] = (
     ("caught up", CaughtUp()),
     ("fell behind", FellBehind()),
     ("trimmed", Trimmed(1, 2)),
+    ("end ordered", EndOrdered(_THERE.seq)),
+    ("end acked", EndAcked()),
+    ("end not taken", EndNotTaken("why")),
+    ("gave up", GaveUp()),
     ("peer lost", PeerLost("why")),
     ("source failed", SourceFailed("why")),
     ("refused for now", Refused(RefusalKind.TRANSIENT, "why")),
@@ -120,6 +133,8 @@ def _edges() -> Iterator[tuple[str, str, str]]:
 def _name(state: State) -> str:
     if isinstance(state, LogEntrySync):
         return "Live" if state.mode is Mode.LIVE else "CatchUp"
+    if isinstance(state, Draining) and state.is_ending:
+        return "Ending"
     return type(state).__name__
 
 

@@ -31,6 +31,10 @@ class IgnoreReason(StrEnum):
     ACKED_ALREADY = "that position was acknowledged before"
     NO_LOG = "no log is being sent"
     SAME_MODE = "the session is in that mode already"
+    END_LATER = "the session learns of the end again when it sends the log"
+    SAME_END = "the session drains up to that end already"
+    NO_END = "no end of the stream is being sent"
+    FINISHED = "the sink has the end of the stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +100,24 @@ class StreamLog:
     """Send the log: batches begin at `position`, and the first row to read is after `read_after`.
 
     The stream reads the database until it reaches the live feed, and again when it falls behind the feed. Report
-    BatchAcked, Trimmed, and each change between both ways of reading as CaughtUp or FellBehind.
+    BatchAcked, Trimmed, and each change between both ways of reading as CaughtUp or FellBehind. If the link has ended,
+    report EndOrdered.
     """
 
     position: Position
     read_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndStream:
+    """Send the end of the stream after all frames of the log; report EndAcked or EndNotTaken."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkFinished:
+    """Write durably that the sink has the end of the stream, if the link still ends by `order`."""
+
+    order: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +132,10 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
-    """Report RetryDue after the backoff delay of this attempt; `slow` when only a person can help."""
+    """Report RetryDue after the backoff delay of this attempt; `slow` when only a person can help.
+
+    Report GaveUp instead after the last try that the settings allow.
+    """
 
     attempt: int
     slow: bool = False
@@ -144,6 +164,8 @@ Effect = (
     | MarkSnapshotApplied
     | DiscardSnapshot
     | StreamLog
+    | EndStream
+    | MarkFinished
     | StopSending
     | Disconnect
     | RetryAfter

@@ -169,6 +169,34 @@ class CaughtUp:
     """The session has read the database up to the live feed."""
 
 
+@dataclass(frozen=True, slots=True)
+class EndOrdered:
+    """An operator has ended the link, and all its entries are in ticks up to `end`.
+
+    The number `order` differs if the link has begun again since, and has ended another time.
+    """
+
+    end: int
+    order: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EndAcked:
+    """The sink durably has the end of the stream, after all entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndNotTaken:
+    """The sink cannot take the end of the stream now."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp:
+    """The settings allow no further try."""
+
+
 #: The events that each state except Stopped handles in its own way.
 SessionEvent = (
     Started
@@ -189,6 +217,10 @@ SessionEvent = (
     | Trimmed
     | FellBehind
     | CaughtUp
+    | EndOrdered
+    | EndAcked
+    | EndNotTaken
+    | GaveUp
 )
 
 #: StopRequested and OwnershipLost end the session in every state.

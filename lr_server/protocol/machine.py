@@ -6,6 +6,7 @@ and an event has an outcome: an event without effect gives `Ignored` with the re
 * A requested snapshot stops the log; once the snapshot is applied, the log continues after its base.
 * The newest snapshot request wins, in every state.
 * After a failure the session negotiates again; `decide` then skips everything that the sink has already.
+* A link that has ended is drained: all its entries, then the end of the stream, then nothing more.
 """
 
 from dataclasses import replace
@@ -15,8 +16,10 @@ from lr_server.protocol.effects import (
     DiscardSnapshot,
     Disconnect,
     Effect,
+    EndStream,
     Ignored,
     IgnoreReason,
+    MarkFinished,
     MarkSnapshotApplied,
     Negotiate,
     Report,
@@ -32,8 +35,12 @@ from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
     ChunkAcked,
+    EndAcked,
+    EndNotTaken,
+    EndOrdered,
     Event,
     FellBehind,
+    GaveUp,
     Negotiated,
     OwnershipLost,
     PeerLost,
@@ -64,7 +71,9 @@ from lr_server.protocol.negotiation import (
 )
 from lr_server.protocol.states import (
     BackingOff,
+    Draining,
     Failed,
+    Finished,
     Idle,
     LogEntrySync,
     Mode,
@@ -82,10 +91,14 @@ from lr_server.protocol.states import (
 Step = tuple[State, tuple[Effect, ...]]
 
 _InSnapshotSync = SnapshotRequesting | SnapshotAwaiting | SnapshotTransferring | WaitForApply
-_Connected = Negotiating | RollingBack | _InSnapshotSync | LogEntrySync
-_Running = Idle | BackingOff | Failed | _Connected
+_SendingLog = LogEntrySync | Draining
+_Connected = Negotiating | RollingBack | _InSnapshotSync | _SendingLog
+_Running = Idle | BackingOff | Failed | Finished | _Connected
 
-_AnywhereEvent = Started | RetryDue | PeerLost | SourceFailed | Refused | Negotiated | RolledBack
+_AnywhereEvent = (
+    Started | RetryDue | GaveUp | PeerLost | SourceFailed | Refused | Negotiated | RolledBack
+    | EndOrdered | EndAcked | EndNotTaken
+)  # fmt: skip
 _LogEvent = BatchAcked | Trimmed | FellBehind | CaughtUp
 
 
@@ -108,7 +121,7 @@ def _next(state: State, event: Event) -> Step:
             return _in_state(state, event)
 
 
-def _in_state(state: _Running, event: SessionEvent) -> Step:
+def _in_state(state: _Running, event: SessionEvent) -> Step:  # noqa: C901 - one case a state
     match state:
         case Idle():
             return _idle(state, event)
@@ -128,6 +141,10 @@ def _in_state(state: _Running, event: SessionEvent) -> Step:
             return _wait_for_apply(state, event)
         case LogEntrySync():
             return _log_entry_sync(state, event)
+        case Draining():
+            return _draining(state, event)
+        case Finished():
+            return _ignored(state, IgnoreReason.FINISHED)
         case _:
             assert_never(state)
 
@@ -143,6 +160,7 @@ def _idle(state: Idle, event: SessionEvent) -> Step:
             RetryDue() | PeerLost() | SourceFailed() | Refused() | Negotiated() | RolledBack() | SnapshotRequested()
             | SnapshotReady() | SnapshotCancelled() | SnapshotAttemptFailed() | ChunkAcked() | SnapshotSent()
             | SnapshotApplied() | BatchAcked() | Trimmed() | FellBehind() | CaughtUp()
+            | EndOrdered() | EndAcked() | EndNotTaken() | GaveUp()
         ):  # fmt: skip
             return _ignored(state, IgnoreReason.NOT_STARTED)
         case _:
@@ -153,17 +171,25 @@ def _disconnected(state: BackingOff | Failed, event: SessionEvent) -> Step:
     match event:
         case RetryDue():
             return _negotiate(state.attempt)
+        case GaveUp():
+            return _give_up(state), ()
+        case EndOrdered():
+            return _ignored(state, IgnoreReason.END_LATER)
         case Started():
             return _ignored(state, IgnoreReason.ALREADY_STARTED)
         case SnapshotRequested() | SnapshotReady() | SnapshotCancelled() | SnapshotAttemptFailed():
             return _ignored(state, IgnoreReason.FOUND_LATER)
         case (
             PeerLost() | SourceFailed() | Refused() | Negotiated() | RolledBack() | ChunkAcked() | SnapshotSent()
-            | SnapshotApplied() | BatchAcked() | Trimmed() | FellBehind() | CaughtUp()
+            | SnapshotApplied() | BatchAcked() | Trimmed() | FellBehind() | CaughtUp() | EndAcked() | EndNotTaken()
         ):  # fmt: skip
             return _ignored(state, IgnoreReason.NO_CONNECTION)
         case _:
             assert_never(event)
+
+
+def _give_up(state: BackingOff | Failed) -> Failed:
+    return Failed(state.attempt, f"no further try after {state.attempt} failures: {state.reason}", is_final=True)
 
 
 # --- agreeing with the sink -----------------------------------------------------------------------------------
@@ -321,6 +347,41 @@ def _aside_of_snapshot(state: _InSnapshotSync, event: _AnywhereEvent | _LogEvent
 
 def _log_entry_sync(state: LogEntrySync, event: SessionEvent) -> Step:
     match event:
+        case EndOrdered(end=end, order=order):
+            return _drain(Draining(state.acked, end, state.mode, state.attempt, order=order))
+        case _:
+            return _sending_log(state, event)
+
+
+def _draining(state: Draining, event: SessionEvent) -> Step:
+    match event:
+        case EndOrdered(end=state.end, order=state.order):
+            return _ignored(state, IgnoreReason.SAME_END)
+        case EndOrdered() if state.is_ending:
+            # The link has begun again meanwhile, and the log must go on before its next end.
+            return _negotiate(state.attempt, StopSending())
+        case EndOrdered(end=end, order=order):
+            return _drain(replace(state, end=end, order=order))
+        case EndAcked() if state.is_ending:
+            return Finished(state.end), (MarkFinished(state.order), Disconnect())
+        case EndNotTaken(reason=reason) if state.is_ending:
+            return replace(state, trouble=reason), ()
+        case BatchAcked():
+            after, effects = _sending_log(state, event)
+            return _drain(after, *effects) if isinstance(after, Draining) and after != state else (after, effects)
+        case _:
+            return _sending_log(state, event)
+
+
+def _drain(state: Draining, *before: Effect) -> Step:
+    """Send the end of the stream once, after the acknowledgement of the last entry."""
+    if state.acked.seq < state.end or state.is_ending:
+        return state, before
+    return replace(state, is_ending=True), (*before, EndStream())
+
+
+def _sending_log(state: _SendingLog, event: SessionEvent) -> Step:
+    match event:
         case BatchAcked(position=position):
             if position == state.acked or position.seq < state.acked.seq:
                 return _ignored(state, IgnoreReason.ACKED_ALREADY)
@@ -360,8 +421,12 @@ def _anywhere(state: _Connected, event: _AnywhereEvent) -> Step:
             return _ignored(state, IgnoreReason.NOT_ROLLING_BACK)
         case Started():
             return _ignored(state, IgnoreReason.ALREADY_STARTED)
-        case RetryDue():
+        case RetryDue() | GaveUp():
             return _ignored(state, IgnoreReason.NO_RETRY)
+        case EndOrdered():
+            return _ignored(state, IgnoreReason.END_LATER)
+        case EndAcked() | EndNotTaken():
+            return _ignored(state, IgnoreReason.NO_END)
         case _:
             assert_never(event)
 

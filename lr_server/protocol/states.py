@@ -95,11 +95,39 @@ class LogEntrySync:
 
 
 @dataclass(frozen=True, slots=True)
+class Draining:
+    """The link has ended by `order`: the log is being sent up to `end`, then the end of the stream.
+
+    The sink durably has everything up to `acked`. `is_ending`: the end of the stream is being sent. `trouble`: why the
+    sink cannot take it.
+    """
+
+    acked: Position
+    end: int
+    mode: Mode = Mode.CATCH_UP
+    attempt: int = 0
+    is_ending: bool = False
+    trouble: str = ""
+    order: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The sink has all entries and the end of the stream at `end`; the session has nothing left to do."""
+
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
-    """Only a person can help. The session still tries again at long intervals, so that no restart is necessary."""
+    """Only a person can help. The session still tries again at long intervals, so that no restart is necessary.
+
+    With `is_final` it does not: the settings allow no further try.
+    """
 
     attempt: int
     reason: str
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +147,8 @@ State = (
     | SnapshotTransferring
     | WaitForApply
     | LogEntrySync
+    | Draining
+    | Finished
     | Failed
     | Stopped
 )
@@ -170,6 +200,12 @@ def describe(state: State) -> StatusText:  # noqa: C901 - one case a state
             return StatusText(SessionState.WAIT_FOR_APPLY, f"snapshot {sync_id}: {reason}")
         case LogEntrySync(mode=mode):
             return StatusText(SessionState.LOG_ENTRY_SYNC, mode.value)
+        case Draining(trouble=trouble) if trouble:
+            return StatusText(SessionState.DRAINING, trouble)
+        case Draining(end=end, is_ending=is_ending):
+            return StatusText(SessionState.DRAINING, "the end of the stream is sent" if is_ending else f"up to {end}")
+        case Finished(end=end):
+            return StatusText(SessionState.FINISHED, f"the sink has everything, and the end of the stream at {end}")
         case Failed(reason=reason):
             return StatusText(SessionState.FAILED, reason)
         case Stopped(reason=reason):

@@ -23,7 +23,9 @@ from lr_server.protocol.machine import advance
 from lr_server.protocol.negotiation import InitialSync, decide, obsolete_request
 from lr_server.protocol.states import (
     BackingOff,
+    Draining,
     Failed,
+    Finished,
     Idle,
     LogEntrySync,
     SessionStanding,
@@ -44,7 +46,7 @@ from lr_server.session.outgoing import Outgoing
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.routes import Routes
 from lr_server.session.sink_progress import SinkProgress
-from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork
+from lr_server.session.stream import EndWork, FrameSources, FrameStream, LogWork, SnapshotWork, Work
 from queues import send_snapshot
 from queues.backoff import Backoff
 from queues.clock import Clock, jittered
@@ -54,6 +56,7 @@ from queues.errors import LrqError, OwnershipLostError, PeerUnreachableError, St
 from queues.logs import logger
 from queues.names import MAX_NAME_LENGTH, SiteId
 from queues.positions import Position
+from queues.send_log import links
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import SnapshotState, SnapshotSync
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, SessionId
@@ -67,7 +70,10 @@ log = logger("lrq.session")
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """The limits of one session: frames in flight, heartbeat, stall and retry times."""
+    """The limits of one session: frames in flight, heartbeat, stall and retry times.
+
+    After `retry_limit` tries without progress the session tries no more; None for no limit.
+    """
 
     window_frames: int
     window_bytes: int
@@ -77,6 +83,7 @@ class SessionLimits:
     slow_retry_seconds: float
     backoff: Backoff
     initial_sync: InitialSync
+    retry_limit: int | None = None
 
 
 class Leadership(NamedTuple):
@@ -133,6 +140,9 @@ class Session:
             pause_seconds=context.limits.slow_retry_seconds, clock=context.clock,
         )  # fmt: skip
         self._retry_at: float | None = None
+        self._end: happened.EndOrdered | None = None
+        self._takes_end = False
+        self._finished: StatusText | None = None
         self._told: SnapshotSync | None = None
         self._acked: Position | None = None
         self._sent: SentLog | None = None
@@ -168,6 +178,29 @@ class Session:
             self._post(happened.SnapshotRequested(newest.sync_id, newest.reason))
         self._post(_snapshot_event(newest))
 
+    def note_end(self, end: int, order: int) -> None:
+        """Post that the link has ended by *order*, with all its entries in ticks up to *end*; may be repeated."""
+        ordered = happened.EndOrdered(end, order)
+        if self._end != ordered:
+            self._end = ordered
+            self._post(ordered)
+
+    def begin_again(self) -> None:
+        """Forget an end: the link has begun again before the session had finished."""
+        if self._end is not None:
+            self._end = None
+            self.reconnect("the link has begun again")
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the sink has all entries and the end of the stream."""
+        return isinstance(self._state, Finished)
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether the session tries no more, because the settings limit its tries."""
+        return isinstance(self._state, Failed) and self._state.is_final
+
     def check_stall(self) -> None:
         """Break a connection whose sink has not answered for `stall_seconds`; the supervisor calls this.
 
@@ -197,8 +230,8 @@ class Session:
         # Most often the facts are the same objects, so that comparing them is quick.
         if shown is None or shown[0] != facts:
             rows = state.acked_row if isinstance(state, SnapshotTransferring) else 0
-            words = describe(state)
-            if waits and isinstance(state, LogEntrySync):
+            words = self._finished or describe(state)
+            if waits and isinstance(state, LogEntrySync | Draining):
                 words = words._replace(detail=f"waiting: the subscriber at {self.owed.destination} does not keep up")
             self._shown = shown = facts, SessionStanding(words, acked, applied_seq, rows, replaced)
         return shown[1]
@@ -245,7 +278,7 @@ class Session:
             self._log.exception("the session failed unexpectedly")
             self._post(event_for(error))
             return
-        if isinstance(self._state, LogEntrySync):
+        if isinstance(self._state, LogEntrySync | Draining):
             self._acked = self._state.acked
         for effect in asked:
             if isinstance(self._state, BackingOff | Failed | Stopped):
@@ -294,6 +327,11 @@ class Session:
                 self._mark_snapshot_applied(sync_id)
             case do.StreamLog(position=position, read_after=read_after):
                 self._stream_log(position, read_after)
+                self._post(self._end)
+            case do.EndStream():
+                self._end_stream()
+            case do.MarkFinished(order=order):
+                self._mark_finished(order)
             case do.StopSending():
                 self._assign(None)
             case do.Disconnect():
@@ -306,6 +344,19 @@ class Session:
                 self._log.debug("ignored", why=why)
             case _:
                 assert_never(effect)
+
+    def _end_stream(self) -> None:
+        if not self._takes_end:
+            words = f"{self.owed.destination} does not know the end of a stream: upgrade lrq there"
+            self._post(happened.EndNotTaken(words), self._stream)
+        elif self._sent is not None:
+            self._assign(EndWork(self._sent))
+
+    def _mark_finished(self, order: int) -> None:
+        # The stop of a finished session is no news.
+        self._finished = describe(self._state)
+        with writing(self._context.engine) as connection:
+            links.note_finished(connection, self.owed, order)
 
     def _log_change(self, words: StatusText) -> None:
         line, seconds = self._context.outages.note(self.owed, words)
@@ -365,6 +416,7 @@ class Session:
         sink = answers.history_of(answer)
         self._progress.note(answer.received.seq, answer.applied_seq)
         self._room = answer.room if answer.HasField("room") else None
+        self._takes_end = answer.takes_end
         return sink
 
     def _take_way(self, *, for_snapshots: bool) -> bool:
@@ -456,7 +508,7 @@ class Session:
         self._stream = stream
         stream.start()
 
-    def _assign(self, work: LogWork | SnapshotWork | None) -> None:
+    def _assign(self, work: Work | None) -> None:
         if self._stream is not None:
             self._stream.assign(work)
 
@@ -472,6 +524,9 @@ class Session:
 
     def _retry_after(self, attempt: int, *, slow: bool) -> None:
         limits = self._context.limits
+        if limits.retry_limit is not None and attempt > limits.retry_limit:
+            self._post(happened.GaveUp())
+            return
         delay = jittered(limits.slow_retry_seconds if slow else limits.backoff.delay_seconds(attempt))
         self._retry_at = self._context.clock.monotonic() + delay
 

@@ -13,6 +13,7 @@ from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
     ChunkAcked,
+    EndAcked,
     FellBehind,
     PeerLost,
     RefusalKind,
@@ -34,7 +35,7 @@ from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, Store
 from queues.logs import logger
 from queues.positions import Position, Tick
 from queues.send_snapshot import SnapshotSync
-from queues.wire.replication_pb2 import Ack, Batch, Frame, SessionId
+from queues.wire.replication_pb2 import Ack, Batch, EndOfStream, Frame, SessionId
 from queues.wire.replication_pb2 import Position as WirePosition
 from queues.words import cleaned
 from sink.port import Sink
@@ -65,7 +66,14 @@ class SnapshotWork:
     sent: SentSnapshot
 
 
-Work = LogWork | SnapshotWork
+@dataclass(frozen=True, slots=True)
+class EndWork:
+    """Send the end of the stream, after the frames of the log in `sent`."""
+
+    sent: SentLog
+
+
+Work = LogWork | SnapshotWork | EndWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +207,14 @@ class FrameStream:
 
     def _note_progress(self, ack: Ack) -> None:
         match self._work:
-            case LogWork(sent=sent):
+            case LogWork(sent=sent) | EndWork(sent=sent):
                 position = sent.accept(ack)
                 self._progress.note(position.seq, ack.applied_seq)
                 self._inflight.ack(position.seq)
                 self._replaced.acknowledged(position.seq)
                 self._report(BatchAcked(position))
+                if ack.ended and isinstance(self._work, EndWork):
+                    self._report(EndAcked())
             case SnapshotWork(snapshot=snapshot, sent=rows):
                 rows.check(ack)
                 self._note_snapshot(ack, snapshot)
@@ -231,6 +241,8 @@ class FrameStream:
                         yield from self._log(work)
                     case SnapshotWork():
                         yield from self._snapshot(work)
+                    case EndWork():
+                        yield from self._end(work)
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001 - the transport would report the error as the sink's
@@ -261,6 +273,13 @@ class FrameStream:
         except SnapshotCancelledError:
             # The next work may be assigned already, so the stream goes on.
             self._report_while_open(SnapshotCancelled(work.snapshot.sync_id))
+        self._next_work(done=work)
+
+    def _end(self, work: EndWork) -> Iterator[Frame]:
+        end = work.sent.end
+        if self._inflight.admit(end.seq, 0, self._wants(work)):
+            where = WirePosition(branch=end.branch, seq=end.seq)
+            yield Frame(session=self._session, end_of_stream=EndOfStream(end=where))
         self._next_work(done=work)
 
     def _log(self, work: LogWork) -> Iterator[Frame]:

@@ -13,7 +13,7 @@ from queues.database.servers import check_ranges
 from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError, StoreUnavailableError
 from queues.logs import logger
-from queues.send_log import released, sessions
+from queues.send_log import links, released, sessions, strangers
 from queues.send_log.known_sites import KnownSites, read_known, record_known
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import SessionChange
@@ -34,11 +34,15 @@ def ensure(engine: Engine, owed: SessionKey) -> int:
     with reading(engine) as connection:
         found = sessions.find_session(connection, owed)
         is_released = owed in released.released(connection)
-    if found is not None and not is_released:
+        was_forgotten = owed in links.unclaimed(connection)
+    if found is not None and not is_released and not was_forgotten:
         return found.replaced_total
     with writing(engine) as connection:
+        if links.begin_by_itself(connection, owed):
+            strangers.record_stranger(connection, owed)
         if sessions.find_session(connection, owed) is None:
-            sessions.add_session(connection, owed, *describe(Idle()))
+            # The sink may have entries of a forgotten session, and must not go on after them across a gap.
+            sessions.add_session(connection, owed, *describe(Idle()), lost_seq=strangers.lost_by(connection, owed))
         else:
             released.claim_again(connection, owed)
     return 0 if found is None else found.replaced_total
@@ -103,6 +107,12 @@ def _save(engine: Engine, standings: Sequence[Standing]) -> None:
     with writing(engine) as connection:
         check_ranges(connection, {each.lease for each in standings})
         sessions.save_sessions(connection, [_change(each.owed, each.facts) for each in standings])
+
+
+def finish(engine: Engine, ended: Iterable[Standing]) -> None:
+    """Save sessions as finished whose link has ended; forgotten ones have no row any more."""
+    words = StatusText(SessionState.FINISHED, "the link has ended")
+    save(engine, [each._replace(facts=replace(each.facts, words=words)) for each in ended])
 
 
 def deactivate(engine: Engine, ended: Iterable[Standing], reason: str) -> None:

@@ -20,6 +20,7 @@ from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError
 from queues.logs import logger
 from queues.receive.parked import forget_parked
+from queues.send_log import links
 from queues.send_log.port import Log, SessionKey, TickRows
 from queues.send_log.rotation import trim_pause
 from queues.send_log.staging import forget_abandoned
@@ -102,6 +103,7 @@ class SiteWork:
                     break
         forget_abandoned(self._engine)
         with writing(self._engine) as connection:
+            links.mend_number(connection)
             forget_parked(connection, now_us() - int(settings.parked_retention_seconds * 1_000_000))
         self._troubles.end("trim")
 

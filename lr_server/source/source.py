@@ -228,6 +228,7 @@ class Source:
             slow_retry_seconds=settings.slow_retry_seconds,
             backoff=Backoff(settings.retry_first_seconds, settings.retry_cap_seconds),
             initial_sync=settings.initial_sync,
+            retry_limit=None if settings.retry_forever else settings.retry_limit,
         )
         return SessionContext(
             engine=self._engine,

@@ -15,6 +15,7 @@ from lr_server.protocol.states import SessionStanding
 from lr_server.session import table as session_table
 from lr_server.session.runner import Leadership, Session, SessionContext
 from lr_server.session.table import Standing
+from lr_server.source.link_ends import LinkEnds
 from lr_server.source.pacing import rest_after
 from queues import look_alikes, send_snapshot
 from queues.clock import Clock
@@ -24,12 +25,14 @@ from queues.errors import LrqError
 from queues.logs import logger
 from queues.names import ClientName, SiteId
 from queues.send_log.known_sites import KnownSites
+from queues.send_log.links import closed_links, every_link
 from queues.send_log.named_sites import named_sites
 from queues.send_log.opening import watch_commits
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import source_clients
 from queues.send_log.sessions import every_key
 from queues.send_snapshot import EVERY_SITE, SnapshotSync
+from queues.states import LinkWish
 from queues.words import in_words
 
 log = logger("lrq.supervisor")
@@ -80,9 +83,13 @@ class Supervisor:
         self._find_branch = find_branch
         self._branch = ""
         self._is_branch_due = True
+        self._is_branch_new = False
         self._followed: int | None = None
         self._recorded: tuple[int, Lease] | None = None
         self._peers: Mapping[SiteId, Peer] = {}
+        self._link_ends = LinkEnds(engine)
+        self._ended: frozenset[SessionKey] = frozenset()
+        self._draining: frozenset[SessionKey] = frozenset()
         self._save_from = 0.0
         self._stalls_from = 0.0
         self._stall_look = context.limits.stall_seconds / _STALL_LOOKS
@@ -106,6 +113,8 @@ class Supervisor:
         self._awake.set()
         if self._thread.is_alive():
             self._thread.join()
+        with suppress(LrqError):
+            self._retire()
         running = self.sessions()
         for session in running:
             session.stop(lost=lost)
@@ -136,6 +145,7 @@ class Supervisor:
         """End the sessions that do not know the log's *branch*, and begin sessions on this branch only."""
         with self._guard:
             self._branch = branch
+            self._is_branch_new = True
         self._end_where(lambda session: session.leadership.branch != branch)
 
     def _end_where(self, is_over: Callable[[Session], bool], *, is_kept: bool = True) -> list[Session]:
@@ -268,7 +278,38 @@ class Supervisor:
             log.warning("the sessions cannot be checked", reason=trouble, exc_info=bug or False)
         self.trouble = trouble
 
+    def _follow_links(self) -> None:
+        """Tell the sessions of links that end; end those of forgotten links, and those with nothing left to do."""
+        # First: a session that has finished before the wishes are read must not begin again.
+        self._retire()
+        with reading(self._engine) as connection:
+            rows = every_link(connection)
+        self._ended = frozenset(row.key for row in rows if row.wish is LinkWish.ENDED)
+        gone = self._end_where(lambda session: session.owed in self._ended, is_kept=False)
+        if gone:
+            session_table.finish(self._engine, map(_standing, gone))
+        draining = [row for row in rows if row.wish is LinkWish.DRAINING and self._lease_of(row.key) is not None]
+        self._draining = frozenset(row.key for row in draining)
+        if self._is_branch_new:
+            self._is_branch_new = False
+            self._link_ends.forget()
+        ends = {row.key: (end, row.asked_us) for row, end in self._link_ends.look(draining).items()}
+        for session in self.sessions():
+            if session.owed not in self._draining:
+                session.begin_again()
+            elif (known := ends.get(session.owed)) is not None:
+                session.note_end(*known)
+
+    def _retire(self) -> None:
+        """Save the standings of finished sessions, and end their threads."""
+        finished = {session.owed for session in self.sessions() if session.is_finished}
+        if finished:
+            self.save()
+            self._end_where(lambda session: session.owed in finished, is_kept=False)
+
     def _turn(self, *, look: bool) -> None:
+        if look or self._draining:
+            self._follow_links()
         if look:
             with reading(self._engine) as connection:
                 newest = send_snapshot.newest_of_each(connection)
@@ -289,12 +330,13 @@ class Supervisor:
         """Return the wanted sessions that do not run yet; reads no further than necessary."""
         peers = self._topology.peers()
         with reading(self._engine) as connection:
-            clients = self._clients or source_clients(connection)
+            # A client without an entry may have a link that ends.
+            clients = self._clients or {*source_clients(connection), *(owed.client for owed in self._draining)}
             pairs = (SessionKey(client, peer) for client in clients for peer in peers)
-            if all(pair in self._sessions or self._lease_of(pair) is None for pair in pairs):
+            if all(pair in self._sessions or pair in self._ended or self._lease_of(pair) is None for pair in pairs):
                 return []
             asked = {SessionKey(each.client, each.destination) for each in requests if not each.finished}
-            wanted = asked.union(named_sites(connection), every_key(connection))
+            wanted = asked.union(named_sites(connection), every_key(connection), self._draining) - self._ended
         return sorted(
             owed
             for owed in wanted
@@ -328,7 +370,8 @@ class Supervisor:
             return requests
         with writing(self._engine) as connection:
             for client in for_all:
-                send_snapshot.expand(connection, client, sorted(self._topology.peers()))
+                closed = closed_links(connection).get(client, frozenset())
+                send_snapshot.expand(connection, client, sorted(self._topology.peers().keys() - closed))
             return send_snapshot.newest_of_each(connection)
 
     def _pass_on(self, requests: Iterable[SnapshotSync]) -> None:

@@ -12,6 +12,8 @@ from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database import leases
 from queues.database.transactions import reading
 from queues.send_log.known_sites import read_known
+from queues.send_log.links import unclaimed
+from queues.send_log.port import SessionKey
 from queues.send_log.sessions import every_session
 from queues.states import SessionState
 
@@ -38,8 +40,8 @@ class Laggard:
 
     @property
     def in_log(self) -> bool:
-        """Whether the session is in log-entry sync."""
-        return self.state is SessionState.LOG_ENTRY_SYNC
+        """Whether the session sends the log, also that of a link that ends."""
+        return self.state in (SessionState.LOG_ENTRY_SYNC, SessionState.DRAINING)
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON of `lrq drain --json`."""
@@ -123,10 +125,12 @@ def drain(engine: Engine, scope: Scope, timeout: float, *, clock: Clock = SYSTEM
 
 
 def _standing(connection: Connection, scope: Scope) -> list[Laggard]:
+    over = unclaimed(connection)
     return [
         Laggard(row.client, row.destination, row.state, row.reason, row.acked_seq)
         for row in every_session(connection)
         if row.state is not SessionState.INACTIVE
+        and SessionKey(row.client, row.destination) not in over
         and scope.client in (None, row.client)
         and (not scope.destinations or row.destination in scope.destinations)
     ]

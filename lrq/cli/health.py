@@ -17,7 +17,9 @@ from queues.names import ClientName
 from queues.states import SessionState, SnapshotState
 
 #: States without a remark: healthy, inactive, or already reported as a trouble.
-_UNREMARKABLE = (SessionState.LOG_ENTRY_SYNC, SessionState.INACTIVE, SessionState.FAILED)
+_UNREMARKABLE = (
+    SessionState.LOG_ENTRY_SYNC, SessionState.FINISHED, SessionState.INACTIVE, SessionState.FAILED,
+)  # fmt: skip
 
 
 def troubles(status: SiteStatus) -> list[str]:

@@ -21,6 +21,8 @@ _STATE_STYLES: Final[Mapping[StrEnum, str]] = {
     SessionState.LOG_ENTRY_SYNC: "green",
     SessionState.SNAPSHOT_SYNC: "cyan",
     SessionState.WAIT_FOR_APPLY: "cyan",
+    SessionState.DRAINING: "cyan",
+    SessionState.FINISHED: "dim",
     SessionState.FAILED: "bold red",
     SessionState.STOPPED: "dim",
     SessionState.INACTIVE: "dim",

@@ -22,7 +22,7 @@ def between(source: "LocalSite", sink: "LocalSite", client: str | None = None) -
         for each in read_status(source.engine).sessions
         if each.destination == sink.site_id
         and client in (None, each.client)
-        and each.state is not SessionState.LOG_ENTRY_SYNC
+        and each.state not in (SessionState.LOG_ENTRY_SYNC, SessionState.FINISHED)
     ]
     queues = [
         reason

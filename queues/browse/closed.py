@@ -5,6 +5,7 @@ from sqlalchemy import Connection
 from queues.browse.send_log import browsing
 from queues.positions import Visibility
 from queues.send_log.known_sites import KnownSites
+from queues.send_log.links import unclaimed
 from queues.send_log.named_sites import named_sites
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import newest_tick
@@ -22,7 +23,7 @@ def closed_at(connection: Connection, committed: Visibility) -> int | None:
 
 def coming_sessions(connection: Connection, known: KnownSites) -> list[SessionKey]:
     """Return the pairs of *known* clients and peers that entries name, and that have no session yet."""
-    begun = set(every_key(connection))
+    begun = unclaimed(connection).union(every_key(connection))
     return [
         owed
         for owed in named_sites(connection)

@@ -12,6 +12,7 @@ from queues.browse.send_log import browsing, count_lacked
 from queues.counts import COUNTED, Count
 from queues.database.tables import tag_set_members
 from queues.send_log.known_sites import read_known
+from queues.send_log.links import unclaimed
 from queues.send_log.named_sites import named_sites
 from queues.send_log.port import SessionKey
 from queues.send_log.unknown import read_dropped
@@ -45,7 +46,7 @@ def unknown_destinations(connection: Connection, limit: int = MOST_REPORTED) -> 
     if known is None:
         return []
     dropped = read_dropped(connection)
-    named = {owed for owed in named_sites(connection) if owed.destination not in known.peers}
+    named = {owed for owed in named_sites(connection) if owed.destination not in known.peers} - unclaimed(connection)
     with_session = acknowledged(connection).keys() if named else ()
     found: list[UnknownDestination] = []
     for owed in sorted(named | dropped.keys()):

@@ -33,6 +33,8 @@ SERVER_RIGHTS: Final = {
     "lrq_tag_set_members": ("SELECT", "INSERT", "DELETE"),
     "lrq_ticks": ("SELECT", "INSERT", "DELETE"),
     "lrq_sessions": _KEEP,
+    "lrq_links": ("SELECT", "UPDATE", "DELETE"),
+    "lrq_link_changes": _CHANGE,
     "lrq_known_sites": _KEEP,
     "lrq_dropped_entries": _KEEP,
     "lrq_strangers": _APPEND,
@@ -63,6 +65,7 @@ SERVER_RIGHTS: Final = {
 SERVER_SEQUENCES: Final = {
     "lrq_log_segment": ("SELECT", "USAGE"),
     "lrq_commit_seq": ("SELECT",),
+    "lrq_link_change": ("SELECT", "UPDATE"),
     "lrq_receive_queues_queue_id_seq": ("USAGE",),
 }
 

@@ -258,6 +258,27 @@ sessions = Table(
     Column("released", Boolean, nullable=False, server_default=text("false")),
 )
 
+#: The links with a wish of an operator; a link without a row runs.
+links = Table(
+    "lrq_links",
+    metadata,
+    Column("client", Text, primary_key=True),
+    Column("destination", Text, primary_key=True),
+    Column("wish", Text, nullable=False),
+    Column("asked_us", BigInteger, nullable=False),
+    Column("ended_us", BigInteger, nullable=False, server_default="0"),
+)
+
+#: One row. `number` counts the changes of `links`. PostgreSQL has it in the sequence `lrq_link_change` too, which a
+#: transaction with an old snapshot reads. SQLite: no receive queue gets an id up to `last_queue_id` again.
+link_changes = Table(
+    "lrq_link_changes",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, nullable=False),
+    Column("last_queue_id", BigInteger, nullable=False),
+)
+
 #: One row, written by the server: the names of its peers and clients, each list as one text. Empty `clients` mean every
 #: client. With `known_only`, senders refuse every other destination.
 known_sites = Table(
@@ -499,6 +520,8 @@ receive_marks = Table(
     Column("updated_us", BigInteger, nullable=False),
     # Bytes of all log entries received; less `consumers.applied_bytes`, the bytes of those not applied yet.
     Column("bytes_total", BigInteger, nullable=False, server_default="0"),
+    # The stream has ended here if this equals `seq`; -1 for no end.
+    Column("ended_seq", BigInteger, nullable=False, server_default="-1"),
 )
 
 receive_headers = Table(
@@ -569,6 +592,8 @@ consumers = Table(
     Column("back_seq", BigInteger, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
     Column("applied_bytes", BigInteger, nullable=False, server_default="0"),
+    # The end of the stream that the listener was told last; -1 for none.
+    Column("ended_seq", BigInteger, nullable=False, server_default="-1"),
 )
 
 #: Failed deliveries; written outside the listener's transaction, which is rolled back.

@@ -23,6 +23,7 @@ from queues.database.tables import receive_blocks as log
 from queues.database.transactions import reading, writing_briefly
 from queues.names import ClientName
 from queues.receive import log_blocks
+from queues.receive.marks import NOT_ENDED
 from queues.receive.newest import newest
 
 #: The phases of a subscriber.
@@ -38,13 +39,14 @@ def subscriber_lease(client: ClientName) -> str:
 
 
 class Consumed(NamedTuple):
-    """The subscriber's marks: the entries that it has applied durably."""
+    """The subscriber's marks: the entries that it has applied durably, and the last end of the stream it was told."""
 
     phase: str
     sync_id: str
     row_no: int
     branch: str
     seq: int
+    ended_seq: int = NOT_ENDED
 
 
 class Received(NamedTuple):
@@ -55,6 +57,7 @@ class Received(NamedTuple):
     sync_id: str
     sync_rows: int
     base_seq: int
+    ended_seq: int = NOT_ENDED
 
 
 class QueueState(NamedTuple):
@@ -77,15 +80,18 @@ APPLIED_SEQ: Final = case((consumers.c.back_seq > NOWHERE, consumers.c.back_seq)
 
 
 def enroll(engine: Engine, queue_id: int, *, undoes: bool = False) -> None:
-    """Create the subscriber's marks of a queue if they are missing; store whether the subscriber can undo."""
+    """Create the subscriber's marks of a queue if they are missing; store whether the subscriber can undo.
+
+    A queue that does not exist any more gets none.
+    """
     with reading(engine) as connection:
         if _is_enrolled(connection, queue_id, undoes):
             return
     with writing_briefly(engine) as connection:
         # The lock makes two subscribers take turns: after an update, a row's key no longer conflicts with a new row's.
-        connection.execute(
-            select(receive_queues.c.queue_id).where(receive_queues.c.queue_id == queue_id).with_for_update()
-        )
+        own = select(receive_queues.c.queue_id).where(receive_queues.c.queue_id == queue_id).with_for_update()
+        if connection.execute(own).first() is None:
+            return
         kept = connection.execute(update(consumers).where(consumers.c.queue_id == queue_id).values(undoes=undoes))
         if not kept.rowcount:
             values = {**_ORIGIN, "undoes": undoes, "updated_us": now_us()}
@@ -103,6 +109,7 @@ _ORIGIN: Final = {
     "applied_total": 0,
     "applied_bytes": 0,
     "back_seq": NOWHERE,
+    "ended_seq": NOT_ENDED,
 }
 
 
@@ -116,7 +123,11 @@ def standing(connection: Connection, queue_id: int) -> QueueState | None:
     row = connection.execute(STANDING, {"queue": queue_id}).first()
     if row is None:
         return None
-    return QueueState(Consumed(*row[:5]), Received(*row[5:10]), row.retry_id, row.back_seq, row.version)
+    return QueueState(Consumed(*row[:_OWN]), Received(*row[_OWN:_BOTH]), row.retry_id, row.back_seq, row.version)
+
+
+_OWN: Final = len(Consumed._fields)
+_BOTH: Final = _OWN + len(Received._fields)
 
 
 STANDING = (
@@ -170,7 +181,7 @@ def move(
 
 def as_seen(queue_id: int, lease: Lease, seen: Consumed, to: Consumed, back_seq: int) -> dict[str, object]:
     """Return the values of `AS_SEEN`."""
-    marks = {f"seen_{name}": value for name, value in seen._asdict().items()}
+    marks = {f"seen_{name}": value for name, value in seen._asdict().items() if name != "ended_seq"}
     others = {"queue": queue_id, "lease": lease.generation, "seen_back": back_seq, "to_sync_id": to.sync_id}
     return {**marks, **others}
 
@@ -180,7 +191,8 @@ AS_SEEN = (
     consumers.c.queue_id == bindparam("queue"),
     newest(consumers, bindparam("queue")),
     consumers.c.generation <= bindparam("lease"),
-    *(consumers.c[name] == bindparam(f"seen_{name}") for name in Consumed._fields),
+    # Another program, as Spark's, moves the marks without a word about ends.
+    *(consumers.c[name] == bindparam(f"seen_{name}") for name in Consumed._fields if name != "ended_seq"),
     or_(consumers.c.back_seq == bindparam("seen_back"), consumers.c.sync_id != bindparam("to_sync_id")),
 )
 _MOVE = (

@@ -7,6 +7,8 @@ from typing import Final
 from queues.checksum import combine, rows_checksum
 from queues.positions import ORIGIN, Position
 
+#: The `ended_seq` of a stream that has not ended.
+NOT_ENDED: Final = -1
 #: A log entry in a receive queue counts as its share of its unpacked block, and this number of bytes.
 ENTRY_BYTES: Final = 64
 
@@ -45,7 +47,7 @@ class ReceiveState:
 
     Invariant: `boundary_seq <= received.seq`. If they differ, a tick is open: it arrives in parts and began at
     `boundary_seq`. Of this tick, `received.seq - boundary_seq` rows have arrived. `bytes_total` is the `stored_size` of
-    all blocks of the log that have arrived.
+    all blocks of the log that have arrived. See `has_ended` for `ended_seq`.
     """
 
     generation: int = 0
@@ -60,3 +62,9 @@ class ReceiveState:
     source_seq: int = 0
     source_us: int = 0
     bytes_total: int = 0
+    ended_seq: int = NOT_ENDED
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the stream has ended at `received`; entries of a link that begins again end this state."""
+        return self.ended_seq == self.received.seq == self.boundary_seq

@@ -70,6 +70,12 @@ def discard_parked(engine: Engine, parked_id: int) -> None:
         connection.execute(delete(parked_rows).where(_whole(connection, parked_id)))
 
 
+def has_any(connection: Connection, queue_id: int) -> bool:
+    """Return whether a queue has a parked transaction."""
+    own = select(parked_rows.c.id).where(parked_rows.c.queue_id == queue_id)
+    return connection.execute(own.limit(1)).first() is not None
+
+
 def forget_parked(connection: Connection, older_than_us: int) -> int:
     """Delete the entries that were parked before that time; return their number."""
     return connection.execute(delete(parked_rows).where(parked_rows.c.parked_us < older_than_us)).rowcount

@@ -22,6 +22,18 @@ _COLUMNS = tuple(receive_queues.c[name] for name in ("queue_id", "name", "client
 _OF_CLIENT = select(*_COLUMNS).where(receive_queues.c.client == bindparam("client")).order_by(receive_queues.c.queue_id)
 
 
+def every_registered(connection: Connection) -> list[ReceiveQueue]:
+    """Return all receive queues, by source and client."""
+    ordered = select(*_COLUMNS).order_by(receive_queues.c.source, receive_queues.c.client)
+    return [ReceiveQueue(*row) for row in connection.execute(ordered)]
+
+
+def is_registered(connection: Connection, queue_id: int) -> bool:
+    """Return whether the queue exists: an operator may have forgotten it."""
+    own = select(receive_queues.c.queue_id).where(receive_queues.c.queue_id == queue_id)
+    return connection.execute(own).first() is not None
+
+
 def registered(connection: Connection, client: ClientName) -> list[ReceiveQueue]:
     """Return the receive queues of *client*, oldest first."""
     return [ReceiveQueue(*row) for row in connection.execute(_OF_CLIENT, {"client": client})]

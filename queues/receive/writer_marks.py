@@ -17,6 +17,7 @@ from queues.positions import Position
 from queues.receive import entries
 from queues.receive.consumer_marks import APPLIED_SEQ
 from queues.receive.entries import NO_BLOCKS
+from queues.receive.forgotten import next_queue_id
 from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState, StagedRows
 from queues.receive.newest import newest
@@ -79,13 +80,16 @@ def register(connection: Connection, client: ClientName, source: SiteId, now_us:
 
     Raises `StoreUnavailableError` if another writer creates it at the same moment; roll the transaction back then.
     """
-    queue = insert(receive_queues).values(
-        name=names.receive_queue(client, source),
-        client=client,
-        source=source,
-        tag=names.receive_tag(client),
-        registered_us=now_us,
-    )
+    values: dict[str, object] = {
+        "name": names.receive_queue(client, source),
+        "client": client,
+        "source": source,
+        "tag": names.receive_tag(client),
+        "registered_us": now_us,
+    }
+    if dialects.of(connection).one_writer:
+        values["queue_id"] = next_queue_id(connection)
+    queue = insert(receive_queues).values(values)
     try:
         queue_id = int(connection.execute(queue.returning(receive_queues.c.queue_id)).scalar_one())
     except exc.IntegrityError as error:
@@ -169,6 +173,7 @@ def _marks_of(row: Mapping[str, Any]) -> ReceiveState:
         source_seq=row["source_seq"],
         source_us=row["source_us"],
         bytes_total=row["bytes_total"],
+        ended_seq=row["ended_seq"],
     )
 
 
@@ -192,6 +197,7 @@ def columns_of(marks: ReceiveState) -> dict[str, int | str]:
         "source_seq": marks.source_seq,
         "source_us": marks.source_us,
         "bytes_total": marks.bytes_total,
+        "ended_seq": marks.ended_seq,
     }
 
 

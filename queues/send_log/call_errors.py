@@ -10,6 +10,7 @@ from queues.errors import (
     InvalidHeadersError,
     InvalidKeyError,
     InvalidNameError,
+    LinkEndedError,
     LrqError,
     NotInitializedError,
     PayloadTypeError,
@@ -34,6 +35,7 @@ _BY_STATE: Final[Mapping[str, type[LrqError]]] = {
     "LR006": InvalidKeyError,
     "LR007": InvalidHeadersError,
     "LR008": NotInitializedError,
+    "LR011": LinkEndedError,
 }
 
 

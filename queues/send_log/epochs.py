@@ -14,6 +14,7 @@ from queues.database.tables import producers
 from queues.database.transactions import reading, writing
 from queues.positions import PositionToken
 from queues.send_log import staging
+from queues.send_log.destination_check import check_destinations
 from queues.send_log.opening import outbox
 from queues.send_log.outbox import Written
 from queues.send_log.staging import Epoch, StagedPart
@@ -37,6 +38,7 @@ def store_epoch(
     moves the remaining rows.
 
     Raises `StoreUnavailableError` if staged rows are gone or the database cannot be used; the call may be repeated.
+    Raises `LinkEndedError` if a link of the rows has ended since; the call may be repeated after `lrq link begin`.
     """
     _finish(engine, epoch, rows_per_transaction)
     with writing(engine) as connection:
@@ -77,6 +79,7 @@ def _move(connection: Connection, epoch: Epoch, most_rows: int | None) -> None:
             if most_rows is not None and moved and moved + len(entries) > most_rows:
                 _note(connection, epoch, written)
                 return
+            check_destinations(connection, epoch.client, entries)
             written = outbox(connection)(connection, epoch.client, entries, now_us())
             staging.remove_block(connection, attempt, number)
             moved += len(entries)

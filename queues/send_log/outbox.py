@@ -38,5 +38,8 @@ class Write(Protocol):
     """Inserts entries in their order, in the caller's transaction, without committing."""
 
     def __call__(self, connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
-        """Insert at least one entry; raise `NotInTransactionError` on a connection in autocommit."""
+        """Insert at least one entry; raise `NotInTransactionError` on a connection in autocommit.
+
+        Raises `LinkEndedError` if a link of the entries has ended.
+        """
         ...

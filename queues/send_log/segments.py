@@ -18,6 +18,7 @@ from queues.database.tables import PARTITIONS, log_head, sessions, snapshots, ta
 from queues.names import ClientName, SiteId
 from queues.positions import Tick, Visibility
 from queues.send_log.destination_sets import forget_unused
+from queues.send_log.links import unclaimed
 from queues.send_log.port import Retention, SessionKey
 from queues.send_log.reads import newest_tick, tick_of, trimmed_seq
 from queues.send_log.released import released
@@ -123,8 +124,9 @@ def judge(connection: Connection, upto: Tick, sets: Sequence[int], owes: Owes, r
         for claim in _behind(connection, upto, retention)
         if owes(claim.owed, _mark_at(connection, claim.acked_seq), mark)
     ]
-    free = released(connection)
-    strangers = _strangers(connection, sets, retention)
+    closed = unclaimed(connection)
+    free = released(connection) | closed
+    strangers = [claim for claim in _strangers(connection, sets, retention) if claim.owed not in closed]
     claims = [*(claim for claim in lagging if claim.owed not in free), *strangers]
     if not is_beyond(connection, upto, retention) and is_kept(claims, upto.created_us, retention, now_us()):
         return None

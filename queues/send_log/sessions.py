@@ -89,9 +89,11 @@ def active_keys(connection: Connection) -> list[SessionKey]:
     return [SessionKey(*row) for row in connection.execute(chosen)]
 
 
-def add_session(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
-    """Insert the row of a session that has acknowledged nothing."""
-    row = SessionRow(*key, state, reason, "", 0, "", 0, 0, now_us(), None, 0, 0)
+def add_session(
+    connection: Connection, key: SessionKey, state: SessionState, reason: str, *, lost_seq: int = 0
+) -> None:
+    """Insert the row of a session that has acknowledged nothing, and that may have lost entries up to *lost_seq*."""
+    row = SessionRow(*key, state, reason, "", 0, "", lost_seq, 0, now_us(), None, 0, 0)
     connection.execute(insert(sessions).values(row._asdict()))
 
 

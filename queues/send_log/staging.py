@@ -76,7 +76,7 @@ class PartStaging:
     def finish(self) -> StagedPart:
         """Stage the remaining rows and return the part.
 
-        Raises `UnknownDestinationError` as transmitting does, and `StoreUnavailableError`.
+        Raises `UnknownDestinationError` and `LinkEndedError` as transmitting does, and `StoreUnavailableError`.
         """
         if self._waiting:
             self._flush()
@@ -85,7 +85,7 @@ class PartStaging:
     def _flush(self) -> None:
         entries = self._waiting
         with writing(self._engine) as connection:
-            check_destinations(connection, entries)
+            check_destinations(connection, self._epoch.client, entries)
             self._extend(connection, len(entries))
             block = {"attempt": self._attempt, "ord": self._blocks, "row_count": len(entries), "block": encode(entries)}
             connection.execute(insert(log_staged_blocks), block)

@@ -36,6 +36,20 @@ def record_strangers(connection: Connection, lost: Iterable[SessionKey], end: in
     connection.execute(update(log_head).where(is_complete, log_head.c.trimmed_seq < end).values(strangers_seq=end))
 
 
+def record_stranger(connection: Connection, key: SessionKey) -> None:
+    """Record that a destination may have lost entries, because its session was forgotten."""
+    one = (strangers.c.client == key.client) & (strangers.c.destination == key.destination)
+    if connection.execute(select(func.count()).where(one)).scalar_one() == 0:
+        connection.execute(insert(strangers).values(key._asdict()))
+
+
+def lost_by(connection: Connection, key: SessionKey) -> int:
+    """Return the end of the entries that a new session may have lost; 0 if the destination is no stranger."""
+    if not _is_stranger(connection, key):
+        return 0
+    return int(connection.execute(select(log_head.c.trimmed_seq)).scalar_one())
+
+
 def is_whole(connection: Connection, key: SessionKey) -> bool:
     """Return whether the log surely holds every entry that was ever written for this client and destination.
 

@@ -16,6 +16,7 @@ from queues.send_snapshot.requests import (
     cancel_one,
     expand,
     find,
+    forget,
     listing,
     mark_applied,
     newest,
@@ -23,6 +24,7 @@ from queues.send_snapshot.requests import (
     of_build,
     request,
     unprovided,
+    withdraw,
 )
 from queues.send_snapshot.states import EVERY_SITE, SnapshotSync, cancel_superseded
 from queues.states import SnapshotState
@@ -41,6 +43,7 @@ __all__ = [
     "collect_garbage",
     "expand",
     "find",
+    "forget",
     "is_provided",
     "listing",
     "mark_applied",
@@ -53,4 +56,5 @@ __all__ = [
     "read_blocks",
     "request",
     "unprovided",
+    "withdraw",
 ]

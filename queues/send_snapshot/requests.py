@@ -163,6 +163,17 @@ def cancel(
     return finish(connection, SnapshotState.CANCELLED, reason, *chosen)
 
 
+def withdraw(connection: Connection, sync_id: str) -> None:
+    """Delete a request of the caller's own transaction."""
+    connection.execute(delete(snapshots).where(snapshots.c.sync_id == sync_id))
+
+
+def forget(connection: Connection, client: ClientName, destination: SiteId) -> None:
+    """Delete all requests of *client* for *destination*; `collect_garbage` deletes rows that serve no other site."""
+    own = (snapshots.c.client == client) & (snapshots.c.destination == destination)
+    connection.execute(delete(snapshots).where(own))
+
+
 def cancel_one(connection: Connection, sync_id: str, reason: str) -> None:
     """Cancel one snapshot that is not ready; later states stay."""
     waiting = snapshots.c.state.in_([SnapshotState.REQUESTED, SnapshotState.BUILDING])

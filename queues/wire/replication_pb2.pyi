@@ -220,6 +220,7 @@ class NegotiateResponse(_message.Message):
     UNDOES_FIELD_NUMBER: _builtins.int
     ROOM_FIELD_NUMBER: _builtins.int
     STREAM_FIELD_NUMBER: _builtins.int
+    TAKES_END_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     """the version that the sink has chosen"""
     site: _builtins.str
@@ -234,6 +235,8 @@ class NegotiateResponse(_message.Message):
     """as in Ack"""
     stream: _builtins.int
     """names the stream that may follow; absent from an older sink"""
+    takes_end: _builtins.bool
+    """the sink knows EndOfStream; false from an older sink"""
     @_builtins.property
     def received(self) -> Global___Position:
         """durable at the sink"""
@@ -267,10 +270,11 @@ class NegotiateResponse(_message.Message):
         undoes: _builtins.bool = ...,
         room: _builtins.int | None = ...,
         stream: _builtins.int | None = ...,
+        takes_end: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "boundary", b"boundary", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging", "stream", b"stream"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "room", b"room", "site", b"site", "staging", b"staging", "stream", b"stream", "sync_id", b"sync_id", "undoes", b"undoes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "room", b"room", "site", b"site", "staging", b"staging", "stream", b"stream", "sync_id", b"sync_id", "takes_end", b"takes_end", "undoes", b"undoes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__room: _TypeAlias = _typing.Literal["room"]  # noqa: Y015
     _WhichOneofArgType__room: _TypeAlias = _typing.Literal["_room", b"_room"]  # noqa: Y015
@@ -581,6 +585,28 @@ class SnapshotEnd(_message.Message):
 Global___SnapshotEnd: _TypeAlias = SnapshotEnd  # noqa: Y015
 
 @_typing.final
+class EndOfStream(_message.Message):
+    """The last frame of a link that has ended; the sink refuses it unless `end` is its received position."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    END_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def end(self) -> Global___Position: ...
+    def __init__(
+        self,
+        *,
+        end: Global___Position | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndOfStream: _TypeAlias = EndOfStream  # noqa: Y015
+
+@_typing.final
 class Frame(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -589,6 +615,7 @@ class Frame(_message.Message):
     SNAPSHOT_BEGIN_FIELD_NUMBER: _builtins.int
     SNAPSHOT_CHUNK_FIELD_NUMBER: _builtins.int
     SNAPSHOT_END_FIELD_NUMBER: _builtins.int
+    END_OF_STREAM_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def session(self) -> Global___SessionId: ...
     @_builtins.property
@@ -599,6 +626,10 @@ class Frame(_message.Message):
     def snapshot_chunk(self) -> Global___SnapshotChunk: ...
     @_builtins.property
     def snapshot_end(self) -> Global___SnapshotEnd: ...
+    @_builtins.property
+    def end_of_stream(self) -> Global___EndOfStream:
+        """only to a sink with `takes_end`"""
+
     def __init__(
         self,
         *,
@@ -607,12 +638,13 @@ class Frame(_message.Message):
         snapshot_begin: Global___SnapshotBegin | None = ...,
         snapshot_chunk: Global___SnapshotChunk | None = ...,
         snapshot_end: Global___SnapshotEnd | None = ...,
+        end_of_stream: Global___EndOfStream | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "kind", b"kind", "session", b"session", "snapshot_begin", b"snapshot_begin", "snapshot_chunk", b"snapshot_chunk", "snapshot_end", b"snapshot_end"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "end_of_stream", b"end_of_stream", "kind", b"kind", "session", b"session", "snapshot_begin", b"snapshot_begin", "snapshot_chunk", b"snapshot_chunk", "snapshot_end", b"snapshot_end"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "kind", b"kind", "session", b"session", "snapshot_begin", b"snapshot_begin", "snapshot_chunk", b"snapshot_chunk", "snapshot_end", b"snapshot_end"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "end_of_stream", b"end_of_stream", "kind", b"kind", "session", b"session", "snapshot_begin", b"snapshot_begin", "snapshot_chunk", b"snapshot_chunk", "snapshot_end", b"snapshot_end"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["batch", "snapshot_begin", "snapshot_chunk", "snapshot_end"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["batch", "snapshot_begin", "snapshot_chunk", "snapshot_end", "end_of_stream"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -628,6 +660,7 @@ class Ack(_message.Message):
     SYNC_ID_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
     ROOM_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
     applied_seq: _builtins.int
     """applied by the subscriber"""
     sync_id: _builtins.str
@@ -636,6 +669,8 @@ class Ack(_message.Message):
     """Bytes of log entries that the receive queue still takes, beyond `received`; absent for a queue without a limit.
     An entry counts as its payload, its headers and 64 bytes.
     """
+    ended: _builtins.bool
+    """the stream has ended at `received`, durably"""
     @_builtins.property
     def received(self) -> Global___Position:
         """durable at the sink, cumulative"""
@@ -655,10 +690,11 @@ class Ack(_message.Message):
         sync_id: _builtins.str = ...,
         refusal: Global___Refusal | None = ...,
         room: _builtins.int | None = ...,
+        ended: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "applied_seq", b"applied_seq", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging", "sync_id", b"sync_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "applied_seq", b"applied_seq", "ended", b"ended", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging", "sync_id", b"sync_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__room: _TypeAlias = _typing.Literal["room"]  # noqa: Y015
     _WhichOneofArgType__room: _TypeAlias = _typing.Literal["_room", b"_room"]  # noqa: Y015

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from queues.positions import Position
-from queues.receive.marks import ReceiveState
+from queues.receive.marks import NOT_ENDED, ReceiveState
 from queues.wire.replication_pb2 import Refusal
 
 Kind: TypeAlias = "Refusal.Kind.ValueType"
@@ -173,6 +173,7 @@ def decide_batch(
             boundary_seq=place.boundary,
             entries_total=marks.entries_total + sum(group.rows for group in groups) - skipped,
             duplicates_total=marks.duplicates_total + skipped,
+            ended_seq=marks.ended_seq if place.seq == marks.received.seq else NOT_ENDED,
         ),
         steps=tuple(steps),
     )
@@ -258,5 +259,31 @@ def decide_rollback(
         reason = f"entries up to {applied_seq} were applied, so nothing can go back to {target.seq}"
         return Refuse(Refusal.CONSUMED, reason)
     return RollbackTo(
-        replace(marks, received=Position(target.branch, target.seq, received.cut), boundary_seq=target.seq)
+        replace(
+            marks,
+            received=Position(target.branch, target.seq, received.cut),
+            boundary_seq=target.seq,
+            ended_seq=NOT_ENDED,
+        )
     )
+
+
+# --- the end of the stream --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EndHere:
+    """Store these marks: the stream has ended at the received position."""
+
+    marks: ReceiveState
+
+
+def decide_end_of_stream(marks: ReceiveState, end: Position) -> Nothing | EndHere | Refuse:
+    """Decide about the end of the stream after *end*: all entries of the source must be here, and no others."""
+    received = marks.received
+    if end.seq > received.seq or received.seq != marks.boundary_seq:
+        return Refuse(Refusal.GAP, f"the stream ends after {end.seq}, but only {marks.boundary_seq} is complete here")
+    if (end.branch, end.seq) != (received.branch, received.seq):
+        reason = f"the stream ends at {end.branch}@{end.seq}, not at {received.branch}@{received.seq}: negotiate"
+        return Refuse(Refusal.NO_STREAM_BEGIN, reason)
+    return Nothing() if marks.has_ended else EndHere(replace(marks, ended_seq=received.seq))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from queues.positions import Position
-from queues.receive.marks import ReceiveState, StagedRows
+from queues.receive.marks import NOT_ENDED, ReceiveState, StagedRows
 from queues.wire.replication_pb2 import Refusal
 from sink.protocol.log_rules import Nothing, Refuse
 
@@ -94,6 +94,7 @@ def decide_end(marks: ReceiveState, claim: SnapshotClaim) -> Nothing | Publish |
             sync_rows=claim.rows,
             base_seq=claim.base.seq,
             entries_total=marks.entries_total + claim.rows,
+            ended_seq=NOT_ENDED,
         )
     )
 

@@ -2,14 +2,15 @@
 
 import pytest
 
-from queues.states import STORED_INACTIVE, SessionState, SnapshotState
+from queues.states import STORED_INACTIVE, LinkWish, SessionState, SnapshotState
 
 
 def test_the_words_that_the_database_keeps_stay():
     assert [state.value for state in SessionState] == [
         "idle", "negotiating", "backing off", "rolling back", "snapshot sync", "wait for apply", "log-entry sync",
-        "failed", "stopped", "inactive",
+        "draining", "failed", "stopped", "finished", "inactive",
     ]  # fmt: skip
+    assert [wish.value for wish in LinkWish] == ["running", "draining", "ended", "released"]
     assert [state.value for state in SnapshotState] == [
         "requested", "building", "ready", "applied", "cancelled", "failed"
     ]  # fmt: skip

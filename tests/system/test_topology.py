@@ -9,11 +9,11 @@ import pytest
 from discovery.topology import Peer, StaticTopology
 from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.health import remarks, troubles
-from lrq.cli.link_claims import forget
+from lrq.cli.link_actions import forget
 from queues.database.transactions import reading
 from queues.names import SiteId
+from queues.send_log.links import unclaimed
 from queues.send_log.port import SessionKey
-from queues.send_log.released import released
 from queues.states import SessionState
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
@@ -178,7 +178,8 @@ def test_a_forgotten_site_keeps_no_entries_and_gets_a_snapshot_if_it_comes_back(
     send(world, b"lost")
     held = [trimmed() for _ in range(3)]
     assert max(held) < 2
-    assert forget(world.site("paris"), SiteId("lima"), None, force=False) == [("policy", "lima")]
+    done = forget(world.site("paris"), SiteId("lima"), None, force=False, ways=["outgoing"])
+    assert done.links == [("policy", "lima")]
     eventually(lambda: trimmed() >= 2)
     paris.stop()
     world.provide("paris", Messages(lambda _context: [b"the whole state"]))
@@ -190,4 +191,4 @@ def test_a_forgotten_site_keeps_no_entries_and_gets_a_snapshot_if_it_comes_back(
 
 def released_in(world: World) -> frozenset[SessionKey]:
     with reading(world.site("paris")) as connection:
-        return released(connection)
+        return unclaimed(connection)

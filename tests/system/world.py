@@ -43,7 +43,10 @@ Decorated = TypeVar("Decorated", bound=Sink)
 
 
 class Recorder(RoutingQueueListener):
-    """Records its calls in order: ("start", b""), ("snapshot", payload), ("complete", b""), ("log", payload)."""
+    """Records its calls in order.
+
+    ("start", b""), ("snapshot", payload), ("complete", b""), ("log", payload), ("end", b"").
+    """
 
     def __init__(self, client_name: str = "policy") -> None:
         self.client_name = client_name
@@ -77,6 +80,9 @@ class Recorder(RoutingQueueListener):
 
     def on_snapshot_sync_complete(self, session: Session, source_id: str) -> None:
         self._note(session, source_id, "complete", b"")
+
+    def on_stream_end(self, session: Session, source_id: str) -> None:
+        self._note(session, source_id, "end", b"")
 
     def on_error(self, source_id: str, error: Exception) -> None:
         self.errors.append(error)

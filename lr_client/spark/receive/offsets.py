@@ -10,6 +10,10 @@ SNAPSHOT_START: Final = "snapshot_start"
 SNAPSHOT_COMPLETE: Final = "snapshot_complete"
 
 
+#: The fields of `Consumed` that an offset has; the end of a stream is no place.
+MARKS: Final = 5
+
+
 class Offset(NamedTuple):
     """A place in one receive queue.
 
@@ -34,7 +38,7 @@ class Offset(NamedTuple):
     @property
     def consumed(self) -> Consumed:
         """The marks of a subscriber at this place."""
-        return Consumed(*self[:5])
+        return Consumed(*self[:MARKS])
 
 
 class Span(NamedTuple):

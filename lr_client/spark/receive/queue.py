@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from discovery.registry import ReceiveQueue
-from lr_client.spark.receive.offsets import Offset, Span
+from lr_client.spark.receive.offsets import MARKS, Offset, Span
 from queues.errors import NeedsFullSyncError, TransientError
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, Received
 from queues.receive.headers import branch_of, end_of_branch
@@ -27,7 +27,7 @@ class QueueView(NamedTuple):
     @property
     def start(self) -> Offset:
         """The offset at which a new subscriber would begin."""
-        return Offset(*self.consumed, total=self.total)
+        return Offset(*self.consumed[:MARKS], total=self.total)
 
 
 def look(connection: Connection, queue_id: int) -> QueueView:

@@ -5,7 +5,7 @@ import os
 import signal
 from queue import SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,6 +13,10 @@ from lrq.cli.options import Config, Database, Format, Json, Level, LogFormat, Lo
 
 if TYPE_CHECKING:
     from lr_server import LogReplicationServer
+
+
+#: The longest run of `--once`, in seconds.
+_LONGEST_RUN: Final = 3_600.0
 
 
 class _StopError(BaseException):
@@ -39,6 +43,24 @@ def serve(
     init: Annotated[
         bool, typer.Option("--init", metavar="", help="First create or migrate the tables, as `lrq init` does.")
     ] = False,
+    once: Annotated[
+        bool,
+        typer.Option("--once", metavar="", help="Deliver everything that is committed now, then end."),
+    ] = False,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TOKEN", help="Deliver everything up to the transaction of TOKEN, then end."),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            "-t",
+            metavar="SECONDS",
+            min=0,
+            help="With --once or --until: how long at most; default 3600.",
+        ),
+    ] = None,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
     as_json: Json = False,
@@ -47,13 +69,19 @@ def serve(
 
     The first line on stdout names the endpoints, with actual ports. Several servers of one site share the work; each
     takes over when another ends. Options replace settings of the file and the variables.
+
+    With --once the server ends with exit code 0 once every site durably has everything that is committed now.
+    Exit code 3: not all is delivered in time, or (retry_forever = false) a site cannot be reached.
     """
     from sqlalchemy import make_url
 
     from lr_server import LogReplicationServer, Settings
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import require_file
+    from queues.errors import UsageError
 
+    if timeout is not None and not (once or until):
+        raise UsageError("--timeout belongs to --once or --until: without them a signal ends the server")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     options = {"database_url": database, "site_id": site, "listen": listen, "peers": _peers(peer)}
     given = {name: value for name, value in options.items() if value}
@@ -67,6 +95,9 @@ def serve(
         server.start()
         spare_collector()
         _announce(server, settings.site_id, as_json=as_json)
+        if once or until:
+            _deliver(server, until, _LONGEST_RUN if timeout is None else timeout, as_json=as_json)
+            return
         while True:
             reloads.get()
             server.reload_peers()
@@ -74,6 +105,25 @@ def serve(
         pass
     finally:
         server.stop()
+
+
+def _deliver(server: "LogReplicationServer", until: str | None, timeout: float, *, as_json: bool) -> None:
+    """Wait until all sites have the entries; raise `NoError` if they have not in time, or cannot be reached."""
+    from lrq.cli.exit_codes import NoError
+    from lrq.cli.output import emit
+    from queues.clock import SYSTEM_CLOCK
+    from queues.errors import PeerUnreachableError, WaitTimeoutError
+
+    began = SYSTEM_CLOCK.monotonic()
+    try:
+        server.drain(timeout, until=until)
+    except (PeerUnreachableError, WaitTimeoutError) as error:
+        raise NoError(str(error)) from error
+    seconds = round(SYSTEM_CLOCK.monotonic() - began, 3)
+    if as_json:
+        emit({"delivered": True, "seconds": seconds})
+    else:
+        typer.echo(f"delivered everything{f' up to {until}' if until else ''} in {seconds:.1f} s")
 
 
 def _initialize(url: str, site: str) -> None:

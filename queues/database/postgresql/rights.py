@@ -20,6 +20,8 @@ _SENDER: Final[Mapping[str, str]] = {
     "lrq_site": _READ,
     "lrq_branches": _READ,
     "lrq_known_sites": _READ,
+    "lrq_links": _READ,
+    "lrq_link_changes": _READ,
     "lrq_tag_sets": _READ,
     "lrq_ticks": _READ,
     "lrq_sessions": _READ,
@@ -39,6 +41,7 @@ _SUBSCRIBER: Final[Mapping[str, str]] = {
     "lrq_site": _READ,
     "lrq_branches": _READ,
     "lrq_known_sites": _READ,
+    "lrq_links": _READ,
     "lrq_log_head": _READ,
     "lrq_tag_sets": _READ,
     "lrq_tag_set_members": _READ,
@@ -86,20 +89,21 @@ _TABLES: Final[Mapping[Grantee, Mapping[str, str]]] = {
     Grantee.SERVER: _of_server(),
 }
 _SEQUENCES: Final[Mapping[Grantee, Mapping[str, str]]] = {
-    Grantee.SENDER: {"lrq_log_segment": _READ},
+    Grantee.SENDER: {"lrq_log_segment": _READ, "lrq_link_change": _READ},
     Grantee.SUBSCRIBER: {"lrq_parked_entries_id_seq": "USAGE"},
     Grantee.SERVER: {
         "lrq_log_segment": f"{_READ}, USAGE",
         "lrq_commit_seq": f"{_READ}, USAGE",
+        "lrq_link_change": f"{_READ}, UPDATE",
         "lrq_parked_entries_id_seq": "USAGE",
         "lrq_receive_queues_queue_id_seq": "USAGE",
     },
 }
 #: Functions that transmit. The places of commits are written with the rights of the tables' owner.
 _FUNCTIONS: Final[Mapping[Grantee, tuple[str, ...]]] = {
-    Grantee.SENDER: ("lrq_transmit",),
+    Grantee.SENDER: ("lrq_transmit", "lrq_check_links"),
     Grantee.SUBSCRIBER: (),
-    Grantee.SERVER: ("lrq_transmit",),
+    Grantee.SERVER: ("lrq_transmit", "lrq_check_links"),
 }
 
 

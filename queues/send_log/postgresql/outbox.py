@@ -13,6 +13,7 @@ from queues.database.postgresql.dialect import fetch, run
 from queues.database.tables import PARTITIONS
 from queues.errors import NotInTransactionError
 from queues.lineage import timeline_of
+from queues.send_log.destination_check import confirm_links
 from queues.send_log.outbox import NewEntry, Written
 from queues.send_log.postgresql.notify import IS_SILENT, NOTIFY
 
@@ -28,11 +29,13 @@ _SITE = (
 )
 # Identifies one of several sets of lrq's tables in the same database.
 _TABLES = "'lrq_site'::regclass::oid::bigint"
+# Read after the transaction has its id: an end of a link that this number lacks waits for the transaction.
+_LINK_CHANGE = "(SELECT last_value FROM lrq_link_change)"
 _INLINE = "CASE WHEN EXISTS (SELECT 1 FROM lrq_tag_sets WHERE number = %s AND shared) THEN NULL ELSE %s END"
 # Entries without headers have statements without them, so that headers cost such entries nothing.
 _ONE, _ONE_WITH_HEADERS = (
     f"INSERT INTO lrq_log_entries {columns} VALUES ({SLOT}, %s, %s, {_INLINE}, %s, %s, %s, %s{mark}) "  # noqa: S608 - constants
-    f"RETURNING xid, {_SITE}, {IS_SILENT}, {_TABLES}, slot, destinations IS NULL"
+    f"RETURNING xid, {_SITE}, {IS_SILENT}, {_LINK_CHANGE}, {_TABLES}, slot, destinations IS NULL"
     for columns, mark in ((_COLUMNS, ""), (_WITH_HEADERS, ", %s"))
 )
 # Inserts nothing if the search path has changed to other tables.
@@ -40,7 +43,7 @@ _ANOTHER, _ANOTHER_WITH_HEADERS = (
     f"INSERT INTO lrq_log_entries {columns} SELECT %s, %s, %s, NULL, %s, %s, %s, %s{mark} WHERE {_TABLES} = %s"
     for columns, mark in ((_COLUMNS, ""), (_WITH_HEADERS, ", %s"))
 )
-_WRITTEN = f"SELECT pg_current_xact_id()::text::bigint, {_SITE}, {IS_SILENT}"
+_WRITTEN = f"SELECT pg_current_xact_id()::text::bigint, {_SITE}, {IS_SILENT}, {_LINK_CHANGE}"
 # Arrays are sent in binary, because text would double the size of payloads. `unnest` keeps the order.
 _ALIKE = (
     f"WITH written AS (INSERT INTO lrq_log_entries {_COLUMNS} "  # noqa: S608 - constants
@@ -86,7 +89,10 @@ _MOST_BRANCHES = 256
 
 
 def write(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
-    """Insert *entries* in the caller's transaction; raise `NotInTransactionError` on a connection in autocommit."""
+    """Insert *entries* in the caller's transaction; raise `NotInTransactionError` on a connection in autocommit.
+
+    Raises `LinkEndedError`. An end of a link waits for every transaction that has made a call, with all its entries.
+    """
     begun = _find(connection) if len(entries) == 1 else None
     if begun is not None and _write_another(connection, begun, client, entries[0], created_us):
         return begun.written
@@ -116,7 +122,8 @@ def _write_first(connection: Connection, client: str, entries: Sequence[NewEntry
         )
     if not connection.in_transaction():
         connection.begin()
-    ((xid, words, may_be_silent, *stored),) = fetch(connection, *_statement(client, entries, created_us))
+    ((xid, words, may_be_silent, link_change, *stored),) = fetch(connection, *_statement(client, entries, created_us))
+    confirm_links(connection, client, entries, link_change)
     # PostgreSQL cannot prepare a transaction with a NOTIFY.
     if not may_be_silent and not isinstance(connection.get_transaction(), TwoPhaseTransaction):
         fetch(connection, NOTIFY, ())

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, Engine, exc, text
 from queues.database.postgresql.autocommit import Direct
 from queues.database.postgresql.pipeline import Answer, Array, Request, commit_each
 from queues.database.transactions import reading
-from queues.errors import LrqError, TrimmedError
+from queues.errors import LrqError, TrimmedError, first_line
 from queues.positions import Position, PositionToken, Visibility
-from queues.send_log.destination_check import refused_destinations
+from queues.send_log.destination_check import LINK_ENDED, known_change, refused_destinations
 from queues.send_log.history import current_branch, tick_covering
 from queues.send_log.postgresql.outbox import SLOT
 from queues.send_log.postgresql.reads import count_after
@@ -54,7 +54,8 @@ _LAST: Final = """
     SELECT false, sequence, token, process, first_sequence FROM lrq_producers
     WHERE client = %(client)s::text AND producer = %(producer)s::text
 """
-# The entries are written only if the producer's row has moved.
+# The entries are written only if the producer's row has moved. The links are checked once the transaction has its
+# id. A refusal undoes the transaction, and a later end of a link waits for it.
 _WRITE: Final = f"""
     WITH moved AS ({{move}}),
     written AS (
@@ -69,7 +70,10 @@ _WRITE: Final = f"""
         %(payloads)s::bytea[], %(headers)s::text[])
         AS n (tag_set, destinations, item_key, partition_key, payload, headers)
       WHERE EXISTS (SELECT 1 FROM moved))
-    SELECT true, %(sequence)s::bigint, token, process, first_sequence FROM moved
+    SELECT CASE WHEN (SELECT last_value FROM lrq_link_change) = %(link_change)s::bigint THEN true
+        ELSE lrq_check_links(%(client)s::text,
+          string_to_array(array_to_string(%(destinations)s::text[], ','), ',')) IS NOT NULL END,
+      %(sequence)s::bigint, token, process, first_sequence FROM moved
     UNION ALL {_LAST} AND NOT EXISTS (SELECT 1 FROM moved)
 """  # noqa: S608 - constants
 _COMMITTED: Final = text("SELECT commit_seq FROM lrq_log_commits WHERE xid = :xid")
@@ -120,9 +124,9 @@ class PostgresqlStore:
 
     def _store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         with self._direct.connected() as connection:
-            doubts = [refused_destinations(connection, request.entries) for request in requests]
+            doubts = [refused_destinations(connection, request.key.client, request.entries) for request in requests]
             sent = [
-                _asking(request) if doubt or not request.sequence else _writing(request, created_us)
+                _asking(request) if doubt or not request.sequence else _writing(connection, request, created_us)
                 for request, doubt in zip(requests, doubts, strict=True)
             ]
             answers = commit_each(connection, sent)
@@ -145,7 +149,7 @@ def _outcome(request: Production, doubt: str, answer: Answer) -> StoreOutcome | 
 def _overtaken(connection: Connection, request: Production, created_us: int) -> StoreOutcome:
     """Try a request again: another server has stored the request before this one meanwhile."""
     for _ in range(_ATTEMPTS):
-        (answer,) = commit_each(connection, [_writing(request, created_us)])
+        (answer,) = commit_each(connection, [_writing(connection, request, created_us)])
         outcome = _outcome(request, "", answer)
         if outcome is not None:
             return outcome
@@ -177,6 +181,8 @@ def _failed(error: LrqError | exc.DBAPIError) -> StoreOutcome:
     """Return the outcome after *error*: an error of the statement has ended the transaction, others may not have."""
     if isinstance(error, LrqError):
         return StoreOutcome(RequestVerdict.UNKNOWN, reason=in_words(error))
+    if getattr(error.orig, "sqlstate", None) == LINK_ENDED:
+        return StoreOutcome(RequestVerdict.REFUSED, reason=first_line(error.orig))
     return StoreOutcome(RequestVerdict.REFUSED, reason=f"the database refuses the request: {describe(error)}")
 
 
@@ -184,7 +190,7 @@ def _asking(request: Production) -> Request:
     return _LAST, request.key._asdict()
 
 
-def _writing(request: Production, created_us: int) -> Request:
+def _writing(connection: Connection, request: Production, created_us: int) -> Request:
     entries = request.entries
     return (
         _WRITE_FIRST if request.sequence == 1 else _WRITE_NEXT,
@@ -200,5 +206,6 @@ def _writing(request: Production, created_us: int) -> Request:
             "partition_keys": Array("text", [entry.partition_key for entry in entries]),
             "payloads": Array("bytea", [entry.payload for entry in entries]),
             "headers": Array("text", [entry.headers for entry in entries]),
+            "link_change": known_change(connection),
         },
     )

@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection
 from sqlalchemy.engine import RootTransaction
 
-from queues.errors import NotInTransactionError
+from queues.errors import LrqError, NotInTransactionError
+from queues.send_log.destination_check import confirm_links
 from queues.send_log.outbox import NewEntry, SourceTransaction, Written
 from queues.send_log.wakeup import wake_other_process
 
@@ -18,8 +19,10 @@ _Row = tuple[object, ...]
 _TAKE_IDS = (
     "UPDATE lrq_log_head SET last_id = last_id + ? "
     "RETURNING slot, last_id, (SELECT site_id FROM lrq_site), (SELECT branch FROM lrq_site), "
-    "(SELECT last_id FROM lrq_sql_written)"
+    "(SELECT last_id FROM lrq_sql_written), (SELECT number FROM lrq_link_changes)"
 )
+# Ids have no gaps, so the ids of refused entries are given back.
+_GIVE_BACK = "UPDATE lrq_log_head SET last_id = last_id - ?"
 _ADOPT = "UPDATE lrq_log_entries_{partition} SET transaction_id = ? WHERE id > ? AND id < ?"
 _INSERT = (
     "INSERT INTO lrq_log_entries_{partition} "
@@ -36,10 +39,15 @@ _NO_ID = 2**63 - 1
 def write(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
     """Insert *entries* in the caller's transaction, whose first call takes the write lock.
 
-    Raises `NotInTransactionError` on a connection in autocommit.
+    Raises `NotInTransactionError` on a connection in autocommit, and `LinkEndedError`.
     """
     taken = connection.exec_driver_sql(_TAKE_IDS, (len(entries),)).one()
-    partition, last_id, site, branch, last_of_view = taken
+    partition, last_id, site, branch, last_of_view, link_change = taken
+    try:
+        confirm_links(connection, client, entries, link_change)
+    except LrqError:
+        connection.exec_driver_sql(_GIVE_BACK, (len(entries),))
+        raise
     first_id = last_id - len(entries) + 1
     transaction = _transaction(connection, first_id)
     # The view `lrq_transmit` does not know the transaction. Since its first entry no other transaction has written.

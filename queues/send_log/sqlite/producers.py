@@ -10,7 +10,8 @@ from queues.database.transactions import reading, writing
 from queues.names import ClientName
 from queues.positions import Position, PositionToken, Visibility
 from queues.send_log.branches import newest_branch
-from queues.send_log.destination_check import refused_destinations
+from queues.send_log.destination_check import forget_old_facts, refused_destinations
+from queues.send_log.links import last_change
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.producers import (
     NO_REQUEST,
@@ -77,6 +78,7 @@ class _Group:
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         """Decide on each request, and write the accepted ones together."""
         self._lasts = _lasts(self._connection, {request.key for request in requests})
+        forget_old_facts(self._connection, last_change(self._connection))
         outcomes = [self._outcome(request) for request in requests]
         if self._accepted:
             write_all(self._connection, self._accepted, created_us)
@@ -90,7 +92,7 @@ class _Group:
         last = self._lasts.get(request.key, NO_REQUEST)
         verdict = decide(last, request)
         if verdict is RequestVerdict.STORED:
-            if reason := refused_destinations(self._connection, request.entries):
+            if reason := refused_destinations(self._connection, request.key.client, request.entries):
                 return StoreOutcome(RequestVerdict.REFUSED, NO_REQUEST, reason)
             last = self._accept(last, request)
         self._lasts[request.key] = last

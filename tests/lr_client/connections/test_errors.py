@@ -13,11 +13,13 @@ from sqlalchemy import Engine, text
 
 import queues
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
+from queues.browse.send_log import browsing
 from queues.errors import (
     DestinationsError,
     InvalidHeadersError,
     InvalidKeyError,
     InvalidNameError,
+    LinkEndedError,
     LrqError,
     NotInitializedError,
     PayloadTooLargeError,
@@ -26,9 +28,12 @@ from queues.errors import (
     StoreUnavailableError,
     UnknownDestinationError,
 )
-from queues.names import SiteId
+from queues.names import ClientName, SiteId
+from queues.send_log import links
 from queues.send_log.call_limits import CALL_BYTES
 from queues.send_log.known_sites import KnownSites, record_known
+from queues.send_log.port import SessionKey
+from queues.states import LinkWish
 from tests.lr_client.connections.applications import POSTGRESQL, SQLITE, Application, Open, file_of, libpq, run
 
 KINDS = [("sqlite", name) for name in SQLITE] + [("postgresql", name) for name in POSTGRESQL]
@@ -72,6 +77,29 @@ def test_wrong_arguments_are_refused_before_the_database_is_asked(site: Engine, 
 def has_own_cause(error: BaseException) -> bool:
     """Tell whether the error was made by a driver, and not by lrq itself."""
     return error.__cause__ is not None
+
+
+@every_kind
+def test_entries_for_an_ended_link_are_refused_as_a_whole(site: Engine, opening: Open, kind: str) -> None:
+    with site.begin() as connection:
+        links.set_wish(connection, [SessionKey(ClientName("policy"), SiteId("tokyo"))], LinkWish.DRAINING)
+
+    async def application(app: Application) -> None:
+        async with app.transaction(fails=True):
+            with pytest.raises(LinkEndedError, match="has ended: leave the site out"):
+                await app.transmit(b"x", to=("lima", "tokyo"))
+        async with app.transaction(fails=True):
+            with pytest.raises(LinkEndedError):
+                await app.transmit_all(
+                    LRMessageWithDestinations(b"1", ["lima"]), LRMessageWithDestinations(b"2", ["tokyo"])
+                )
+        async with app.transaction():
+            await app.transmit(b"x", to=("lima",))
+
+    run(opening, site, application)
+    with site.begin() as connection:
+        sizes = browsing(connection).count(connection, None, 10)
+    assert sizes == 1
 
 
 @every_kind
@@ -194,7 +222,7 @@ def test_a_role_without_the_right_is_refused_through_sqlalchemy_too(site: Engine
             for statement in (
                 "CREATE ROLE lrq_reader",
                 "GRANT USAGE ON SCHEMA public TO lrq_reader",
-                "GRANT SELECT ON lrq_site, lrq_known_sites TO lrq_reader",
+                "GRANT SELECT ON lrq_site, lrq_known_sites, lrq_links, lrq_link_changes TO lrq_reader",
                 "SET LOCAL ROLE lrq_reader",
             ):
                 await app.given.execute(text(statement))

@@ -100,6 +100,8 @@ class Simulation:
                 self.source.request(f"s{next(self.numbers)}")
             case do.StreamLog(position=position, read_after=read_after):
                 self.sending, self.window = LogCursor(position, read_after), self._new_window()
+            case do.EndStream() | do.MarkFinished():
+                raise AssertionError("no link ends here")
             case do.StopSending():
                 self.sending = None
             case do.Disconnect():

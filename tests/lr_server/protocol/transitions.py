@@ -5,8 +5,12 @@ from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
     ChunkAcked,
+    EndAcked,
+    EndNotTaken,
+    EndOrdered,
     Event,
     FellBehind,
+    GaveUp,
     Negotiated,
     OwnershipLost,
     PeerLost,
@@ -36,7 +40,9 @@ from lr_server.protocol.negotiation import (
 )
 from lr_server.protocol.states import (
     BackingOff,
+    Draining,
     Failed,
+    Finished,
     Idle,
     LogEntrySync,
     Mode,
@@ -67,6 +73,10 @@ STATES: dict[str, State] = {
     "wait for apply": WaitForApply(OURS, "why", attempt=2),
     "catch-up": LogEntrySync(HERE, attempt=2),
     "live": LogEntrySync(HERE, Mode.LIVE, attempt=2),
+    "draining": Draining(HERE, 105, attempt=2),
+    "draining live": Draining(HERE, 120, Mode.LIVE, attempt=2),
+    "ending": Draining(HERE, 100, attempt=2, is_ending=True),
+    "finished": Finished(100),
     "backing off": BackingOff(2, "why"),
     "failed": Failed(2, "why"),
     "stopped": Stopped("why"),
@@ -109,6 +119,13 @@ EVENTS: dict[str, Event] = {
     "trimmed": Trimmed(100, 110),
     "fell behind": FellBehind(),
     "caught up": CaughtUp(),
+    "early end": EndOrdered(100),
+    "end": EndOrdered(105),
+    "late end": EndOrdered(120),
+    "end again": EndOrdered(105, 1),
+    "end acked": EndAcked(),
+    "end not taken": EndNotTaken("why"),
+    "gave up": GaveUp(),
 }
 
 _FOR_GOOD = tuple(f"refused {kind}" for kind in ("STALE_LEADER", "WRONG_SITE", "PROTOCOL", "TOO_LARGE"))
@@ -127,6 +144,8 @@ _OTHER_TRANSFER = ("other row acked", "other sent", "other applied")
 _TRANSFER = (*_OUR_TRANSFER, *_OTHER_TRANSFER)
 _ACKS = ("batch acked", "same batch acked", "old batch acked")
 _READING = ("trimmed", "fell behind", "caught up")
+_ENDS = ("early end", "end", "late end", "end again")
+_END_ANSWERS = ("end acked", "end not taken")
 
 _ENDING = {"stop requested": "stopped: Disconnect", "ownership lost": "stopped: Disconnect"}
 _BREAKING = {
@@ -134,6 +153,14 @@ _BREAKING = {
     "source failed": "backing off: Disconnect, RetryAfter(3)",
     **dict.fromkeys(_FOR_NOW, "backing off: Disconnect, RetryAfter(3)"),
     **dict.fromkeys(_FOR_GOOD, "failed: Disconnect, RetryAfter(3, slow)"),
+}
+
+_DRAINING = {
+    **_ENDING,
+    **_BREAKING,
+    "trimmed": "backing off: Disconnect, RetryAfter(3)",
+    "ours requested": "snapshot sync: StopSending, WatchSnapshot(ours)",
+    "other requested": "snapshot sync: StopSending, WatchSnapshot(other)",
 }
 
 #: Pairs with an outcome: "<name of the next state>: <effects in their order>".
@@ -194,6 +221,8 @@ CHANGES: dict[str, dict[str, str]] = {
         **_ENDING,
         **_BREAKING,
         "batch acked": "log-entry sync",
+        "early end": "draining: EndStream",
+        **dict.fromkeys(_ENDS[1:], "draining"),
         "caught up": "log-entry sync",
         "trimmed": "backing off: Disconnect, RetryAfter(3)",
         "ours requested": "snapshot sync: StopSending, WatchSnapshot(ours)",
@@ -203,25 +232,54 @@ CHANGES: dict[str, dict[str, str]] = {
         **_ENDING,
         **_BREAKING,
         "batch acked": "log-entry sync",
+        "early end": "draining: EndStream",
+        **dict.fromkeys(_ENDS[1:], "draining"),
         "fell behind": "log-entry sync",
         "trimmed": "backing off: Disconnect, RetryAfter(3)",
         "ours requested": "snapshot sync: StopSending, WatchSnapshot(ours)",
         "other requested": "snapshot sync: StopSending, WatchSnapshot(other)",
     },
-    "backing off": {**_ENDING, "retry due": "negotiating: Negotiate"},
-    "failed": {**_ENDING, "retry due": "negotiating: Negotiate"},
+    "draining": {
+        **_DRAINING,
+        "batch acked": "draining: EndStream",
+        "caught up": "draining",
+        "early end": "draining: EndStream",
+        "late end": "draining",
+        "end again": "draining",
+    },
+    "draining live": {
+        **_DRAINING,
+        "batch acked": "draining",
+        "fell behind": "draining",
+        "early end": "draining: EndStream",
+        "end": "draining",
+        "end again": "draining",
+    },
+    "ending": {
+        **_DRAINING,
+        "batch acked": "draining",
+        "caught up": "draining",
+        **dict.fromkeys(_ENDS[1:], "negotiating: StopSending, Negotiate"),
+        "end acked": "finished: MarkFinished(0), Disconnect",
+        "end not taken": "draining",
+    },
+    "finished": _ENDING,
+    "backing off": {**_ENDING, "retry due": "negotiating: Negotiate", "gave up": "failed"},
+    "failed": {**_ENDING, "retry due": "negotiating: Negotiate", "gave up": "failed"},
     "stopped": {},
 }
 
 _NOT_ASKED: dict[IgnoreReason, tuple[str, ...]] = {
     IgnoreReason.ALREADY_STARTED: ("started",),
-    IgnoreReason.NO_RETRY: ("retry due",),
+    IgnoreReason.NO_RETRY: ("retry due", "gave up"),
     IgnoreReason.NOT_NEGOTIATING: _DECIDED,
     IgnoreReason.NOT_ROLLING_BACK: _ROLLED_BACK,
 }
+_NO_END: dict[IgnoreReason, tuple[str, ...]] = {IgnoreReason.END_LATER: _ENDS, IgnoreReason.NO_END: _END_ANSWERS}
 _WITHOUT_CONNECTION: dict[IgnoreReason, tuple[str, ...]] = {
     IgnoreReason.ALREADY_STARTED: ("started",),
     IgnoreReason.FOUND_LATER: (*_REQUESTED, *_OUR_NEWS, *_OTHER_NEWS),
+    IgnoreReason.END_LATER: _ENDS,
     IgnoreReason.NO_CONNECTION: (
         "peer lost",
         "source failed",
@@ -231,46 +289,53 @@ _WITHOUT_CONNECTION: dict[IgnoreReason, tuple[str, ...]] = {
         *_TRANSFER,
         *_ACKS,
         *_READING,
+        *_END_ANSWERS,
     ),
 }
 _IN_THE_LOG: dict[IgnoreReason, tuple[str, ...]] = {
     **_NOT_ASKED,
     IgnoreReason.NO_SNAPSHOT: (*_OUR_NEWS, *_OTHER_NEWS, *_TRANSFER),
     IgnoreReason.ACKED_ALREADY: ("same batch acked", "old batch acked"),
+    IgnoreReason.NO_END: _END_ANSWERS,
 }
 
 #: Pairs without an outcome, by the reason.
 IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
     "idle": {IgnoreReason.NOT_STARTED: tuple(set(EVENTS) - {"started", "stop requested", "ownership lost"})},
     "negotiating": {
+        **_NO_END,
         IgnoreReason.ALREADY_STARTED: ("started",),
-        IgnoreReason.NO_RETRY: ("retry due",),
+        IgnoreReason.NO_RETRY: ("retry due", "gave up"),
         IgnoreReason.NOT_ROLLING_BACK: _ROLLED_BACK,
         IgnoreReason.FOUND_LATER: (*_OUR_NEWS, *_OTHER_NEWS),
         IgnoreReason.NOTHING_SENT: (*_TRANSFER, *_ACKS, *_READING),
     },
     "outdated": {
+        **_NO_END,
         IgnoreReason.ALREADY_STARTED: ("started",),
-        IgnoreReason.NO_RETRY: ("retry due",),
+        IgnoreReason.NO_RETRY: ("retry due", "gave up"),
         IgnoreReason.NOT_ROLLING_BACK: _ROLLED_BACK,
         IgnoreReason.FOUND_LATER: (*_REQUESTED, *_OUR_NEWS, *_OTHER_NEWS),
         IgnoreReason.NOTHING_SENT: (*_TRANSFER, *_ACKS, *_READING),
     },
     "rolling back": {
+        **_NO_END,
         IgnoreReason.ALREADY_STARTED: ("started",),
-        IgnoreReason.NO_RETRY: ("retry due",),
+        IgnoreReason.NO_RETRY: ("retry due", "gave up"),
         IgnoreReason.NOT_NEGOTIATING: _DECIDED,
         IgnoreReason.NO_SNAPSHOT: (*_OUR_NEWS, *_OTHER_NEWS),
         IgnoreReason.NOTHING_SENT: (*_TRANSFER, *_ACKS, *_READING),
     },
     "requesting": {
         **_NOT_ASKED,
+        **_NO_END,
         IgnoreReason.OTHER_SNAPSHOT: (*_OUR_NEWS, *_OTHER_NEWS),
         IgnoreReason.NOTHING_SENT: _TRANSFER,
         IgnoreReason.NO_LOG: (*_ACKS, *_READING),
     },
     "awaiting": {
         **_NOT_ASKED,
+        **_NO_END,
         IgnoreReason.SAME_SNAPSHOT: ("ours requested",),
         IgnoreReason.OTHER_SNAPSHOT: _OTHER_NEWS,
         IgnoreReason.NOTHING_SENT: _TRANSFER,
@@ -278,6 +343,7 @@ IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
     },
     "transferring": {
         **_NOT_ASKED,
+        **_NO_END,
         IgnoreReason.SAME_SNAPSHOT: ("ours requested",),
         IgnoreReason.COMPLETED: ("ours ready", "ours failed"),
         IgnoreReason.ACKED_ALREADY: ("our old row acked",),
@@ -286,6 +352,7 @@ IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
     },
     "wait for apply": {
         **_NOT_ASKED,
+        **_NO_END,
         IgnoreReason.SAME_SNAPSHOT: ("ours requested",),
         IgnoreReason.COMPLETED: ("ours ready", "ours failed"),
         IgnoreReason.ALL_SENT: ("our row acked", "our old row acked", "ours sent"),
@@ -294,6 +361,24 @@ IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
     },
     "catch-up": {**_IN_THE_LOG, IgnoreReason.SAME_MODE: ("fell behind",)},
     "live": {**_IN_THE_LOG, IgnoreReason.SAME_MODE: ("caught up",)},
+    "draining": {
+        **_IN_THE_LOG,
+        IgnoreReason.SAME_MODE: ("fell behind",),
+        IgnoreReason.SAME_END: ("end",),
+    },
+    "draining live": {
+        **_IN_THE_LOG,
+        IgnoreReason.SAME_MODE: ("caught up",),
+        IgnoreReason.SAME_END: ("late end",),
+    },
+    "ending": {
+        **_NOT_ASKED,
+        IgnoreReason.NO_SNAPSHOT: (*_OUR_NEWS, *_OTHER_NEWS, *_TRANSFER),
+        IgnoreReason.ACKED_ALREADY: ("same batch acked", "old batch acked"),
+        IgnoreReason.SAME_MODE: ("fell behind",),
+        IgnoreReason.SAME_END: ("early end",),
+    },
+    "finished": {IgnoreReason.FINISHED: tuple(set(EVENTS) - _ENDING.keys())},
     "backing off": _WITHOUT_CONNECTION,
     "failed": _WITHOUT_CONNECTION,
     "stopped": {IgnoreReason.STOPPED: tuple(EVENTS)},

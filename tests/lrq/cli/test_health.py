@@ -30,7 +30,8 @@ SERVED = (OwnerStatus("server", "me", 1, alive=True),)
 @pytest.mark.parametrize("state", [*SessionState])
 def test_only_a_session_on_its_way_to_the_log_is_a_remark(state: SessionState):
     status = a_site(sessions=(a_session(state=state, reason="why"),))
-    on_its_way = state not in (SessionState.LOG_ENTRY_SYNC, SessionState.FAILED, SessionState.INACTIVE)
+    settled = SessionState.LOG_ENTRY_SYNC, SessionState.FINISHED, SessionState.FAILED, SessionState.INACTIVE
+    on_its_way = state not in settled
     assert remarks(status) == [f"policy to tokyo: {state.value}, why"] * on_its_way
 
 

@@ -1,9 +1,10 @@
-"""`lrq link`: releases the claims of sites and clients that are gone for good."""
+"""`lrq link`: lists, ends, begins and forgets links."""
 
 import pytest
 
 from queues.database.transactions import reading
-from queues.send_log.released import released
+from queues.send_log.links import every_link
+from queues.send_log.sessions import every_key
 from queues.states import SessionState
 from tests.lrq.cli.command import Command, Done
 from tests.lrq.cli.source import SourceSite
@@ -12,50 +13,91 @@ GONE = {"state": SessionState.INACTIVE.value, "reason": "the site is not among t
 
 
 @pytest.fixture
-def forget(lrq: Command, source: SourceSite):
-    """Give a function that runs `lrq link forget` on a site with two sessions to lima and one to tokyo."""
+def link(lrq: Command, source: SourceSite):
+    """Give a function that runs `lrq link` on a site with two inactive sessions to lima and one session to tokyo."""
     source.session("lima", client="policy", **GONE)
     source.session("lima", client="tenant", **GONE)
     source.session("tokyo", client="policy")
 
-    def run(*arguments: str) -> Done:
-        return lrq("link", "forget", "--database", source.url, *arguments)
+    def run(command: str, *arguments: str) -> Done:
+        return lrq("link", command, *arguments, "--database", source.url)
 
     return run
 
 
-def free(source: SourceSite) -> set[tuple[str, str]]:
+def wishes(source: SourceSite) -> dict[tuple[str, str], str]:
     with reading(source.engine) as connection:
-        return {tuple(key) for key in released(connection)}
+        return {tuple(row.key): row.wish.value for row in every_link(connection)}
 
 
-def test_all_sessions_to_a_site_are_forgotten(forget, source: SourceSite):
-    done = forget("lima")
-    assert (done.code, done.out) == (0, "no entries are kept any more for 2 sessions to lima\n")
-    assert free(source) == {("policy", "lima"), ("tenant", "lima")}
+def sessions(source: SourceSite) -> set[tuple[str, str]]:
+    with reading(source.engine) as connection:
+        return {tuple(key) for key in every_key(connection)}
 
 
-def test_the_session_of_one_client_is_forgotten(forget, source: SourceSite):
-    assert forget("lima", "--client", "tenant", "--json").json == {
+def test_a_link_is_ended_listed_and_begun_again(link, source: SourceSite):
+    done = link("end", "tokyo")
+    assert (done.code, done.out) == (0, "1 link to tokyo will end: new entries are refused, earlier ones are sent\n")
+    assert link("end", "tokyo").out == "every link to tokyo has been ended before\n"
+    listed = link("list", "--json").json
+    assert {(each["client"], each["destination"]): each["state"] for each in listed["links"]} == {
+        ("policy", "lima"): "running",
+        ("tenant", "lima"): "running",
+        ("policy", "tokyo"): "draining",
+    }
+    (tokyo,) = [each for each in listed["links"] if each["destination"] == "tokyo"]
+    assert tokyo["reason"] == "log-entry sync: live"
+    assert "draining" in link("list").out
+    assert link("begin", "tokyo").out == "1 link to tokyo begins again\n"
+    assert wishes(source) == {}
+    assert link("begin", "tokyo").error == "no link to tokyo has ended"
+
+
+def test_a_link_may_end_before_its_first_entry(link, source: SourceSite):
+    assert "there is no link to oslo" in link("end", "oslo").error
+    assert link("end", "oslo", "--client", "policy", "--json").json["ended"] == [
+        {"client": "policy", "destination": "oslo"}
+    ]
+    assert wishes(source) == {("policy", "oslo"): "draining"}
+
+
+def test_sessions_of_a_removed_site_are_forgotten_and_its_name_stays_legal(link, source: SourceSite):
+    done = link("forget", "lima")
+    assert (done.code, done.out) == (0, "forgotten: 2 links to lima\n")
+    assert sessions(source) == {("policy", "tokyo")}
+    assert wishes(source) == {("policy", "lima"): "released", ("tenant", "lima"): "released"}
+    source.transmit(b"x", to=["lima"])
+
+
+def test_the_session_of_one_client_is_forgotten(link, source: SourceSite):
+    assert link("forget", "lima", "--client", "tenant", "--json").json == {
         "site": "paris",
         "released": [{"client": "tenant", "destination": "lima"}],
+        "queues": [],
     }
-    assert free(source) == {("tenant", "lima")}
+    assert wishes(source) == {("tenant", "lima"): "released"}
 
 
-def test_an_active_session_is_forgotten_only_by_force(forget, source: SourceSite):
-    refused = forget("tokyo")
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_link_that_is_not_finished_is_forgotten_only_by_force(link, source: SourceSite, is_ended: bool):
+    if is_ended:
+        link("end", "tokyo")
+    refused = link("forget", "tokyo")
     assert refused.code == 1
     assert refused.error == (
-        "the session of policy to tokyo is not inactive (log-entry sync): take the site out of `peers` and restart "
-        "the server first, or say --force"
+        "the link of policy to tokyo is not finished (log-entry sync: live): run `lrq link end tokyo` and wait, or "
+        "say --force"
     )
-    assert free(source) == set()
-    assert forget("tokyo", "--force").code == 0
-    assert free(source) == {("policy", "tokyo")}
+    assert link("forget", "tokyo", "--force").code == 0
+    assert wishes(source) == {("policy", "tokyo"): "ended"}
+    assert sessions(source) == {("policy", "lima"), ("tenant", "lima")}
+    (tokyo,) = [each for each in link("list", "--json").json["links"] if each["destination"] == "tokyo"]
+    assert (tokyo["state"], tokyo["session"]) == ("forgotten", None)
 
 
-def test_a_session_that_does_not_exist_is_an_error(forget, source: SourceSite):
-    assert forget("nairobi").error == "there is no session to nairobi"
-    assert forget("tokyo", "--client", "tenant").error == "there is no session to tokyo of client tenant"
-    assert free(source) == set()
+def test_a_link_that_does_not_exist_is_an_error(link, source: SourceSite):
+    assert link("forget", "nairobi").error == "there is no link with nairobi"
+    assert link("forget", "tokyo", "--client", "tenant").error == "there is no link with tokyo of client tenant"
+    assert link("forget", "tokyo", "--incoming").error == "there is no link with tokyo"
+    assert link("forget", "tokyo", "--incoming", "--outgoing").code == 2
+    assert wishes(source) == {}

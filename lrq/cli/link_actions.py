@@ -1,0 +1,237 @@
+"""List, end, begin and forget the links of a site."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine
+
+from lrq.cli.words import plural
+from queues import send_snapshot
+from queues.clock import iso
+from queues.database.transactions import reading, writing
+from queues.errors import ConfigurationError
+from queues.names import ClientName, SiteId
+from queues.receive.forgotten import forget_queue
+from queues.receive.registry import ReceiveQueue
+from queues.receive.stream_ends import StreamEnd, StreamState, stream_ends
+from queues.send_log.forgotten import forget_sessions
+from queues.send_log.links import LinkRow, every_link, set_wish
+from queues.send_log.named_sites import named_sites
+from queues.send_log.port import SessionKey
+from queues.send_log.sessions import SessionRow, every_session
+from queues.send_log.strangers import record_stranger
+from queues.states import LinkWish, SessionState
+
+#: The state of a link whose session was forgotten.
+FORGOTTEN = "forgotten"
+
+
+class Link(NamedTuple):
+    """A link from this site: its wish, and its session if there is one."""
+
+    key: SessionKey
+    row: LinkRow | None
+    session: SessionRow | None
+
+    @property
+    def wish(self) -> LinkWish:
+        """The operator's wish."""
+        return LinkWish.RUNNING if self.row is None else self.row.wish
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether nothing is kept for the link."""
+        return self.session is None and self.wish in (LinkWish.ENDED, LinkWish.RELEASED)
+
+    @property
+    def state(self) -> str:
+        """The state as `lrq link list` shows it."""
+        return FORGOTTEN if self.is_forgotten else self.wish.value
+
+    @property
+    def reason(self) -> str:
+        """Why the link is in its state, in words."""
+        if self.wish is LinkWish.RELEASED:
+            return "the link begins again with the site in `peers`"
+        if self.is_forgotten:
+            return "new entries are refused until `lrq link begin`"
+        if self.wish is LinkWish.ENDED and self.row is not None:
+            return f"the site has everything, and the end of the stream, since {iso(self.row.ended_us)}"
+        if self.session is None:
+            return "no session has begun: see `lrq status`"
+        return f"{self.session.state.value}: {self.session.reason}".removesuffix(": ")
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The links from a site, and the ends of the streams to it."""
+
+    outgoing: Sequence[Link]
+    incoming: Sequence[StreamEnd]
+
+    def of(self, site: SiteId, client: ClientName | None) -> "Links":
+        """Return the links with *site*, of *client* or (None) of all clients."""
+        return Links(
+            [each for each in self.outgoing if each.key.destination == site and client in (None, each.key.client)],
+            [each for each in self.incoming if each.queue.source == site and client in (None, each.queue.client)],
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON of `lrq link list --json`."""
+        return {"links": [_as_json(each) for each in self.outgoing], "queues": [_end_json(e) for e in self.incoming]}
+
+
+class ForgottenLinks(NamedTuple):
+    """The links and the receive queues of which nothing is kept any more."""
+
+    links: Sequence[SessionKey]
+    queues: Sequence[ReceiveQueue]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the JSON of `lrq link forget --json`."""
+        queues = [{"client": each.client, "source": each.source} for each in self.queues]
+        return {"released": [key._asdict() for key in self.links], "queues": queues}
+
+    def words(self, site: SiteId) -> str:
+        """Return the line that reports success."""
+        parts = [f"{plural(len(self.links), 'link')} to {site}"] if self.links else []
+        parts += [f"{plural(len(self.queues), 'receive queue')} of {site}"] if self.queues else []
+        return f"forgotten: {', '.join(parts)}"
+
+
+def read_links(connection: Connection) -> Links:
+    """Return all links of the site, by destination and client."""
+    rows = {row.key: row for row in every_link(connection)}
+    sessions = {SessionKey(row.client, row.destination): row for row in every_session(connection)}
+    keys = {*rows, *sessions, *named_sites(connection)}
+    ordered = sorted(keys, key=lambda key: (key.destination, key.client))
+    return Links([Link(key, rows.get(key), sessions.get(key)) for key in ordered], stream_ends(connection))
+
+
+def list_links(engine: Engine) -> Links:
+    """Return all links of the site."""
+    with reading(engine, snapshot=True) as connection:
+        return read_links(connection)
+
+
+def end(engine: Engine, site: SiteId, client: ClientName | None) -> list[SessionKey]:
+    """End the links to *site*; return those that ran before. Raises `ConfigurationError` if there is no such link."""
+    with writing(engine) as connection:
+        chosen = read_links(connection).of(site, client).outgoing
+        keys = [each.key for each in chosen]
+        if not chosen and client is not None:
+            # A link may be closed before its first entry.
+            keys = [SessionKey(client, site)]
+        if not keys:
+            raise ConfigurationError(f"there is no link to {site}: name its client (--client) to refuse all entries")
+        closed = {each.key for each in chosen if each.wish in (LinkWish.DRAINING, LinkWish.ENDED)}
+        ended = [key for key in keys if key not in closed]
+        if ended:
+            set_wish(connection, ended, LinkWish.DRAINING)
+        return ended
+
+
+def begin(engine: Engine, site: SiteId, client: ClientName | None) -> list[SessionKey]:
+    """Begin the ended links to *site* again; return them. Raises `ConfigurationError` if none has ended."""
+    with writing(engine) as connection:
+        chosen = [each for each in read_links(connection).of(site, client).outgoing if each.row is not None]
+        if not chosen:
+            raise ConfigurationError(f"no link to {site}{_of(client)} has ended")
+        for each in chosen:
+            if each.session is None:
+                record_stranger(connection, each.key)
+        keys = [each.key for each in chosen]
+        set_wish(connection, keys, LinkWish.RUNNING)
+        return keys
+
+
+def forget(
+    engine: Engine, site: SiteId, client: ClientName | None, *, force: bool, ways: Collection[str]
+) -> ForgottenLinks:
+    """Remove the sessions to *site*, its claims and its receive queues, of *client* or (None) of all clients.
+
+    *ways* has "outgoing" for the links to the site, and "incoming" for the receive queues. Raises `ConfigurationError`
+    if there are none. Without *force* the same error names one that is not finished.
+    """
+    with writing(engine) as connection:
+        found = read_links(connection).of(site, client)
+        outgoing = [each for each in found.outgoing if each.session or each.row] if "outgoing" in ways else []
+        incoming = found.incoming if "incoming" in ways else ()
+        if problem := doubtful(outgoing, incoming, site, client, force=force):
+            raise ConfigurationError(problem)
+        _forget_links(connection, outgoing)
+        for each in incoming:
+            forget_queue(connection, each.queue)
+    while outgoing:
+        with writing(engine) as connection:
+            if not send_snapshot.collect_garbage(connection):
+                break
+    return ForgottenLinks([each.key for each in outgoing], [each.queue for each in incoming])
+
+
+def doubtful(
+    outgoing: Iterable[Link], incoming: Iterable[StreamEnd], site: SiteId, client: ClientName | None, *, force: bool
+) -> str:
+    """Return why the links must not be forgotten; empty if they may. Pure."""
+    links, ends = list(outgoing), list(incoming)
+    if not links and not ends:
+        return f"there is no link with {site}{_of(client)}"
+    if force:
+        return ""
+    for link in links:
+        if not _may_be_forgotten(link):
+            return (
+                f"the link of {link.key.client} to {site} is not finished ({link.reason}): run `lrq link end {site}` "
+                "and wait, or say --force"
+            )
+    for each in ends:
+        if each.state is not StreamState.ENDED:
+            return f"the queue {each.queue.name} is not finished ({each.reason}): wait, or say --force"
+    return ""
+
+
+def _may_be_forgotten(link: Link) -> bool:
+    if link.wish is LinkWish.RUNNING:
+        return link.session is not None and link.session.state is SessionState.INACTIVE
+    return link.wish is not LinkWish.DRAINING
+
+
+def _forget_links(connection: Connection, outgoing: Sequence[Link]) -> None:
+    if not outgoing:
+        return
+    wishes: Mapping[LinkWish, list[SessionKey]] = {LinkWish.RELEASED: [], LinkWish.ENDED: []}
+    for each in outgoing:
+        wishes[_wish_after(each)].append(each.key)
+        send_snapshot.forget(connection, each.key.client, each.key.destination)
+    forget_sessions(connection, [each.key for each in outgoing])
+    for wish, keys in wishes.items():
+        if keys:
+            set_wish(connection, keys, wish)
+
+
+def _wish_after(link: Link) -> LinkWish:
+    """Return the wish after the link is forgotten: applications may still name a site that is no peer. Pure."""
+    is_gone = link.session is not None and link.session.state is SessionState.INACTIVE
+    return LinkWish.RELEASED if link.wish is LinkWish.RELEASED or (link.row is None and is_gone) else LinkWish.ENDED
+
+
+def _of(client: ClientName | None) -> str:
+    return f" of client {client}" if client else ""
+
+
+def _as_json(link: Link) -> dict[str, Any]:
+    row, session = link.row, link.session
+    return {
+        **link.key._asdict(),
+        "state": link.state,
+        "reason": link.reason,
+        "session": None if session is None else session.state.value,
+        "acked_seq": None if session is None else session.acked_seq,
+        "asked_at": iso(row.asked_us) if row else None,
+        "ended_at": iso(row.ended_us) if row and row.ended_us else None,
+    }
+
+
+def _end_json(end: StreamEnd) -> dict[str, Any]:
+    return {"client": end.queue.client, "source": end.queue.source, "state": end.state.value, "reason": end.reason}

@@ -1,0 +1,154 @@
+"""The wishes of operators for links: a link is the replication of one client to one destination (docs/links.md).
+
+Each change raises a number, by which senders notice that their facts are old. PostgreSQL keeps the number in a sequence
+too, because a transaction with an old snapshot sees no newer row.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, text, update
+
+from queues.clock import now_us
+from queues.database import dialects
+from queues.database.tables import link_changes, links
+from queues.names import ClientName, SiteId
+from queues.send_log.port import SessionKey
+from queues.states import LinkWish
+
+#: New entries for a link with such a wish are refused.
+CLOSED: Final = (LinkWish.DRAINING.value, LinkWish.ENDED.value)
+#: No entry is kept for a link with such a wish.
+UNCLAIMED: Final = (LinkWish.ENDED.value, LinkWish.RELEASED.value)
+
+
+class LinkRow(NamedTuple):
+    """The wish for one link; times in microseconds, `ended_us` is 0 before the end."""
+
+    client: ClientName
+    destination: SiteId
+    wish: LinkWish
+    asked_us: int
+    ended_us: int
+
+    @property
+    def key(self) -> SessionKey:
+        """The session of the link."""
+        return SessionKey(self.client, self.destination)
+
+
+def every_link(connection: Connection) -> list[LinkRow]:
+    """Return the links with a wish, by destination and client; all other links run."""
+    found = connection.execute(select(*_COLUMNS).order_by(links.c.destination, links.c.client))
+    return [_link_row(row) for row in found]
+
+
+def closed_links(connection: Connection) -> Mapping[str, frozenset[SiteId]]:
+    """Return the destinations for which new entries are refused, by client."""
+    found: dict[str, set[SiteId]] = {}
+    chosen = select(links.c.client, links.c.destination).where(links.c.wish.in_(CLOSED))
+    for client, destination in connection.execute(chosen):
+        found.setdefault(client, set()).add(SiteId(destination))
+    return {client: frozenset(names) for client, names in found.items()}
+
+
+def unclaimed(connection: Connection) -> frozenset[SessionKey]:
+    """Return the links without a claim on old entries."""
+    return _with_wish(connection, UNCLAIMED)
+
+
+def draining_links(connection: Connection) -> frozenset[SessionKey]:
+    """Return the links that have ended and are not finished."""
+    return _with_wish(connection, (LinkWish.DRAINING.value,))
+
+
+def _with_wish(connection: Connection, wishes: Collection[str]) -> frozenset[SessionKey]:
+    chosen = select(links.c.client, links.c.destination).where(links.c.wish.in_(wishes))
+    return frozenset(SessionKey(ClientName(client), SiteId(name)) for client, name in connection.execute(chosen))
+
+
+def set_wish(connection: Connection, keys: Collection[SessionKey], wish: LinkWish) -> None:
+    """Replace the wishes for the links *keys*; commit at once, because senders wait for the commit."""
+    now = now_us()
+    ended = now if wish is LinkWish.ENDED else 0
+    _lock(connection)
+    for key in sorted(keys):
+        connection.execute(delete(links).where(*_own(key)))
+        if wish is not LinkWish.RUNNING:
+            values = {**key._asdict(), "wish": wish.value, "asked_us": now, "ended_us": ended}
+            connection.execute(insert(links).values(values))
+    _raise_number(connection)
+
+
+def fence(connection: Connection) -> int:
+    """Return a transaction id above those of all transactions that may have entries for a link that has ended.
+
+    The connection writes, and the end is committed before. On SQLite no other transaction writes meanwhile: return 0.
+    """
+    if dialects.of(connection).one_writer:
+        return 0
+    return int(connection.execute(_OWN_ID).scalar_one())
+
+
+def note_finished(connection: Connection, key: SessionKey, asked_us: int) -> bool:
+    """Record that a draining link has ended, because its sink has the end of the stream.
+
+    Return False if the link does not drain by the wish of *asked_us* any more.
+    """
+    draining = (*_own(key), links.c.wish == LinkWish.DRAINING.value, links.c.asked_us == asked_us)
+    values = {"wish": LinkWish.ENDED.value, "ended_us": now_us()}
+    return connection.execute(update(links).where(*draining).values(values)).rowcount > 0
+
+
+def begin_by_itself(connection: Connection, key: SessionKey) -> bool:
+    """Remove the wish of a released link, whose site is a peer again; return whether there was one."""
+    released = (*_own(key), links.c.wish == LinkWish.RELEASED.value)
+    return connection.execute(delete(links).where(*released)).rowcount > 0
+
+
+def last_change(connection: Connection) -> int:
+    """Return the number of the last change that the transaction sees."""
+    return int(connection.execute(select(link_changes.c.number)).scalar_one())
+
+
+def mend_number(connection: Connection) -> None:
+    """Make both places of the number equal again, after a change that was rolled back or restored from a backup."""
+    if dialects.of(connection).one_writer:
+        return
+    if connection.execute(_DIFFER).first() is not None:
+        _lock(connection)
+        connection.execute(_SET, {"number": connection.execute(_MEND).scalar_one()})
+
+
+def _lock(connection: Connection) -> None:
+    connection.execute(select(link_changes.c.number).with_for_update()).one()
+
+
+def _raise_number(connection: Connection) -> None:
+    if dialects.of(connection).one_writer:
+        connection.execute(update(link_changes).values(number=link_changes.c.number + 1))
+    else:
+        # The sequence changes at once, the row with the commit. A sender that sees only the first change waits.
+        number = connection.execute(_NEXT).scalar_one()
+        connection.execute(_SET, {"number": number})
+
+
+def _own(key: SessionKey) -> Iterable[ColumnElement[bool]]:
+    return (links.c.client == key.client, links.c.destination == key.destination)
+
+
+def _link_row(row: Row[tuple[str, str, str, int, int]]) -> LinkRow:
+    return LinkRow._make(row)._replace(wish=LinkWish(row.wish))
+
+
+_COLUMNS = tuple(links.c[name] for name in LinkRow._fields)
+_NEXT: Final = text(
+    "UPDATE lrq_link_changes SET number = greatest(number, (SELECT last_value FROM lrq_link_change)) + 1"
+    " RETURNING number"
+)
+_SET: Final = text("SELECT setval('lrq_link_change', :number)")
+_DIFFER: Final = text("SELECT 1 FROM lrq_link_changes c, lrq_link_change s WHERE c.number <> s.last_value")
+_OWN_ID: Final = text("SELECT pg_current_xact_id()::text::bigint")
+_MEND: Final = text(
+    "UPDATE lrq_link_changes SET number = greatest(number, (SELECT last_value FROM lrq_link_change)) RETURNING number"
+)

@@ -1,0 +1,100 @@
+"""Real servers that end once everything is delivered, and one that is killed while a link drains."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lrq.cli import link_actions
+from queues.names import SiteId
+from tests.lrq.cli.command import lrq_process, served, spawn
+from tests.system.test_links import ended, session_state, wish
+from tests.system.world import QUICK, World
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
+
+
+def paris(world: World, folder: Path, endpoint: str, **options: object) -> tuple[str, ...]:
+    """Return the options of a server of paris that sends to tokyo."""
+    folder.mkdir(exist_ok=True)
+    config = folder / "paris.toml"
+    settings = {**QUICK, "initial_sync": "log", "lease_seconds": 2.0, **options}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+    config.write_text("\n".join([*lines, "[peers]", f'tokyo = "{endpoint}"', ""]))
+    url = world.site("paris").url.render_as_string(hide_password=False)
+    return ("--config", str(config), "--database", url, "--site", "paris")
+
+
+def test_a_bounded_run_delivers_everything_and_ends(world: World, tmp_path: Path) -> None:
+    (endpoint,) = world.server("tokyo").endpoints
+    recorder = world.subscribe("tokyo")
+    here = paris(world, tmp_path, endpoint)
+    for run in range(2):
+        for number in range(20):
+            token = world.transmit("paris", f"{run} {number}".encode(), to=["tokyo"])
+        done = lrq_process("serve", "--once", "--timeout", "60", "--json", *here)
+        assert done.returncode == 0, done.stderr.decode()
+        assert json.loads(done.stdout.splitlines()[-1])["delivered"] is True
+        eventually(lambda run=run: len(recorder.log("paris")) == 20 * (run + 1))
+    done = lrq_process("serve", "--until", token, *here)
+    assert done.returncode == 0
+    assert f"delivered everything up to {token}" in done.stdout.decode()
+
+
+def test_a_bounded_run_ends_at_its_deadline_or_after_its_last_try(world: World, tmp_path: Path) -> None:
+    world.transmit("paris", b"x", to=["tokyo"])
+    here = paris(world, tmp_path, "ipc:///nowhere/lrq.sock")
+    done = lrq_process("serve", "--once", "--timeout", "1.5", *here)
+    assert done.returncode == 3
+    assert "not drained after 1.5 s: policy to tokyo" in done.stderr.decode()
+    here = paris(world, tmp_path, "ipc:///nowhere/lrq.sock", retry_forever=False, retry_limit=2)
+    done = lrq_process("serve", "--once", "--timeout", "60", *here)
+    assert done.returncode == 3
+    assert "no further try after 3 failures" in done.stderr.decode()
+
+
+def test_a_bounded_run_finishes_a_link_that_has_ended(world: World, tmp_path: Path) -> None:
+    (endpoint,) = world.server("tokyo").endpoints
+    recorder = world.subscribe("tokyo")
+    world.transmit("paris", b"1", to=["tokyo"])
+    link_actions.end(world.site("paris"), SiteId("tokyo"), world.client.client_name)
+    done = lrq_process("serve", "--once", *paris(world, tmp_path, endpoint))
+    assert done.returncode == 0, done.stderr.decode()
+    assert (wish(world), session_state(world)) == ("ended", "finished")
+    eventually(lambda: recorder.kinds("paris") == ["log 1", "end 1"])
+
+
+def test_a_timeout_belongs_to_a_bounded_run(world: World, tmp_path: Path) -> None:
+    done = lrq_process("serve", "--timeout", "1", *paris(world, tmp_path, "ipc:///nowhere/lrq.sock"))
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("stop_after", range(3))
+def test_a_server_that_is_killed_while_a_link_drains_resumes(world: World, tmp_path: Path, stop_after: int) -> None:
+    (endpoint,) = world.server("tokyo", receive_bytes=20_000).endpoints
+    here = paris(world, tmp_path, endpoint, window_frames=1, max_batch_bytes=1000)
+    sent = [f"{number} ".encode() * 100 for number in range(200)]
+    with served(*here, folder=tmp_path / "first") as server:
+        # Many small ticks, of which the receive queue takes only some before its subscriber begins.
+        for payload in sent:
+            world.transmit("paris", payload, to=["tokyo"])
+        eventually(lambda: session_state(world) == "log-entry sync")
+        link_actions.end(world.site("paris"), SiteId("tokyo"), world.client.client_name)
+        recorder = world.subscribe("tokyo") if stop_after else None
+        if recorder is not None:
+            eventually(lambda: len(recorder.log("paris")) >= 70 * stop_after)
+        else:
+            eventually(lambda: session_state(world) == "draining")
+        server.process.kill()
+        server.process.wait(30)
+    if recorder is None:
+        recorder = world.subscribe("tokyo")
+    second = spawn("serve", "--once", *here, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    _, errors = second.communicate(timeout=90)
+    assert second.returncode == 0, errors.decode()
+    eventually(lambda: ended(recorder))
+    assert recorder.log("paris") == sent
+    assert recorder.kinds("paris") == ["log 200", "end 1"]
+    assert wish(world) == "ended"
