@@ -22,6 +22,7 @@ PLAIN = [
     "docs/design.md",
     "docs/faults.md",
     "docs/servers.md",
+    "docs/tls.md",
 ]
 
 #: A path of the project, between backticks or in a command.
