@@ -8,6 +8,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from discovery.topology import split_endpoints
+from lr_server.connections import FEWEST
 from queues import names
 from queues.block_limits import MAX_ROWS
 from queues.database import urls
@@ -67,6 +68,7 @@ def _json(text: str, example: str) -> object:
 
 Site = Annotated[str, AfterValidator(names.site_id)]
 Client = Annotated[str, AfterValidator(names.client_name)]
+Connections = Annotated[int, Field(ge=FEWEST)]
 DatabaseUrl = Annotated[str, _checked(urls.parse)]
 PeerEndpoint = Annotated[str, _checked(_peer_endpoints)]
 ListenEndpoint = Annotated[str, _checked(network_endpoint)]

@@ -14,6 +14,7 @@ from discovery.site_file import DEFAULT_FILE, read_site_file
 from lr_client.arguments import MAX_PAYLOAD_BYTES
 from queues import names
 from queues.database import dialects, urls
+from queues.database.connection_names import connection_name
 from queues.database.migrations import require
 from queues.errors import ConfigurationError, NotInitializedError
 from queues.names import SiteId
@@ -66,24 +67,33 @@ def locate(config: Path | None, database: str | None, site: str | None) -> SiteP
 
 @contextmanager
 def opened(
-    config: Path | None, database: str | None, site: str | None, *, pool: Mapping[str, int] = _FEW
+    config: Path | None,
+    database: str | None,
+    site: str | None,
+    *,
+    pool: Mapping[str, int] = _FEW,
+    role: str = "command",
 ) -> Iterator[OpenSite]:
-    """Open the site's database; *pool* are options of SQLAlchemy's pool.
+    """Open the site's database; *pool* are options of SQLAlchemy's pool, and *role* names the connections.
 
     Raises the errors of `locate`, and `SetupError` if tables are missing, do not fit or belong to another site.
     """
     place = locate(config, database, site)
-    with engine_of(place, pool=pool) as engine:
+    with engine_of(place, pool=pool, role=role) as engine:
         yield OpenSite(engine, require(engine, site_id=place.site).site_id, place)
 
 
 @contextmanager
-def engine_of(place: SitePlace, *, must_exist: bool = True, pool: Mapping[str, int] = _FEW) -> Iterator[Engine]:
+def engine_of(
+    place: SitePlace, *, must_exist: bool = True, pool: Mapping[str, int] = _FEW, role: str = "command"
+) -> Iterator[Engine]:
     """Yield an engine that fails if connecting takes longer than `CONNECT_SECONDS`; for *pool* see `opened`."""
     if must_exist:
         require_file(place.url)
-    limit = dialects.named(place.url.get_backend_name()).connect_within(place.url, CONNECT_SECONDS)
-    options: dict[str, Any] = {"connect_args": limit, **pool}
+    dialect = dialects.named(place.url.get_backend_name())
+    limit = dialect.connect_within(place.url, CONNECT_SECONDS)
+    name = dialect.connect_as(place.url, connection_name(place.site, role))
+    options: dict[str, Any] = {"connect_args": {**limit, **name}, **pool}
     engine = queues.create_engine(place.url, **options)
     try:
         yield engine

@@ -58,7 +58,7 @@ def work(
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
-    with opened(config, database, site, pool=WORKER_POOL) as here:
+    with opened(config, database, site, pool=WORKER_POOL, role="worker") as here:
         listeners = listeners_of(references)
         signals = StopSignals()
         wanted = present_targets(here.engine, listeners) if once else []
