@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
@@ -160,6 +161,7 @@ _RECEIVE: Final[Sequence[Reading[ReceiveQueueStatus]]] = (
 def families(status: SiteStatus) -> Iterator[Metric]:
     """Yield all metrics of a site; each metric has one sample for each session or queue."""
     site = status.site
+    yield _build_info(site)
     if status.server is not None:
         yield from _gauges(_SERVER, ["site"], [((site,), status.server)])
         if status.server.ingest is not None:
@@ -175,10 +177,12 @@ def families(status: SiteStatus) -> Iterator[Metric]:
     sessions = [((site, each.client, each.destination), each) for each in status.sessions]
     yield from _gauges(_SESSION, ["site", "client", "destination"], sessions)
     yield from _counters(_SESSION_TOTALS, ["site", "client", "destination"], sessions)
-    yield _states("lrq_session_state", "1 for the current state of the session", sessions)
+    yield _states("lrq_session_state", "1 for the current state of the session, 0 for each other one", sessions)
     # The newest request comes first in the status, so in reverse it wins.
     newest = {(site, each.client, each.destination): each for each in reversed(status.snapshots)}
-    yield _states("lrq_snapshot_state", "1 for the state of the newest request for a snapshot", list(newest.items()))
+    yield _states(
+        "lrq_snapshot_state", "1 for the state of the newest request for a snapshot, 0 for others", list(newest.items())
+    )
     queues = [((site, each.client, each.source), each) for each in status.receive_queues]
     yield from _gauges(_RECEIVE, ["site", "client", "source"], queues)
     yield from _counters(_RECEIVE_TOTALS, ["site", "client", "source"], queues)
@@ -208,7 +212,19 @@ def _states(name: str, meaning: str, found: Sequence[Labelled[SessionStatus] | L
     gauge = GaugeMetricFamily(name, meaning, labels=["site", "client", "destination", "state"])
     for labels, part in found:
         state = part.told_state if isinstance(part, SnapshotStatus) else part.state
-        gauge.add_metric([*labels, state.value], 1)
+        # A state without a sample would look like a session that is gone, so each state has one.
+        for each in type(state):
+            gauge.add_metric([*labels, each.value], each is state)
+    return gauge
+
+
+def _build_info(site: str) -> Metric:
+    try:
+        installed = version("lrq")
+    except PackageNotFoundError:
+        installed = "unknown"
+    gauge = GaugeMetricFamily("lrq_build_info", "1; the label is the version of lrq", labels=["site", "version"])
+    gauge.add_metric([site, installed], 1)
     return gauge
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-import queues
 from discovery.topology import Topology
+from lr_server.connections import open_engines
 from lr_server.drain import drain
 from lr_server.ingest.ingest import Ingest
 from lr_server.ingest.leader_watch import LeaderWatch
@@ -20,7 +20,6 @@ from lr_server.status import read_status
 from lr_server.status_types import IngestStatus, ServerStatus, SiteStatus
 from lr_server.topology.followed import FollowedTopology
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.database import dialects
 from queues.database.followers import followers, standby_facts
 from queues.database.leading_server import leading_endpoints
 from queues.database.migrations import require
@@ -65,9 +64,10 @@ class LogReplicationServer:
             )
         self._settings = settings
         self._clock = clock
-        # The pool reuses the last connection first, because its statements are planned already.
-        self._engine = queues.create_engine(settings.database_url, pool_size=16, max_overflow=64, pool_use_lifo=True)
-        dialects.of(self._engine).end_idle(self._engine, settings.lease_seconds)
+        self._engines = open_engines(
+            settings.database_url, settings.site_id, settings.max_connections, settings.lease_seconds
+        )
+        self._engine = self._engines.work
         self._advertised: tuple[str, ...] = ()
         self._followed: FollowedTopology | None = None
         if topology is None:
@@ -79,7 +79,7 @@ class LogReplicationServer:
         self._metrics: MetricsServer | None = None
         self._ingest = self._opened_ingest() if settings.ingest else None
         self._roles = SiteRoles(
-            self._engine, settings, self._topology,
+            self._engines, settings, self._topology,
             clock=clock, endpoints=lambda: self._advertised, facts=self._topology_facts, ingest=self._ingest,
         )  # fmt: skip
         self._writer = SinkWriter(
@@ -105,14 +105,14 @@ class LogReplicationServer:
                 self._followed.start(self._settings.lease_seconds)
         except BaseException:
             self._close()
-            self._engine.dispose()
+            self._engines.dispose()
             raise
         local.offer(self._settings.site, self._writer)
         self._roles.start()
 
     def _listen(self) -> None:
         settings = self._settings
-        require(self._engine, site_id=settings.site)
+        require(self._engines.control, site_id=settings.site)
         if settings.credentials:
             settings.credentials.read()
         if settings.listen:
@@ -139,7 +139,7 @@ class LogReplicationServer:
         self._close()
         self._writer.stop()
         self._roles.stop()
-        self._engine.dispose()
+        self._engines.dispose()
 
     def reload_peers(self) -> None:
         """Read the peers again now: from the file, the table, or the provider of the setting `topology`.
@@ -202,10 +202,10 @@ class LogReplicationServer:
         if source is not None and not self._commits_wait():
             with suppress(OwnershipLostError):
                 source.supervisor.save()
-        return replace(read_status(self._engine), server=self.server_status())
+        return replace(read_status(self._engines.control), server=self.server_status())
 
     def _commits_wait(self) -> bool:
-        with reading(self._engine) as connection:
+        with reading(self._engines.control) as connection:
             facts = standby_facts(connection)
         return facts is not None and bool(facts.why_commits_wait)
 
@@ -225,9 +225,13 @@ class LogReplicationServer:
         )
 
     def _opened_ingest(self) -> Ingest:
-        leader = LeaderWatch(lambda: self.is_owner, lambda: leading_endpoints(self._engine), self._clock)
+        leader = LeaderWatch(lambda: self.is_owner, lambda: leading_endpoints(self._engines.control), self._clock)
         return Ingest(
-            self._engine, self._settings, leader=leader, followers=lambda: followers(self._engine), clock=self._clock
+            self._engine,
+            self._settings,
+            leader=leader,
+            followers=lambda: followers(self._engines.control),
+            clock=self._clock,
         )
 
     def _own_troubles(self) -> dict[str, str]:

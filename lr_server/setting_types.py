@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from lr_server.connections import FEWEST
 from lr_server.topology.addresses import parse_network
 from lr_server.topology.loading import check_name
 from lr_server.topology.rules import check_endpoints
@@ -64,6 +65,7 @@ def _json(text: str, example: str) -> object:
 
 Site = Annotated[str, AfterValidator(names.site_id)]
 Client = Annotated[str, AfterValidator(names.client_name)]
+Connections = Annotated[int, Field(ge=FEWEST)]
 DatabaseUrl = Annotated[str, _checked(urls.parse)]
 PeerEndpoint = Annotated[str, _checked(check_endpoints)]
 TopologyName = Annotated[str, _checked(check_name)]

@@ -15,6 +15,7 @@ from lr_server.feed.throttle import FlowControl
 from lr_server.protocol.negotiation import InitialSync
 from lr_server.setting_types import (
     Client,
+    Connections,
     DatabaseUrl,
     ListenEndpoint,
     ListFromText,
@@ -104,6 +105,8 @@ class Settings(BaseSettings):
         max_streams: The most sessions of other sites that this server serves at one moment.
         max_streams_per_caller: The most of them for one caller, by default half of max_streams. A caller is a
             certificate, or an address without TLS; callers at a Unix socket have no limit of their own.
+        max_connections: The most connections of this server to its database, at least 9. Sessions wait for each other
+            where they need more.
         first_frame_seconds: A stream is ended if its first valid frame does not come within this time.
         window_bytes: The most bytes in flight to the sink of one session.
         window_frames: The most frames in flight to the sink of one session.
@@ -167,6 +170,7 @@ class Settings(BaseSettings):
     max_message_bytes: Positive = 24 * MIB
     max_streams: Positive = MAX_STREAMS
     max_streams_per_caller: Positive | None = None
+    max_connections: Connections = 20
     first_frame_seconds: Seconds = FIRST_FRAME_SECONDS
     window_bytes: Positive = 8 * MIB
     window_frames: Positive = 64

@@ -6,12 +6,11 @@ Both roles share one `Source`. The source exists as long as the server has one o
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from sqlalchemy import Engine
-
 from discovery.membership import Membership
 from discovery.ownership import Ownership, OwnershipState
 from discovery.processes import owner_name
 from discovery.topology import Topology
+from lr_server.connections import ServerEngines
 from lr_server.ingest.ingest import Ingest
 from lr_server.settings import Settings
 from lr_server.source.source import Source
@@ -36,7 +35,7 @@ class SiteRoles:
 
     def __init__(
         self,
-        engine: Engine,
+        engines: ServerEngines,
         settings: Settings,
         topology: Topology,
         *,
@@ -49,7 +48,7 @@ class SiteRoles:
 
         The sequencer stores for *ingest*.
         """
-        self._engine = engine
+        self._engine = engines.work
         self._settings = settings
         self._topology = topology
         self._clock = clock
@@ -63,11 +62,11 @@ class SiteRoles:
         self._stood_down = ""
         self._others: tuple[ServersView | None, tuple[str, ...]] = (None, ())
         self.ownership = Ownership(
-            engine, SERVER_LEASE, owner=self.name,
+            engines.control, SERVER_LEASE, owner=self.name,
             on_acquired=self._sequence, on_lost=self._end_sequencing, ttl=settings.lease_seconds, clock=clock,
         )  # fmt: skip
         self.membership = Membership(
-            engine, self.name, ranges=settings.ranges, ttl=settings.lease_seconds, clock=clock,
+            engines.control, self.name, ranges=settings.ranges, ttl=settings.lease_seconds, clock=clock,
             endpoints=endpoints, topology=facts, on_change=self._lead, on_ended=self._thread_ended,
         )  # fmt: skip
 

@@ -25,6 +25,7 @@ from lrq.cli.commands import (
     serve,
     snapshot,
     status,
+    tls,
     top,
     trim,
     uninstall,
@@ -51,6 +52,7 @@ _ORDER = (
     "park",
     "fence",
     "grant",
+    "tls",
     "uninstall",
     "demo",
 )
@@ -113,6 +115,7 @@ app.add_typer(link.app, name="link")
 app.add_typer(park.app, name="park")
 app.add_typer(fence.app, name="fence")
 app.command("grant")(grant.grant)
+app.add_typer(tls.app, name="tls")
 app.command("uninstall")(uninstall.uninstall)
 app.command("demo")(demo.demo)
 

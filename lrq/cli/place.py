@@ -17,6 +17,7 @@ from lr_client.arguments import MAX_PAYLOAD_BYTES
 from queues import names
 from queues.clock import SYSTEM_CLOCK
 from queues.database import dialects, urls
+from queues.database.connection_names import connection_name
 from queues.database.migrations import require
 from queues.errors import ConfigurationError, NotInitializedError
 from queues.names import SiteId
@@ -74,16 +75,22 @@ def locate(config: Path | None, database: str | None, site: str | None) -> SiteP
 
 @contextmanager
 def opened(
-    config: Path | None, database: str | None, site: str | None, *, pool: Mapping[str, int] = _FEW, wait: float = 0.0
+    config: Path | None,
+    database: str | None,
+    site: str | None,
+    *,
+    pool: Mapping[str, int] = _FEW,
+    role: str = "command",
+    wait: float = 0.0,
 ) -> Iterator[OpenSite]:
-    """Open the site's database; *pool* are options of SQLAlchemy's pool.
+    """Open the site's database; *pool* are options of SQLAlchemy's pool, and *role* names the connections.
 
     Wait up to *wait* seconds for tables that another process makes now, such as `lrq serve --init`.
     Raises the errors of `locate`, and `SetupError` if tables are missing, do not fit or belong to another site.
     """
     place = locate(config, database, site)
     _await_tables(place, wait)
-    with engine_of(place, pool=pool) as engine:
+    with engine_of(place, pool=pool, role=role) as engine:
         yield OpenSite(engine, require(engine, site_id=place.site).site_id, place)
 
 
@@ -109,12 +116,16 @@ def _has_tables(place: SitePlace) -> bool:
 
 
 @contextmanager
-def engine_of(place: SitePlace, *, must_exist: bool = True, pool: Mapping[str, int] = _FEW) -> Iterator[Engine]:
+def engine_of(
+    place: SitePlace, *, must_exist: bool = True, pool: Mapping[str, int] = _FEW, role: str = "command"
+) -> Iterator[Engine]:
     """Yield an engine that fails if connecting takes longer than `CONNECT_SECONDS`; for *pool* see `opened`."""
     if must_exist:
         require_file(place.url)
-    limit = dialects.named(place.url.get_backend_name()).connect_within(place.url, CONNECT_SECONDS)
-    options: dict[str, Any] = {"connect_args": limit, **pool}
+    dialect = dialects.named(place.url.get_backend_name())
+    limit = dialect.connect_within(place.url, CONNECT_SECONDS)
+    name = dialect.connect_as(place.url, connection_name(place.site, role))
+    options: dict[str, Any] = {"connect_args": {**limit, **name}, **pool}
     engine = queues.create_engine(place.url, **options)
     try:
         yield engine

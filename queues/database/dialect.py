@@ -192,6 +192,10 @@ class Setup(Protocol):
         """Return driver arguments that limit the time to connect; none if *url* has its own limit."""
         ...
 
+    def connect_as(self, url: URL, name: str) -> Mapping[str, object]:
+        """Return driver arguments that give connections a *name* for administrators; none if *url* has a name."""
+        ...
+
     def exclusive(self, engine: Engine, schema: str | None = None) -> AbstractContextManager[Connection]:
         """Open a transaction; exclusive transactions on the same database never overlap, in all processes.
 

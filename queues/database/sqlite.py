@@ -166,6 +166,10 @@ class SqliteDialect(SqliteCuts):
         """Return no arguments: a file opens at once."""
         return {}
 
+    def connect_as(self, url: URL, name: str) -> Mapping[str, object]:  # noqa: ARG002
+        """Return no arguments: a file knows no connections."""
+        return {}
+
     @contextmanager
     def exclusive(self, engine: Engine, schema: str | None = None) -> Iterator[Connection]:
         """Hold the write lock of a file in WAL mode."""

@@ -24,6 +24,7 @@ PLAIN = [
     "docs/links.md",
     "docs/peers.md",
     "docs/servers.md",
+    "docs/tls.md",
 ]
 
 #: A path of the project, between backticks or in a command.

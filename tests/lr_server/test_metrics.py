@@ -1,5 +1,7 @@
 """Metrics from a status, one by one."""
 
+from importlib.metadata import version
+
 import pytest
 
 from lr_server.metrics import families
@@ -89,6 +91,20 @@ def test_a_fact_of_the_status_is_a_sample(sample, value):
     assert samples(STATUS)[sample] == value
 
 
+def test_each_state_of_a_session_and_of_a_snapshot_has_a_sample_and_one_of_them_is_1():
+    found = samples(a_site(sessions=(a_session(state=SessionState.FAILED),), snapshots=(a_snapshot(),)))
+    for name, states, now in (
+        ("lrq_session_state", SessionState, SessionState.FAILED),
+        ("lrq_snapshot_state", SnapshotState, a_snapshot().told_state),
+    ):
+        told = {sample[3]: value for sample, value in found.items() if sample[0] == name}
+        assert told == {each.value: each is now for each in states}
+
+
+def test_the_version_of_lrq_is_a_label():
+    assert samples(STATUS)["lrq_build_info", version("lrq")] == 1
+
+
 def test_every_sample_names_its_site():
     assert {each.labels["site"] for family in families(STATUS) for each in family.samples} == {"paris"}
 
@@ -96,7 +112,7 @@ def test_every_sample_names_its_site():
 def test_the_newest_snapshot_request_of_a_session_counts():
     asked = tuple(a_snapshot(state=state) for state in (SnapshotState.BUILDING, SnapshotState.FAILED))
     found = samples(a_site(snapshots=asked))
-    assert [sample for sample in found if sample[0] == "lrq_snapshot_state"] == [
+    assert [sample for sample, value in found.items() if sample[0] == "lrq_snapshot_state" and value] == [
         ("lrq_snapshot_state", "policy", "tokyo", "building")
     ]
 
@@ -104,7 +120,7 @@ def test_the_newest_snapshot_request_of_a_session_counts():
 @pytest.mark.parametrize(("attempt", "state"), [(2, "requested"), (3, "failed")])
 def test_a_snapshot_that_has_failed_three_times_is_told_as_failed(attempt: int, state: str):
     found = samples(a_site(snapshots=(a_snapshot(error="no", attempt=attempt),)))
-    assert [sample for sample in found if sample[0] == "lrq_snapshot_state"] == [
+    assert [sample for sample, value in found.items() if sample[0] == "lrq_snapshot_state" and value] == [
         ("lrq_snapshot_state", "policy", "tokyo", state)
     ]
 

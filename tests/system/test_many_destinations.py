@@ -50,4 +50,4 @@ def test_no_limit_leaves_any_of_three_hundred_destinations_out(endpoints: list[s
     assert threads["lrq-stream"] == DESTINATIONS
     assert threads["grpc"] <= DESTINATIONS + 20
     assert threads.total() <= 3 * DESTINATIONS + 60
-    assert pool.checkedin() + pool.checkedout() <= 80  # type: ignore[attr-defined]
+    assert pool.checkedin() + pool.checkedout() <= 13  # type: ignore[attr-defined]

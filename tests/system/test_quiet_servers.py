@@ -24,7 +24,8 @@ def test_a_server_alone_writes_and_reads_the_tables_of_servers_only_when_it_rene
     server = world.server("paris", listen=[], lease_seconds=3)
     eventually(lambda: server.is_owner and server.server_status().ranges == 64)
     statements: list[str] = []
-    event.listen(server._engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
+    for engine in server._engines:
+        event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
 
     def count(start: str, table: str) -> int:
         return sum(each.startswith(start) and table in each for each in list(statements))

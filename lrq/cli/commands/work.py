@@ -59,7 +59,7 @@ def work(
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
-    with opened(config, database, site, pool=WORKER_POOL, wait=await_tables) as here:
+    with opened(config, database, site, pool=WORKER_POOL, role="worker", wait=await_tables) as here:
         listeners = listeners_of(references)
         signals = StopSignals()
         wanted = present_targets(here.engine, listeners) if once else []

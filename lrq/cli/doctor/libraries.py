@@ -61,7 +61,9 @@ def look() -> list[Finding]:
             warning(_CHECK, "lrq runs without being installed, so its libraries are not checked", "pip install lrq")
         ]
     # The extras for tests and development matter to no site.
-    ours = sorted(text for text in requirements if not re.search(r"extra == ['\"](?!server|cli|postgres|spark)", text))
+    ours = sorted(
+        text for text in requirements if not re.search(r"extra == ['\"](?!server|cli|postgres|spark|tls)", text)
+    )
     return list(judge({text.partition(";")[0].strip(): text for text in ours}.values(), _installed))
 
 

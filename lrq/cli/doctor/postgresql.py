@@ -15,8 +15,8 @@ _CHECK: Final = "postgresql"
 _STANDBYS: Final = "standbys"
 #: The oldest version that lrq supports.
 OLDEST: Final = 14
-#: The connections that a server of lrq uses at most.
-CONNECTIONS: Final = 82
+#: The connections that a server of lrq uses at most, by the default of `max_connections`.
+CONNECTIONS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,10 @@ class PostgresqlSetup:
         """Limit the time with libpq's `connect_timeout`."""
         return {} if "connect_timeout" in url.query else {"connect_timeout": seconds}
 
+    def connect_as(self, url: URL, name: str) -> Mapping[str, object]:
+        """Set `application_name`."""
+        return {} if "application_name" in url.query else {"application_name": name}
+
     @contextmanager
     def exclusive(self, engine: Engine, schema: str | None = None) -> Iterator[Connection]:
         """Hold an advisory lock."""

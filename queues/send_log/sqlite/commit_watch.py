@@ -32,7 +32,7 @@ class DataVersion:
         return changed
 
     def close(self) -> None:
-        """Return the connection to the pool; the next call of `changed` counts as the first."""
+        """Close the connection; the next call of `changed` counts as the first."""
         raw, self._raw, self._seen = self._raw, None, -1
         if raw is not None:
             with suppress(sqlite3.Error):
@@ -42,6 +42,8 @@ class DataVersion:
         if self._raw is None:
             with mapped_errors():
                 self._raw = self._engine.raw_connection()
+                # The pool's connections are for short use.
+                self._raw.detach()
         cursor = self._raw.cursor()
         try:
             cursor.execute("PRAGMA data_version")

@@ -19,7 +19,7 @@ COMMANDS = [
     ["snapshot"], ["snapshot", "request"], ["snapshot", "list"], ["snapshot", "watch"], ["snapshot", "cancel"],
     ["peer"], ["peer", "list"], ["peer", "add"], ["peer", "remove"],
     ["link"], ["link", "forget"], ["park"], ["park", "list"], ["park", "retry"], ["park", "discard"],
-    ["fence"], ["fence", "list"], ["fence", "reset"],
+    ["fence"], ["fence", "list"], ["fence", "reset"], ["tls"], ["tls", "init"], ["tls", "issue"],
 ]  # fmt: skip
 ON_A_DATABASE = [
     ["init", "--site", "paris"], ["init", "--check"], ["serve", "--site", "paris"],
@@ -49,7 +49,7 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
     ]
     assert " ".join(listed) == (
         "init doctor serve work provide status top browse send produce snapshot drain trim peer link park fence grant "
-        "uninstall demo"
+        "tls uninstall demo"
     )
 
 

@@ -17,8 +17,8 @@ from tests.sink.conftest import Conversation, NumberedSink, accepted
 from tests.sink.frames import batch, numbered, request, session, tick
 
 SOURCES = 300
-#: The connections of a server's pool (`lr_server/server.py`).
-KEPT, MORE = 16, 64
+#: The connections of a server's pool for sessions (`lr_server/connections.py`).
+KEPT, MORE = 13, 0
 
 
 @pytest.fixture
