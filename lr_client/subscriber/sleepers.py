@@ -49,6 +49,7 @@ class Sleeper:
 
     def sleep(self, seconds: float) -> None:
         """Wait up to *seconds*; a wakeup or `wake` ends this wait, or else the next one."""
+        self._owner.begin()
         if not self.wants and self._owner.may_notify and self._owner.is_light():
             self.wants = True
             self._owner.call()
@@ -77,7 +78,7 @@ class Sleeper:
 
 
 class Sleepers:
-    """The sleepers of one process and engine. Their thread works, with one connection, while there are any."""
+    """The sleepers of one process and engine. Their thread begins when one of them sleeps."""
 
     def __init__(self, engine: Engine) -> None:
         """Serve the followers of *engine*."""
@@ -95,13 +96,18 @@ class Sleepers:
         made = Sleeper(self, queue_id, clock)
         with self._guard:
             self._sleepers = (*self._sleepers, made)
-            if self._thread is None:
-                self._thread = _Thread(self, self._engine)
-                self._thread.start()
             thread = self._thread
-        if thread.place is not None:
+        if thread is not None and thread.place is not None:
             made.listen(thread.place)
         return made
+
+    def begin(self) -> None:
+        """Start the thread, unless it works already: a process that is never idle needs none."""
+        if self._thread is None:
+            with self._guard:
+                if self._thread is None and self._sleepers:
+                    self._thread = _Thread(self, self._engine)
+                    self._thread.start()
 
     def remove(self, sleeper: Sleeper) -> None:
         """Forget *sleeper*; with the last one the thread ends."""
