@@ -16,8 +16,10 @@ from queues.database.transactions import writing
 from queues.errors import CorruptFrameError, InvalidNameError, LrqError, first_line
 from queues.logs import logger
 from queues.names import SiteId
-from queues.receive import entries, lineages, writer_marks
+from queues.receive import entries, lineages, wakeups, writer_marks
+from queues.receive.marks import ReceiveState
 from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
+from queues.receive.writer_marks import Stored
 from queues.wire import replication_pb2 as pb
 from queues.words import describe
 from sink.gate import Gate
@@ -70,6 +72,7 @@ class SinkWriter:
         self._receive_bytes = receive_bytes
         self._spoken = spoken
         self._clock = clock
+        self._place: wakeups.WakeupPlace | None = None
         self._streams = Streams()
         self._gate = Gate()
 
@@ -114,6 +117,7 @@ class SinkWriter:
         self._end_stopped(speaker)
         with self._writing() as connection:
             inbox = self._open(connection, speaker)
+            before = inbox.stored()
             refuse = log_rules.admit(inbox.marks, speaker, self._site, negotiated=True)
             if refuse is None and speaker.generation == inbox.marks.generation:
                 refuse = self._streams.refusal_of_twin(speaker)
@@ -124,7 +128,9 @@ class SinkWriter:
                 if request.HasField("rollback_to"):
                     refuse = inbox.roll_back(position_of(request.rollback_to))
             answer = refuse or inbox.answer(self._site, protocol)
+            self._place = self._place or wakeups.place_of(connection)
         if refuse is None:
+            self._wake(before, inbox.stored())
             self._streams.begin(speaker, inbox.version, branches if inbox.kept is None else ())
         return answer
 
@@ -163,6 +169,7 @@ class SinkWriter:
         key, told = _key_of(speaker), frame.session.stream
         with self._writing() as connection:
             inbox = self._open(connection, speaker) if expected is None else self._expect(connection, speaker, expected)
+            before = inbox.stored()
             number = self._streams.number(key, speaker.generation, told, stream)
             left = None if last is None else last.stored.version
             negotiated = log_rules.follows(inbox.marks, inbox.version, speaker.generation, number, left)
@@ -176,8 +183,16 @@ class SinkWriter:
             answer = refuse or inbox.ack()
         stored = inbox.stored()
         if refuse is None and stored is not None:
+            self._wake(before, stored)
             stream.last = LastFrame(key, told, stored)
         return answer
+
+    def _wake(self, before: Stored | None, after: Stored | None) -> None:
+        """Wake the subscribers of a queue that has new work; on PostgreSQL the transaction may have notified them."""
+        if self._place is None or after is None:
+            return
+        if wakeups.brings_work(ReceiveState() if before is None else before.marks, after.marks):
+            wakeups.tell(self._place, after.queue_id)
 
     def _end_stopped(self, speaker: Speaker) -> None:
         client, source = names.client_name(speaker.client), names.site_id(speaker.source)

@@ -15,6 +15,7 @@ from lr_client.subscriber.delivery import Delivery, Superseded
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.observer import DeliveryObserver
 from lr_client.subscriber.options import OnFailure
+from lr_client.subscriber.sleepers import Sleeper
 from lr_client.subscriber.steps import DeliveryStep, Forgotten, Kind, next_step
 from queues.backoff import Backoff
 from queues.clock import Clock, jittered
@@ -44,6 +45,7 @@ class Options:
     backoff: float
     max_backoff: float
     idle: float
+    quick: float = _QUICK
     trace: bool = True
     observer: DeliveryObserver = field(default_factory=DeliveryObserver)
 
@@ -67,6 +69,7 @@ class Follower:
         stopping: threading.Event,
         report: Callable[[str, Exception], None],
         recovered: Callable[[str], None] = lambda _source: None,
+        sleeper: Sleeper,
         clock: Clock,
     ) -> None:
         """Prepare; *report* is called with (source, error) for every error, *recovered* after the next success."""
@@ -79,8 +82,9 @@ class Follower:
         self._report = report
         self._recovered = recovered
         self._clock = clock
+        self._sleeper = sleeper
         self._kept = KeptBlocks()
-        self._idle = _QUICK
+        self._idle = options.quick
         self._enrolled = False
         self._failure: Failure | None = None
         # The kind and the end of a refused batch, whose source transactions are then delivered one by one.
@@ -96,7 +100,7 @@ class Follower:
             except OwnershipLostError:
                 raise
             except Superseded:
-                pause = self._longer()
+                pause = None
             except Forgotten:
                 return
             except Exception as error:  # noqa: BLE001 - reported; the queue is unchanged and is tried again
@@ -104,18 +108,20 @@ class Follower:
                 pause = self._options.delay(troubles)
                 self._report(self._queue.source, error)
                 self._record(error, troubles)
-            if pause:
+            if pause is None:
+                self._sleep()
+            elif pause:
                 self._clock.wait(self._stopping, pause)
 
-    def _turn(self) -> float:
-        """Make one step; return the seconds to wait before the next step."""
+    def _turn(self) -> float | None:
+        """Make one step; return the seconds to wait before the next step, or None if the queue is idle."""
         if not self._enrolled:
             self._enroll()
         with reading(self._engine, snapshot=True) as connection:
             step = next_step(connection, self._queue.queue_id, self._options.limits, self._kept, one=self._one_by_one())
         if step is None:
             self._forget_failure()
-            return self._longer()
+            return None
         began = self._clock.monotonic()
         try:
             self._delivery.carry_out(step, recovers=self._failure is not None and step.kind is not Kind.RETRY)
@@ -150,15 +156,18 @@ class Follower:
             self._failure = failures.last(connection, self._queue.queue_id)
         self._enrolled = True
 
-    def _longer(self) -> float:
+    def _sleep(self) -> None:
+        """Pause until the next look at an idle queue, or until a wakeup."""
+        if self._sleeper.is_notified:
+            self._idle = self._options.idle
         pause = self._idle
         self._idle = min(2 * pause, self._options.idle)
-        return pause
+        self._sleeper.sleep(pause)
 
     def _one_by_one(self) -> bool:
         return self._failure is not None or self._singly is not None
 
-    def _done(self, step: DeliveryStep) -> float:
+    def _done(self, step: DeliveryStep) -> float | None:
         self._kept.moved(step.version)
         if step.kind is Kind.RETRY:
             return 0
@@ -168,12 +177,13 @@ class Follower:
         if self._singly is None:
             self._recovered(self._queue.source)
         if step.kind is Kind.LOG_ENTRIES and not step.rows:
-            return self._longer()
-        self._idle = _QUICK
+            return None
+        self._idle = self._options.quick
+        self._sleeper.delivered()
         return 0
 
-    def _refused(self, step: DeliveryStep, error: Exception) -> float:
-        """Record the failure, and divide, park or retry the step; return the seconds to wait."""
+    def _refused(self, step: DeliveryStep, error: Exception) -> float | None:
+        """Record the failure, and divide, park or retry the step; return the same as `_turn`."""
         words = describe(error)
         if step.retry is not None:
             parked.refuse(self._engine, step.retry, words)

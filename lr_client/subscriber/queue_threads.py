@@ -12,6 +12,7 @@ from discovery.threads import watched
 from lr_client.subscriber.error_reports import ErrorReports
 from lr_client.subscriber.follower import Follower, Options
 from lr_client.subscriber.listener import RoutingQueueListener
+from lr_client.subscriber.sleepers import Sleeper, sleepers_of
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
@@ -44,6 +45,7 @@ class QueueThreads:
         self._clock = clock
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._sleepers: list[Sleeper] = []
         self._poller = RegistryPoller(
             engine,
             client,
@@ -61,16 +63,22 @@ class QueueThreads:
         """Stop all threads and wait for their end; running calls of the listener finish first."""
         self._stopping.set()
         self._poller.stop()
+        for sleeper in self._sleepers:
+            sleeper.wake()
         for thread in self._threads:
             thread.join()
+        for sleeper in self._sleepers:
+            sleeper.close()
 
     def start_follower(self, queue: ReceiveQueue) -> None:
         """Follow *queue* in a new thread, until `stop` is called or the lease is lost."""
-        thread = watched(f"lrq-{queue.name}", partial(self._follow, queue), self._give_up)
+        sleeper = sleepers_of(self._engine).sleeper(queue.queue_id, self._clock)
+        self._sleepers.append(sleeper)
+        thread = watched(f"lrq-{queue.name}", partial(self._follow, queue, sleeper), self._give_up)
         thread.start()
         self._threads.append(thread)
 
-    def _follow(self, queue: ReceiveQueue) -> None:
+    def _follow(self, queue: ReceiveQueue, sleeper: Sleeper) -> None:
         follower = Follower(
             self._engine,
             self._listener,
@@ -80,6 +88,7 @@ class QueueThreads:
             stopping=self._stopping,
             report=self._reports.report,
             recovered=self._reports.recovered,
+            sleeper=sleeper,
             clock=self._clock,
         )
         with self._reports.listening():

@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from queues.database.dialect import Statement
 from queues.database.tables import consumers, receive_marks
-from queues.receive import entries
+from queues.receive import entries, wakeups
 from queues.receive.consumer_marks import APPLIED_SEQ
 from queues.receive.entries import NO_BLOCKS
 from queues.receive.log_blocks import NewBlocks
@@ -78,6 +78,7 @@ def _replacing(expected: Stored, marks: ReceiveState, now_us: int) -> Statement:
         "seen": expected.version,
         "seen_generation": expected.marks.generation,
         "seen_seq": expected.marks.received.seq,
+        "tells": wakeups.brings_work(expected.marks, marks),
     }
     new = {"version": expected.version + 1, "updated_us": now_us, **columns_of(marks)}
     values = {"of_queue": expected.queue_id, **seen, **{f"new_{name}": value for name, value in new.items()}}
@@ -114,6 +115,7 @@ def _failing_without_row(save: Update) -> Select[tuple[Any, ...]]:
         func.coalesce(consumers.c.applied_bytes, 0),
         cast(case((exists(select(saved.c.queue_id)), "1"), else_=_STALE), Integer),
         func.set_config("synchronous_commit", "on", true()),
+        wakeups.NOTIFYING,
     ).outerjoin_from(one, consumers, and_(consumers.c.queue_id == own, newest(consumers, own)))
 
 

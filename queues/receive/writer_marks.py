@@ -14,7 +14,7 @@ from queues.database.transactions import mapped_errors
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.receive import entries
+from queues.receive import entries, wakeups
 from queues.receive.consumer_marks import APPLIED_SEQ
 from queues.receive.entries import NO_BLOCKS
 from queues.receive.forgotten import next_queue_id
@@ -122,7 +122,9 @@ class LockedMarks:
         before = self.stored
         key = {"of_queue": before.queue_id, "seen": before.version, "version": before.version + 1}
         saving = _SAVE, {**key, "updated_us": now_us, **columns_of(marks)}
-        entries.append(connection, before.queue_id, new, then=[*changes, saving], last=last)
+        tells = wakeups.brings_work(before.marks, marks)
+        waking = wakeups.notifying(connection, before.queue_id, tells=tells)
+        entries.append(connection, before.queue_id, new, then=[*changes, saving, *waking], last=last)
         return LockedMarks(replaced(before, marks, before.applied_seq, before.applied_bytes))
 
 

@@ -4,16 +4,15 @@ A `Wakeup` works within the server's process, and on Linux from other processes 
 notifications, from any machine, see `queues.send_log.opening.LogWatch.wait_for_notify`.
 """
 
-import atexit
 import socket
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
 from multiprocessing import connection
 from typing import Protocol
 from weakref import WeakSet
+
+from queues import datagrams
 
 _listeners: dict[str, "WeakSet[Wakeup]"] = {}
 _guard = threading.Lock()
@@ -85,43 +84,17 @@ def wake_server(branch: str) -> None:
 
 
 def wake_other_process(branch: str) -> None:
-    """Wake the server of this branch, if it is another process of this machine (3 µs); Linux only."""
-    sender = _sender()
-    if sender is not None and not _listeners.get(branch):
-        # An error means: no server, or a full buffer. A missed wakeup only adds the wait for the server's next look.
-        with suppress(OSError):
-            sender.sendto(b"", _address(branch))
+    """Wake the server of this branch, if it is another process of this machine; Linux only."""
+    if not _listeners.get(branch):
+        # A missed wakeup only adds the wait for the server's next look.
+        datagrams.send(_name(branch))
 
 
-def _address(branch: str) -> str:
-    # An abstract socket name has no file, so a dead process leaves nothing behind.
-    return f"\0lrq bell {branch}"
-
-
-def _socket() -> socket.socket | None:
-    if sys.platform != "linux":
-        return None
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    made.setblocking(False)
-    return made
-
-
-@cache
-def _sender() -> socket.socket | None:
-    """Return the socket of all senders of this process; a forked child may use it too."""
-    made = _socket()
-    if made is not None:
-        atexit.register(made.close)
-    return made
+def _name(branch: str) -> str:
+    return f"bell {branch}"
 
 
 def _outside(branch: str) -> list[socket.socket]:
-    made = _socket()
-    if made is None:
-        return []
-    try:
-        made.bind(_address(branch))
-    except OSError:  # an earlier server still has the address: without wakeups, this server polls
-        made.close()
-        return []
-    return [made]
+    # While an earlier server still has the name, this server gets no wakeups and polls.
+    made = datagrams.receiver(_name(branch))
+    return [] if made is None else [made]

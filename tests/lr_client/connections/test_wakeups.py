@@ -43,7 +43,7 @@ def test_a_server_of_this_process_is_woken(site: Engine, opening: Open, branch: 
 @pytest.mark.parametrize(("dialect", "kind"), KINDS[: len(SQLITE)], indirect=["dialect"])
 def test_a_server_on_sqlite_in_another_process_is_woken(site: Engine, opening: Open, branch: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
-        server.bind(wakeup._address(branch))
+        server.bind(f"\0lrq bell {branch}")
         server.setblocking(False)
         run(opening, site, transmit)
         assert server.recv(1) == b""

@@ -2,12 +2,14 @@
 
 import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 from sqlalchemy import Engine, create_engine
 
 from discovery import registry
 from lr_client.subscriber.follower import Follower, Options
+from lr_client.subscriber.sleepers import sleepers_of
 from queues.clock import SYSTEM_CLOCK
 from queues.database import leases
 from queues.database.transactions import reading
@@ -40,7 +42,9 @@ def test_entries_at_a_locked_database_are_retried_and_not_parked(sink: Engine, t
         other.close()
 
     listener = Apply(lambda _: stopping.set())
-    Follower(impatient, listener, queue, lease, ONE_TRY, stopping=stopping, report=unlock, clock=SYSTEM_CLOCK).run()
+    with closing(sleepers_of(impatient).sleeper(queue.queue_id, SYSTEM_CLOCK)) as sleeper:
+        told = {"stopping": stopping, "report": unlock, "sleeper": sleeper, "clock": SYSTEM_CLOCK}
+        Follower(impatient, listener, queue, lease, ONE_TRY, **told).run()
     impatient.dispose()
     assert [type(error) for error in errors] == [StoreUnavailableError]
     assert story(sink) == ["e1"]

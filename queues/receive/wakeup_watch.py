@@ -1,0 +1,177 @@
+"""Receive the wakeups of idle subscribers from other processes; see `queues.receive.wakeups`."""
+
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol, cast
+
+from sqlalchemy import Connection, Engine
+
+from queues import datagrams
+from queues.database.postgresql.autocommit import held_connection
+from queues.database.postgresql.pipeline import usual_errors
+from queues.database.transactions import mapped_errors
+from queues.errors import StoreUnavailableError
+from queues.receive.wakeups import CHANNEL, LOCK, WakeupPlace, datagram_names
+
+#: PostgreSQL ends a listening connection without a statement for this time, in seconds, and with it the locks of a
+#: process that has stopped.
+SILENT_SECONDS: Final = 15.0
+#: The largest number of datagrams to receive at once.
+_MOST_DATAGRAMS: Final = 64
+
+
+class WakeupSource(Protocol):
+    """An object with a file descriptor that the operating system can wait for."""
+
+    def fileno(self) -> int:
+        """Return the file descriptor."""
+        ...
+
+
+class WakeupWatch(Protocol):
+    """Receives the wakeups of this process. Not for several threads."""
+
+    @property
+    def sources(self) -> Sequence[WakeupSource]:
+        """The objects that become readable with a wakeup."""
+        ...
+
+    def sleep(self, queue_id: int) -> bool:
+        """Have sinks notify this watch of new work in a queue; return False if they do not.
+
+        Earlier commits send no notification: look at the queue once more afterwards.
+        """
+        ...
+
+    def end_sleep(self, queue_id: int) -> None:
+        """End the notifications of a queue, because they make the sink's commits slower."""
+        ...
+
+    def woken(self) -> set[int]:
+        """Return the queues that may have new work."""
+        ...
+
+    def keep(self) -> None:
+        """Keep the watch alive; call several times within `SILENT_SECONDS`."""
+        ...
+
+    def close(self) -> None:
+        """Release the connection or the socket."""
+        ...
+
+
+def open_watch(engine: Engine, place: WakeupPlace, silent_seconds: float = SILENT_SECONDS) -> WakeupWatch:
+    """Return a watch for the subscribers of this process; raise `StoreUnavailableError` if there can be none now."""
+    return DatagramWatch(place) if place.has_datagrams else NotifyWatch(engine, silent_seconds)
+
+
+class DatagramWatch:
+    """Receives datagrams, which the sinks of SQLite send in any case."""
+
+    def __init__(self, place: WakeupPlace) -> None:
+        """Take a free name of *place*."""
+        found: socket.socket | None = None
+        for name in datagram_names(place):
+            found = found or datagrams.receiver(name)
+        if found is None:
+            raise StoreUnavailableError("no datagram can wake this process: it polls")
+        self._socket = found
+
+    @property
+    def sources(self) -> Sequence[WakeupSource]:
+        """See `WakeupWatch`."""
+        return [self._socket]
+
+    def sleep(self, queue_id: int) -> bool:  # noqa: ARG002
+        """Return False: a datagram may be lost, and an earlier version of lrq sends none."""
+        return False
+
+    def end_sleep(self, queue_id: int) -> None:
+        """Do nothing."""
+
+    def woken(self) -> set[int]:
+        """See `WakeupWatch`."""
+        found = set()
+        with suppress(BlockingIOError, ValueError):
+            for _ in range(_MOST_DATAGRAMS):
+                found.add(int(self._socket.recv(32)))
+        return found
+
+    def keep(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """See `WakeupWatch`."""
+        self._socket.close()
+
+
+class NotifyWatch:
+    """Receives the notifications of PostgreSQL on a connection of its own."""
+
+    def __init__(self, engine: Engine, silent_seconds: float) -> None:
+        """Open the connection. A pooler that shares connections would give the locks to others: then raise."""
+        with mapped_errors():
+            self._connection = held_connection(engine)
+        try:
+            with mapped_errors(), usual_errors(self._connection):
+                self._wire = _wire(self._connection)
+                self._begin(silent_seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def sources(self) -> Sequence[WakeupSource]:
+        """See `WakeupWatch`."""
+        return [self]
+
+    def fileno(self) -> int:
+        """Return the connection's socket."""
+        return int(self._wire.socket)
+
+    def sleep(self, queue_id: int) -> bool:
+        """See `WakeupWatch`; False while a transaction of the sink has the lock."""
+        return self._ask(f"SELECT pg_try_advisory_lock_shared({LOCK}, {int(queue_id)})") == "t"
+
+    def end_sleep(self, queue_id: int) -> None:
+        """See `WakeupWatch`."""
+        self._ask(f"SELECT pg_advisory_unlock_shared({LOCK}, {int(queue_id)})")
+
+    def woken(self) -> set[int]:
+        """See `WakeupWatch`; raises `StoreUnavailableError` if the connection is lost."""
+        with mapped_errors(), usual_errors(self._connection):
+            self._wire.consume_input()
+        found = set()
+        while (notification := self._wire.notifies()) is not None:
+            with suppress(ValueError):
+                found.add(int(notification.extra))
+        return found
+
+    def keep(self) -> None:
+        """See `WakeupWatch`."""
+        self._ask("SELECT 1")
+
+    def close(self) -> None:
+        """See `WakeupWatch`; the locks end with the connection."""
+        with suppress(Exception):
+            self._connection.close()
+
+    def _begin(self, silent_seconds: float) -> None:
+        own = int(self._ask("SELECT pg_backend_pid()"))
+        if own != self._wire.backend_pid:
+            raise StoreUnavailableError("a pooler stands before the database, so no NOTIFY can come: it is polled")
+        self._ask(f"SELECT set_config('idle_session_timeout', '{round(silent_seconds * 1000)}', false)")
+        self._connection.connection.cursor().execute(f"LISTEN {CHANNEL}")
+
+    def _ask(self, question: str) -> str:
+        with mapped_errors(), usual_errors(self._connection):
+            result = self._wire.exec_(question.encode())
+            if result.ntuples != 1:
+                # Ask again through the driver, which raises the right error.
+                return str(cast("Any", self._connection.connection.cursor()).execute(question).fetchone()[0])
+            return bytes(result.get_value(0, 0)).decode()
+
+
+def _wire(connection: Connection) -> Any:  # noqa: ANN401 - a driver's
+    return cast("Any", connection.connection.dbapi_connection).pgconn
