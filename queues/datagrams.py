@@ -1,4 +1,4 @@
-"""Datagrams between processes of this machine; Linux only. They are hints: any of them may be lost."""
+"""Datagrams between processes of this machine; Linux only. Each datagram is a hint that may be lost."""
 
 import atexit
 import socket

@@ -1,4 +1,4 @@
-"""The pauses of idle followers: a thread of the process wakes them when the sink has new work for their queues."""
+"""The pauses of idle followers: a thread of the process wakes a follower when its queue has new work."""
 
 import socket
 import threading
@@ -78,7 +78,7 @@ class Sleeper:
 
 
 class Sleepers:
-    """The sleepers of one process and engine. Their thread begins when one of them sleeps."""
+    """The sleepers of one process and engine. The thread begins with the first sleep of a follower."""
 
     def __init__(self, engine: Engine) -> None:
         """Serve the followers of *engine*."""

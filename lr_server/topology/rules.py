@@ -24,12 +24,12 @@ class OwnSite(NamedTuple):
 def checked_peers(peers: Mapping[str, Peer], own: OwnSite) -> Mapping[SiteId, Peer]:
     """Return *peers* with checked names and endpoints.
 
-    Raises `ConfigurationError` or `InvalidNameError` for a malformed name or endpoint, and an endpoint that is there
-    twice. So does a peer that is the site itself or another one, and TLS without credentials.
+    Raises `ConfigurationError` or `InvalidNameError` for a malformed name or endpoint, and for an endpoint that a site
+    has twice. So does a peer that is the site itself, and TLS without credentials. Two sites may share an endpoint, as
+    behind a gateway; the negotiation tells the wrong site.
     """
     found = {site_id(name): peer for name, peer in peers.items()}
     mine = [parse_endpoint(text) for text in own.endpoints]
-    homes: dict[str, SiteId] = {}
     for site, peer in found.items():
         if site == own.site:
             raise ConfigurationError(f"peers names {site!r}, which is this site itself: remove that peer")
@@ -38,11 +38,6 @@ def checked_peers(peers: Mapping[str, Peer], own: OwnSite) -> Mapping[SiteId, Pe
         for listed in (peer.endpoint, *([peer.snapshot_endpoint] if peer.snapshot_endpoint else [])):
             for endpoint in _endpoints(site, listed):
                 _check(site, endpoint, own, mine)
-                home = homes.setdefault(_place(endpoint), site)
-                if home != site:
-                    raise ConfigurationError(
-                        f"peers[{site}]: {endpoint} is the endpoint of {home!r} too: each site has its own"
-                    )
     return found
 
 

@@ -14,8 +14,8 @@ from queues.database.transactions import mapped_errors
 from queues.errors import StoreUnavailableError
 from queues.receive.wakeups import CHANNEL, LOCK, WakeupPlace, datagram_names
 
-#: PostgreSQL ends a listening connection without a statement for this time, in seconds, and with it the locks of a
-#: process that has stopped.
+#: PostgreSQL ends a listening connection without a statement for this time, in seconds. So the locks of a stopped
+#: process end too.
 SILENT_SECONDS: Final = 15.0
 #: The largest number of datagrams to receive at once.
 _MOST_DATAGRAMS: Final = 64
@@ -75,7 +75,7 @@ class DatagramWatch:
         for name in datagram_names(place):
             found = found or datagrams.receiver(name)
         if found is None:
-            raise StoreUnavailableError("no datagram can wake this process: it polls")
+            raise StoreUnavailableError("no datagram can wake this process, which polls instead")
         self._socket = found
 
     @property
@@ -160,7 +160,9 @@ class NotifyWatch:
     def _begin(self, silent_seconds: float) -> None:
         own = int(self._ask("SELECT pg_backend_pid()"))
         if own != self._wire.backend_pid:
-            raise StoreUnavailableError("a pooler stands before the database, so no NOTIFY can come: it is polled")
+            raise StoreUnavailableError(
+                "a pooler stands before the database, so no NOTIFY can come, and the subscriber polls"
+            )
         self._ask(f"SELECT set_config('idle_session_timeout', '{round(silent_seconds * 1000)}', false)")
         self._connection.connection.cursor().execute(f"LISTEN {CHANNEL}")
 

@@ -1,9 +1,9 @@
 """Wake an idle subscriber when its queue gets entries; a lost wakeup only adds the wait until the next poll.
 
 Within the process an event is set. On SQLite a datagram wakes the other processes of the machine (Linux only). On
-PostgreSQL a NOTIFY wakes processes on any machine. A NOTIFY makes commits wait for each other, so a sink sends it only
-while a subscriber of the queue sleeps. A sleeping subscriber shares an advisory lock of the queue, and the transaction
-of the sink tries to take that lock alone. A transaction with the lock sends nothing, and keeps the lock until its end.
+PostgreSQL a NOTIFY wakes processes on any machine. A NOTIFY makes commits wait for each other. So a sink sends it only
+while a subscriber of the queue sleeps. A sleeping subscriber shares an advisory lock of the queue. The transaction of
+the sink tries to take that lock alone. A transaction with the lock sends nothing, and keeps the lock until its end.
 The lock of a subscriber ends with its connection, so a dead subscriber gets no NOTIFY.
 
 lrq never prepares the transactions of a sink for a two-phase commit, so all of them can send a NOTIFY.

@@ -241,7 +241,7 @@ def test_a_command_that_starts_before_the_tables_waits_for_them(new_database, co
         process.communicate()
 
 
-def test_a_command_that_has_waited_for_the_tables_in_vain_says_what_makes_them(lrq: Command):
+def test_a_wait_for_the_tables_in_vain_ends_with_the_cure(lrq: Command):
     done = lrq(
         "send", "--to", "tokyo", "--client", "policy", "--await-tables", "0.01", "-d", "sqlite:///missing.db", "x"
     )

@@ -1,5 +1,7 @@
 """`lrq status`: shows a site, and exits with 3 if there is trouble."""
 
+import re
+
 import pytest
 from sqlalchemy import insert, update
 
@@ -102,7 +104,8 @@ def test_a_session_that_owes_entries_without_progress_is_stalled(status, source,
     done = status()
     assert done.code == 3
     assert "STALLED" in done.out
-    assert f"policy to tokyo is stalled with 1 entry, the oldest for 1m 30s ({state}, why not)" in done.out
+    said = rf"policy to tokyo is stalled with 1 entry, the oldest for 1m 3\ds \({state}, why not\)"
+    assert re.search(said, done.out)
     assert status("--json").code == 3
 
 
