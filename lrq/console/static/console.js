@@ -1,0 +1,69 @@
+// Reads the live part of a page again when the server tells that a site was read. Without this script, pages with a
+// live part are loaded again every 10 seconds.
+(() => {
+  "use strict";
+  const live = () => document.querySelector("[data-live]");
+  if (!live()) return;
+  const SHORTEST = 1900;
+  const FALLBACK = 15000;
+  const state = document.getElementById("live-state");
+  const pause = document.getElementById("pause");
+  let events = null;
+  let timer = null;
+  let last = 0;
+  let due = null;
+  let paused = false;
+
+  const isBusy = () => {
+    const chosen = document.getSelection();
+    return paused || document.hidden || (chosen && !chosen.isCollapsed);
+  };
+
+  const load = () => {
+    due = null;
+    if (isBusy() || !live()) return;
+    last = Date.now();
+    htmx.ajax("GET", location.pathname + location.search, {
+      source: live(), target: "#live", select: "#live", swap: "outerHTML show:none",
+    });
+  };
+
+  const soon = () => {
+    if (due === null) due = setTimeout(load, Math.max(0, last + SHORTEST - Date.now()));
+  };
+
+  const close = () => {
+    if (events) events.close();
+    if (timer) clearInterval(timer);
+    events = timer = null;
+  };
+
+  const open = () => {
+    close();
+    if (document.hidden || paused) return;
+    events = new EventSource(document.body.dataset.events);
+    events.addEventListener("change", soon);
+    events.onerror = () => {
+      // A refused stream is not tried again: there are too many tabs, or the token has changed.
+      if (events && events.readyState === EventSource.CLOSED && !timer) timer = setInterval(soon, FALLBACK);
+    };
+  };
+
+  // A hidden tab holds no stream: a browser opens only six to one host.
+  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); soon(); } });
+  addEventListener("pagehide", close);
+  document.body.addEventListener("htmx:afterSwap", () => {
+    if (state) state.textContent = "Read at " + new Date().toISOString();
+  });
+  for (const failure of ["htmx:sendError", "htmx:responseError"]) {
+    document.body.addEventListener(failure, () => { if (state) state.textContent = "The console does not answer; trying again"; });
+  }
+  pause.hidden = false;
+  pause.addEventListener("click", () => {
+    paused = !paused;
+    pause.setAttribute("aria-pressed", String(paused));
+    pause.textContent = paused ? "Go on" : "Pause";
+    if (paused) close(); else { open(); soon(); }
+  });
+  open();
+})();
