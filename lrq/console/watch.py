@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from lr_server.status import read_status
 from lr_server.status_types import SiteStatus
@@ -14,7 +13,6 @@ from lrq.cli.rates import Look, Rates, rates
 from lrq.console.reading import PageThreads, reader
 from lrq.console.samples import SitePast
 from queues.clock import SYSTEM_CLOCK, Clock, now_us
-from queues.errors import LrqError
 from queues.words import in_words
 
 #: Seconds between two readings while somebody looks at a page, and otherwise.
@@ -105,7 +103,7 @@ class SiteWatch:
         self._began = self._clock.monotonic()
         try:
             status = read_status(self.reading)
-        except (LrqError, SQLAlchemyError) as error:
+        except Exception as error:  # noqa: BLE001 - of a driver, say; the watch goes on, and the page shows the error
             self._view = replace(self._view, trouble=in_words(error))
             self._last = None
         else:

@@ -32,24 +32,36 @@
     if (due === null) due = setTimeout(load, Math.max(0, last + SHORTEST - Date.now()));
   };
 
+  const fallBack = () => {
+    if (timer === null) timer = setInterval(soon, FALLBACK);
+  };
+
   const close = () => {
+    if (worker) worker.port.postMessage(null);
     if (events) events.close();
-    if (timer) clearInterval(timer);
+    if (timer !== null) clearInterval(timer);
     events = timer = null;
   };
 
   const open = () => {
     close();
     if (document.hidden || paused) return;
-    events = new EventSource(document.body.dataset.events);
+    const url = document.body.dataset.events;
+    if (worker) {
+      worker.port.postMessage(new URL(url, location.href).href);
+      return;
+    }
+    events = new EventSource(url);
     events.addEventListener("change", soon);
-    events.onerror = () => {
-      // A refused stream is not tried again: there are too many tabs, or the token has changed.
-      if (events && events.readyState === EventSource.CLOSED && !timer) timer = setInterval(soon, FALLBACK);
-    };
+    // A refused stream is not tried again: there are too many tabs, or the token has changed.
+    events.onerror = () => { if (events && events.readyState === EventSource.CLOSED) fallBack(); };
   };
 
-  // A hidden tab holds no stream: a browser opens only six to one host.
+  // All tabs share one stream where the browser can share; otherwise each visible tab has its own.
+  const worker = "SharedWorker" in self ? new SharedWorker(document.body.dataset.worker, { name: "lrq-console" }) : null;
+  if (worker) worker.port.onmessage = ({ data }) => { if (data === "change") soon(); else fallBack(); };
+
+  // A hidden tab needs no stream.
   document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); soon(); } });
   addEventListener("pagehide", close);
   document.body.addEventListener("htmx:afterSwap", () => {
