@@ -19,6 +19,7 @@ demo: ## Run the three-site demonstration on SQLite, Spark snapshot included (AR
 test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2 for two at once, ARGS="-k name")
 	@tools/ensure_venv.sh test
 	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
+		LRQ_TEST_CHROMIUM=$$(tools/ensure_chromium.sh) && export LRQ_TEST_CHROMIUM && \
 		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 unit: ## Run the quick tests: pure ones and those on SQLite; needs neither Java nor PostgreSQL (ARGS="-k name")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 PROJECT = tomllib.loads((Path(__file__).resolve().parent.parent / "pyproject.toml").read_text())["project"]
 #: The extras of which both ends of each range are tested.
-EXTRAS = ("producer", "server", "cli", "postgres", "spark", "tls")
+EXTRAS = ("producer", "server", "cli", "console", "postgres", "spark", "tls")
 
 
 def oldest(requirements: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from lrq.cli import exit_codes
 from lrq.cli.commands import (
     browse,
+    console,
     demo,
     doctor,
     drain,
@@ -41,6 +42,7 @@ _ORDER = (
     "provide",
     "status",
     "top",
+    "console",
     "browse",
     "send",
     "produce",
@@ -104,6 +106,7 @@ app.command("work")(work.work)
 app.command("provide")(provide.provide)
 app.command("status")(status.status)
 app.command("top")(top.top)
+app.command("console")(console.console)
 app.command("browse")(browse.browse)
 app.command("send")(send.send)
 app.command("produce")(produce.produce)

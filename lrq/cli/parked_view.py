@@ -1,5 +1,6 @@
 """Parked transactions as a table, and as JSON."""
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,8 +8,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from lrq.cli.output import add, table
-from lrq.cli.words import duration, number, one_line, size
+from lrq.cli.words import NONE, duration, number, one_line, preview, size
 from queues.clock import iso, now_us
+from queues.receive.log_blocks import ReceivedRow
 from queues.receive.parked import ParkedTransaction
 
 
@@ -57,4 +59,30 @@ def parked_facts(each: ParkedTransaction) -> dict[str, Any]:
         "tries": each.tries,
         "retrying": each.retrying,
         "parked_at": iso(each.parked_us),
+    }
+
+
+def contents_view(found: ParkedTransaction, rows: Sequence[ReceivedRow], *, preview_bytes: int) -> RenderableType:
+    """Show one parked transaction with its entries; each payload has been cut after *preview_bytes* bytes."""
+    made = table("Entries", ("sequence", "right"), "item key", "payload")
+    for row in rows:
+        key = NONE if row.item_key is None else one_line(row.item_key)
+        # A payload that fills the limit may go on.
+        whole = len(row.payload) + (len(row.payload) == preview_bytes)
+        add(made, [number(row.seq), key, preview(row.payload, whole) if row.payload else "(empty)"])
+    more = found.entries - len(rows)
+    hint = [Text(f"and {number(more)} more: --limit {found.entries}", style="dim")] if more > 0 else []
+    return Group(parked_view([found]), made, *hint)
+
+
+def content_facts(row: ReceivedRow) -> dict[str, Any]:
+    """Return an item of `entries` in `lrq park show --json`; the payload is in base64."""
+    return {
+        "sequence": row.seq,
+        "transaction": row.transaction_seq,
+        "committed_at": iso(row.committed_us) if row.committed_us else None,
+        "item_key": row.item_key,
+        "partition_key": row.partition_key,
+        "headers": row.headers,
+        "payload": base64.b64encode(row.payload).decode("ascii"),
     }

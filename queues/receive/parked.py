@@ -54,6 +54,31 @@ def parked(engine: Engine, *, client: str | None = None, limit: int = 1000) -> l
     return [ParkedTransaction(*row) for row in rows]
 
 
+def parked_one(engine: Engine, parked_id: int) -> ParkedTransaction:
+    """Return one parked transaction; raises `UsageError` for an id that `parked` does not list."""
+    with reading(engine) as connection:
+        row = connection.execute(_listing(None).where(_whole(connection, parked_id))).first()
+    if row is None:
+        raise UsageError(_absent(parked_id))
+    return ParkedTransaction(*row)
+
+
+def parked_contents(
+    engine: Engine, parked_id: int, *, limit: int = 100, payload_bytes: int = 2**30
+) -> list[ReceivedRow]:
+    """Return up to *limit* entries of a parked transaction, in order, each with the first *payload_bytes* bytes.
+
+    Raises `UsageError` for an id that `parked` does not list.
+    """
+    beginning = func.substr(parked_rows.c.payload, 1, payload_bytes)
+    columns = (beginning if name == "payload" else parked_rows.c[name] for name in ReceivedRow._fields)
+    with reading(engine) as connection:
+        chosen = select(*columns).where(_whole(connection, parked_id))
+        rows = connection.execute(chosen.order_by(parked_rows.c.id).limit(limit)).all()
+    # On SQLite, a part of an empty payload is NULL.
+    return [found._replace(payload=bytes(found.payload or b"")) for found in (ReceivedRow(*row) for row in rows)]
+
+
 def retry_parked(engine: Engine, parked_id: int) -> None:
     """Have the subscriber retry a parked transaction; success deletes it, another refusal parks it again.
 
@@ -174,8 +199,12 @@ def _listing(client: str | None) -> Select[tuple[Any, ...]]:
 def _whole(connection: Connection, parked_id: int) -> ColumnElement[bool]:
     identity = _identity(connection, parked_id)
     if identity is None:
-        raise UsageError(f"there is no parked transaction {parked_id}: `lrq park list` shows those that there are")
+        raise UsageError(_absent(parked_id))
     return _rows_of(identity)
+
+
+def _absent(parked_id: int) -> str:
+    return f"there is no parked transaction {parked_id}: `lrq park list` shows those that there are"
 
 
 def _identity(connection: Connection, parked_id: int) -> Identity | None:

@@ -1,6 +1,8 @@
 """List the stored parts of snapshots, published or not, by index look-ups: the table is huge but has few parts."""
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select, tuple_
 
@@ -32,6 +34,27 @@ def written_parts(connection: Connection, sync_id: str) -> Iterator[tuple[int, i
         pair = (found.part, found.attempt)
         yield pair
         found = connection.execute(following.where(place > pair)).first()
+
+
+class PartRows(NamedTuple):
+    """The rows that one part of a snapshot has so far."""
+
+    part: int
+    rows: int
+
+
+def parts_of(connection: Connection, stored_under: str, limit: int) -> list[PartRows]:
+    """Return the parts of a snapshot with their rows, after looking at *limit* writers of parts.
+
+    Of a part with several writers, only the longest counts.
+    """
+    blocks = snapshot_blocks.c
+    longest: dict[int, int] = {}
+    for part, number in islice(written_parts(connection, stored_under), limit):
+        place = blocks.sync_id == stored_under, blocks.part == part, blocks.attempt == number
+        rows = connection.execute(select(func.max(blocks.last_ord)).where(*place)).scalar() or 0
+        longest[part] = max(rows, longest.get(part, 0))
+    return [PartRows(part, rows) for part, rows in sorted(longest.items())]
 
 
 def rows_written(connection: Connection, attempt: Attempt) -> int:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from lrq.cli.place import OpenSite
     from queues.receive.parked import ParkedTransaction
 
-app = typer.Typer(help="List, retry or discard source transactions that a listener refused.", no_args_is_help=False)
+app = typer.Typer(
+    help="List, show, retry or discard source transactions that a listener refused.", no_args_is_help=False
+)
 
 Ids = Annotated[list[int] | None, typer.Argument(help="Ids from the first column of `lrq park list`.")]
 All = Annotated[bool, typer.Option("--all", metavar="", help="All parked transactions.")]
@@ -49,6 +51,33 @@ def list_(
         emit({"site": here.site, "parked": [parked_facts(each) for each in found]})
     else:
         console().print(parked_view(found))
+
+
+@app.command("show")
+def show(
+    parked_id: Annotated[int, typer.Argument(metavar="ID", help="The id from the first column of `lrq park list`.")],
+    full: Annotated[bool, typer.Option("--full", metavar="", help="Show payloads in full.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many entries at most.")] = 20,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Show one parked transaction with its entries; with --json, payloads are complete and in base64."""
+    from lrq.cli.output import console, emit
+    from lrq.cli.parked_view import content_facts, contents_view, parked_facts
+    from lrq.cli.place import opened
+    from queues.receive.parked import parked_contents, parked_one
+
+    size = 2**30 if full or as_json else 128
+    with opened(config, database, site) as here:
+        found = parked_one(here.engine, parked_id)
+        rows = parked_contents(here.engine, parked_id, limit=limit, payload_bytes=size)
+    if as_json:
+        entries = [content_facts(row) for row in rows]
+        emit({"site": here.site, "parked": parked_facts(found), "entries": entries})
+    else:
+        console().print(contents_view(found, rows, preview_bytes=size))
 
 
 @app.command("retry")

@@ -1,5 +1,6 @@
 """`lrq park`: lists, retries and discards parked transactions."""
 
+import base64
 import io
 
 import pytest
@@ -35,6 +36,20 @@ def test_parked_transactions_are_listed_with_the_reason(park):
         ("tokyo", 2, False),
         ("lima", 2, False),
     ]
+
+
+def test_show_prints_one_transaction_with_its_entries(park):
+    first, second = (each["id"] for each in park("list", "--json").json["parked"])
+    done = park("show", str(first))
+    assert done.code == 0
+    for words in ("tokyo is wrong", "secret payload", "more"):
+        assert words in done.out
+    assert "lima is wrong" not in done.out
+    facts = park("show", str(second), "--json").json
+    assert facts["parked"]["source"] == "lima"
+    assert [base64.b64decode(each["payload"]) for each in facts["entries"]] == [b"secret payload", b"more"]
+    assert "and 1 more: --limit 2" in park("show", str(first), "--limit", "1").out
+    assert park("show", "999").error.startswith("there is no parked transaction 999")
 
 
 def test_an_empty_list_says_that_nothing_is_parked(lrq: Command, source: SourceSite):

@@ -1,0 +1,90 @@
+"""`lrq console`."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from lrq.cli.options import Format, Level, LogFormat, LogLevel
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+#: Connections of the console to one site: its watch and the threads of its pages.
+_POOL: Final = {"pool_size": 2, "max_overflow": 3}
+
+
+def console(
+    config: Annotated[
+        list[Path] | None,
+        typer.Option("--config", "-c", metavar="FILE", help="A site's lrq.toml; may be repeated."),
+    ] = None,
+    database: Annotated[
+        list[str] | None,
+        typer.Option("--database", "-d", metavar="URL", help="A site's database; may be repeated."),
+    ] = None,
+    listen: Annotated[str, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Serve pages there.")] = (
+        "127.0.0.1:8080"
+    ),
+    allow_actions: Annotated[
+        bool, typer.Option("--allow-actions", metavar="", help="Allow retry, discard, cancel and request.")
+    ] = False,
+    show_payloads: Annotated[
+        bool, typer.Option("--show-payloads", metavar="", help="Show payloads, not only their sizes.")
+    ] = False,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file", metavar="FILE", help="A file with a secret to ask for; needed unless HOST is a loopback."
+        ),
+    ] = None,
+    decoder: Annotated[
+        list[str] | None,
+        typer.Option("--decoder", metavar="MODULE:FUNCTION", help="Turns payloads into text; may be repeated."),
+    ] = None,
+    log_level: LogLevel = Level.INFO,
+    log_format: LogFormat = Format.TEXT,
+) -> None:
+    """Serve web pages about one site or several, until SIGTERM or Ctrl-C.
+
+    Pages only read unless `--allow-actions` is given. A site that does not answer blocks no other.
+    """
+    from lrq.cli.console_process import checked_address, decoders_of, read_token, serve_pages
+    from lrq.cli.logs import log_to_stderr
+    from queues.errors import UsageError
+
+    host, port = checked_address(listen)
+    token = None if token_file is None else read_token(token_file)
+    if token is None and host not in _LOOPBACK:
+        raise UsageError(f"{host} is no loopback address: give --token-file, so that the console asks for a secret")
+    log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
+    with ExitStack() as stack:
+        engines = _engines(stack, config or [], database or [])
+        options: dict[str, Any] = {
+            "allow_actions": allow_actions,
+            "show_payloads": show_payloads,
+            "token": token,
+            "decoders": decoders_of(decoder or []),
+            "hosts": _LOOPBACK if token is None else (),
+        }
+        serve_pages(engines, host, port, options)
+
+
+def _engines(stack: ExitStack, configs: Sequence[Path], databases: Sequence[str]) -> "dict[str, Engine]":
+    """Return an engine for each site; a database that does not answer now is shown as such later."""
+    from lrq.cli.place import engine_of, locate
+    from queues.errors import UsageError
+
+    places = [locate(each, None, None) for each in configs] + [locate(None, each, None) for each in databases]
+    if not places:
+        places = [locate(None, None, None)]
+    found: dict[str, Engine] = {}
+    for number, place in enumerate(places, 1):
+        name = place.site if place.site and place.site not in found else f"site {number}"
+        if place.shown in {str(each.url.set(query={})) for each in found.values()}:
+            raise UsageError(f"{place.shown} is named twice: name each site once")
+        found[name] = stack.enter_context(engine_of(place, pool=_POOL))
+    return found

@@ -1,0 +1,31 @@
+"""The web console: pages about several sites, as an ASGI application. See docs/console.md.
+
+Example:
+    >>> from lrq import console
+    >>> application = console.app({"paris": paris_engine, "tokyo": tokyo_engine})
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lrq.console.application import app
+
+__all__ = ["app"]
+
+
+def __getattr__(name: str) -> object:
+    """Load `app` at its first use, with the libraries of the extra `console`."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        application = import_module("lrq.console.application")
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "jinja2", "pydantic_settings", "grpc"):
+            raise
+        from queues.errors import MissingDependencyError
+
+        raise MissingDependencyError(
+            f"the console needs {error.name}, which is not installed: pip install 'lrq[console]'"
+        ) from error
+    return application.app

@@ -1,0 +1,43 @@
+"""The answer to a form that asks for an action."""
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from lrq.console.actions import MOST, Action, Kind, carry_out, matching
+from lrq.console.console import Console
+from lrq.console.forms import Form
+from queues.errors import LrqError, UsageError
+from queues.words import in_words
+
+
+async def act(console: Console, request: Request) -> Response:
+    """Carry out an action, after asking again for one that destroys something; note it in the log."""
+    if not console.allowed.actions:
+        return PlainTextResponse("this console only reads: start it with --allow-actions\n", 403)
+    form = await Form.of(request)
+    if not console.access.is_own_form(request, form.get("token")):
+        return PlainTextResponse("this form is not of a page of this console: load the page again\n", 403)
+    watch = console.watch(form.get("site"))
+    action = form.action()
+    if form.get("all"):
+        text = form.get("text")
+        client, source = form.get("client") or None, form.get("source") or None
+        found = await watch.pages.call(lambda: matching(watch.reading, client, source, text))
+        action = Action(action.kind, tuple(found))
+    if action.kind in (Kind.RETRY, Kind.DISCARD) and not action.ids:
+        raise UsageError("no parked transaction is chosen: go back and choose one")
+    if len(action.ids) > MOST:
+        raise UsageError(f"more than {MOST:,} are chosen: choose fewer")
+    name = watch.look().name
+    if action.needs_confirmation and not form.get("confirmed"):
+        return console.page(request, "confirm.html", action=action, site=name, fields=form.items(), back=form.back())
+    person = request.state.person
+    try:
+        words = await watch.pages.call(lambda: carry_out(watch.engine, action, person))
+    except LrqError as error:
+        console.log.note(person, name, f"{action.kind.value}: {in_words(error)}", failed=True)
+        raise
+    console.log.note(person, name, words)
+    console.say(console.access.session(request), f"{name}: {words}")
+    watch.refresh()
+    return RedirectResponse(request.scope.get("root_path", "") + form.back(), 303)

@@ -1,0 +1,137 @@
+"""The actions of the console on a site, and the log of actions."""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, assert_never
+
+from sqlalchemy import Engine
+
+from queues import send_snapshot
+from queues.clock import now_us
+from queues.database.transactions import writing
+from queues.errors import UsageError
+from queues.logs import logger
+from queues.names import client_name, site_id
+from queues.receive.parked import discard_parked, parked, retry_parked
+
+_log = logger("lrq.console")
+
+#: The most parked transactions of one action.
+MOST: Final = 10_000
+_KEPT: Final = 500
+
+
+class Kind(StrEnum):
+    """An action, as forms name it."""
+
+    RETRY = "retry"
+    DISCARD = "discard"
+    CANCEL = "cancel"
+    REQUEST = "request"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action with its objects: ids of parked transactions, or the id, or client and destination, of a snapshot."""
+
+    kind: Kind
+    ids: tuple[int, ...] = ()
+    sync_id: str = ""
+    client: str = ""
+    destination: str = ""
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether the action destroys something."""
+        return self.kind in (Kind.DISCARD, Kind.CANCEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An action in the log: its time, person, site and outcome."""
+
+    at_us: int
+    person: str
+    site: str
+    words: str
+    failed: bool = False
+
+
+class ActionsLog:
+    """The last actions, newest first, in bounded memory; each also goes to the log of the process."""
+
+    def __init__(self) -> None:
+        self._kept: deque[Done] = deque(maxlen=_KEPT)
+        self._lock = threading.Lock()
+
+    def note(self, person: str, site: str, words: str, *, failed: bool = False) -> None:
+        """Add one action."""
+        with self._lock:
+            self._kept.appendleft(Done(now_us(), person, site, words, failed))
+        _log.info("action", person=person, site=site, outcome=words, failed=failed)
+
+    def listing(self) -> Sequence[Done]:
+        """Return the actions, newest first."""
+        with self._lock:
+            return tuple(self._kept)
+
+
+def carry_out(engine: Engine, action: Action, person: str) -> str:
+    """Carry out *action* and return its outcome as a sentence; raises the errors of lrq."""
+    match action.kind:
+        case Kind.RETRY:
+            return _each(engine, action.ids, retry=True)
+        case Kind.DISCARD:
+            return _each(engine, action.ids, retry=False)
+        case Kind.CANCEL:
+            return _cancel(engine, action.sync_id, person)
+        case Kind.REQUEST:
+            return _request(engine, action.client, action.destination, person)
+        case _:
+            assert_never(action.kind)
+
+
+def matching(engine: Engine, client: str | None, source: str | None, text: str = "") -> list[int]:
+    """Return the ids of the parked transactions that match; *text* is a part of the error."""
+    return [
+        each.id
+        for each in parked(engine, client=client, limit=MOST)
+        if source in (None, each.source) and text in each.error
+    ]
+
+
+def _each(engine: Engine, ids: Sequence[int], *, retry: bool) -> str:
+    """Retry or discard each transaction that is still there; several people may act at once."""
+    done, gone = [], 0
+    for parked_id in ids:
+        try:
+            (retry_parked if retry else discard_parked)(engine, parked_id)
+            done.append(parked_id)
+        except UsageError:
+            gone += 1
+    named = f" ({', '.join(map(str, done[:10]))}{', …' if len(done) > 10 else ''})" if done else ""
+    noun = "parked transaction" if len(done) == 1 else "parked transactions"
+    outcome = "planned for another try" if retry else "discarded for good"
+    missing = f"; {gone:,} had gone before" if gone else ""
+    return f"{len(done):,} {noun}{named} {outcome}{missing}"
+
+
+def _cancel(engine: Engine, sync_id: str, person: str) -> str:
+    with writing(engine) as connection:
+        found = send_snapshot.find(connection, sync_id)
+        if found is None or found.finished:
+            return f"snapshot {sync_id[:8]} was finished already"
+        send_snapshot.cancel(
+            connection, found.client, found.destination, reason=f"cancelled in the console by {person}"
+        )
+    return f"snapshot {sync_id[:8]} of {found.client} for {found.destination} cancelled"
+
+
+def _request(engine: Engine, client: str, destination: str, person: str) -> str:
+    name, site = client_name(client), site_id(destination)
+    with writing(engine) as connection:
+        (sync_id,) = send_snapshot.request(connection, name, [site], f"requested in the console by {person}")
+    return f"snapshot {sync_id[:8]} of {name} for {site} requested"

@@ -1,0 +1,60 @@
+"""The bodies of forms, bounded, and the actions that they ask for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+
+from lrq.console.actions import Action, Kind
+from queues.errors import UsageError
+
+#: The longest body of a form, in bytes.
+MOST_BYTES: Final = 128 * 1024
+
+
+class Form:
+    """The fields of a form; a missing field is an empty text."""
+
+    def __init__(self, fields: Mapping[str, Sequence[str]]) -> None:
+        self._fields = fields
+
+    @classmethod
+    async def of(cls, request: Request) -> "Form":
+        """Read the body of *request*; raise `UsageError` for one that is too long or no form."""
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MOST_BYTES:
+                raise UsageError("the form is too long: choose fewer lines")
+        try:
+            return cls(parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=20_000))
+        except ValueError:
+            raise UsageError("the form cannot be read: load the page again") from None
+
+    def get(self, name: str) -> str:
+        """Return a field."""
+        return self._fields.get(name, [""])[0]
+
+    def all(self, name: str) -> Sequence[str]:
+        """Return all values of a field."""
+        return self._fields.get(name, [])
+
+    def items(self) -> list[tuple[str, str]]:
+        """Return all fields but the hidden ones of the console, to ask for a confirmation."""
+        return [(name, each) for name, values in self._fields.items() if name != "token" for each in values]
+
+    def action(self) -> Action:
+        """Return the wanted action; raise `UsageError` if the form names none."""
+        try:
+            kind = Kind(self.get("do"))
+            ids = tuple(int(each) for each in self.all("id"))
+        except ValueError:
+            raise UsageError("the form names no action: load the page again") from None
+        return Action(kind, ids, self.get("sync_id"), self.get("client"), self.get("destination"))
+
+    def back(self) -> str:
+        """Return the page to show after the action, a path inside the console."""
+        path = self.get("back")
+        is_inside = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()
+        return path if is_inside else "/"

@@ -1,0 +1,107 @@
+"""Join the statuses of several sites: each session with the receive queue at its destination. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lr_server.status_types import ReceiveQueueStatus, SessionStatus, SnapshotStatus
+from lrq.cli.health import server_is_alive, troubles
+from lrq.console.watch import SiteView
+from queues.states import SessionState, SnapshotState
+
+
+class Tone(StrEnum):
+    """The colour of a state; each has its word in the page too, so that no colour stands alone."""
+
+    GOOD = "good"
+    BUSY = "busy"
+    WARN = "warn"
+    BAD = "bad"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A session as its source sees it, with the receive queue if the console watches the destination too."""
+
+    source: SiteView
+    session: SessionStatus
+    queue: ReceiveQueueStatus | None = None
+    sink_key: str = ""
+
+    @property
+    def tone(self) -> Tone:
+        """The colour of the link."""
+        return Tone.BAD if self.queue is not None and self.queue.failure else session_tone(self.session)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the source has heard how far the destination has applied the log."""
+        return self.session.applied_seq is not None
+
+    @property
+    def rate(self) -> float | None:
+        """The acknowledged entries per second; None if unknown."""
+        return self.source.rates.of("session", self.session.client, self.session.destination)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCard:
+    """A site on the map: its colour, one sentence, and the sentences of its troubles."""
+
+    view: SiteView
+    tone: Tone
+    words: str
+    troubles: tuple[str, ...] = ()
+
+
+def session_tone(session: SessionStatus) -> Tone:
+    """Return the colour of a session."""
+    if session.state is SessionState.FAILED or session.stalled or session.unapplied:
+        return Tone.BAD
+    if session.unprovided or session.state is SessionState.BACKING_OFF:
+        return Tone.WARN
+    if session.state in (SessionState.INACTIVE, SessionState.STOPPED, SessionState.IDLE):
+        return Tone.OFF
+    return Tone.GOOD if session.state is SessionState.LOG_ENTRY_SYNC else Tone.BUSY
+
+
+def snapshot_tone(snapshot: SnapshotStatus) -> Tone:
+    """Return the colour of a snapshot."""
+    if snapshot.is_failing:
+        return Tone.BAD
+    if snapshot.state is SnapshotState.APPLIED:
+        return Tone.GOOD
+    return Tone.OFF if snapshot.state is SnapshotState.CANCELLED else Tone.BUSY
+
+
+def links(views: Sequence[SiteView]) -> list[Link]:
+    """Return the links of all sites, by client, source and destination."""
+    queues: dict[tuple[str, str, str], tuple[ReceiveQueueStatus, str]] = {
+        (queue.client, queue.source, view.status.site): (queue, view.key)
+        for view in views
+        if view.status is not None
+        for queue in view.status.receive_queues
+    }
+    found = []
+    for view in views:
+        for session in view.status.sessions if view.status else ():
+            joined = queues.get((session.client, view.name, session.destination))
+            found.append(Link(view, session, *joined) if joined else Link(view, session))
+    return sorted(found, key=lambda each: (each.session.client, each.source.name, each.session.destination))
+
+
+def site_card(view: SiteView) -> SiteCard:
+    """Return the card of one site."""
+    status = view.status
+    if view.trouble:
+        return SiteCard(view, Tone.BAD, "does not answer", (view.trouble,))
+    if status is None:
+        return SiteCard(view, Tone.OFF, "is being read for the first time")
+    found = tuple(troubles(status))
+    servers = len(status.living)
+    if not server_is_alive(status):
+        # A site that only receives works without a server of its own role as a source; a trouble tells the rest.
+        return SiteCard(view, Tone.BAD if found else Tone.OFF, "no server works", found)
+    words = "1 server works" if servers < 2 else f"{servers} servers work"
+    return SiteCard(view, Tone.WARN if found else Tone.GOOD, words, found)

@@ -1,0 +1,177 @@
+"""The pages of the console; each reads a bounded number of rows."""
+
+from functools import partial
+from typing import Final
+
+from sqlalchemy import Engine
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lr_server.status_types import SnapshotStatus
+from lrq.console.actions import MOST
+from lrq.console.console import Console
+from lrq.console.entry_search import Sought, moment_us, search
+from lrq.console.payloads import MOST_BYTES, readings
+from lrq.console.plot import picture, plot
+from lrq.console.samples import recent
+from lrq.console.watch import SiteWatch
+from queues import names, send_snapshot
+from queues.browse.api import Page, QueueSummary, Wanted, browse, payload_at, summaries
+from queues.clock import now_us
+from queues.database.transactions import reading
+from queues.entry_headers import parse
+from queues.errors import CorruptFrameError, UsageError
+from queues.names import client_name, site_id
+from queues.receive.log_blocks import ReceivedRow
+from queues.receive.parked import ParkedTransaction, parked, parked_contents, parked_one
+from queues.send_snapshot.stored_parts import PartRows, parts_of
+
+#: Lines of one page.
+_LINES: Final = 50
+#: The entries of a parked transaction on its page, and the parts of a snapshot.
+_CONTENTS: Final = 20
+_PARTS: Final = 500
+_PREVIEW: Final = 96
+
+
+async def map_page(console: Console, request: Request) -> Response:
+    """Show all sites and links."""
+    views, found, cards = console.views(), console.links(), console.cards()
+    drawing = picture(views, [card.tone for card in cards], found)
+    return console.page(request, "map.html", links=found, drawing=drawing)
+
+
+async def link_page(console: Console, request: Request) -> Response:
+    """Show one session: its state, its lag over the last hour, its changes and its receive queue."""
+    asked = request.query_params
+    watch = console.watch(asked.get("site", ""))
+    client, destination = asked.get("client", ""), asked.get("to", "")
+    found = next(
+        (
+            each
+            for each in console.links()
+            if (each.source.key, each.session.client, each.session.destination) == (watch.key, client, destination)
+        ),
+        None,
+    )
+    if found is None:
+        raise UsageError("there is no such link now: choose one on the map")
+    past, at_us = watch.past.of(client, destination), now_us()
+    drawn = plot(recent(tuple(past.samples), at_us), at_us)
+    status = found.source.status
+    snapshots = (
+        []
+        if status is None
+        else [each for each in status.snapshots if (each.client, each.destination) == (client, destination)]
+    )
+    changes = list(reversed(past.changes))
+    return console.page(request, "link.html", link=found, plot=drawn, changes=changes, snapshots=snapshots[:5])
+
+
+async def entries_page(console: Console, request: Request) -> Response:
+    """Show the outstanding entries of a queue, page by page."""
+    asked = request.query_params
+    watch = console.watch(asked.get("site", ""))
+    queue = asked.get("queue", "") or names.SEND_LOG_ENTRIES
+    destination = asked.get("to", "")
+    wanted = Wanted(
+        after=asked.get("after", ""),
+        limit=_LINES,
+        client=client_name(asked["client"]) if asked.get("client") else None,
+        destination=site_id(destination) if destination else None,
+        everything=bool(asked.get("all")),
+        preview_bytes=_PREVIEW,
+    )
+    sought = Sought(asked.get("key", ""), moment_us(asked.get("since", "")), moment_us(asked.get("until", "")))
+    found, queues = await watch.pages.call(partial(_entries, watch.reading, queue, wanted, sought))
+    return console.page(
+        request, "entries.html", site=watch.look(), queue=queue, page=found, queues=queues, asked=dict(asked),
+        send_log=names.SEND_LOG_ENTRIES,
+    )  # fmt: skip
+
+
+def _entries(engine: Engine, queue: str, wanted: Wanted, sought: Sought) -> tuple[Page, list[QueueSummary]]:
+    return search(partial(browse, engine, queue), wanted, sought), summaries(engine)
+
+
+async def entry_page(console: Console, request: Request) -> Response:
+    """Show one entry with its payload, if the console shows payloads."""
+    asked = request.query_params
+    watch = console.watch(asked.get("site", ""))
+    queue, position = asked.get("queue", ""), asked.get("at", "")
+    if not console.allowed.payloads:
+        raise UsageError("this console hides payloads: start it with --show-payloads")
+    payload = await watch.pages.call(partial(payload_at, watch.reading, queue, position))
+    return console.page(
+        request, "entry.html", site=watch.look(), queue=queue, position=position, size=len(payload),
+        readings=readings(payload, console.decoders), most=MOST_BYTES,
+    )  # fmt: skip
+
+
+async def snapshots_page(console: Console, request: Request) -> Response:
+    """Show the newest snapshots of all sites."""
+    return console.page(request, "snapshots.html", views=console.views())
+
+
+async def snapshot_page(console: Console, request: Request) -> Response:
+    """Show one snapshot with its parts."""
+    watch = console.watch(request.query_params.get("site", ""))
+    sync_id = request.query_params.get("id", "")
+    found, parts = await watch.pages.call(partial(_snapshot, watch, sync_id))
+    return console.page(request, "snapshot.html", site=watch.look(), snapshot=found, parts=parts, most=_PARTS)
+
+
+def _snapshot(watch: SiteWatch, sync_id: str) -> tuple[SnapshotStatus, list[PartRows]]:
+    from lr_server.status import snapshot_status
+
+    with reading(watch.reading) as connection:
+        found = send_snapshot.find(connection, sync_id)
+        if found is None:
+            raise UsageError("there is no such snapshot now: choose one on the page of snapshots")
+        return snapshot_status(found), parts_of(connection, found.stored_under, _PARTS) if found.build else []
+
+
+async def parked_page(console: Console, request: Request) -> Response:
+    """Show the parked transactions of one site that match, and the listeners that fail now."""
+    asked = request.query_params
+    watch = console.watch(asked.get("site", ""))
+    client, source, text = asked.get("client", ""), asked.get("source", ""), asked.get("text", "")
+    listing = await watch.pages.call(partial(parked, watch.reading, client=client or None, limit=MOST))
+    found = [each for each in listing if source in ("", each.source) and text in each.error]
+    start = max(int(asked.get("start", "0")) if asked.get("start", "0").isdecimal() else 0, 0)
+    return console.page(
+        request, "parked.html", site=watch.look(), found=found[start : start + _LINES], total=len(found), start=start,
+        lines=_LINES, asked=dict(asked), views=console.views(), most=MOST,
+    )  # fmt: skip
+
+
+async def parked_one_page(console: Console, request: Request) -> Response:
+    """Show one parked transaction with its error and its payloads."""
+    asked = request.query_params
+    watch = console.watch(asked.get("site", ""))
+    if not asked.get("id", "").isdecimal():
+        raise UsageError("name a parked transaction by its id: choose one on the page of dead letters")
+    parked_id = int(asked["id"])
+    found, rows = await watch.pages.call(partial(_parked, watch.reading, parked_id, console.allowed.payloads))
+    contents = [
+        (row, _headers(row.headers), readings(row.payload, console.decoders) if console.allowed.payloads else [])
+        for row in rows
+    ]
+    return console.page(request, "parked_one.html", site=watch.look(), found=found, contents=contents, most=_CONTENTS)
+
+
+def _parked(engine: Engine, parked_id: int, payloads: bool) -> tuple[ParkedTransaction, list[ReceivedRow]]:
+    size = MOST_BYTES if payloads else 0
+    return parked_one(engine, parked_id), parked_contents(engine, parked_id, limit=_CONTENTS, payload_bytes=size)
+
+
+def _headers(stored: str | None) -> dict[str, str]:
+    try:
+        return {} if stored is None else dict(parse(stored))
+    except CorruptFrameError:
+        return {"damaged headers": stored or ""}
+
+
+async def actions_page(console: Console, request: Request) -> Response:
+    """Show the last actions of this console."""
+    return console.page(request, "actions.html", log=console.log.listing())

@@ -1,0 +1,61 @@
+"""Read a site's database for the console: read-only, with time limits, at most a few threads for each site."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from sqlalchemy import Connection, Engine, event
+
+from queues.errors import StoreUnavailableError
+
+Result = TypeVar("Result")
+
+#: The longest statement of the console on PostgreSQL, in seconds; a wait for a lock ends sooner.
+STATEMENT_SECONDS: Final = 5
+_LOCK_SECONDS: Final = 1
+#: A page waits this long for a site, in seconds.
+PAGE_SECONDS: Final = 8.0
+#: The threads that read one site for pages.
+_THREADS: Final = 3
+
+
+def reader(engine: Engine) -> Engine:
+    """Return an engine with the pool of *engine*, whose transactions on PostgreSQL are read-only and limited in time.
+
+    SQLite needs neither: its readers never keep a writer waiting, and each page reads a bounded number of rows.
+    """
+    made = engine.execution_options()
+    if engine.dialect.name == "postgresql":
+        event.listen(made, "begin", _limit)
+    return made
+
+
+def _limit(connection: Connection) -> None:
+    connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+    connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+
+
+class PageThreads:
+    """Runs the calls of pages to one site, so that a site without an answer blocks no other site."""
+
+    def __init__(self, name: str, *, seconds: float = PAGE_SECONDS) -> None:
+        """Prepare for the site *name*; a call is given up after *seconds*."""
+        self._name = name
+        self._seconds = seconds
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"console-{name}")
+
+    async def call(self, function: Callable[[], Result]) -> Result:
+        """Return the result of *function*; raise `StoreUnavailableError` if it does not come in time."""
+        running = asyncio.get_running_loop().run_in_executor(self._pool, function)
+        try:
+            return await asyncio.wait_for(running, self._seconds)
+        except TimeoutError as error:
+            raise StoreUnavailableError(
+                f"{self._name} gave no answer within {self._seconds:g} s: look at its database, then try again"
+            ) from error
+
+    def close(self) -> None:
+        """Start no further call."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,81 @@
+// Reads the live part of a page again when the server tells that a site was read. Without this script, pages with a
+// live part are loaded again every 10 seconds.
+(() => {
+  "use strict";
+  const live = () => document.querySelector("[data-live]");
+  if (!live()) return;
+  const SHORTEST = 1900;
+  const FALLBACK = 15000;
+  const state = document.getElementById("live-state");
+  const pause = document.getElementById("pause");
+  let events = null;
+  let timer = null;
+  let last = 0;
+  let due = null;
+  let paused = false;
+
+  const isBusy = () => {
+    const chosen = document.getSelection();
+    return paused || document.hidden || (chosen && !chosen.isCollapsed);
+  };
+
+  const load = () => {
+    due = null;
+    if (isBusy() || !live()) return;
+    last = Date.now();
+    htmx.ajax("GET", location.pathname + location.search, {
+      source: live(), target: "#live", select: "#live", swap: "outerHTML show:none",
+    });
+  };
+
+  const soon = () => {
+    if (due === null) due = setTimeout(load, Math.max(0, last + SHORTEST - Date.now()));
+  };
+
+  const fallBack = () => {
+    if (timer === null) timer = setInterval(soon, FALLBACK);
+  };
+
+  const close = () => {
+    if (worker) worker.port.postMessage(null);
+    if (events) events.close();
+    if (timer !== null) clearInterval(timer);
+    events = timer = null;
+  };
+
+  const open = () => {
+    close();
+    if (document.hidden || paused) return;
+    const url = document.body.dataset.events;
+    if (worker) {
+      worker.port.postMessage(new URL(url, location.href).href);
+      return;
+    }
+    events = new EventSource(url);
+    events.addEventListener("change", soon);
+    // A refused stream is not tried again: there are too many tabs, or the token has changed.
+    events.onerror = () => { if (events && events.readyState === EventSource.CLOSED) fallBack(); };
+  };
+
+  // All tabs share one stream where the browser can share; otherwise each visible tab has its own.
+  const worker = "SharedWorker" in self ? new SharedWorker(document.body.dataset.worker, { name: "lrq-console" }) : null;
+  if (worker) worker.port.onmessage = ({ data }) => { if (data === "change") soon(); else fallBack(); };
+
+  // A hidden tab needs no stream.
+  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); soon(); } });
+  addEventListener("pagehide", close);
+  document.body.addEventListener("htmx:afterSwap", () => {
+    if (state) state.textContent = "Read at " + new Date().toISOString();
+  });
+  for (const failure of ["htmx:sendError", "htmx:responseError"]) {
+    document.body.addEventListener(failure, () => { if (state) state.textContent = "The console does not answer; trying again"; });
+  }
+  pause.hidden = false;
+  pause.addEventListener("click", () => {
+    paused = !paused;
+    pause.setAttribute("aria-pressed", String(paused));
+    pause.textContent = paused ? "Go on" : "Pause";
+    if (paused) close(); else { open(); soon(); }
+  });
+  open();
+})();

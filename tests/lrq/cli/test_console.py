@@ -1,0 +1,65 @@
+"""`lrq console`: its options and their refusals, and a console in a process of its own."""
+
+import re
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from tests.lrq.cli.command import Command
+from tests.waiting import eventually
+
+
+def url(site: Engine) -> str:
+    return site.url.render_as_string(hide_password=False)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_console_beyond_this_machine_needs_a_token(site: Engine, lrq: Command):
+    done = lrq("console", "--database", url(site), "--listen", "0.0.0.0:0")
+    assert done.code == 2
+    assert done.error.startswith("0.0.0.0 is no loopback address: give --token-file")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("listen", ["8080", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:70000"])
+def test_a_wrong_address_is_one_sentence(site: Engine, lrq: Command, listen: str):
+    done = lrq("console", "--database", url(site), "--listen", listen)
+    assert (done.code, done.error) == (2, f"--listen {listen}: write HOST:PORT, such as 127.0.0.1:8080")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_an_empty_or_missing_token_file_is_one_sentence(site: Engine, lrq: Command, elsewhere):
+    (elsewhere / "token").write_text("\n")
+    assert "is empty" in lrq("console", "--database", url(site), "--token-file", "token").error
+    assert "cannot be read" in lrq("console", "--database", url(site), "--token-file", "none").error
+    (elsewhere / "token").write_text("short\n")
+    assert "too short" in lrq("console", "--database", url(site), "--token-file", "token").error
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_site_named_twice_is_refused(site: Engine, lrq: Command):
+    assert "is named twice" in lrq("console", "--database", url(site), "--database", url(site)).error
+
+
+@pytest.mark.processes
+def test_a_console_serves_several_sites_until_it_is_stopped(new_site, elsewhere):
+    for name in ("paris", "tokyo"):
+        place = url(new_site(name))
+        (elsewhere / f"{name}.toml").write_text(f'site_id = "{name}"\ndatabase_url = "{place}"\n')
+    words = ("-m", "lrq", "console", "--config", "paris.toml", "--config", "tokyo.toml", "--listen", "127.0.0.1:0")
+    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.match(r"console at (http://127\.0\.0\.1:\d+)/$", process.stdout.readline())
+            assert found
+            page = eventually(lambda: (text := httpx.get(found[1]).text).count("no server works") == 2 and text)
+            assert "paris" in page
+            assert "tokyo" in page
+            assert "read-only" in page
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in (0, -signal.SIGTERM)

@@ -1,0 +1,99 @@
+"""The actions of the console: their effect, their confirmation, and the log."""
+
+import re
+
+from queues import send_snapshot
+from queues.database.transactions import reading, writing
+from queues.names import ClientName
+from queues.receive.parked import parked
+from queues.states import SnapshotState
+from tests.waiting import eventually
+
+
+def chosen(sites):
+    return [each.id for each in parked(sites.tokyo.engine)]
+
+
+def test_discard_asks_first_and_then_deletes(sites, visit):
+    sites.poison(2)
+    visitor = visit(sites.engines, allow_actions=True)
+    first = chosen(sites)[0]
+    token = visitor.token("/parked?site=tokyo")
+    asked = visitor.act(token, do="discard", site="tokyo", id=first, back="/parked?site=tokyo")
+    assert asked.status_code == 200
+    assert "for good?" in asked.text
+    assert first in chosen(sites), "nothing happens before the confirmation"
+    done = visitor.act(token, do="discard", site="tokyo", id=first, back="/parked?site=tokyo", confirmed=1)
+    assert (done.status_code, done.headers["location"]) == (303, "/parked?site=tokyo")
+    assert first not in chosen(sites)
+    assert "1 parked transaction" in visitor.get("/parked?site=tokyo")
+    log = visitor.get("/actions")
+    assert f"1 parked transaction ({first}) discarded for good" in log
+    assert "127.0.0.1" in log
+
+
+def test_all_that_match_are_retried_and_no_others(sites, visit):
+    sites.poison(2)
+    visitor = visit(sites.engines, allow_actions=True)
+    token = visitor.token("/parked?site=tokyo")
+    none = visitor.act(token, do="retry", site="tokyo", all=1, text="another error")
+    assert none.status_code == 400
+    sites.listener.cured = True
+    try:
+        done = visitor.act(token, do="retry", site="tokyo", all=1, text="poison", back="/parked?site=tokyo")
+        assert done.status_code == 303
+        eventually(lambda: not chosen(sites))
+    finally:
+        sites.listener.cured = False
+    assert "planned for another try" in visitor.get("/actions")
+
+
+def test_a_transaction_that_has_gone_meanwhile_is_told(sites, visit):
+    sites.poison()
+    visitor = visit(sites.engines, allow_actions=True)
+    token = visitor.token("/parked?site=tokyo")
+    visitor.act(token, do="discard", site="tokyo", id=999_999, confirmed=1)
+    assert "1 had gone before" in visitor.get("/actions")
+
+
+def test_snapshots_are_requested_and_cancelled(new_site, visit):
+    engine = new_site("paris")
+    with writing(engine) as connection:
+        (sync_id,) = send_snapshot.request(connection, ClientName("policy"), ["tokyo"], "for a test")
+    visitor = visit({"paris": engine}, allow_actions=True)
+    token = visitor.token("/snapshots")
+    asked = visitor.act(token, do="cancel", site="paris", sync_id=sync_id)
+    assert "Cancel snapshot" in asked.text
+    assert visitor.act(token, do="cancel", site="paris", sync_id=sync_id, confirmed=1).status_code == 303
+    with reading(engine) as connection:
+        found = send_snapshot.find(connection, sync_id)
+        assert found is not None
+        assert found.state is SnapshotState.CANCELLED
+        assert found.error == "cancelled in the console by 127.0.0.1"
+    assert visitor.act(token, do="request", site="paris", client="policy", destination="tokyo").status_code == 303
+    with reading(engine) as connection:
+        newest = send_snapshot.listing(connection, limit=1)[0]
+        assert newest.state is SnapshotState.REQUESTED
+
+
+def test_a_refused_action_is_in_the_log_too(new_site, visit):
+    visitor = visit({"paris": new_site("paris")}, allow_actions=True)
+    token = visitor.form_token()
+    assert visitor.act(token, do="request", site="paris", client="policy", destination="not a site").status_code == 400
+    assert "is not a valid site id" in visitor.get("/actions")
+
+
+def test_the_way_back_stays_in_the_console(new_site, visit):
+    engine = new_site("paris")
+    visitor = visit({"paris": engine}, allow_actions=True)
+    token = visitor.form_token()
+    for back in ("//evil.example", "https://evil.example", "/\\evil.example", "/a\r\nset-cookie: b"):
+        done = visitor.act(token, do="request", site="paris", client="policy", destination="tokyo", back=back)
+        assert done.headers["location"] == "/"
+
+
+def test_a_long_form_is_refused(new_site, visit):
+    visitor = visit({"paris": new_site("paris")}, allow_actions=True)
+    answer = visitor.act("0" * 64, do="retry", site="paris", id="1" * 200_000)
+    assert answer.status_code == 400
+    assert re.search("the form is too long", answer.text)

@@ -1,0 +1,237 @@
+"""The console in a real browser: pages, live updates, actions, hostile texts, keyboard, no JavaScript, many tabs."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from sqlalchemy import text
+
+from lrq import console
+from queues import names
+from queues.names import ClientName
+from queues.receive.parked import parked
+from tests.lrq.console import browser
+from tests.lrq.console.served import served
+from tests.lrq.console.world import HOSTILE, World, world
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+
+PAGES = [
+    "/", "/link?site=paris&client=policy&to=tokyo", "/entries?site=paris&all=1", "/snapshots", "/parked?site=tokyo",
+    "/parked/one?site=tokyo&id=1", "/actions",
+]  # fmt: skip
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 800}
+QUEUE = names.receive_queue(ClientName("policy"), names.site_id("paris"))
+
+#: Opens a page of the console; fails the test for an error in the browser's console at its end.
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Browser]:
+    with browser.started() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def sites() -> Iterator[World]:
+    with world() as made:
+        made.poison(2)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def application(sites: World):
+    return console.app(sites.engines, allow_actions=True, show_payloads=True)
+
+
+@pytest.fixture(scope="module")
+def place(application) -> Iterator[str]:
+    with served(application) as url:
+        eventually(lambda: all(view.status for view in application.state.console.views()))
+        yield url
+
+
+@pytest.fixture
+def show(chrome: Browser, place: str) -> Iterator[Open]:
+    contexts, problems = [], []
+
+    def go(path: str = "/", **options) -> Page:
+        context = chrome.new_context(viewport=options.pop("viewport", DESK), **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(place + path)
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation(show: Open, path: str, scheme: str):
+    assert browser.violations(show(path, color_scheme=scheme)) == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_phone_shows_each_page_without_scrolling_sideways(show: Open, path: str):
+    page = show(path, viewport=PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert browser.violations(page) == []
+
+
+def test_the_dark_has_a_dark_page(show: Open):
+    def brightness(scheme: str) -> int:
+        colour = show("/", color_scheme=scheme).evaluate("getComputedStyle(document.body).backgroundColor")
+        return sum(int(each) for each in colour.removeprefix("rgb(").removesuffix(")").split(","))
+
+    assert brightness("dark") < 120 < 600 < brightness("light")
+
+
+def test_the_map_changes_by_itself_when_a_site_changes(show: Open, sites: World):
+    page = show("/")
+    lag = (
+        page.get_by_role("row")
+        .filter(has=page.get_by_role("link", name="paris to lima"))
+        .filter(has_text="policy")
+        .locator('[data-label="Entries behind"]')
+    )
+    before = lag.inner_text()
+    page.evaluate("window.same = true")
+    for _ in range(3):
+        sites.paris.send("policy", b"fresh", "lima")
+    expect(lag).not_to_have_text(before, timeout=30_000)
+    assert page.evaluate("window.same"), "the page was not loaded again"
+
+
+def test_a_paused_page_holds_still_and_a_hidden_tab_holds_no_stream(show: Open, application):
+    own = application.state.console.changes
+    page = show("/")
+    eventually(lambda: own.open == 1)
+    pause = page.get_by_role("button", name="Pause")
+    pause.click()
+    eventually(lambda: own.open == 0)
+    expect(page.get_by_role("button", name="Go on")).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Go on").click()
+    eventually(lambda: own.open == 1)
+    page.close()
+    eventually(lambda: own.open == 0)
+
+
+def test_fifty_tabs_share_one_watch_for_each_site_and_one_stream(show: Open, application, place: str):
+    own = application.state.console
+    page = show("/")
+    tabs = [page.context.new_page() for _ in range(50)]
+    for tab in tabs:
+        tab.goto(place + "/", wait_until="commit")
+    expect(tabs[-1].get_by_role("heading", name="Links")).to_be_visible(timeout=30_000)
+    eventually(lambda: own.changes.open == 1)
+    watches = [thread.name for thread in threading.enumerate() if thread.name.startswith("console-watch-")]
+    assert sorted(watches) == ["console-watch-lima", "console-watch-paris", "console-watch-tokyo"]
+    for tab in tabs:
+        tab.close()
+
+
+def test_dead_letters_are_discarded_by_mouse_after_a_question(show: Open, sites: World):
+    sites.poison()
+    last = parked(sites.tokyo.engine)[-1].id
+    page = show("/parked?site=tokyo")
+    page.get_by_label(f"Choose {last}").check()
+    page.get_by_role("button", name="Discard chosen").click()
+    expect(page.get_by_role("heading", name="Discard 1 parked transaction")).to_be_visible()
+    assert last in [each.id for each in parked(sites.tokyo.engine)]
+    page.get_by_role("button", name="Discard for good").click()
+    expect(page.get_by_role("status")).to_contain_text("discarded for good")
+    assert last not in [each.id for each in parked(sites.tokyo.engine)]
+    page.get_by_role("link", name="Actions").click()
+    expect(page.get_by_role("cell", name=f"1 parked transaction ({last}) discarded for good")).to_be_visible()
+
+
+def test_the_keyboard_reaches_and_uses_an_action(show: Open, sites: World):
+    sites.poison()
+    last = parked(sites.tokyo.engine)[-1].id
+    page = show(f"/parked/one?site=tokyo&id={last}")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "discard":
+            break
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid", "the focus is seen"
+    page.keyboard.press("Enter")
+    confirm = page.get_by_role("button", name="Discard for good")
+    expect(confirm).to_be_visible()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "confirm":
+            break
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("discarded for good")
+    assert last not in [each.id for each in parked(sites.tokyo.engine)]
+
+
+def test_every_page_can_be_read_without_javascript(show: Open):
+    page = show("/", java_script_enabled=False)
+    expect(page.get_by_role("link", name="paris to tokyo")).to_be_visible()
+    assert page.locator('noscript meta[http-equiv="refresh"]').count() == 1
+    page.get_by_role("link", name="paris to tokyo").click()
+    expect(page.get_by_role("heading", name="History")).to_be_visible()
+    page.get_by_role("link", name="Entries", exact=True).click()
+    page.get_by_label("acknowledged ones too").check()
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("rowheader").first).to_be_visible()
+
+
+def test_an_action_works_without_javascript(show: Open, sites: World):
+    sites.poison()
+    last = parked(sites.tokyo.engine)[-1].id
+    page = show(f"/parked/one?site=tokyo&id={last}", java_script_enabled=False)
+    page.get_by_role("button", name="Discard").click()
+    page.get_by_role("button", name="Discard for good").click()
+    expect(page.get_by_role("status")).to_contain_text("discarded for good")
+
+
+@pytest.mark.parametrize("path", [*PAGES, f"/entries?site=lima&queue={QUEUE}"])
+def test_a_hostile_payload_and_error_stay_text(show: Open, path: str):
+    page = show(path)
+    assert page.title().endswith("· lrq console")
+    assert page.locator("img").count() == 0
+    assert page.locator("script:not([src])").count() == 0
+
+
+def test_a_hostile_payload_is_shown_as_it_is(show: Open, sites: World):
+    first = parked(sites.tokyo.engine)[0].id
+    page = show(f"/parked/one?site=tokyo&id={first}")
+    expect(page.get_by_role("region", name="text", exact=True)).to_contain_text(HOSTILE)
+
+
+@pytest.fixture
+def hostile_site(new_site) -> Iterator[str]:
+    """Serve a site whose stored id, and whose peer's, are scripts."""
+    engine = new_site("paris")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE lrq_site SET site_id = :name"), {"name": HOSTILE})
+    application = console.app({HOSTILE: engine}, allow_actions=True)
+    with served(application) as url:
+        eventually(lambda: application.state.console.views()[0].status)
+        yield url
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_hostile_site_name_stays_text(chrome: Browser, hostile_site: str):
+    page = chrome.new_context().new_page()
+    for path in ("/", "/entries", "/snapshots", "/parked", "/actions"):
+        page.goto(hostile_site + path)
+        assert page.title().endswith("· lrq console")
+        assert page.locator("img").count() == 0
+        assert page.locator("script:not([src])").count() == 0
+    page.goto(hostile_site)
+    expect(page.get_by_role("listitem").first).to_contain_text("<script>document.title='owned'</script>")

@@ -1,0 +1,127 @@
+"""The pages of the console over three running sites."""
+
+import pytest
+
+from queues import names, send_snapshot
+from queues.database.transactions import writing
+from queues.names import ClientName
+from tests.lrq.console.world import HOSTILE
+from tests.waiting import eventually
+
+PAGES = ["/", "/entries", "/snapshots", "/parked", "/actions", "/link?site=paris&client=policy&to=tokyo"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_each_page_has_landmarks_a_title_and_one_heading(sites, visit, path):
+    page = visit(sites.engines).get(path)
+    assert "<main" in page
+    assert 'aria-label="Pages"' in page
+    assert page.count("<h1") == 1
+    assert "· lrq console</title>" in page
+
+
+def test_the_map_shows_each_link_with_the_age_of_what_is_applied(sites, visit):
+    visitor = visit(sites.engines)
+    page = eventually(lambda: (found := visitor.get("/")).count("current") and found)
+    assert "/link?site=paris&amp;client=policy&amp;to=tokyo" in page
+    assert " behind</td>" in page, "lima has no subscriber"
+    assert "no subscriber of policy works here" in page
+
+
+def test_the_link_page_shows_state_positions_and_the_other_side(sites, visit):
+    page = visit(sites.engines).get("/link?site=paris&client=policy&to=tokyo")
+    assert "log-entry sync" in page
+    assert names.receive_queue(ClientName("policy"), names.site_id("paris")) in page
+    assert 'class="plot"' in page
+
+
+def test_a_link_that_does_not_exist_is_one_sentence(sites, visit):
+    assert "there is no such link now" in visit(sites.engines).get("/link?site=paris&client=none&to=none", 400)
+
+
+def test_entries_are_filtered_by_client_site_key_and_time(sites, visit):
+    visitor = visit(sites.engines)
+    page = visitor.get("/entries?site=paris&to=lima&all=1")
+    assert page.count('data-label="Position"') == 3
+    assert "lrq_logentry_lima" in page
+    assert visitor.get("/entries?site=paris&to=lima&all=1&key=rule-1").count('data-label="Position"') == 1
+    assert "Nothing is outstanding that matches" in visitor.get("/entries?site=paris&client=other")
+    assert "Nothing is outstanding that matches" in visitor.get("/entries?site=paris&since=2100-01-01T00:00")
+    assert "is no time" in visitor.get("/entries?site=paris&since=yesterday", 400)
+
+
+def test_a_receive_queue_can_be_read_too(sites, visit):
+    queue = names.receive_queue(ClientName("policy"), names.site_id("paris"))
+    assert "lrq_recv_policy" in visit(sites.engines).get(f"/entries?site=lima&queue={queue}")
+
+
+def test_payloads_are_hidden_unless_allowed(sites, visit):
+    sites.poison()
+    for page in ("/entries?site=paris&all=1", "/parked/one?site=tokyo&id=1"):
+        assert "&#34;rule&#34;" not in visit(sites.engines).get(page)
+        assert "poison 0" not in visit(sites.engines).get(page)
+        assert "hidden" in visit(sites.engines).get(page)
+    assert "this console hides payloads" in visit(sites.engines).get("/entry?site=paris&queue=x&at=1.1", 400)
+
+
+def test_allowed_payloads_are_shown_as_text_hex_and_by_decoders(sites, visit):
+    def shout(payload: bytes) -> str | None:
+        return payload.decode().upper() if b"rule" in payload else None
+
+    queue = names.receive_queue(ClientName("policy"), names.site_id("paris"))
+    visitor = visit(sites.engines, show_payloads=True, decoders=[shout])
+    page = visitor.get(f"/entry?site=lima&queue={queue}&at=1")
+    assert "<h3>shout</h3>" in page
+    assert "{&#34;RULE&#34;: 0}" in page
+    assert "7b 22 72 75 6c 65" in page
+
+
+def test_a_dead_letter_shows_the_listeners_error_and_its_headers(sites, visit):
+    sites.poison()
+    page = visit(sites.engines).get("/parked/one?site=tokyo&id=1")
+    assert "ValueError: this entry is poison" in page
+    assert "key-0" in page
+
+
+def test_no_page_holds_hostile_text_unescaped(sites, visit):
+    sites.poison()
+    visitor = visit(sites.engines, show_payloads=True, allow_actions=True)
+    hostile = "%3Cscript%3Ealert(1)%3C/script%3E%22%27"
+    paths = [
+        *PAGES, "/parked?site=tokyo", "/parked/one?site=tokyo&id=1", "/entries?site=paris&all=1",
+        f"/entries?client={hostile}", f"/parked?site=tokyo&text={hostile}", f"/link?site=paris&client={hostile}",
+        f"/entries?site={hostile}", f"/entry?site=paris&queue={hostile}&at={hostile}", f"/snapshot?id={hostile}",
+    ]  # fmt: skip
+    for path in paths:
+        page = visitor.client.get(path).text
+        assert HOSTILE not in page
+        assert "<script>" not in page
+        assert "<img" not in page
+
+
+def test_a_snapshot_shows_its_parts_and_progress(new_site, visit):
+    engine = new_site("paris")
+    with writing(engine) as connection:
+        (sync_id,) = send_snapshot.request(connection, ClientName("policy"), ["tokyo"], "for a test")
+    visitor = visit({"paris": engine})
+    assert sync_id[:8] in visitor.get("/snapshots")
+    page = visitor.get(f"/snapshot?site=paris&id={sync_id}")
+    assert "for a test" in page
+    assert "No part is stored now" in page
+    assert "there is no such snapshot" in visitor.get("/snapshot?site=paris&id=none", 400)
+
+
+def test_pages_live_below_the_path_of_a_mount(sites, visit):
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+
+    from lrq import console
+
+    inner = console.app(sites.engines)
+    visitor = visit({}, ready=False, application=Starlette(routes=[Mount("/ops/lrq", inner)]))
+    visitor.get("/ops/lrq/")
+    page = eventually(lambda: (found := visitor.get("/ops/lrq/")).count("1 server works") == 3 and found)
+    assert 'href="/ops/lrq/static/console.css"' in page
+    assert 'aria-current="page"' in page
+    assert visitor.client.get("/ops/lrq/static/console.css").status_code == 200
+    inner.state.console.stop()
