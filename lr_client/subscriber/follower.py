@@ -28,7 +28,7 @@ from queues.receive.kept_blocks import KeptBlocks
 from queues.words import describe, in_words
 
 #: First wait before an idle queue is polled again, in seconds; the wait doubles up to `Options.idle`.
-_QUICK: Final = 0.005
+QUICK: Final = 0.005
 
 #: The `seq` of a failure before any row was read.
 _UNREAD: Final = 0
@@ -56,6 +56,9 @@ class Options:
 class Follower:
     """Follows one queue under one lease, until `stopping` is set or the lease is lost."""
 
+    #: The shard that the follower delivers; None for a queue without shards.
+    _shard: int | None = None
+
     def __init__(
         self,
         engine: Engine,
@@ -73,18 +76,23 @@ class Follower:
         self._engine = engine
         self._queue = queue
         self._options = options
-        self._delivery = Delivery(engine, listener, queue, lease, trace=options.trace)
+        self._delivery = self._deliveries(engine, listener, queue, lease, options)
         self._undoes = undoes(listener)
         self._stopping = stopping
         self._report = report
         self._recovered = recovered
         self._clock = clock
         self._kept = KeptBlocks()
-        self._idle = _QUICK
+        self._idle = QUICK
         self._enrolled = False
         self._failure: Failure | None = None
         # The kind and the end of a refused batch, whose source transactions are then delivered one by one.
         self._singly: tuple[Kind, int] | None = None
+
+    def _deliveries(
+        self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease, options: Options
+    ) -> Delivery:
+        return Delivery(engine, listener, queue, lease, trace=options.trace)
 
     def run(self) -> None:
         """Follow the queue; raise `OwnershipLostError` when another subscriber has taken over."""
@@ -103,14 +111,16 @@ class Follower:
                 self._report(self._queue.source, error)
                 self._record(error, troubles)
             if pause:
-                self._clock.wait(self._stopping, pause)
+                self._rest(pause)
+
+    def _rest(self, pause: float) -> None:
+        self._clock.wait(self._stopping, pause)
 
     def _turn(self) -> float:
         """Make one step; return the seconds to wait before the next step."""
         if not self._enrolled:
             self._enroll()
-        with reading(self._engine, snapshot=True) as connection:
-            step = next_step(connection, self._queue.queue_id, self._options.limits, self._kept, one=self._one_by_one())
+        step = self._next()
         if step is None:
             self._forget_failure()
             return self._longer()
@@ -125,6 +135,11 @@ class Follower:
             self._options.observer.applied(self._queue.source, len(step.rows), self._clock.monotonic() - began)
         return self._done(step)
 
+    def _next(self) -> DeliveryStep | None:
+        with reading(self._engine, snapshot=True) as connection:
+            one = self._one_by_one()
+            return next_step(connection, self._queue.queue_id, self._options.limits, self._kept, one=one)
+
     def _record(self, error: Exception, troubles: int) -> None:
         """Store the failure of a step that did not reach the listener, so that the status shows it."""
         if isinstance(error, StoreUnavailableError):
@@ -133,19 +148,19 @@ class Follower:
         seq, tries = (known.seq, max(known.tries, troubles)) if known else (_UNREAD, troubles)
         self._failure = Failure(seq, tries, in_words(error))
         with suppress(LrqError, SQLAlchemyError):
-            failures.record(self._engine, self._queue.queue_id, self._failure)
+            failures.record(self._engine, self._queue.queue_id, self._failure, self._shard)
 
     def _forget_failure(self) -> None:
         """Clear the failure of a queue in which nothing is left to deliver."""
         if self._failure is not None:
             with writing_briefly(self._engine) as connection:
-                failures.clear(connection, self._queue.queue_id)
+                failures.clear(connection, self._queue.queue_id, self._shard)
             self._failure = None
 
     def _enroll(self) -> None:
         consumer_marks.enroll(self._engine, self._queue.queue_id, undoes=self._undoes)
         with reading(self._engine) as connection:
-            self._failure = failures.last(connection, self._queue.queue_id)
+            self._failure = failures.last(connection, self._queue.queue_id, self._shard)
         self._enrolled = True
 
     def _longer(self) -> float:
@@ -167,7 +182,7 @@ class Follower:
             self._recovered(self._queue.source)
         if step.kind is Kind.LOG_ENTRIES and not step.rows:
             return self._longer()
-        self._idle = _QUICK
+        self._idle = QUICK
         return 0
 
     def _refused(self, step: DeliveryStep, error: Exception) -> float:
@@ -188,7 +203,7 @@ class Follower:
         if self._parks(step, tries):
             self._delivery.park(step, words, tries)
             return self._done(step)
-        failures.record(self._engine, self._queue.queue_id, self._failure)
+        failures.record(self._engine, self._queue.queue_id, self._failure, self._shard)
         return self._options.delay(tries)
 
     def _parks(self, step: DeliveryStep, tries: int) -> bool:

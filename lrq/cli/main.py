@@ -24,6 +24,7 @@ from lrq.cli.commands import (
     serve,
     snapshot,
     status,
+    subscribe,
     top,
     trim,
     uninstall,
@@ -46,6 +47,7 @@ _ORDER = (
     "drain",
     "trim",
     "link",
+    "subscribe",
     "park",
     "fence",
     "grant",
@@ -107,6 +109,7 @@ app.add_typer(snapshot.app, name="snapshot")
 app.command("drain")(drain.drain)
 app.command("trim")(trim.trim)
 app.add_typer(link.app, name="link")
+app.add_typer(subscribe.app, name="subscribe")
 app.add_typer(park.app, name="park")
 app.add_typer(fence.app, name="fence")
 app.command("grant")(grant.grant)
