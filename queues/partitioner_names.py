@@ -18,8 +18,8 @@ _FORM: Final = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*)(?:\((.*)\))?", re.DOTALL)
 def partitioner_of(text: str) -> Partitioner:
     """Return the partitioner *text* names, as `hash` or `range(g,n)`.
 
-    Raises `UsageError` for an unknown name, for words that the partitioner does not take, and for an object that is no
-    `Partitioner`.
+    Raises `UsageError` for an unknown name, and for words that the partitioner does not take. The same holds for an
+    object that is no `Partitioner`.
     """
     form = _FORM.fullmatch(text) if isinstance(text, str) else None
     if form is None:

@@ -106,7 +106,7 @@ class ModuloPartitioner:
 
 @dataclass(frozen=True, slots=True)
 class RangePartitioner:
-    """Slot k has the keys from bound k on, before bound k + 1; slot 0 has the keys before the first bound."""
+    """Slot k has the keys from bound k on, before bound k + 1. Slot 0 has all keys before the first bound."""
 
     bounds: tuple[str, ...]
 

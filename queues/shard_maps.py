@@ -49,7 +49,7 @@ class ShardMap:
 def new_map(version: int, shards: int, partitioner: str, before: ShardMap | None = None) -> ShardMap:
     """Return an even map of *shards* shards that moves as few slots of *before* as possible.
 
-    Raises `UsageError` for a number of shards out of range, and for a partitioner that is unknown or does not fit.
+    Raises `UsageError` for a number out of range, and for a partitioner that is unknown or does not fit.
     """
     checked_shards(shards)
     slots = partitioner_of(partitioner).slots(shards)
@@ -67,7 +67,7 @@ def checked_shards(shards: object) -> int:
 
 
 def _spread(owners: Sequence[int], shards: int) -> tuple[int, ...]:
-    """Return an even spread of the slots; a slot keeps its owner while that owner has no more than its share."""
+    """Return an even spread of the slots; a slot keeps its owner up to that owner's share."""
     share, more = divmod(len(owners), shards)
     kept: Counter[int] = Counter()
     left: list[int] = []
@@ -84,7 +84,7 @@ def _spread(owners: Sequence[int], shards: int) -> tuple[int, ...]:
 
 
 def checked(new: ShardMap) -> ShardMap:
-    """Return *new*; raise `UsageError` for a map with a slot too many or too few, or a shard too many or too few."""
+    """Return *new*; raise `UsageError` unless it has all slots, and owners that are exactly the shards."""
     checked_shards(new.shards)
     slots = partitioner_of(new.partitioner).slots(new.shards)
     if len(new.owners) != slots:
@@ -103,7 +103,7 @@ def checked(new: ShardMap) -> ShardMap:
 def map_of_slots(version: int, partitioner: str, slots_of: Mapping[int, Iterable[int]]) -> ShardMap:
     """Return the map in which each shard owns the slots that *slots_of* names.
 
-    Raises `UsageError` for a slot with two owners or none, and for shards that are not exactly 0 to N - 1.
+    Raises `UsageError` for a slot with two owners or none, and for shards other than 0 to N - 1.
     """
     numbers = sorted(slots_of)
     if numbers != list(range(len(numbers))):
@@ -126,7 +126,7 @@ def map_of_slots(version: int, partitioner: str, slots_of: Mapping[int, Iterable
 def with_moves(before: ShardMap, moves: Mapping[int, int]) -> ShardMap:
     """Return the next version of *before*, in which the slots of *moves* have the shards that it names.
 
-    Raises `UsageError` for a slot or shard that *before* does not have, and for a shard that is left without a slot.
+    Raises `UsageError` for a slot or shard that *before* lacks, and for a shard that is left without a slot.
     """
     owners = list(before.owners)
     for slot, shard in moves.items():

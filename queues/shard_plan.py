@@ -5,8 +5,8 @@ is a barrier if it has entries without a key, or keys of several shards. Shard 0
 
 * A shard goes on behind a barrier only after shard 0 has delivered it.
 * Shard 0 delivers a barrier only when each other shard has nothing left to deliver before it.
-* A map holds for transactions that begin after its change. A shard delivers a transaction of a slot that it has gained
-  only when the shard that owned the slot before stands at the change.
+* A map holds for transactions that begin after its change. A shard delivers entries of a slot that
+  it has gained only when the owner before stands at the change.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

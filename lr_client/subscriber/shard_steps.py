@@ -104,7 +104,7 @@ def next_shard_step(
 
 
 def _kind_of_all(queue: ShardedQueue) -> Kind | None:
-    """Return the kind of a step for all shards, `LOG_ENTRIES` for one of shard 0 alone, or None while it must wait."""
+    """Return the kind of the next step of shard 0; `LOG_ENTRIES` is for that shard alone, other kinds are for all."""
     kind = steps.next_kind(queue.stands)
     if kind is Kind.ROLLBACK:
         # The shards apply everything before first: a rollback is a barrier.

@@ -1,7 +1,7 @@
 """The positions of the shards of a receive queue; all functions work in the caller's transaction.
 
-A shard's step writes the row of that shard only. Steps that concern all shards raise the version of all rows, so a step
-that was read before cannot be claimed any more.
+A shard's step writes the row of that shard only. A step for all shards raises the version of all rows. So no step can
+be claimed that was read before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ def claim(
     claimed_us: int,
     then: Sequence[Statement] = (),
 ) -> bool:
-    """Lock the position *row* of a shard; return False if it has changed, or if the log does not reach *to* any more.
+    """Lock the position *row* of a shard; return False if it has changed, or if *to* is beyond the log.
 
     The time *claimed_us* is stored with the position. *then* is executed in the same message. Raises the errors of
     `leases.check`.

@@ -1,4 +1,4 @@
-"""The upkeep of a queue with shards: begin and end of sharding, new maps, and the marks of all shards together.
+"""The upkeep of a queue with shards: its beginning and end, new maps, and the marks of all together.
 
 The subscriber's marks in `lrq_consumers` follow the lowest position. So the sink, the status and waits see the same
 progress as without shards.
@@ -32,9 +32,9 @@ class ShardsChanged(Exception):  # noqa: N818 - no error, only a reason to read 
 
 
 def adopt(connection: Connection, queue_id: int, lease: Lease, new: ShardMap) -> None:
-    """Let the map *new* hold behind all that the shards of a queue have applied; a queue without shards gets them.
+    """Let the map *new* hold behind all that the shards of a queue have applied.
 
-    *lease* is that of shard 0. All steps that run now end before. Raises `ShardsChanged` if the map must wait.
+    A queue without shards gets them. *lease* is that of shard 0. All steps that run now end before. Raises `ShardsChanged` if the map must wait.
     """
     _fence(connection, queue_id, lease)
     stands = _marks(connection, queue_id)

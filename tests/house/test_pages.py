@@ -22,6 +22,7 @@ PLAIN = [
     "docs/design.md",
     "docs/faults.md",
     "docs/servers.md",
+    "docs/shards.md",
 ]
 
 #: A path of the project, between backticks or in a command.
@@ -39,6 +40,7 @@ TERMS = {
     "retention", "room", "routing queue", "segment", "send log", "sequencer", "session", "sink", "site",
     "snapshot sync", "source", "stream tag", "subscriber", "tick", "transmit", "trim", "visibility", "wakeup",
     "window", "worker",
+    "barrier", "partitioner", "shard", "slot",
 }  # fmt: skip
 
 

@@ -152,7 +152,7 @@ actions = st.lists(
 
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(1, 5), actions)
-def test_any_history_of_shards_applies_what_one_shard_applies(shards: int, history: list[tuple]) -> None:
+def test_any_history_of_shards_equals_that_of_one_shard(shards: int, history: list[tuple]) -> None:
     queue = Queue([Change(0, new_map(1, shards, "hash"))], dict.fromkeys(range(shards), 0))
     ends, remembered = [0], None
     for kind, *details in history:
