@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from discovery import registry
 from discovery.registry import ReceiveQueue
@@ -24,11 +24,13 @@ class RegistryPoller:
         on_found: Callable[[ReceiveQueue], None],
         on_error: Callable[[Exception], None],
         on_ended: OnEnded = lambda _error: None,
+        on_poll: Callable[[Connection], None] = lambda _connection: None,
     ) -> None:
         """Poll every *interval* seconds; an error goes to *on_error*, and the polling continues.
 
-        *on_ended* is called if the polling itself ends by an error.
+        *on_ended* is called if the polling itself ends by an error. *on_poll* may read more in each poll.
         """
+        self._on_poll = on_poll
         self._engine = engine
         self._client = client
         self._interval = interval
@@ -53,6 +55,7 @@ class RegistryPoller:
     def _poll(self) -> None:
         with reading(self._engine) as connection:
             queues = registry.find(connection, self._client)
+            self._on_poll(connection)
         for queue in queues:
             if queue.queue_id not in self._known:
                 self._on_found(queue)

@@ -5,7 +5,7 @@ counts those that the subscriber there has not applied.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypedDict
 
@@ -22,6 +22,7 @@ from lr_server.status_types import (
     ReceivePhase,
     ReceiveQueueStatus,
     SessionStatus,
+    ShardStatus,
     SiteServer,
     SiteStatus,
     SnapshotStatus,
@@ -40,7 +41,7 @@ from queues.database.servers import view_of
 from queues.database.transactions import reading
 from queues.leadership import ServersView
 from queues.positions import Tick
-from queues.receive import failures
+from queues.receive import failures, shard_marks
 from queues.receive.consumer_marks import subscriber_lease
 from queues.receive.queue_marks import QueueRow, backlog, every_queue
 from queues.send_log import unordered
@@ -81,7 +82,7 @@ def read_status(engine: Engine) -> SiteStatus:
         rows, unprovided = every_session(connection), _unprovided(connection)
         owners = _owners(connection)
         view = view_of(connection)
-        alive = {each.lease for each in owners if each.alive}
+        alive = {each.lease: each.owner for each in owners if each.alive}
         return SiteStatus(
             site=info.site_id,
             at_us=now_us(),
@@ -110,10 +111,7 @@ def read_status(engine: Engine) -> SiteStatus:
             quiet=_quiet(connection, rows),
             servers=_servers(view),
             standbys=standby_facts(connection),
-            receive_queues=tuple(
-                _receive(connection, row, is_subscribed=subscriber_lease(row.client) in alive)
-                for row in every_queue(connection)
-            ),
+            receive_queues=tuple(_receive(connection, row, alive) for row in every_queue(connection)),
         )
 
 
@@ -292,9 +290,11 @@ def _rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def _receive(connection: Connection, row: QueueRow, *, is_subscribed: bool) -> ReceiveQueueStatus:
+def _receive(connection: Connection, row: QueueRow, alive: Mapping[str, str]) -> ReceiveQueueStatus:
     outstanding, oldest, parked = backlog(connection, row.queue_id)
     failure = failures.last(connection, row.queue_id)
+    shards = _shards(connection, row, alive)
+    failed = next((shard.failure for shard in shards if shard.failure), None)
     return ReceiveQueueStatus(
         name=row.name,
         client=row.client,
@@ -313,7 +313,23 @@ def _receive(connection: Connection, row: QueueRow, *, is_subscribed: bool) -> R
         parked=parked,
         staging=StagingStatus(row.staging_sync_id, row.staging_rows or 0) if row.staging_sync_id else None,
         sync_id=row.sync_id or "",
-        failure=FailureStatus(failure.tries, failure.error) if failure else None,
-        subscribed=is_subscribed,
+        failure=FailureStatus(failure.tries, failure.error) if failure and not shards else failed,
+        subscribed=subscriber_lease(row.client) in alive or any(shard.owner for shard in shards),
         snapshot_waits=(row.sync_id or "") != (row.consumed_sync_id or "") or row.phase == ReceivePhase.SNAPSHOT,
+        shards=shards,
+    )
+
+
+def _shards(connection: Connection, row: QueueRow, alive: Mapping[str, str]) -> tuple[ShardStatus, ...]:
+    rows = shard_marks.rows_of(connection, row.queue_id)
+    failed = failures.of_shards(connection, row.queue_id) if rows else {}
+    return tuple(
+        ShardStatus(
+            shard=each.shard,
+            applied_seq=each.seq,
+            applied_total=each.applied_total,
+            owner=alive.get(subscriber_lease(row.client, each.shard), ""),
+            failure=FailureStatus(failure.tries, failure.error) if (failure := failed.get(each.shard)) else None,
+        )
+        for each in rows
     )

@@ -279,6 +279,30 @@ class FailureStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardStatus:
+    """One of several shards of a queue: it has delivered its part of everything up to `applied_seq`.
+
+    `owner` is the living owner of its lease, or empty. `applied_total` counts its entries.
+    """
+
+    shard: int
+    applied_seq: int
+    applied_total: int
+    owner: str
+    failure: FailureStatus | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `shards`."""
+        return {
+            "shard": self.shard,
+            "applied_seq": self.applied_seq,
+            "applied_total": self.applied_total,
+            "owner": self.owner,
+            "failure": self.failure and self.failure.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiveQueueStatus:
     """A receive queue: received up to `received_seq` and applied up to `applied_seq`, of the source's `source_seq`.
 
@@ -286,7 +310,8 @@ class ReceiveQueueStatus:
     `oldest_seconds` is the age of the oldest of them. The totals count entries since the queue began. `subscribed`: a
     subscriber of the client works now. `snapshot_waits`: a complete snapshot is not applied as a whole yet.
     `received_total` and `applied_total` count log entries and the rows of complete snapshots; `applied_total` has the
-    parked ones too.
+    parked ones too. `shards` is empty for a queue that is applied as a whole. Otherwise `applied_seq` is the lowest
+    of all shards, and `failure` is that of the first failing shard.
     """
 
     name: str
@@ -308,6 +333,7 @@ class ReceiveQueueStatus:
     failure: FailureStatus | None
     subscribed: bool = False
     snapshot_waits: bool = False
+    shards: tuple[ShardStatus, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `receive_queues`."""
@@ -331,6 +357,7 @@ class ReceiveQueueStatus:
             "failure": self.failure and self.failure.as_json(),
             "subscribed": self.subscribed,
             "snapshot_waits": self.snapshot_waits,
+            "shards": [shard.as_json() for shard in self.shards],
         }
 
 

@@ -16,7 +16,7 @@ from queues.receive.entries import NO_BLOCKS
 from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState, stored_size, with_rows
 from queues.receive.optimistic_marks import ExpectedMarks
-from queues.receive.writer_marks import LockedMarks, Stored
+from queues.receive.writer_marks import LockedMarks, LockedProgress, Stored
 from queues.wire import replication_pb2 as pb
 from sink.protocol import log_rules, snapshot_rules
 from sink.protocol.log_rules import Advance, FrameTick, Refuse
@@ -129,12 +129,13 @@ class Inbox:
 
     def roll_back(self, target: Position) -> Refuse | None:
         """Delete all rows after the header at *target* and have applied ones undone; return the refusal, if any."""
-        known, applied_seq, undoes = False, 0, False
+        known, progress = False, LockedProgress()
         if self.kept is not None:
             queue_id = self.kept.stored.queue_id
             known = receive_entries.keeps_header(self.connection, queue_id, target)
-            applied_seq, undoes = writer_marks.lock_consumer(self.connection, queue_id, self.marks.sync_id)
-        decision = log_rules.decide_rollback(self.marks, target, applied_seq, known=known, undoes=undoes)
+            progress = writer_marks.lock_consumer(self.connection, queue_id, self.marks.sync_id)
+        reached_seq, applied_seq = progress.reached_seq, progress.applied_seq
+        decision = log_rules.decide_rollback(self.marks, target, reached_seq, known=known, undoes=progress.undoes)
         match decision:
             case Refuse():
                 return decision
@@ -142,7 +143,7 @@ class Inbox:
                 queue_id = self._queue_id()
                 freed = receive_entries.forget_after(self.connection, queue_id, marks.received.seq, applied_seq)
                 marks = replace(marks, bytes_total=marks.bytes_total - freed)
-                if marks.received.seq < applied_seq:
+                if marks.received.seq < reached_seq:
                     writer_marks.require_rollback(self.connection, queue_id, marks.received.seq)
                 self._save(marks, applied_seq=min(applied_seq, marks.received.seq))
         return None

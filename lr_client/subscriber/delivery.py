@@ -38,14 +38,25 @@ class Delivery:
     """Carries out the steps of one queue under one lease."""
 
     def __init__(
-        self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease, *, trace: bool = True
+        self,
+        engine: Engine,
+        listener: RoutingQueueListener,
+        queue: ReceiveQueue,
+        lease: Lease,
+        *,
+        trace: bool = True,
+        fence: int | None = None,
     ) -> None:
-        """Deliver *queue* to *listener* until another subscriber takes over *lease*; see `subscribe` for *trace*."""
+        """Deliver *queue* to *listener* until another subscriber takes over *lease*.
+
+        See `subscribe` for *trace*, and `consumer_marks.move` for *fence*.
+        """
         self._engine = engine
         self._listener = listener
         self._queue = queue
         self._lease = lease
         self._trace = trace
+        self._fence = fence
 
     def carry_out(self, step: DeliveryStep, *, recovers: bool = False) -> None:
         """Carry out all of *step* or nothing; with *recovers*, also clear the queue's recorded failure.
@@ -77,7 +88,7 @@ class Delivery:
                     self._call(session, step)
                 self._complete(connection, step)
                 if recovers:
-                    failures.clear(connection, self._queue.queue_id)
+                    self._forget_failure(connection)
         except EndedError as error:
             raise ended(error, committed=self._was_committed(claimed_us)) from error.__cause__
 
@@ -91,7 +102,10 @@ class Delivery:
             self._claim(connection, step, now_us())
             parked.park(connection, self._queue.queue_id, kind, step.history, step.rows, error, tries)
             self._complete(connection, step)
-            failures.clear(connection, self._queue.queue_id)
+            self._forget_failure(connection)
+
+    def _forget_failure(self, connection: Connection) -> None:
+        failures.clear(connection, self._queue.queue_id)
 
     def _claim(
         self, connection: Connection, step: DeliveryStep, claimed_us: int, then: Sequence[Statement] = ()
@@ -106,6 +120,7 @@ class Delivery:
             claimed_us=claimed_us,
             back_seq=step.back_seq,
             received=step.kind is Kind.LOG_ENTRIES,
+            fence=self._fence,
             then=then,
         )
         if claimed and step.retry is not None:
@@ -190,8 +205,10 @@ class Delivery:
         if step.retry is not None:
             done = parked.take(connection, step.retry)
         else:
-            applied = {"applied": len(step.rows), "applied_bytes": step.freed, "back_seq": step.back_seq}
-            done = consumer_marks.move(connection, queue_id, self._lease, step.seen, step.to, **applied)
+            done = consumer_marks.move(
+                connection, queue_id, self._lease, step.seen, step.to,
+                applied=len(step.rows), applied_bytes=step.freed, back_seq=step.back_seq, fence=self._fence,
+            )  # fmt: skip
         if not done:
             raise Superseded
         if step.kind is Kind.ROLLBACK:

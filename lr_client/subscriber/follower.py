@@ -29,7 +29,7 @@ from queues.receive.kept_blocks import KeptBlocks
 from queues.words import describe, in_words
 
 #: First wait before an idle queue is polled again, in seconds; the wait doubles up to `Options.idle`.
-_QUICK: Final = 0.005
+QUICK: Final = 0.005
 
 #: The `seq` of a failure before any row was read.
 _UNREAD: Final = 0
@@ -45,7 +45,7 @@ class Options:
     backoff: float
     max_backoff: float
     idle: float
-    quick: float = _QUICK
+    quick: float = QUICK
     trace: bool = True
     observer: DeliveryObserver = field(default_factory=DeliveryObserver)
 
@@ -57,6 +57,9 @@ class Options:
 
 class Follower:
     """Follows one queue under one lease, until `stopping` is set or the lease is lost."""
+
+    #: The shard that the follower delivers; None for a queue without shards.
+    _shard: int | None = None
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class Follower:
         self._engine = engine
         self._queue = queue
         self._options = options
-        self._delivery = Delivery(engine, listener, queue, lease, trace=options.trace)
+        self._delivery = self._deliveries(engine, listener, queue, lease, options)
         self._undoes = undoes(listener)
         self._stopping = stopping
         self._report = report
@@ -89,6 +92,11 @@ class Follower:
         self._failure: Failure | None = None
         # The kind and the end of a refused batch, whose source transactions are then delivered one by one.
         self._singly: tuple[Kind, int] | None = None
+
+    def _deliveries(
+        self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease, options: Options
+    ) -> Delivery:
+        return Delivery(engine, listener, queue, lease, trace=options.trace)
 
     def run(self) -> None:
         """Follow the queue until it is forgotten; raise `OwnershipLostError` when another subscriber has taken over."""
@@ -117,8 +125,7 @@ class Follower:
         """Make one step; return the seconds to wait before the next step, or None if the queue is idle."""
         if not self._enrolled:
             self._enroll()
-        with reading(self._engine, snapshot=True) as connection:
-            step = next_step(connection, self._queue.queue_id, self._options.limits, self._kept, one=self._one_by_one())
+        step = self._next()
         if step is None:
             self._forget_failure()
             return None
@@ -133,6 +140,11 @@ class Follower:
             self._options.observer.applied(self._queue.source, len(step.rows), self._clock.monotonic() - began)
         return self._done(step)
 
+    def _next(self) -> DeliveryStep | None:
+        with reading(self._engine, snapshot=True) as connection:
+            one = self._one_by_one()
+            return next_step(connection, self._queue.queue_id, self._options.limits, self._kept, one=one)
+
     def _record(self, error: Exception, troubles: int) -> None:
         """Store the failure of a step that did not reach the listener, so that the status shows it."""
         if isinstance(error, StoreUnavailableError):
@@ -141,19 +153,19 @@ class Follower:
         seq, tries = (known.seq, max(known.tries, troubles)) if known else (_UNREAD, troubles)
         self._failure = Failure(seq, tries, in_words(error))
         with suppress(LrqError, SQLAlchemyError):
-            failures.record(self._engine, self._queue.queue_id, self._failure)
+            failures.record(self._engine, self._queue.queue_id, self._failure, self._shard)
 
     def _forget_failure(self) -> None:
         """Clear the failure of a queue in which nothing is left to deliver."""
         if self._failure is not None:
             with writing_briefly(self._engine) as connection:
-                failures.clear(connection, self._queue.queue_id)
+                failures.clear(connection, self._queue.queue_id, self._shard)
             self._failure = None
 
     def _enroll(self) -> None:
         consumer_marks.enroll(self._engine, self._queue.queue_id, undoes=self._undoes)
         with reading(self._engine) as connection:
-            self._failure = failures.last(connection, self._queue.queue_id)
+            self._failure = failures.last(connection, self._queue.queue_id, self._shard)
         self._enrolled = True
 
     def _sleep(self) -> None:
@@ -200,7 +212,7 @@ class Follower:
         if self._parks(step, tries):
             self._delivery.park(step, words, tries)
             return self._done(step)
-        failures.record(self._engine, self._queue.queue_id, self._failure)
+        failures.record(self._engine, self._queue.queue_id, self._failure, self._shard)
         return self._options.delay(tries)
 
     def _parks(self, step: DeliveryStep, tries: int) -> bool:

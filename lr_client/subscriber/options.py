@@ -6,6 +6,8 @@ from typing import Any, Final, Literal, TypedDict, cast
 
 from discovery.ownership import TTL
 from queues.errors import UsageError
+from queues.partitioner_names import partitioner_of
+from queues.shard_maps import checked_shards, new_map
 
 OnFailure = Literal["block", "park"]
 
@@ -22,6 +24,8 @@ class SubscribeOptions(TypedDict, total=False):
     max_batch_bytes: int
     lease_ttl: float
     trace: bool
+    shards: int
+    partitioner: str
 
 
 #: The values of options that neither the listener nor the caller of `subscribe` gives.
@@ -35,6 +39,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "max_batch_bytes": 4 * 1024 * 1024,
     "lease_ttl": TTL,
     "trace": True,
+    "shards": 1,
+    "partitioner": "hash",
 }
 
 
@@ -48,6 +54,10 @@ def checked_options(given: Mapping[str, Any]) -> SubscribeOptions:
         if name == "on_failure":
             if value not in ("block", "park"):
                 raise UsageError(f"on_failure is {value!r}: choose 'block' or 'park'")
+        elif name == "shards":
+            checked_shards(value)
+        elif name == "partitioner":
+            partitioner_of(value)
         elif name == "trace":
             if not isinstance(value, bool):
                 raise UsageError(f"trace is {value!r}: choose True or False")
@@ -59,9 +69,11 @@ def checked_options(given: Mapping[str, Any]) -> SubscribeOptions:
 def chosen_options(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return all options: those *given* that are not None, then the listener's *own*, then the defaults.
 
-    Raises `UsageError` like `checked_options`.
+    Raises `UsageError` like `checked_options`, and for a partitioner that does not fit the number of shards.
     """
-    return {**DEFAULTS, **checked_options(own), **checked_options(_present(given))}
+    chosen = {**DEFAULTS, **checked_options(own), **checked_options(_present(given))}
+    new_map(1, chosen["shards"], chosen["partitioner"])
+    return chosen
 
 
 def _present(given: Mapping[str, Any]) -> dict[str, Any]:

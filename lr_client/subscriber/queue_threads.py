@@ -1,10 +1,10 @@
-"""The threads of an active subscription: one polls the registry, one follows each receive queue."""
+"""The threads of an active subscription, or of one shard: one polls the registry, one follows each receive queue."""
 
 import threading
 from collections.abc import Callable
 from functools import partial
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from discovery.polling import RegistryPoller
 from discovery.registry import ReceiveQueue
@@ -12,11 +12,35 @@ from discovery.threads import watched
 from lr_client.subscriber.error_reports import ErrorReports
 from lr_client.subscriber.follower import Follower, Options
 from lr_client.subscriber.listener import RoutingQueueListener
+from lr_client.subscriber.shard_follower import Nudges, ShardFollower
 from lr_client.subscriber.sleepers import Sleeper, sleepers_of
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
 from queues.names import ClientName
+
+
+class QueueWork:
+    """The work under one lease: threads that *make* makes when it begins; errors that end it go to *report*."""
+
+    def __init__(self, make: Callable[[Lease], "QueueThreads"], report: Callable[[str, Exception], None]) -> None:
+        """Prepare; `begin` and `end` are called as `Ownership` calls its callbacks."""
+        self._make = make
+        self._report = report
+        self._threads: QueueThreads | None = None
+
+    def begin(self, lease: Lease) -> None:
+        """Start all threads."""
+        self._threads = self._make(lease)
+        self._threads.start()
+
+    def end(self, error: Exception | None) -> None:
+        """Wait for the end of all threads."""
+        if self._threads is not None:
+            self._threads.stop()
+            self._threads = None
+        if error is not None:
+            self._report("", error)
 
 
 class QueueThreads:
@@ -34,8 +58,16 @@ class QueueThreads:
         reports: ErrorReports,
         give_up: Callable[[Exception], None],
         clock: Clock,
+        shard: int | None = None,
+        nudges: Nudges | None = None,
+        on_poll: Callable[[Connection], None] = lambda _connection: None,
     ) -> None:
-        """Work under *lease*; call *give_up*, in any thread, when a thread of the work has ended by itself."""
+        """Work under *lease*; call *give_up*, in any thread, when a thread of the work has ended by itself.
+
+        With *shard*, only that shard is followed; *nudges* are those of all shards in this process.
+        """
+        self._shard = shard
+        self._nudges = nudges or Nudges()
         self._engine = engine
         self._listener = listener
         self._lease = lease
@@ -53,6 +85,7 @@ class QueueThreads:
             on_found=self.start_follower,
             on_error=partial(reports.report, ""),
             on_ended=give_up,
+            on_poll=on_poll,
         )
 
     def start(self) -> None:
@@ -79,20 +112,32 @@ class QueueThreads:
         self._threads.append(thread)
 
     def _follow(self, queue: ReceiveQueue, sleeper: Sleeper) -> None:
-        follower = Follower(
-            self._engine,
-            self._listener,
-            queue,
-            self._lease,
-            self._options,
-            stopping=self._stopping,
-            report=self._reports.report,
-            recovered=self._reports.recovered,
-            sleeper=sleeper,
-            clock=self._clock,
-        )
+        follower = self._follower(queue, sleeper)
         with self._reports.listening():
             try:
                 follower.run()
             except OwnershipLostError as lost:
                 self._give_up(lost)
+
+    def _follower(self, queue: ReceiveQueue, sleeper: Sleeper) -> Follower:
+        place = self._engine, self._listener, queue, self._lease, self._options
+        reports = self._reports
+        if self._shard is None:
+            return Follower(
+                *place,
+                stopping=self._stopping,
+                report=reports.report,
+                recovered=reports.recovered,
+                sleeper=sleeper,
+                clock=self._clock,
+            )
+        return ShardFollower(
+            *place,
+            shard=self._shard,
+            nudges=self._nudges,
+            stopping=self._stopping,
+            report=reports.report,
+            recovered=reports.recovered,
+            sleeper=sleeper,
+            clock=self._clock,
+        )

@@ -121,17 +121,36 @@ def next_step(
         if not is_registered(connection, queue_id):
             raise Forgotten
         return None
-    step = _step(connection, queue_id, limits, stands, kept, one=one)
-    if step is None or step.kind is not Kind.LOG_ENTRIES:
-        kept.forget()
+    kind = next_kind(stands)
+    if kind is Kind.LOG_ENTRIES:
+        return _log_step(connection, queue_id, limits, stands, kept, one=one)
+    kept.forget()
+    return None if kind is None else step_of(kind, connection, queue_id, limits, stands, one=one)
+
+
+def _log_step(
+    connection: Connection, queue_id: int, limits: BatchLimits, stands: QueueState, kept: KeptBlocks, *, one: bool
+) -> DeliveryStep:
+    seen, received, _, _, version = stands
+    kept.open(History(queue_id, received.sync_id, received.branch, version), seen.seq)
+    found = batches.next_entries(connection, kept, seen.seq, received.boundary_seq, limits, one=one)
+    to = seen._replace(branch=received.branch, seq=found.end)
+    return DeliveryStep(Kind.LOG_ENTRIES, seen, to, found.rows, version=version, blocks=found.blocks, freed=found.freed)
+
+
+def step_of(
+    kind: Kind, connection: Connection, queue_id: int, limits: BatchLimits, stands: QueueState, *, one: bool
+) -> DeliveryStep | None:
+    """Read a step of *kind*, which is not `LOG_ENTRIES`; None if the step must wait for parked transactions."""
+    step = _step_of(kind, connection, queue_id, limits, stands, one=one)
     return step and replace(step, version=stands.version)
 
 
-def _step(
-    connection: Connection, queue_id: int, limits: BatchLimits, stands: QueueState, kept: KeptBlocks, *, one: bool
+def _step_of(
+    kind: Kind, connection: Connection, queue_id: int, limits: BatchLimits, stands: QueueState, *, one: bool
 ) -> DeliveryStep | None:
-    seen, received, retry_id, back_seq, version = stands
-    match next_kind(stands):
+    seen, received, retry_id, back_seq, _ = stands
+    match kind:
         case Kind.ROLLBACK:
             to = seen._replace(branch=received.branch, seq=back_seq, ended_seq=NOT_ENDED)
             return DeliveryStep(Kind.ROLLBACK, seen, to, back_seq=back_seq)
@@ -146,15 +165,10 @@ def _step(
         case Kind.SNAPSHOT_COMPLETE:
             to = Consumed(IN_LOG, seen.sync_id, seen.row_no, received.branch, received.base_seq)
             return DeliveryStep(Kind.SNAPSHOT_COMPLETE, seen, to)
-        case Kind.LOG_ENTRIES:
-            kept.open(History(queue_id, received.sync_id, received.branch, version), seen.seq)
-            found = batches.next_entries(connection, kept, seen.seq, received.boundary_seq, limits, one=one)
-            to = seen._replace(branch=received.branch, seq=found.end)
-            return DeliveryStep(Kind.LOG_ENTRIES, seen, to, found.rows, blocks=found.blocks, freed=found.freed)
         case Kind.STREAM_END:
             # Nothing comes after the end, also no parked transaction.
             if parked.has_any(connection, queue_id):
                 return None
             return DeliveryStep(Kind.STREAM_END, seen, seen._replace(ended_seq=received.ended_seq))
-        case None:
-            return None
+        case _:
+            raise AssertionError(f"a step of {kind} is read in blocks")

@@ -1,9 +1,12 @@
 """Subscribe to the entries that other sites send for a client (docs/design.md, "Applications")."""
 
+import threading
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from discovery.ownership import Ownership, OwnershipState
 from lr_client.subscriber.callbacks import require_listener
@@ -14,7 +17,9 @@ from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.listener_session import require_transactions
 from lr_client.subscriber.observer import DeliveryObserver
 from lr_client.subscriber.options import OnFailure, chosen_options
-from lr_client.subscriber.queue_threads import QueueThreads
+from lr_client.subscriber.queue_threads import QueueThreads, QueueWork
+from lr_client.subscriber.shard_follower import Nudges
+from lr_client.subscriber.shard_owners import ShardOwners, is_sharded, store_shards
 from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import migrations
@@ -22,6 +27,7 @@ from queues.database.engine_check import require_engine
 from queues.database.leases import Lease
 from queues.database.transactions import reading
 from queues.names import ClientName
+from queues.receive import stored_shard_maps
 from queues.receive.batches import BatchLimits
 from queues.receive.consumer_marks import subscriber_lease
 
@@ -42,6 +48,8 @@ def subscribe(
     max_batch_bytes: int | None = None,
     lease_ttl: float | None = None,
     trace: bool | None = None,
+    shards: int | None = None,
+    partitioner: str | None = None,
     observer: DeliveryObserver | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> "Subscription":
@@ -57,9 +65,14 @@ def subscribe(
     Of several subscribers of one client in one database, one works and the others stand by. Another one takes over
     when the owner has not renewed its lease for *lease_ttl* seconds.
 
-    An option of None has the value that the decorator `listener` was given, or else the default: *poll_interval* 1,
-    *on_failure* "block", *max_tries* 5, *backoff* 0.05, *max_backoff* 10, *max_batch_entries* 1000, *max_batch_bytes*
-    4 MiB, *lease_ttl* 10, *trace* True. *observer* learns of each batch, for metrics.
+    An option of None has the value that the decorator `listener` was given, or else the default. The defaults are
+    *poll_interval* 1, *on_failure* "block", *max_tries* 5, *backoff* 0.05, *max_backoff* 10 and *lease_ttl* 10. A call
+    has *max_batch_entries* 1000 and *max_batch_bytes* 4 MiB. *trace* is True, *shards* 1 and *partitioner* "hash".
+    *observer* learns of each batch, for metrics.
+
+    With *shards*, that many threads apply the entries of a source, each the keys of its shard. All subscriptions of the
+    client share the shards. *partitioner* is "hash", "key", "modulo", "range(BOUND,…)", "adaptive" or the name
+    of an installed one. The first subscription stores both; then `lrq subscribe shards` changes them (docs/shards.md).
 
     With *trace*, each call that brings entries has a consumer span of OpenTelemetry, if the application uses that.
 
@@ -81,13 +94,14 @@ def subscribe(
     given = {
         "poll_interval": poll_interval, "on_failure": on_failure, "max_tries": max_tries, "backoff": backoff,
         "max_backoff": max_backoff, "max_batch_entries": max_batch_entries, "max_batch_bytes": max_batch_bytes,
-        "lease_ttl": lease_ttl, "trace": trace,
+        "lease_ttl": lease_ttl, "trace": trace, "shards": shards, "partitioner": partitioner,
     }  # fmt: skip
     chosen = chosen_options(own, given)
     require_engine(engine, "subscribe")
     with reading(engine) as connection:
         migrations.require(connection)
         require_transactions(connection)
+    store_shards(engine, client, chosen["shards"], chosen["partitioner"], is_told="shards" in own or shards is not None)
     options = Options(
         limits=BatchLimits(chosen["max_batch_entries"], chosen["max_batch_bytes"]),
         on_failure=chosen["on_failure"],
@@ -129,38 +143,47 @@ class Subscription:
         self._client = client
         self._options = options
         self._poll_interval = poll_interval
+        self._ttl = ttl
         self._clock = clock
-        self._threads: QueueThreads | None = None
         self._reports = ErrorReports(listener, client, options.observer)
-        self._ownership = Ownership(
-            engine, subscriber_lease(client), on_acquired=self._begin, on_lost=self._end, ttl=ttl, clock=clock
-        )
+        self._nudges = Nudges()
+        self._switching = threading.Lock()
+        self._is_closed = False
+        self._owner: Ownership | ShardOwners = self._single()
+        self._before: list[Ownership | ShardOwners] = []
 
     def start(self) -> None:
         """Start the thread that waits for the lease; with the lease, delivery begins."""
-        self._ownership.start()
+        if is_sharded(self._engine, self._client):
+            self._owner = self._sharded()
+        self._owner.start()
 
     @property
     def active(self) -> bool:
-        """Whether this subscription holds the lease and delivers; the client's other subscriptions stand by."""
-        return self._ownership.lease is not None
+        """Whether this subscription delivers: it holds the lease, or that of a shard. The client's others stand by."""
+        owner = self._owner
+        return owner.active if isinstance(owner, ShardOwners) else owner.lease is not None
 
     @property
     def state(self) -> OwnershipState:
         """The relation to the lease: owner, standing by, or another state of `OwnershipState`."""
-        return self._ownership.state
+        return self._owner.state
 
     @property
     def reason(self) -> str:
         """The state in words: the owner of the lease, or the reason why this subscription stands by."""
-        return self._ownership.reason
+        return self._owner.reason
 
     def close(self) -> None:
         """Wait for running listener calls, then release the lease so that another subscriber begins; idempotent.
 
         Inside a call of the listener, `close` returns at once, and the subscription ends after that call.
         """
-        self._ownership.stop(wait=not self._reports.in_listener)
+        with self._switching:
+            self._is_closed = True
+            owners = [*self._before, self._owner]
+        for owner in owners:
+            owner.stop(wait=not self._reports.in_listener)
 
     def __enter__(self) -> Self:
         """Return the subscription."""
@@ -172,8 +195,70 @@ class Subscription:
         """Close the subscription."""
         self.close()
 
-    def _begin(self, lease: Lease) -> None:
-        self._threads = QueueThreads(
+    def _single(self) -> Ownership:
+        """Return the owner of the whole client, which ends as soon as the client has several shards."""
+
+        def begin(lease: Lease) -> None:
+            if is_sharded(self._engine, self._client):
+                self._switch(ownership, self._sharded)
+            else:
+                work.begin(lease)
+
+        def watch(connection: Connection) -> None:
+            newest = stored_shard_maps.newest(connection, self._client)
+            if newest is not None and newest.shards > 1:
+                self._switch(ownership, self._sharded)
+
+        work = QueueWork(
+            lambda lease: self._threads(lease, give_up=ownership.give_up, on_poll=watch), self._reports.report
+        )
+        ownership = Ownership(
+            self._engine,
+            subscriber_lease(self._client),
+            on_acquired=begin,
+            on_lost=work.end,
+            ttl=self._ttl,
+            clock=self._clock,
+        )
+        return ownership
+
+    def _sharded(self) -> ShardOwners:
+        """Return the owner of a share of the shards, which ends as soon as the client has none."""
+
+        def new_work(shard: int, give_up: Callable[[Exception], None]) -> QueueWork:
+            return QueueWork(lambda lease: self._threads(lease, give_up=give_up, shard=shard), self._reports.report)
+
+        owners = ShardOwners(
+            self._engine,
+            self._client,
+            new_work=new_work,
+            on_unsharded=lambda: self._switch(owners, self._single),
+            on_error=partial(self._reports.report, ""),
+            ttl=self._ttl,
+            clock=self._clock,
+        )
+        return owners
+
+    def _switch(self, before: Ownership | ShardOwners, make: Callable[[], Ownership | ShardOwners]) -> None:
+        """Go on with another owner; the one *before* ends after its running calls."""
+        with self._switching:
+            if self._is_closed or self._owner is not before:
+                return
+            self._before = [each for each in self._before if each.state is not OwnershipState.STOPPED]
+            self._before.append(before)
+            self._owner = make()
+            self._owner.start()
+        before.stop(wait=False)
+
+    def _threads(
+        self,
+        lease: Lease,
+        *,
+        give_up: Callable[[Exception], None],
+        shard: int | None = None,
+        on_poll: Callable[[Connection], None] = lambda _connection: None,
+    ) -> QueueThreads:
+        return QueueThreads(
             self._engine,
             self._listener,
             self._client,
@@ -181,14 +266,9 @@ class Subscription:
             self._options,
             poll_interval=self._poll_interval,
             reports=self._reports,
-            give_up=self._ownership.give_up,
+            give_up=give_up,
             clock=self._clock,
+            shard=shard,
+            nudges=self._nudges,
+            on_poll=on_poll,
         )
-        self._threads.start()
-
-    def _end(self, error: Exception | None) -> None:
-        if self._threads is not None:
-            self._threads.stop()
-            self._threads = None
-        if error is not None:
-            self._reports.report("", error)

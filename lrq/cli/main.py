@@ -26,6 +26,7 @@ from lrq.cli.commands import (
     serve,
     snapshot,
     status,
+    subscribe,
     tls,
     top,
     trim,
@@ -51,6 +52,7 @@ _ORDER = (
     "trim",
     "peer",
     "link",
+    "subscribe",
     "park",
     "fence",
     "grant",
@@ -115,6 +117,7 @@ app.command("drain")(drain.drain)
 app.command("trim")(trim.trim)
 app.add_typer(peer.app, name="peer")
 app.add_typer(link.app, name="link")
+app.add_typer(subscribe.app, name="subscribe")
 app.add_typer(park.app, name="park")
 app.add_typer(fence.app, name="fence")
 app.command("grant")(grant.grant)

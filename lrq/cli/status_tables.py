@@ -7,7 +7,15 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from lr_server.status_types import Lag, ReceivePhase, ReceiveQueueStatus, SessionStatus, SiteStatus, SnapshotStatus
+from lr_server.status_types import (
+    FailureStatus,
+    Lag,
+    ReceivePhase,
+    ReceiveQueueStatus,
+    SessionStatus,
+    SiteStatus,
+    SnapshotStatus,
+)
 from lrq.cli.output import add, table
 from lrq.cli.rates import Rates
 from lrq.cli.words import NONE, duration, number, one_line, plural, rate, size
@@ -170,11 +178,39 @@ def receive_queues_table(status: SiteStatus, rates: Rates | None) -> Table:
     return made
 
 
+def shards_table(status: SiteStatus) -> Table:
+    """Show the shards of the receive queues that have several."""
+    made = table(
+        "Shards", "queue", ("shard", "right"), "subscription", ("up to", "right"), ("behind", "right"),
+        ("applied", "right"), ("", "cut"),
+    )  # fmt: skip
+    for queue in status.receive_queues:
+        for shard in queue.shards:
+            behind = max(queue.received_seq - shard.applied_seq, 0)
+            owner = Text(owner_words(shard.owner)) if shard.owner else Text("none works", style="red")
+            add(
+                made,
+                [
+                    queue.name,
+                    number(shard.shard),
+                    owner,
+                    number(shard.applied_seq),
+                    Text(number(behind) if behind else NONE, style="yellow" if behind else "dim"),
+                    number(shard.applied_total),
+                    _refusals(shard.failure) if shard.failure else Text(),
+                ],
+            )
+    return made
+
+
+def _refusals(failure: FailureStatus) -> Text:
+    return Text(f"refused {plural(failure.tries, 'time')}: {one_line(failure.error)}", style="red")
+
+
 def _notes(queue: ReceiveQueueStatus) -> Text:
     notes = []
     if queue.failure:
-        words = f"refused {plural(queue.failure.tries, 'time')}: {one_line(queue.failure.error)}"
-        notes.append(Text(words, style="red"))
+        notes.append(_refusals(queue.failure))
     if queue.parked:
         notes.append(Text(f"{number(queue.parked)} parked", style="red"))
     if queue.staging:

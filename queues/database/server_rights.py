@@ -59,6 +59,9 @@ SERVER_RIGHTS: Final = {
     "lrq_receive_snapshot_blocks": ("SELECT", "INSERT", "DELETE"),
     "lrq_consumers": _ALL,
     "lrq_consumer_failures": ("SELECT", "DELETE"),
+    "lrq_shard_maps": _READ,
+    "lrq_shard_marks": _CHANGE,
+    "lrq_shard_failures": _READ,
     "lrq_parked_entries": ("SELECT", "DELETE"),
 }
 #: The rights at sequences.

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import (
     Connection,
     Engine,
+    and_,
     bindparam,
     case,
     delete,
@@ -33,9 +34,13 @@ IN_SNAPSHOT: Final = "snapshot"
 NOWHERE: Final = -1
 
 
-def subscriber_lease(client: ClientName) -> str:
-    """Return the name of the lease that the working subscriber of *client* holds."""
-    return f"subscriber/{client}"
+#: The marks of a queue with shards have a generation from here on. So a subscriber without shards writes none of them.
+SHARDED: Final = 2**62
+
+
+def subscriber_lease(client: ClientName, shard: int | None = None) -> str:
+    """Return the name of the lease that the working subscriber of *client* holds, or that of one shard."""
+    return f"subscriber/{client}" if shard is None else f"subscriber/{client}/{shard}"
 
 
 class Consumed(NamedTuple):
@@ -75,8 +80,11 @@ class QueueState(NamedTuple):
     version: int = 0
 
 
-#: The progress of a subscriber; entries that it must still undo do not count.
-APPLIED_SEQ: Final = case((consumers.c.back_seq > NOWHERE, consumers.c.back_seq), else_=consumers.c.seq)
+#: The progress of a subscriber; entries that it must still undo do not count. Of several shards, the lowest one counts.
+APPLIED_SEQ: Final = case(
+    (and_(consumers.c.back_seq > NOWHERE, consumers.c.back_seq < consumers.c.seq), consumers.c.back_seq),
+    else_=consumers.c.seq,
+)
 
 
 def enroll(engine: Engine, queue_id: int, *, undoes: bool = False) -> None:
@@ -160,17 +168,18 @@ def move(
     applied: int = 0,
     applied_bytes: int = 0,
     back_seq: int = NOWHERE,
+    fence: int | None = None,
 ) -> bool:
     """Compare-and-set the subscriber's marks from *seen* to *to*; return False if they differ from *seen*.
 
     *applied* entries leave the queue; *applied_bytes* is the size of the blocks that have their last entry there.
 
-    Also return False after a write under a newer lease than *lease*. The same holds if the stored `back_seq` differs
-    from *back_seq*, unless *to* begins another snapshot. After True, the marks stay locked until the end of the
-    transaction.
+    Also return False after a write under a newer lease than *lease*; *fence* replaces its generation (see `SHARDED`).
+    The same holds if the stored `back_seq` differs from *back_seq*, unless *to* begins another snapshot. After True,
+    the marks stay locked until the end of the transaction.
     """
     values = {
-        **as_seen(queue_id, lease, seen, to, back_seq),
+        **as_seen(queue_id, lease.generation if fence is None else fence, seen, to, back_seq),
         "applied": applied,
         "applied_size": applied_bytes,
         "moved_us": now_us(),
@@ -179,10 +188,10 @@ def move(
     return connection.execute(_MOVE, values).rowcount == 1
 
 
-def as_seen(queue_id: int, lease: Lease, seen: Consumed, to: Consumed, back_seq: int) -> dict[str, object]:
-    """Return the values of `AS_SEEN`."""
+def as_seen(queue_id: int, generation: int, seen: Consumed, to: Consumed, back_seq: int) -> dict[str, object]:
+    """Return the values of `AS_SEEN` for an owner of that *generation*."""
     marks = {f"seen_{name}": value for name, value in seen._asdict().items() if name != "ended_seq"}
-    others = {"queue": queue_id, "lease": lease.generation, "seen_back": back_seq, "to_sync_id": to.sync_id}
+    others = {"queue": queue_id, "lease": generation, "seen_back": back_seq, "to_sync_id": to.sync_id}
     return {**marks, **others}
 
 

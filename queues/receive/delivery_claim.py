@@ -26,24 +26,35 @@ def claim(
     claimed_us: int,
     back_seq: int,
     received: bool,
+    fence: int | None = None,
     then: Sequence[Statement] = (),
 ) -> bool:
     """Lock the marks if they equal *seen* at *version*; return False if they differ, or if *to* is gone.
 
-    With *received*, the log must still reach *to*. The time *claimed_us* is stored with the marks. *then* is executed
-    in the same message. Raises the errors of `leases.check`.
+    With *received*, the log must still reach *to*. The time *claimed_us* is stored with the marks. For *fence* see
+    `consumer_marks.move`. *then* is executed in the same message. Raises the errors of `leases.check`.
     """
-    marks = as_seen(queue_id, lease, seen, to, back_seq)
+    marks = as_seen(queue_id, lease.generation if fence is None else fence, seen, to, back_seq)
     kept: Statement = _CLAIM, {**marks, "seen_version": version, "claimed_us": claimed_us}
-    # On SQLite the first statement must write. Elsewhere the check comes first: through it a successor can see which
-    # owner's session holds the row lock.
-    statements = [checking(connection, lease), kept]
-    if writes_first := dialects.of(connection).one_writer:
-        statements.reverse()
     # After the lock, the sink cannot roll back before the end of the transaction.
     reaches = [reaching(queue_id, seen, to)] if received else []
-    answers = dialects.of(connection).run_all(connection, [*statements, *reaches, *then])
-    first, second, *others = answers[: 2 + len(reaches)]
+    return claimed_by(connection, lease, kept, reaches, then)
+
+
+def claimed_by(
+    connection: Connection, lease: Lease, lock: Statement, needed: Sequence[Statement], then: Sequence[Statement]
+) -> bool:
+    """Execute *lock*, *needed* and *then* in one message; return whether *lock* and all of *needed* have found a row.
+
+    Raises the errors of `leases.check`.
+    """
+    # On SQLite the first statement must write. Elsewhere the check comes first: through it a successor can see which
+    # owner's session holds the row lock.
+    statements = [checking(connection, lease), lock]
+    if writes_first := dialects.of(connection).one_writer:
+        statements.reverse()
+    answers = dialects.of(connection).run_all(connection, [*statements, *needed, *then])
+    first, second, *others = answers[: 2 + len(needed)]
     held, claimed = (second, first) if writes_first else (first, second)
     judge(lease, held)
     return all((claimed, *others))

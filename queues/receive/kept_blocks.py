@@ -67,6 +67,16 @@ class KeptBlocks:
         unpacked = self._blocks[place] = block if isinstance(block, LogEntries) else LogEntries(block)
         return unpacked if unpacked.first <= upto else None
 
+    @property
+    def size(self) -> int:
+        """The size of all kept blocks, in bytes of `ReceivedBlock.size`."""
+        return sum(block.size for block in self._blocks)
+
+    def drop_before(self, after: int) -> None:
+        """Keep only blocks that have entries after *after*."""
+        self._begin = max(self._begin, after)
+        del self._blocks[: self._place(after)]
+
     def next_tick(self, after: int) -> int:
         """Return the number before the tick of the block after *after*, which `following` found to be damaged."""
         block = self._blocks[self._place(after)]

@@ -5,6 +5,7 @@ functions that read take a number `after`.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -76,6 +77,17 @@ class Size(NamedTuple):
     bytes: int
 
 
+class TransactionPart(NamedTuple):
+    """The entries of one source transaction in one block, with numbers `first` to `end` and their partition keys."""
+
+    transaction_seq: int
+    first: int
+    end: int
+    keys: frozenset[str | None]
+    entries: int
+    bytes: int
+
+
 class LogEntries:
     """The unpacked entries of one block, from number `first` to `end_seq`, without gaps."""
 
@@ -129,6 +141,18 @@ class LogEntries:
             more = (text_size(text) if text else 0 for text in self._headers[part])
             sizes = [size + headers for size, headers in zip(sizes, more, strict=True)]
         return list(map(Size, range(max(after + 1, self.first), upto + 1), self._transactions[part], sizes))
+
+    def transactions(self, after: int, upto: int) -> Iterator[TransactionPart]:
+        """Yield the entries with `after < seq <= upto`, grouped by their source transactions."""
+        part = self._part(after, upto)
+        sizes = self.sizes(after, upto)
+        for transaction, group in groupby(
+            zip(sizes, self._partition_keys[part], strict=True), key=lambda each: each[0].transaction_seq
+        ):
+            members = list(group)
+            keys = frozenset(key for _, key in members)
+            size = sum(each.bytes for each, _ in members)
+            yield TransactionPart(transaction, members[0][0].seq, members[-1][0].seq, keys, len(members), size)
 
     def _part(self, after: int, upto: int) -> slice:
         return slice(max(after + 1 - self.first, 0), min(upto, self.end_seq) + 1 - self.first)
@@ -200,6 +224,14 @@ def oldest_us(connection: Connection, queue_id: int, after: int) -> int:
 def size_upto(connection: Connection, queue_id: int, after: int, end: int) -> int:
     """Return the size of the blocks that end after *after*, and at *end* at the latest."""
     return _size(connection, stored.c.queue_id == queue_id, stored.c.end_seq > after, stored.c.end_seq <= end)
+
+
+def ended(connection: Connection, queue_id: int, after: int, end: int) -> tuple[int, int]:
+    """Return the number and the size of the blocks that end after *after*, and at *end* at the latest."""
+    own = stored.c.queue_id == queue_id, stored.c.end_seq > after, stored.c.end_seq <= end
+    counted = select(func.count(), func.coalesce(func.sum(stored.c.size), 0)).where(*own)
+    blocks, size = connection.execute(counted).one()
+    return int(blocks), int(size)
 
 
 _COLUMNS: Final = tuple(stored.c[name] for name in ReceivedBlock._fields)

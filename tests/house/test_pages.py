@@ -24,6 +24,7 @@ PLAIN = [
     "docs/links.md",
     "docs/peers.md",
     "docs/servers.md",
+    "docs/shards.md",
     "docs/tls.md",
 ]
 
@@ -36,12 +37,12 @@ PATH = re.compile(
 )
 TERMS = {
     "acknowledgement", "apply", "base", "batch", "block", "bounds", "branch", "client", "cut", "destination",
-    "destination set", "effect", "end of stream", "entry", "envelope", "fencing", "followed table", "generation",
-    "grantee", "header", "headers of an entry", "incarnation", "item", "lease", "link", "listener", "log-entry sync",
-    "negotiation", "park", "part", "partition", "peer", "position", "producer", "provider", "range", "rank",
-    "receive state", "registry", "replace", "retention", "room", "routing queue", "segment", "send log", "sequencer",
-    "session", "sink", "site", "snapshot sync", "source", "stream tag", "subscriber", "tick", "topology", "transmit",
-    "trim", "visibility", "wakeup", "window", "worker",
+    "barrier", "destination set", "effect", "end of stream", "entry", "envelope", "fencing", "followed table",
+    "generation", "grantee", "header", "headers of an entry", "incarnation", "item", "lease", "link", "listener",
+    "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer", "position", "producer",
+    "provider", "range", "rank", "receive state", "registry", "replace", "retention", "room", "routing queue",
+    "segment", "send log", "sequencer", "session", "shard", "sink", "site", "slot", "snapshot sync", "source",
+    "stream tag", "subscriber", "tick", "topology", "transmit", "trim", "visibility", "wakeup", "window", "worker",
 }  # fmt: skip
 
 

@@ -66,6 +66,11 @@ _SUBSCRIBER: Final[Mapping[str, str]] = {
     "lrq_receive_snapshot_blocks": "SELECT, DELETE",
     "lrq_consumers": _UPSERT,
     "lrq_consumer_failures": _ALL,
+    "lrq_shard_maps": _ALL,
+    "lrq_shard_changes": _ALL,
+    "lrq_shard_marks": _ALL,
+    "lrq_shard_failures": _ALL,
+    "lrq_shard_members": _ALL,
     "lrq_parked_entries": _ALL,
     _VERSION: _READ,
 }

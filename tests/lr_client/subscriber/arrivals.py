@@ -60,15 +60,30 @@ class Arrivals:
             self._save(connection, branch=BRANCH, seq=seq, boundary_seq=seq)
         return seq
 
+    def keyed(self, *transactions: Sequence[tuple[str | None, bytes]]) -> int:
+        """Receive one tick of transactions whose entries have partition keys; return the tick's end."""
+        with writing(self.engine) as connection:
+            marks = self._marks(connection)
+            rows: list[EntryRow] = []
+            for entries_ in transactions:
+                index = len(rows)
+                rows += [EntryRow(payload, index, 1_000, partition_key=key) for key, payload in entries_]
+            self._store(connection, marks.queue_id, marks.seq, marks.seq, rows)
+            seq = marks.seq + len(rows)
+            header = {"queue_id": marks.queue_id, "seq": seq, "branch": BRANCH, "uid": seq}
+            connection.execute(insert(receive_headers).values(mark=str(Visibility(high=seq)), **header))
+            self._save(connection, branch=BRANCH, seq=seq, boundary_seq=seq)
+        return seq
+
     def go_back(self, seq: int) -> None:
         """Remove the entries after *seq*, because the source lost them."""
         with writing(self.engine) as connection:
             marks = self._marks(connection)
             queue_id = marks.queue_id
-            applied_seq, _ = writer_marks.lock_consumer(connection, queue_id, marks.sync_id)
-            if seq < applied_seq:
+            progress = writer_marks.lock_consumer(connection, queue_id, marks.sync_id)
+            if seq < progress.reached_seq:
                 writer_marks.require_rollback(connection, queue_id, seq)
-            entries.forget_after(connection, queue_id, seq, applied_seq)
+            entries.forget_after(connection, queue_id, seq, progress.applied_seq)
             self._save(connection, seq=seq, boundary_seq=seq)
 
     def part_of_a_tick(self, payloads: Sequence[bytes]) -> None:

@@ -219,7 +219,9 @@ def test_a_decorator_without_a_client_is_refused() -> None:
     [
         ({"max_trys": 3}, "subscribe has no option max_trys: did you mean max_tries?"),
         ({"colour": "red"}, "subscribe has no option colour: there are poll_interval, on_failure"),
-        ({"shards": 8}, "subscribe has no option shards"),
+        ({"shard": 8}, "subscribe has no option shard: did you mean shards?"),
+        ({"shards": 0}, "shards is 0: choose a number from 1 to 256"),
+        ({"partitioner": "hsah"}, "there is no partitioner hsah: choose one of adaptive, hash, key, modulo, range"),
         ({"on_failure": "ignore"}, "on_failure is 'ignore': choose"),
         ({"backoff": 0}, "backoff is 0: intervals, limits"),
         ({"lease_ttl": "10"}, "lease_ttl is '10': intervals, limits"),

@@ -88,7 +88,7 @@ def test_entries_become_blocks_and_rows_again_without_a_change(old: Engine) -> N
         blocks = connection.execute(select(receive_blocks)).all()
         assert 4 < len(blocks) < 20
         assert max(row.row_count for row in blocks) == 500
-        assert connection.execute(select(site.c.oldest_schema)).scalar_one() == "0017"
+        assert connection.execute(select(site.c.oldest_schema)).scalar_one() >= "0017"
         for queue_id, applied in ((1, 100), (2, 0)):
             size = sum(row.size for row in blocks if row.queue_id == queue_id)
             own = receive_marks.c.queue_id == queue_id
@@ -158,4 +158,4 @@ def test_printed_sql_migrates_only_queues_without_entries(old: Engine, dialect: 
 
 def test_a_new_site_refuses_versions_without_blocks(site: Engine) -> None:
     with site.connect() as connection:
-        assert connection.execute(text("SELECT oldest_schema FROM lrq_site")).scalar_one() == "0017"
+        assert connection.execute(text("SELECT oldest_schema FROM lrq_site")).scalar_one() >= "0017"

@@ -1,0 +1,57 @@
+"""Balance the shards of a client whose partitioner adapts, by the entries that wait in its receive queues."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import reduce
+from itertools import islice, takewhile
+from operator import add
+from typing import Final
+
+from sqlalchemy import Connection, Engine
+
+from discovery.registry import find
+from lr_client.subscriber.shard_steps import KnownMaps, read_shards
+from queues.database.transactions import reading
+from queues.errors import NeedsFullSyncError, StoreUnavailableError
+from queues.names import ClientName
+from queues.partitioners import adapts
+from queues.receive import log_blocks, stored_shard_maps
+from queues.shard_maps import with_moves
+from queues.shard_plan import Candidate, ShardsView
+from queues.slot_moves import NO_WORK, Work, balancing_moves, work_of
+
+#: The most entries of one queue that are looked at.
+_LOOK: Final = 4096
+
+
+def balance(engine: Engine, client: ClientName) -> bool:
+    """Store a map with better owners for the hottest slots; return whether there was one."""
+    maps = KnownMaps(client)
+    with reading(engine, snapshot=True) as connection:
+        newest = stored_shard_maps.newest(connection, client)
+        if newest is None or newest.shards == 1 or not adapts(newest.division):
+            return False
+        found = [_work(connection, queue.queue_id, client, maps, newest.version) for queue in find(connection, client)]
+    moves = balancing_moves(newest, reduce(add, found, NO_WORK))
+    if moves:
+        with suppress(StoreUnavailableError):  # another process has stored a map at this moment
+            stored_shard_maps.add(engine, client, with_moves(newest, moves))
+    return bool(moves)
+
+
+def _work(connection: Connection, queue_id: int, client: ClientName, maps: KnownMaps, version: int) -> Work:
+    """Return the work in one queue; none while its shards have not taken the newest map."""
+    queue = read_shards(connection, queue_id, client, maps)
+    if queue is None or queue.view is None or not queue.is_in_log or queue.view.changes[-1].map.version != version:
+        return NO_WORK
+    return work_of(queue.view, _waiting(connection, queue_id, queue.view, queue.stands.received.boundary_seq))
+
+
+def _waiting(connection: Connection, queue_id: int, view: ShardsView, upto: int) -> Iterator[Candidate]:
+    """Yield the next transactions; a part of a larger one counts as one."""
+    with suppress(NeedsFullSyncError):  # the follower of the shard reports a damaged block
+        for block in islice(log_blocks.entries(connection, queue_id, view.lowest, upto), _LOOK):
+            if block.first > view.lowest + _LOOK:
+                return
+            for part in takewhile(lambda each: each.first <= upto, block.transactions(view.lowest, upto)):
+                yield Candidate(part.first, part.end, part.keys, part.entries, part.bytes)

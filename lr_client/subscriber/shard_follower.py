@@ -1,0 +1,176 @@
+"""Follow one shard of a receive queue; the follower of shard 0 also keeps the whole queue in order."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from sqlalchemy import Engine
+
+from discovery.registry import ReceiveQueue
+from lr_client.subscriber.delivery import Delivery
+from lr_client.subscriber.follower import Follower, Options
+from lr_client.subscriber.listener import RoutingQueueListener
+from lr_client.subscriber.shard_balance import balance
+from lr_client.subscriber.shard_delivery import ShardDelivery
+from lr_client.subscriber.shard_steps import KnownMaps, ShardedQueue, next_shard_step, read_shards
+from lr_client.subscriber.sleepers import Sleeper
+from lr_client.subscriber.steps import DeliveryStep
+from queues.clock import Clock
+from queues.database.leases import Lease
+from queues.database.transactions import reading, writing, writing_briefly
+from queues.partitioners import adapts
+from queues.receive import shard_marks, shard_upkeep, stored_shard_maps
+from queues.receive.shard_upkeep import ShardsChanged
+from queues.shard_plan import FIRST
+
+#: The shortest time between two moves of the queue's marks while the shard delivers, in seconds.
+_SETTLE: Final = 0.05
+#: The time between two looks for a better balance, in seconds.
+_BALANCE: Final = 1.0
+
+
+class Nudges:
+    """Wakes the other shards of a queue in this process after each step."""
+
+    def __init__(self) -> None:
+        """Know no follower yet."""
+        self._lock = threading.Lock()
+        self._sleepers: dict[int, list[Sleeper]] = {}
+
+    def join(self, sleeper: Sleeper) -> None:
+        """Wake also this follower of a queue."""
+        with self._lock:
+            self._sleepers.setdefault(sleeper.queue_id, []).append(sleeper)
+
+    def leave(self, sleeper: Sleeper) -> None:
+        """Forget a follower that has ended."""
+        with self._lock:
+            self._sleepers[sleeper.queue_id].remove(sleeper)
+
+    def wake(self, own: Sleeper) -> None:
+        """Wake the other followers of the queue of *own*."""
+        with self._lock:
+            sleepers = list(self._sleepers.get(own.queue_id, ()))
+        for sleeper in sleepers:
+            if sleeper is not own:
+                sleeper.wake()
+
+
+class ShardFollower(Follower):
+    """Follows one shard of one queue under the lease of that shard."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        listener: RoutingQueueListener,
+        queue: ReceiveQueue,
+        lease: Lease,
+        options: Options,
+        *,
+        shard: int,
+        nudges: Nudges,
+        stopping: threading.Event,
+        report: Callable[[str, Exception], None],
+        recovered: Callable[[str], None] = lambda _source: None,
+        sleeper: Sleeper,
+        clock: Clock,
+    ) -> None:
+        """Prepare; the parameters are those of `Follower`."""
+        self._own_shard = self._shard = shard
+        super().__init__(
+            engine, listener, queue, lease, options,
+            stopping=stopping, report=report, recovered=recovered, sleeper=sleeper, clock=clock,
+        )  # fmt: skip
+        self._lease = lease
+        self._maps = KnownMaps(queue.client)
+        self._nudges = nudges
+        self._settled = self._balanced = clock.monotonic()
+
+    def run(self) -> None:
+        """Follow the shard; raise `OwnershipLostError` when another subscriber has taken over."""
+        with self._nudging():
+            super().run()
+
+    @contextmanager
+    def _nudging(self) -> Iterator[None]:
+        self._nudges.join(self._sleeper)
+        try:
+            yield
+        finally:
+            self._nudges.leave(self._sleeper)
+
+    def _deliveries(
+        self, engine: Engine, listener: RoutingQueueListener, queue: ReceiveQueue, lease: Lease, options: Options
+    ) -> Delivery:
+        return ShardDelivery(engine, listener, queue, lease, shard=self._own_shard, trace=options.trace)
+
+    def _next(self) -> DeliveryStep | None:
+        while not self._stopping.is_set():
+            with reading(self._engine, snapshot=True) as connection:
+                queue = read_shards(connection, self._queue.queue_id, self._queue.client, self._maps)
+                if queue is None:
+                    return None
+                one = self._one_by_one()
+                step = next_shard_step(connection, queue, self._own_shard, self._options.limits, self._kept, one=one)
+            with suppress(ShardsChanged):
+                if not self._keep(queue, is_idle=step is None):
+                    return step
+        return None
+
+    def _done(self, step: DeliveryStep) -> float | None:
+        pause = super()._done(step)
+        self._nudges.wake(self._sleeper)
+        return pause
+
+    def _keep(self, queue: ShardedQueue, *, is_idle: bool) -> bool:
+        """Make the next change that keeps the queue in order; return False if there is none."""
+        if self._own_shard == FIRST and (self._balances(queue) or self._adopts(queue)):
+            return True
+        if queue.view is None or not queue.is_in_log:
+            return False
+        is_due = is_idle or self._clock.monotonic() >= self._settled + _SETTLE
+        if is_due and queue.settled_seq > queue.stands.consumed.seq:
+            with writing_briefly(self._engine) as connection:
+                shard_upkeep.settle(connection, queue.queue_id, queue.stands, queue.settled_seq)
+                shard_marks.forget_changes(connection, queue.queue_id, queue.changes, queue.settled_seq)
+            self._settled = self._clock.monotonic()
+            return True
+        return self._own_shard == FIRST and self._retires(queue)
+
+    def _balances(self, queue: ShardedQueue) -> bool:
+        """Look, now and then, for better owners of the hottest slots of an adaptive partitioner."""
+        is_due = self._clock.monotonic() >= self._balanced + _BALANCE
+        if not is_due or queue.view is None or not adapts(queue.view.changes[-1].map.division):
+            return False
+        self._balanced = self._clock.monotonic()
+        return balance(self._engine, self._queue.client)
+
+    def _adopts(self, queue: ShardedQueue) -> bool:
+        newest = queue.newest
+        if queue.view is not None and not (
+            queue.is_in_log and shard_upkeep.may_adopt(queue.stands.consumed, queue.changes, newest)
+        ):
+            return False
+        with writing(self._engine) as connection:
+            new = stored_shard_maps.newest(connection, self._queue.client)
+            if new is None or (queue.view is None and new.shards == 1):
+                return False
+            shard_upkeep.adopt(connection, queue.queue_id, self._lease, new)
+        return True
+
+    def _retires(self, queue: ShardedQueue) -> bool:
+        """Remove the shards that have nothing left to deliver; end sharding with the last but one."""
+        assert queue.view is not None
+        gone = [row for row in queue.rows if row.shard not in queue.view.positions]
+        if gone:
+            with writing_briefly(self._engine) as connection:
+                shard_marks.remove(connection, queue.queue_id, gone)
+            return True
+        if len(queue.rows) > 1 or queue.view.shards > 1 or queue.changes[-1].version != queue.newest:
+            return False
+        if queue.rows[0].seq != queue.stands.consumed.seq:
+            return False
+        with writing(self._engine) as connection:
+            shard_upkeep.end_shards(connection, queue.queue_id, self._lease, queue.stands, queue.rows[0])
+        return True

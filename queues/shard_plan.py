@@ -1,0 +1,204 @@
+"""The next transactions of a shard, from the positions of all shards and the maps in force. Pure.
+
+A shard's position `p` means: of the source transactions up to `p`, all that the shard owns are applied. A transaction
+is a barrier if it has entries without a key, or keys of several shards. Shard 0 delivers barriers.
+
+* A shard goes on behind a barrier only after shard 0 has delivered it.
+* Shard 0 delivers a barrier only when each other shard has nothing left to deliver before it.
+* A map holds for transactions that begin after its change. A shard delivers entries of a slot that
+  it has gained only when the owner before stands at the change.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from queues.shard_maps import ShardMap
+
+#: The shard that delivers barriers.
+FIRST: Final = 0
+
+
+class Change(NamedTuple):
+    """`map` holds for transactions that begin after number `after`."""
+
+    after: int
+    map: ShardMap
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsView:
+    """The positions of all shards of a queue, and its changes, oldest first; at least one change is in force.
+
+    Shards that have retired are not among the positions: see `active_view`.
+    """
+
+    positions: Mapping[int, int]
+    changes: Sequence[Change]
+
+    @property
+    def lowest(self) -> int:
+        """The position up to which every transaction is applied."""
+        return min(self.positions.values())
+
+    @property
+    def highest(self) -> int:
+        """The position behind which no shard has applied anything."""
+        return max(self.positions.values())
+
+    @property
+    def shards(self) -> int:
+        """The number of shards by the newest map."""
+        return self.changes[-1].map.shards
+
+
+def active_view(positions: Mapping[int, int], changes: Sequence[Change]) -> ShardsView:
+    """Return the view without shards that the newest map does not have and that have nothing left to deliver."""
+    last = changes[-1]
+    active = {
+        shard: position for shard, position in positions.items() if shard < last.map.shards or position < last.after
+    }
+    return ShardsView(active, changes)
+
+
+class Candidate(NamedTuple):
+    """A source transaction with the numbers `first` to `end`; `keys` has None for entries without a key."""
+
+    first: int
+    end: int
+    keys: frozenset[str | None]
+    entries: int
+    bytes: int
+    rows: Any = None  # not read here: for the callback of `next_batch`
+
+
+class ShardRole(Enum):
+    """The part of one shard in one transaction."""
+
+    OWN = auto()
+    BARRIER = auto()
+    OTHER = auto()
+    WAIT = auto()
+
+
+@dataclass(slots=True)
+class Scan:
+    """Judges the transactions after the position of `shard`, one after the other."""
+
+    view: ShardsView
+    shard: int
+    #: The end of the last transaction that shard 0 has left to each other shard.
+    _left: dict[int, int] = field(default_factory=dict)
+
+    def judge(self, candidate: Candidate) -> ShardRole:
+        """Return the part of the shard in the next transaction; no later one counts after WAIT."""
+        number = self._change(candidate.first)
+        owner = self._owner(self.view.changes[number].map, candidate.keys)
+        if owner is None:
+            return self._barrier(candidate)
+        if owner != self.shard:
+            self._left[owner] = candidate.end
+            return ShardRole.OTHER
+        return ShardRole.OWN if self._is_handed_over(number, candidate.keys) else ShardRole.WAIT
+
+    def _change(self, first: int) -> int:
+        """Return the place of the change whose map holds for a transaction."""
+        changes = self.view.changes
+        return max(place for place, change in enumerate(changes) if not place or change.after < first)
+
+    def _owner(self, shard_map: ShardMap, keys: frozenset[str | None]) -> int | None:
+        """Return the one shard that owns all *keys*; None for a barrier."""
+        if shard_map.shards == 1:
+            return FIRST
+        owners = {None if key is None else shard_map.owners[shard_map.slot(key)] for key in keys}
+        return owners.pop() if len(owners) == 1 else None
+
+    def _barrier(self, candidate: Candidate) -> ShardRole:
+        positions = self.view.positions
+        if self.shard != FIRST:
+            return ShardRole.OTHER if positions[FIRST] >= candidate.end else ShardRole.WAIT
+        begin = positions[FIRST]
+        stand = all(position >= self._left.get(shard, begin) for shard, position in positions.items() if shard != FIRST)
+        return ShardRole.BARRIER if stand else ShardRole.WAIT
+
+    def _is_handed_over(self, number: int, keys: frozenset[str | None]) -> bool:
+        """Return whether the earlier owners of *keys* stand at the changes at which they lost them."""
+        changes = self.view.changes
+        for before, change in pairwise(changes[: number + 1]):
+            # A shard without a position has left, with nothing left to deliver.
+            places = (
+                self.view.positions.get(owner, change.after) for owner in _losers(before, change, keys) - {self.shard}
+            )
+            if any(place < change.after for place in places):
+                return False
+        return True
+
+    def needs_rows(self, first: int, keys: frozenset[str | None]) -> bool:
+        """Return whether the shard may deliver a transaction that begins with *keys*; more keys may follow."""
+        if self.shard == FIRST:
+            return True
+        return self._owner(self.view.changes[self._change(first)].map, keys) == self.shard
+
+
+def _losers(before: Change, change: Change, keys: frozenset[str | None]) -> set[int]:
+    """Return the shards that may have lost one of *keys* at *change*."""
+    if None in keys or not before.map.same_slots(change.map):
+        return set(range(before.map.shards))
+    slots = {change.map.slot(key) for key in keys if key is not None}
+    return {before.map.owners[slot] for slot in slots if before.map.owners[slot] != change.map.owners[slot]}
+
+
+class ShardBatch(NamedTuple):
+    """The transactions to deliver in one step, which ends at number `end`.
+
+    `lift`: with the last barrier all other shards move to this number; -1 without one. `waits`: the scan has ended at a
+    transaction that must wait for other shards.
+    """
+
+    taken: Sequence[Candidate]
+    end: int
+    lift: int = -1
+    waits: bool = False
+
+
+class BatchSize(NamedTuple):
+    """The limits of one step; a single larger transaction is taken alone. `scanned` counts entries of all shards."""
+
+    entries: int
+    bytes: int
+    scanned: int
+
+
+def next_batch(
+    scan: Scan,
+    candidates: Iterable[Candidate],
+    upto: int,
+    size: BatchSize,
+    *,
+    one: bool = False,
+    take: Callable[[Candidate], None] = lambda _candidate: None,
+) -> ShardBatch:
+    """Take the next transactions of a shard; *candidates* are all transactions after its position, up to *upto*.
+
+    With *one*, at most one transaction is taken. *take* is called with each, before the next candidate is asked for.
+    """
+    taken: list[Candidate] = []
+    entries = size_taken = scanned = 0
+    lift = -1
+    for candidate in candidates:
+        verdict = scan.judge(candidate)
+        scanned += candidate.entries
+        if verdict is ShardRole.WAIT:
+            return ShardBatch(taken, candidate.first - 1, lift, waits=True)
+        if verdict is not ShardRole.OTHER:
+            entries, size_taken = entries + candidate.entries, size_taken + candidate.bytes
+            if taken and (one or entries > size.entries or size_taken > size.bytes):
+                return ShardBatch(taken, candidate.first - 1, lift)
+            taken.append(candidate)
+            take(candidate)
+            lift = candidate.end if verdict is ShardRole.BARRIER else lift
+        if scanned >= size.scanned or (one and taken):
+            return ShardBatch(taken, candidate.end, lift)
+    return ShardBatch(taken, upto, lift)

@@ -1,0 +1,250 @@
+"""Several shards apply one receive queue."""
+
+import random
+from collections.abc import Iterable
+
+import pytest
+from sqlalchemy import Engine, select
+
+from lr_client.subscriber.shard_owners import is_sharded
+from queues.database import tables
+from queues.database.transactions import reading
+from queues.names import ClientName
+from queues.receive import stored_shard_maps
+from queues.receive.parked import parked, retry_parked
+from queues.shard_maps import ShardMap, new_map, with_moves
+from queues.wire.entry_pb2 import RoutingTableEntryMsg
+from tests.lr_client.subscriber.applying import Apply, Undo, story
+from tests.lr_client.subscriber.arrivals import Arrivals
+from tests.lr_client.subscriber.conftest import Follow
+from tests.waiting import eventually
+
+POLICY = ClientName("policy")
+KEYS = tuple(f"key{number}" for number in range(16))
+
+
+def entries(numbers: Iterable[int], keys: tuple[str | None, ...] = KEYS) -> list[list[tuple[str | None, bytes]]]:
+    """Return transactions of one entry each; the payload names the key and the number."""
+    return [[(key := keys[number % len(keys)], f"{key}:{number}".encode())] for number in numbers]
+
+
+def by_key(told: list[str]) -> dict[str, list[int]]:
+    """Return the numbers of the applied entries, key by key, in the order in which they were applied."""
+    found: dict[str, list[int]] = {}
+    for text in told:
+        if not text.startswith("<"):
+            key, _, number = text.partition(":")
+            found.setdefault(key, []).append(int(number))
+    return found
+
+
+def check(told: list[str], count: int) -> None:
+    """Check that each of *count* entries was applied once, those of each key in their order."""
+    numbers = by_key(told)
+    assert sorted(number for each in numbers.values() for number in each) == list(range(count))
+    for key, each in numbers.items():
+        assert each == sorted(each), key
+
+
+def marks(engine: Engine) -> dict[int, int]:
+    with reading(engine) as connection:
+        table = tables.shard_marks
+        return {row.shard: row.seq for row in connection.execute(select(table.c.shard, table.c.seq))}
+
+
+def newest(engine: Engine) -> ShardMap:
+    with reading(engine) as connection:
+        found = stored_shard_maps.newest(connection, POLICY)
+    assert found is not None
+    return found
+
+
+def shards_of(engine: Engine, keys: Iterable[str]) -> dict[str, int]:
+    shard_map = newest(engine)
+    return {key: shard_map.owners[shard_map.slot(key)] for key in keys}
+
+
+def test_each_entry_is_applied_once_and_each_key_in_its_order(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    tokyo.keyed(*entries(range(200)))
+    follow(Apply(), shards=4, max_batch_entries=7)
+    tokyo.keyed(*entries(range(200, 300)))
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 300)
+    assert marks(sink).keys() == {0, 1, 2, 3}
+
+
+def test_blocks_are_removed_once_all_shards_have_applied_them(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    follow(Apply(), shards=3)
+    tokyo.keyed(*entries(range(50)))
+    eventually(lambda: tokyo.left == 0)
+    with reading(sink) as connection:
+        assert connection.execute(select(tables.receive_blocks)).all() == []
+        row = connection.execute(select(tables.consumers)).one()
+    assert (row.seq, row.applied_total) == (50, 50)
+
+
+def test_transactions_of_several_shards_or_without_a_key_are_barriers(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    wide = [[(key, f"{key}:{number}".encode()) for key in KEYS[:4]] for number in (100, 101)]
+    tokyo.keyed(*entries(range(16)), *wide, [(None, b"none:0")], *entries(range(16, 32)))
+    follow(Apply(), shards=4)
+    eventually(lambda: tokyo.left == 0)
+    told = story(sink)
+    barriers = [f"{key}:{number}" for number in (100, 101) for key in KEYS[:4]] + ["none:0"]
+    assert told[16:25] == barriers
+    assert set(told[:16]) == {f"{KEYS[number % 16]}:{number}" for number in range(16)}
+
+
+def test_a_refused_key_leaves_the_other_shards_going(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    def refuse(entry: RoutingTableEntryMsg) -> None:
+        if entry.partition_key == KEYS[0]:
+            raise ValueError("poisoned")
+
+    follow(Apply(refuse), shards=4)
+    tokyo.keyed(*entries(range(160)))
+    eventually(lambda: newest(sink))
+    bad = shards_of(sink, KEYS)[KEYS[0]]
+    others = {key for key, shard in shards_of(sink, KEYS).items() if shard != bad}
+    eventually(lambda: all(len(by_key(story(sink)).get(key, [])) == 10 for key in others))
+    assert KEYS[0] not in by_key(story(sink))
+    tokyo.keyed(*entries(range(160, 320)))
+    eventually(lambda: all(len(by_key(story(sink)).get(key, [])) == 20 for key in others))
+
+
+def test_park_puts_aside_the_refused_transaction_only(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    poisoned = {f"{KEYS[3]}:19".encode()}
+
+    def refuse(entry: RoutingTableEntryMsg) -> None:
+        if entry.opaque_payload in poisoned:
+            raise ValueError("poisoned")
+
+    follow(Apply(refuse), shards=4, on_failure="park", max_tries=2)
+    tokyo.keyed(*entries(range(64)))
+    eventually(lambda: tokyo.left == 0)
+    (aside,) = parked(sink)
+    assert (aside.entries, aside.tries) == (1, 2)
+    assert len(story(sink)) == 63
+    poisoned.clear()
+    retry_parked(sink, aside.id)
+    eventually(lambda: parked(sink) == [])
+    assert story(sink)[-1] == f"{KEYS[3]}:19"
+
+
+def test_a_snapshot_in_the_middle_replaces_everything_before(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    follow(Apply(), shards=4, max_batch_entries=3)
+    tokyo.keyed(*entries(range(40)))
+    tokyo.snapshot("s1", [b"r:1", b"r:2", b"r:3"], base=100)
+    tokyo.keyed(*entries(range(40, 80)))
+    eventually(lambda: tokyo.left == 0)
+    told = story(sink)
+    begin, end = told.index("<start>"), told.index("<complete>")
+    assert told[begin : end + 1] == ["<start>", "r:1", "r:2", "r:3", "<complete>"]
+    after = by_key(told[end + 1 :])
+    assert sorted(number for each in after.values() for number in each) == list(range(40, 80))
+    assert all(each == sorted(each) for each in after.values())
+    assert set(marks(sink).values()) == {140}
+
+
+def test_a_rollback_is_undone_once_by_all_shards(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    subscription = follow(Undo(), shards=4)
+    kept = tokyo.keyed(*entries(range(20)))
+    tokyo.keyed(*entries(range(20, 40)))
+    eventually(lambda: tokyo.left == 0)
+    subscription.close()
+    tokyo.go_back(kept)
+    tokyo.keyed(*entries(range(50, 60)))
+    follow(Undo())
+    eventually(lambda: tokyo.left == 0)
+    told = story(sink)
+    assert told.count("<back to 20>") == 1
+    assert told.index("<back to 20>") == 40
+    assert len(told) == 51
+
+
+def test_a_rollback_waits_for_the_shards_that_stand_before_it(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    going = [False]
+
+    def refuse(entry: RoutingTableEntryMsg) -> None:
+        if entry.partition_key == KEYS[0] and not going[0]:
+            raise ValueError("not yet")
+
+    follow(Undo(refuse), shards=4)
+    tokyo.keyed(*entries(range(16)))
+    tokyo.keyed(*entries(range(16, 32)))
+    eventually(lambda: sorted(marks(sink).values())[1:] == [32, 32, 32])
+    tokyo.go_back(16)
+    tokyo.keyed(*entries(range(40, 56)))
+    assert "<back to 16>" not in story(sink)
+    going[0] = True
+    eventually(lambda: tokyo.left == 0)
+    told = story(sink)
+    back = told.index("<back to 16>")
+    assert {f"{KEYS[number]}:{number}" for number in range(16)} <= set(told[:back])
+    numbers = [number for each in by_key(told[back:]).values() for number in each]
+    assert sorted(numbers) == list(range(40, 56))
+
+
+def test_moves_of_slots_keep_the_order_of_each_key(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    chance = random.Random(7)
+    follow(Apply(), shards=4, max_batch_entries=3)
+    for part in range(20):
+        tokyo.keyed(*entries(range(part * 20, part * 20 + 20)))
+        shard_map = newest(sink)
+        moves = {shard_map.slot(key): chance.randrange(4) for key in chance.sample(KEYS, 5)}
+        stored_shard_maps.add(sink, POLICY, with_moves(shard_map, moves))
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 400)
+
+
+@pytest.mark.parametrize("numbers", [(1, 4), (4, 2), (2, 5, 1, 3)], ids=str)
+def test_the_number_of_shards_changes_while_entries_come(
+    sink: Engine, tokyo: Arrivals, follow: Follow, numbers: tuple[int, ...]
+) -> None:
+    follow(Apply(), shards=numbers[0], max_batch_entries=5)
+    count = 0
+    for number in numbers:
+        if number != numbers[0]:
+            with reading(sink) as connection:
+                before = stored_shard_maps.newest(connection, POLICY)
+            version = before.version + 1 if before else 1
+            stored_shard_maps.add(sink, POLICY, new_map(version, number, "hash", before))
+        for _ in range(3):
+            tokyo.keyed(*entries(range(count, count + 40)))
+            count += 40
+        eventually(lambda: tokyo.left == 0)
+    check(story(sink), count)
+    wanted = set(range(numbers[-1])) if numbers[-1] > 1 else set()
+    eventually(lambda: marks(sink).keys() == wanted)
+
+
+def test_a_client_that_has_one_shard_again_has_no_trace_of_shards(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    follow(Apply(), shards=3)
+    tokyo.keyed(*entries(range(30)))
+    eventually(lambda: tokyo.left == 0)
+    stored_shard_maps.add(sink, POLICY, new_map(2, 1, "hash"))
+    eventually(lambda: not is_sharded(sink, POLICY))
+    tokyo.keyed(*entries(range(30, 60)))
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 60)
+    assert marks(sink) == {}
+    with reading(sink) as connection:
+        row = connection.execute(select(tables.consumers)).one()
+    assert (row.seq, row.applied_total) == (60, 60)
+    assert row.generation < 2**62
+
+
+def test_two_subscriptions_share_the_shards(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    first = follow(Apply(), shards=4, lease_ttl=1.0)
+    eventually(lambda: first.active)
+    second = follow(Apply(), shards=4, lease_ttl=1.0)
+    eventually(lambda: second.active, timeout=20)
+    tokyo.keyed(*entries(range(200)))
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 200)
+    first.close()
+    tokyo.keyed(*entries(range(200, 400)))
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 400)
