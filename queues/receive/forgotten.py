@@ -15,6 +15,9 @@ from queues.database.tables import (
     receive_marks,
     receive_queues,
     receive_snapshot_blocks,
+    shard_changes,
+    shard_failures,
+    shard_marks,
 )
 from queues.receive.registry import ReceiveQueue
 
@@ -27,6 +30,9 @@ _TABLES: Final = (
     receive_snapshot_blocks,
     consumer_failures,
     parked_entries,
+    shard_changes,
+    shard_failures,
+    shard_marks,
     receive_queues,
 )
 

@@ -357,6 +357,24 @@ def test_a_forgotten_link_leaves_nothing_at_both_sites(world: World) -> None:
         world.transmit("paris", b"late", to=["tokyo"])
 
 
+def test_an_ended_link_of_several_shards_ends_last_and_leaves_no_row_of_its_queue(
+    world: World, paris: LogReplicationServer
+) -> None:
+    recorder = world.subscribe("tokyo", shards=3)
+    sender = RoutingQueueSenderClient("policy")
+    for number in range(60):
+        with Session(world.site("paris")) as session, session.begin():
+            payload = str(number).encode()
+            sender.transmit_log_entry_message(session, payload, ["tokyo"], partition_key=f"key{number % 7}")
+    end(world)
+    eventually(lambda: ended(recorder) and session_state(world) == SessionState.FINISHED)
+    assert sorted(recorder.log("paris")) == sorted(str(number).encode() for number in range(60))
+    link_actions.forget(world.site("tokyo"), SiteId("paris"), None, force=False, ways=["incoming"])
+    left = counts(world, "tokyo")
+    assert {name: left[name] for name in left if name.startswith("lrq_rec") and left[name]} == {}
+    assert (left["lrq_shard_marks"], left["lrq_shard_changes"], left["lrq_shard_failures"]) == (0, 0, 0)
+
+
 def test_a_forgotten_link_has_no_claim_and_begins_only_on_order(world: World, paris: LogReplicationServer) -> None:
     recorder = world.subscribe("lima")
     with pytest.raises(Exception, match="not finished"):
