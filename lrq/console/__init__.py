@@ -18,14 +18,7 @@ def __getattr__(name: str) -> object:
     """Load `app` at its first use, with the libraries of the extra `console`."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        application = import_module("lrq.console.application")
-    except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "jinja2", "pydantic_settings", "grpc"):
-            raise
-        from queues.errors import MissingDependencyError
+    from queues.extras import require_libraries
 
-        raise MissingDependencyError(
-            f"the console needs {error.name}, which is not installed: pip install 'lrq[console]'"
-        ) from error
-    return application.app
+    require_libraries("console", "the console", ("starlette", "jinja2", "grpc", "pydantic_settings"))
+    return import_module("lrq.console.application").app

@@ -1,4 +1,4 @@
-"""Access to the console: the token and its cookie, and the proof that a form comes from a page of the console."""
+"""Access to the console: the token, its cookie, and the proof that a form is the console's own."""
 
 import hashlib
 import hmac
@@ -24,7 +24,7 @@ _SEPARATOR: Final = "."
 
 
 class Access:
-    """Decides each request: by *authorize* of the application, by *token*, or for everyone who reaches the console.
+    """Decides each request: by *authorize* of the application, by *token*, or, without both, admits each request.
 
     A cookie holds a random number signed with a key. With a token, the key is made from the token: cookies outlive the
     console, and end with the token.

@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from lrq.console.actions import MOST, Action, Kind, carry_out, matching
+from lrq.console.actions import MOST, Action, ActionKind, carry_out, matching
 from lrq.console.console import Console
 from lrq.console.forms import Form
 from queues.errors import LrqError, UsageError
@@ -24,7 +24,7 @@ async def act(console: Console, request: Request) -> Response:
         client, source = form.get("client") or None, form.get("source") or None
         found = await watch.pages.call(lambda: matching(watch.reading, client, source, text))
         action = Action(action.kind, tuple(found))
-    if action.kind in (Kind.RETRY, Kind.DISCARD) and not action.ids:
+    if action.kind in (ActionKind.RETRY, ActionKind.DISCARD) and not action.ids:
         raise UsageError("no parked transaction is chosen: go back and choose one")
     if len(action.ids) > MOST:
         raise UsageError(f"more than {MOST:,} are chosen: choose fewer")

@@ -24,7 +24,7 @@ MOST: Final = 10_000
 _KEPT: Final = 500
 
 
-class Kind(StrEnum):
+class ActionKind(StrEnum):
     """An action, as forms name it."""
 
     RETRY = "retry"
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 class Action:
     """An action with its objects: ids of parked transactions, or the id, or client and destination, of a snapshot."""
 
-    kind: Kind
+    kind: ActionKind
     ids: tuple[int, ...] = ()
     sync_id: str = ""
     client: str = ""
@@ -46,7 +46,7 @@ class Action:
     @property
     def needs_confirmation(self) -> bool:
         """Whether the action destroys something."""
-        return self.kind in (Kind.DISCARD, Kind.CANCEL)
+        return self.kind in (ActionKind.DISCARD, ActionKind.CANCEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ class ActionsLog:
 def carry_out(engine: Engine, action: Action, person: str) -> str:
     """Carry out *action* and return its outcome as a sentence; raises the errors of lrq."""
     match action.kind:
-        case Kind.RETRY:
+        case ActionKind.RETRY:
             return _each(engine, action.ids, retry=True)
-        case Kind.DISCARD:
+        case ActionKind.DISCARD:
             return _each(engine, action.ids, retry=False)
-        case Kind.CANCEL:
+        case ActionKind.CANCEL:
             return _cancel(engine, action.sync_id, person)
-        case Kind.REQUEST:
+        case ActionKind.REQUEST:
             return _request(engine, action.client, action.destination, person)
         case _:
             assert_never(action.kind)

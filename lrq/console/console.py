@@ -18,7 +18,7 @@ from lrq.console.links import Link, SiteCard, links, site_card
 from lrq.console.payloads import Decoder
 from lrq.console.stream import Changes
 from lrq.console.texts import FILTERS, query
-from lrq.console.watch import SiteView, SiteWatch
+from lrq.console.watch import SiteWatch, WatchedSite
 from queues.clock import now_us
 from queues.errors import UsageError
 
@@ -68,9 +68,11 @@ class Console:
         """Stop all threads after their present work."""
         self.changes.close()
         for each in self.watches:
+            each.ask_to_stop()
+        for each in self.watches:
             each.stop()
 
-    def views(self) -> list[SiteView]:
+    def views(self) -> list[WatchedSite]:
         """Return the last view of each site."""
         return [each.look() for each in self.watches]
 

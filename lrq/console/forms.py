@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
-from lrq.console.actions import Action, Kind
+from lrq.console.actions import Action, ActionKind
 from queues.errors import UsageError
 
 #: The longest body of a form, in bytes.
@@ -47,7 +47,7 @@ class Form:
     def action(self) -> Action:
         """Return the wanted action; raise `UsageError` if the form names none."""
         try:
-            kind = Kind(self.get("do"))
+            kind = ActionKind(self.get("do"))
             ids = tuple(int(each) for each in self.all("id"))
         except ValueError:
             raise UsageError("the form names no action: load the page again") from None

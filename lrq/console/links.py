@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from lr_server.status_types import ReceiveQueueStatus, SessionStatus, SnapshotStatus
 from lrq.cli.health import server_is_alive, troubles
-from lrq.console.watch import SiteView
+from lrq.console.watch import WatchedSite
 from queues.states import SessionState, SnapshotState
 
 
@@ -24,7 +24,7 @@ class Tone(StrEnum):
 class Link:
     """A session as its source sees it, with the receive queue if the console watches the destination too."""
 
-    source: SiteView
+    source: WatchedSite
     session: SessionStatus
     queue: ReceiveQueueStatus | None = None
     sink_key: str = ""
@@ -49,7 +49,7 @@ class Link:
 class SiteCard:
     """A site on the map: its colour, one sentence, and the sentences of its troubles."""
 
-    view: SiteView
+    view: WatchedSite
     tone: Tone
     words: str
     troubles: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ def snapshot_tone(snapshot: SnapshotStatus) -> Tone:
     return Tone.OFF if snapshot.state is SnapshotState.CANCELLED else Tone.BUSY
 
 
-def links(views: Sequence[SiteView]) -> list[Link]:
+def links(views: Sequence[WatchedSite]) -> list[Link]:
     """Return the links of all sites, by client, source and destination."""
     queues: dict[tuple[str, str, str], tuple[ReceiveQueueStatus, str]] = {
         (queue.client, queue.source, view.status.site): (queue, view.key)
@@ -91,7 +91,7 @@ def links(views: Sequence[SiteView]) -> list[Link]:
     return sorted(found, key=lambda each: (each.session.client, each.source.name, each.session.destination))
 
 
-def site_card(view: SiteView) -> SiteCard:
+def site_card(view: WatchedSite) -> SiteCard:
     """Return the card of one site."""
     status = view.status
     if view.trouble:
@@ -101,7 +101,7 @@ def site_card(view: SiteView) -> SiteCard:
     found = tuple(troubles(status))
     servers = len(status.living)
     if not server_is_alive(status):
-        # A site that only receives works without a server of its own role as a source; a trouble tells the rest.
+        # A site without entries to send is well without a server.
         return SiteCard(view, Tone.BAD if found else Tone.OFF, "no server works", found)
     words = "1 server works" if servers < 2 else f"{servers} servers work"
     return SiteCard(view, Tone.WARN if found else Tone.GOOD, words, found)

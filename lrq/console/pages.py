@@ -100,7 +100,7 @@ async def entry_page(console: Console, request: Request) -> Response:
     watch = console.watch(asked.get("site", ""))
     queue, position = asked.get("queue", ""), asked.get("at", "")
     if not console.allowed.payloads:
-        raise UsageError("this console hides payloads: start it with --show-payloads")
+        raise UsageError("the console hides payloads: start it with --show-payloads")
     payload = await watch.pages.call(partial(payload_at, watch.reading, queue, position))
     return console.page(
         request, "entry.html", site=watch.look(), queue=queue, position=position, size=len(payload),

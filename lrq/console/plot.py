@@ -7,7 +7,7 @@ from typing import Final
 
 from lrq.console.links import Link, Tone
 from lrq.console.samples import HOUR, Sample
-from lrq.console.watch import SiteView
+from lrq.console.watch import WatchedSite
 
 #: The size of the plot in its own units, and its margin.
 WIDTH: Final = 1000
@@ -91,7 +91,7 @@ _SEVERITY: Final = (Tone.OFF, Tone.GOOD, Tone.BUSY, Tone.WARN, Tone.BAD)
 _RADIUS: Final = 20.0
 
 
-def picture(views: Sequence[SiteView], tones: Sequence[Tone], found: Sequence[Link]) -> Picture | None:
+def picture(views: Sequence[WatchedSite], tones: Sequence[Tone], found: Sequence[Link]) -> Picture | None:
     """Arrange the sites on an ellipse; None if there are too many to draw, or only one."""
     known = {view.name: (view.key, tone) for view, tone in zip(views, tones, strict=True)}
     others = dict.fromkeys(link.session.destination for link in found)
@@ -123,7 +123,7 @@ def _place(index: int, count: int, made: Picture) -> tuple[float, float]:
 
 
 def _arc(start: tuple[float, float], end: tuple[float, float]) -> str:
-    """Return a quadratic curve between the rims of two circles, bent to its left so that both ways can be seen."""
+    """Return a curve between the rims of two circles; its bend separates the two directions."""
     (ax, ay), (bx, by) = start, end
     dx, dy = bx - ax, by - ay
     length = math.hypot(dx, dy) or 1.0

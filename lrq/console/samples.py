@@ -21,7 +21,7 @@ Key = tuple[str, str]
 
 
 class Sample(NamedTuple):
-    """The lag of a session at a moment: the age of the oldest entry that is not applied, and the number of entries."""
+    """The lag of a session at a moment: the entries that are not applied, and the age of the oldest."""
 
     at_us: int
     seconds: float

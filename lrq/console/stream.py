@@ -6,7 +6,7 @@ from typing import Final
 
 #: The most open streams; a tab without one loads its page again every 15 seconds.
 MOST_STREAMS: Final = 64
-#: A stream says that it lives after this time, and ends after that one; the tab then opens another, in seconds.
+#: The time between two signs of life of a stream, and the longest life of one, in seconds.
 _HEARTBEAT: Final = 15.0
 _LONGEST: Final = 600.0
 

@@ -33,7 +33,7 @@ def age(moment_us: int, now_us: int) -> str:
 
 
 def link_lag(link: Link) -> str:
-    """Show the age of what is applied at a destination."""
+    """Show the age of the applied entries at a destination."""
     if not link.is_known:
         return "not heard yet" if not link.session.lag.entries else behind(link.session.lag)
     return behind(link.session.applied_lag)

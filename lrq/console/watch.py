@@ -15,17 +15,18 @@ from lrq.console.samples import SitePast
 from queues.clock import SYSTEM_CLOCK, Clock, now_us
 from queues.words import in_words
 
-#: Seconds between two readings while somebody looks at a page, and otherwise.
+#: Seconds between two readings while a page is open, and otherwise.
 WATCHED: Final = 2.0
 UNWATCHED: Final = 10.0
 #: A page counts as looked at for this time after its last request, in seconds.
 _ATTENTION: Final = 30.0
+_GOODBYE: Final = 2.0
 #: A site whose reading takes longer than this, in seconds, does not answer.
 SLOW: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class SiteView:
+class WatchedSite:
     """The last status of a site with its rates; `trouble` is the reason if the last reading failed.
 
     `key` names the site in links of the console. `read_us` is the time of the last answer, 0 before the first.
@@ -57,7 +58,7 @@ class SiteWatch:
         self.past = SitePast()
         self._on_change = on_change
         self._clock = clock
-        self._view = SiteView(key)
+        self._view = WatchedSite(key)
         self._last: Look | None = None
         self._began: float | None = None
         self._attention = 0.0
@@ -73,7 +74,7 @@ class SiteWatch:
                 self._thread = threading.Thread(target=self._run, name=f"console-watch-{self.key}", daemon=True)
                 self._thread.start()
 
-    def look(self) -> SiteView:
+    def look(self) -> WatchedSite:
         """Return the last view, and read more often for a while; an overdue reading shows as a trouble."""
         self.attend()
         began, view = self._began, self._view
@@ -92,11 +93,19 @@ class SiteWatch:
         """Read the site soon, after an action."""
         self._wake.set()
 
-    def stop(self) -> None:
-        """End the thread after its present reading."""
+    def ask_to_stop(self) -> None:
+        """Begin no further reading."""
         self._stopping.set()
         self._wake.set()
         self.pages.close()
+
+    def stop(self) -> None:
+        """End the thread after its present reading; a site that does not answer is not waited for."""
+        self.ask_to_stop()
+        with self._lock:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_GOODBYE)
 
     def read(self) -> None:
         """Read the site once and keep the view; the thread calls this."""
@@ -110,7 +119,7 @@ class SiteWatch:
             look = Look(status, self._clock.monotonic())
             fresh = rates(self._last, look) if self._last is not None else Rates()
             self.past.note(status)
-            self._view = SiteView(self.key, status, fresh, "", now_us())
+            self._view = WatchedSite(self.key, status, fresh, "", now_us())
             self._last = look
         finally:
             self._began = None

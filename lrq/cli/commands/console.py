@@ -52,8 +52,11 @@ def console(
 
     Pages only read unless `--allow-actions` is given. A site that does not answer blocks no other.
     """
-    from lrq.cli.console_process import checked_address, decoders_of, read_token, serve_pages
+    from queues.extras import require_libraries
+
+    require_libraries("console", "the console", ("starlette", "jinja2", "uvicorn"))
     from lrq.cli.logs import log_to_stderr
+    from lrq.console.process import checked_address, decoders_of, read_token, serve_pages
     from queues.errors import UsageError
 
     host, port = checked_address(listen)

@@ -53,7 +53,7 @@ def sites() -> Iterator[World]:
 
 @pytest.fixture
 def visit() -> Iterator[Callable[..., Visitor]]:
-    """Give a function that makes a console of some engines, and a visitor who sees all sites read."""
+    """Give a function that makes a console of some engines, and a visitor; all sites have been read."""
     with ExitStack() as stack:
 
         def make(engines, *, ready: bool = True, application: Starlette | None = None, **options) -> Visitor:

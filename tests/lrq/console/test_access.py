@@ -1,4 +1,4 @@
-"""Who reaches the console, and which forms it believes."""
+"""The console admits a request by name, token or application, and believes only its own forms."""
 
 import pytest
 

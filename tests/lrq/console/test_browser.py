@@ -131,7 +131,7 @@ def test_fifty_tabs_share_one_watch_for_each_site_and_one_stream(show: Open, app
     tabs = [page.context.new_page() for _ in range(50)]
     for tab in tabs:
         tab.goto(place + "/", wait_until="commit")
-    expect(tabs[-1].get_by_role("heading", name="Links")).to_be_visible(timeout=30_000)
+    expect(tabs[-1].get_by_role("heading", name="Links", exact=True)).to_be_visible(timeout=30_000)
     eventually(lambda: own.changes.open == 1)
     watches = [thread.name for thread in threading.enumerate() if thread.name.startswith("console-watch-")]
     assert sorted(watches) == ["console-watch-lima", "console-watch-paris", "console-watch-tokyo"]

@@ -20,7 +20,7 @@ def test_each_page_has_landmarks_a_title_and_one_heading(sites, visit, path):
     assert "· lrq console</title>" in page
 
 
-def test_the_map_shows_each_link_with_the_age_of_what_is_applied(sites, visit):
+def test_the_map_shows_each_link_with_the_age_of_its_applied_entries(sites, visit):
     visitor = visit(sites.engines)
     page = eventually(lambda: (found := visitor.get("/")).count("current") and found)
     assert "/link?site=paris&amp;client=policy&amp;to=tokyo" in page
@@ -61,7 +61,7 @@ def test_payloads_are_hidden_unless_allowed(sites, visit):
         assert "&#34;rule&#34;" not in visit(sites.engines).get(page)
         assert "poison 0" not in visit(sites.engines).get(page)
         assert "hidden" in visit(sites.engines).get(page)
-    assert "this console hides payloads" in visit(sites.engines).get("/entry?site=paris&queue=x&at=1.1", 400)
+    assert "the console hides payloads" in visit(sites.engines).get("/entry?site=paris&queue=x&at=1.1", 400)
 
 
 def test_allowed_payloads_are_shown_as_text_hex_and_by_decoders(sites, visit):
@@ -79,7 +79,7 @@ def test_allowed_payloads_are_shown_as_text_hex_and_by_decoders(sites, visit):
 def test_a_dead_letter_shows_the_listeners_error_and_its_headers(sites, visit):
     sites.poison()
     page = visit(sites.engines).get("/parked/one?site=tokyo&id=1")
-    assert "ValueError: this entry is poison" in page
+    assert "ValueError: the entry is poison" in page
     assert "key-0" in page
 
 

@@ -11,7 +11,7 @@ from lrq.console.payloads import MOST_BYTES, as_text, hex_dump, readings
 from lrq.console.plot import picture, plot
 from lrq.console.samples import HOUR, MOST_SESSIONS, STEP, Sample, SitePast, recent
 from lrq.console.texts import behind, entries_behind, words
-from lrq.console.watch import SiteView
+from lrq.console.watch import WatchedSite
 from queues.browse.api import Entry, Page, Wanted
 from queues.errors import UsageError
 from queues.names import ClientName, SiteId
@@ -163,13 +163,13 @@ def test_a_plot_breaks_where_samples_are_missing():
 
 def test_the_map_draws_watched_and_other_sites_up_to_a_limit():
     views = [
-        SiteView("1", status(session("tokyo"), session("lima"), site="paris")),
-        SiteView("2", status(site="tokyo")),
+        WatchedSite("1", status(session("tokyo"), session("lima"), site="paris")),
+        WatchedSite("2", status(site="tokyo")),
     ]
     found = links(views)
     drawn = picture(views, [Tone.GOOD, Tone.GOOD], found)
     assert drawn is not None
     assert [(node.name, node.key) for node in drawn.nodes] == [("paris", "1"), ("tokyo", "2"), ("lima", "")]
     assert {(edge.source, edge.destination) for edge in drawn.edges} == {("paris", "tokyo"), ("paris", "lima")}
-    many = [SiteView(str(n), status(site=f"site-{n}")) for n in range(40)]
+    many = [WatchedSite(str(n), status(site=f"site-{n}")) for n in range(40)]
     assert picture(many, [Tone.GOOD] * 40, []) is None

@@ -26,7 +26,7 @@ class Careful(RoutingQueueListener):
 
     def process_updates_in_log_entry_sync(self, session, source_id, entries) -> bool:
         if any(b"poison" in entry.opaque_payload for entry in entries) and not self.cured:
-            raise ValueError(f"this entry is poison {HOSTILE}")
+            raise ValueError(f"the entry is poison {HOSTILE}")
         return True
 
 

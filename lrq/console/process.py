@@ -9,7 +9,7 @@ import uvicorn
 from sqlalchemy import Engine
 
 from discovery.object_reference import find_object, parse_reference
-from lrq import console
+from lrq.console.application import app
 from queues.errors import ConfigurationError, UsageError
 
 
@@ -57,7 +57,7 @@ class _Server(uvicorn.Server):
 
 def serve_pages(engines: Mapping[str, Engine], host: str, port: int, options: Mapping[str, Any]) -> None:
     """Serve the console until SIGTERM or Ctrl-C; *options* are those of `console.app`."""
-    application = console.app(engines, **options)
+    application = app(engines, **options)
     config = uvicorn.Config(
         application, host=host, port=port, log_level="warning", access_log=False, lifespan="on",
         limit_concurrency=200, timeout_graceful_shutdown=3, server_header=False, ws="none",
