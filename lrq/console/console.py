@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse
 
 from lrq.console.access import Access
 from lrq.console.actions import ActionsLog
-from lrq.console.links import Link, SiteCard, links, site_card
+from lrq.console.links import ShownLink, SiteCard, links, site_card
 from lrq.console.payloads import Decoder
 from lrq.console.stream import Changes
 from lrq.console.texts import FILTERS, query
@@ -76,7 +76,7 @@ class Console:
         """Return the last view of each site."""
         return [each.look() for each in self.watches]
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[ShownLink]:
         """Return the links between all sites."""
         return links(self.views())
 

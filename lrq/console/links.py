@@ -21,7 +21,7 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ShownLink:
     """A session as its source sees it, with the receive queue if the console watches the destination too."""
 
     source: WatchedSite
@@ -75,7 +75,7 @@ def snapshot_tone(snapshot: SnapshotStatus) -> Tone:
     return Tone.OFF if snapshot.state is SnapshotState.CANCELLED else Tone.BUSY
 
 
-def links(views: Sequence[WatchedSite]) -> list[Link]:
+def links(views: Sequence[WatchedSite]) -> list[ShownLink]:
     """Return the links of all sites, by client, source and destination."""
     queues: dict[tuple[str, str, str], tuple[ReceiveQueueStatus, str]] = {
         (queue.client, queue.source, view.status.site): (queue, view.key)
@@ -87,7 +87,7 @@ def links(views: Sequence[WatchedSite]) -> list[Link]:
     for view in views:
         for session in view.status.sessions if view.status else ():
             joined = queues.get((session.client, view.name, session.destination))
-            found.append(Link(view, session, *joined) if joined else Link(view, session))
+            found.append(ShownLink(view, session, *joined) if joined else ShownLink(view, session))
     return sorted(found, key=lambda each: (each.session.client, each.source.name, each.session.destination))
 
 

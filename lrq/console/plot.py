@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lrq.console.links import Link, Tone
+from lrq.console.links import ShownLink, Tone
 from lrq.console.samples import HOUR, Sample
 from lrq.console.watch import WatchedSite
 
@@ -91,7 +91,7 @@ _SEVERITY: Final = (Tone.OFF, Tone.GOOD, Tone.BUSY, Tone.WARN, Tone.BAD)
 _RADIUS: Final = 20.0
 
 
-def picture(views: Sequence[WatchedSite], tones: Sequence[Tone], found: Sequence[Link]) -> Picture | None:
+def picture(views: Sequence[WatchedSite], tones: Sequence[Tone], found: Sequence[ShownLink]) -> Picture | None:
     """Arrange the sites on an ellipse; None if there are too many to draw, or only one."""
     known = {view.name: (view.key, tone) for view, tone in zip(views, tones, strict=True)}
     others = dict.fromkeys(link.session.destination for link in found)

@@ -28,7 +28,7 @@ class Sample(NamedTuple):
     entries: int
 
 
-class Change(NamedTuple):
+class StateChange(NamedTuple):
     """A state of a session with its reason, and the moment when the console first saw them."""
 
     at_us: int
@@ -41,7 +41,7 @@ class Past:
     """The samples and changes of one session, oldest first."""
 
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=int(HOUR / STEP)))
-    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=_CHANGES))
+    changes: deque[StateChange] = field(default_factory=lambda: deque(maxlen=_CHANGES))
 
 
 class SitePast:
@@ -71,12 +71,12 @@ class SitePast:
 def _note(past: Past, session: SessionStatus, at_us: int) -> None:
     if not past.samples or at_us - past.samples[-1].at_us >= STEP * 1_000_000:
         past.samples.append(Sample(at_us, session.applied_lag.seconds, session.applied_lag.entries))
-    fresh = Change(at_us, session.state.value, session.reason)
+    fresh = StateChange(at_us, session.state.value, session.reason)
     if not past.changes or _shape(past.changes[-1]) != _shape(fresh):
         past.changes.append(fresh)
 
 
-def _shape(change: Change) -> tuple[str, str]:
+def _shape(change: StateChange) -> tuple[str, str]:
     """Return the state and the reason without its numbers: a count of rows that grows is no change."""
     return change.state, _DIGITS.sub("#", change.reason)
 

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from lr_server.status_types import Lag
 from lrq.cli.words import NONE, cut, duration, number, one_line, plural, preview, printable, rate, size
-from lrq.console.links import Link, session_tone, snapshot_tone
+from lrq.console.links import ShownLink, session_tone, snapshot_tone
 from queues.clock import iso
 
 #: The most characters of an error or a reason in a table.
@@ -32,7 +32,7 @@ def age(moment_us: int, now_us: int) -> str:
     return f"{duration(max(now_us - moment_us, 0) / 1_000_000)} ago" if moment_us else NONE
 
 
-def link_lag(link: Link) -> str:
+def link_lag(link: ShownLink) -> str:
     """Show the age of the applied entries at a destination."""
     if not link.is_known:
         return "not heard yet" if not link.session.lag.entries else behind(link.session.lag)
