@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from collections.abc import Callable
 from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
@@ -90,7 +91,7 @@ def serve(
         _initialize(settings.database_url, settings.site_id)
     require_file(make_url(settings.database_url))
     server = LogReplicationServer(settings, reread=lambda: Settings.load(config, **given))
-    reloads = _take_signals()
+    signals = _Signals()
     try:
         server.start()
         spare_collector()
@@ -98,9 +99,7 @@ def serve(
         if once or until:
             _deliver(server, until, _LONGEST_RUN if timeout is None else timeout, as_json=as_json)
             return
-        while True:
-            reloads.get()
-            server.reload_peers()
+        signals.serve(server.reload_peers)
     except _StopError:
         pass
     finally:
@@ -175,19 +174,30 @@ def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> No
     typer.echo(line)
 
 
-def _take_signals() -> "SimpleQueue[None]":
-    """Let the first SIGTERM or SIGINT raise `_StopError` here, and a second one end the process at once.
+class _Signals:
+    """The signals of the process. The first SIGTERM or SIGINT stops it in order, and a second one ends it at once.
 
-    Each SIGHUP puts an item into the returned queue; the handler does no more, because it may interrupt any line.
+    SIGHUP reads the peers again. While the server works, a signal is an order in a queue, because an exception at any
+    line could be lost. Before that, a signal raises `_StopError`.
     """
-    reloads: SimpleQueue[None] = SimpleQueue()
-    signal.signal(signal.SIGHUP, lambda _number, _frame: reloads.put(None))
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
+    def __init__(self) -> None:
+        """Take over the signals."""
+        self._orders: SimpleQueue[bool] = SimpleQueue()
+        self._is_serving = False
+        signal.signal(signal.SIGHUP, lambda _number, _frame: self._orders.put(True))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+
+    def serve(self, reload: Callable[[], None]) -> None:
+        """Wait for the signal to stop; call *reload* after each SIGHUP."""
+        self._is_serving = True
+        while self._orders.get():
+            reload()
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        raise _StopError
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    return reloads
+        if not self._is_serving:
+            raise _StopError
+        self._orders.put(False)
