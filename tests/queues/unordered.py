@@ -13,6 +13,7 @@ from queues.destinations import destination_set
 from queues.names import ClientName
 from queues.send_log.opening import outbox
 from queues.send_log.outbox import NewEntry
+from queues.send_log.postgresql.outbox import SLOT
 
 
 @contextmanager
@@ -32,10 +33,21 @@ def transmit(site: Engine, *payloads: bytes, client: str = "policy") -> None:
             RoutingQueueSenderClient(client).transmit_log_entry_message(connection, payload, ["tokyo"])
 
 
+_WRITE = text(
+    "INSERT INTO lrq_log_entries (slot, client, tag_set, destinations, created_us, payload) "
+    f"SELECT {SLOT.replace('%%', '%')}, 'policy', :tag_set, :destinations, :now, :payload"
+)
+
+
 def write_as_before(connection: Connection, *payloads: bytes) -> None:
     """Write entries for tokyo without the tables of later schemas."""
     targets = destination_set(ClientName("policy"), ["tokyo"])
-    outbox(connection)(connection, "policy", [NewEntry(payload, targets) for payload in payloads], now_us())
+    if connection.dialect.name != "postgresql":
+        outbox(connection)(connection, "policy", [NewEntry(payload, targets) for payload in payloads], now_us())
+        return
+    # The present statement reads the sequence of the links, which earlier schemas lack.
+    values = {"tag_set": targets.number, "destinations": targets.text, "now": now_us()}
+    connection.execute(_WRITE, [values | {"payload": payload} for payload in payloads])
 
 
 def migrate_to(site: Engine, revision: str) -> None:

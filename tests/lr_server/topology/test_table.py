@@ -68,7 +68,7 @@ def test_changes_at_once_come_one_after_the_other(site: Engine) -> None:
     first = peer_table(site).version.number
     with ThreadPoolExecutor(8) as threads:
         changes = list(threads.map(lambda number: add(site, row(f"site{number}")), range(8)))
-    assert sorted(each.version for each in changes) == [*range(first + 1, first + 9)]
+    assert sorted(change.version for (change,) in changes) == [*range(first + 1, first + 9)]
     assert len(peer_table(site).rows) == 8
 
 

@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 
-import httpx
 import pytest
 from sqlalchemy import Engine
 
 from tests.lrq.cli.command import Command
 from tests.waiting import eventually
+
+httpx = pytest.importorskip("httpx")
 
 
 def url(site: Engine) -> str:
