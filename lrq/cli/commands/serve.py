@@ -177,8 +177,8 @@ def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> No
 class _Signals:
     """The signals of the process. The first SIGTERM or SIGINT stops it in order, and a second one ends it at once.
 
-    SIGHUP reads the peers again. While the server works, a signal is an order in a queue, because an exception at any
-    line could be lost. Before that, a signal raises `_StopError`.
+    SIGHUP reads the peers again. While the server works, a signal is an order in a queue: an exception could be lost.
+    Before that, a signal raises `_StopError`.
     """
 
     def __init__(self) -> None:
