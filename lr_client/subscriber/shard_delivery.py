@@ -16,7 +16,9 @@ from queues.receive import failures, shard_marks, shard_upkeep
 from queues.receive.consumer_marks import NOWHERE
 
 #: The steps of shard 0 for which all shards must stand still; in a snapshot, the others stand still anyway.
-_FOR_ALL = (Kind.ROLLBACK, Kind.RETRY, Kind.SNAPSHOT_START, Kind.SNAPSHOT_COMPLETE)
+_FOR_ALL = (Kind.ROLLBACK, Kind.RETRY, Kind.SNAPSHOT_START, Kind.SNAPSHOT_COMPLETE, Kind.STREAM_END)
+#: The steps after which all shards stand at the same position.
+_LEVELLING = (Kind.ROLLBACK, Kind.SNAPSHOT_START, Kind.SNAPSHOT_COMPLETE)
 
 
 class ShardDelivery(Delivery):
@@ -60,7 +62,7 @@ class ShardDelivery(Delivery):
         queue_id = self._queue.queue_id
         if not isinstance(step, ShardStep):
             super()._complete(connection, step)
-            if step.kind in _FOR_ALL and step.kind is not Kind.RETRY:
+            if step.kind in _LEVELLING:
                 shard_marks.level(connection, queue_id, step.to.seq)
             return
         moved = shard_marks.move(connection, queue_id, step.row, self._lease, step.to.seq, applied=len(step.rows))

@@ -349,8 +349,19 @@ class Session:
         if not self._takes_end:
             words = f"{self.owed.destination} does not know the end of a stream: upgrade lrq there"
             self._post(happened.EndNotTaken(words), self._stream)
+        elif not self._is_draining():
+            # Later entries may be sent already, so the earlier end must not follow them.
+            self._end = None
+            self.reconnect("the link has begun again")
         elif self._sent is not None:
             self._assign(EndWork(self._sent))
+
+    def _is_draining(self) -> bool:
+        """Return whether the link still drains by the order that the state follows."""
+        if not isinstance(self._state, Draining):
+            return False
+        with reading(self._context.engine) as connection:
+            return links.is_draining(connection, self.owed, self._state.order)
 
     def _mark_finished(self, order: int) -> None:
         # The stop of a finished session is no news.

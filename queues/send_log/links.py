@@ -95,9 +95,15 @@ def note_finished(connection: Connection, key: SessionKey, asked_us: int) -> boo
 
     Return False if the link does not drain by the wish of *asked_us* any more.
     """
-    draining = (*_own(key), links.c.wish == LinkWish.DRAINING.value, links.c.asked_us == asked_us)
+    draining = _draining_by(key, asked_us)
     values = {"wish": LinkWish.ENDED.value, "ended_us": now_us()}
     return connection.execute(update(links).where(*draining).values(values)).rowcount > 0
+
+
+def is_draining(connection: Connection, key: SessionKey, asked_us: int) -> bool:
+    """Return whether a link drains by the wish of *asked_us*."""
+    found = select(links.c.client).where(*_draining_by(key, asked_us))
+    return connection.execute(found).first() is not None
 
 
 def begin_by_itself(connection: Connection, key: SessionKey) -> bool:
@@ -131,6 +137,10 @@ def _raise_number(connection: Connection) -> None:
         # The sequence changes at once, the row with the commit. A sender that sees only the first change waits.
         number = connection.execute(_NEXT).scalar_one()
         connection.execute(_SET, {"number": number})
+
+
+def _draining_by(key: SessionKey, asked_us: int) -> tuple[ColumnElement[bool], ...]:
+    return (*_own(key), links.c.wish == LinkWish.DRAINING.value, links.c.asked_us == asked_us)
 
 
 def _own(key: SessionKey) -> Iterable[ColumnElement[bool]]:

@@ -186,6 +186,20 @@ def test_a_link_that_begins_again_while_it_drains_is_not_ended(world: World, par
     assert recorder.heard["paris"][-1] == ("log", b"1")
 
 
+def test_an_end_that_the_operator_has_taken_back_is_not_sent(world: World, paris: LogReplicationServer) -> None:
+    recorder = world.subscribe("tokyo")
+    world.transmit("paris", b"1", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"1"])
+    source = paris._source
+    assert source is not None
+    session = next(each for each in source.supervisor.sessions() if each.owed.destination == "tokyo")
+    session.note_end(end=1, order=7)
+    world.transmit("paris", b"2", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"1", b"2"])
+    in_log_sync(paris, "tokyo")
+    assert recorder.heard["paris"] == [("log", b"1"), ("log", b"2")]
+
+
 def test_a_link_that_begins_and_ends_again_at_once_loses_nothing(world: World, paris: LogReplicationServer) -> None:
     recorder = world.subscribe("tokyo")
     for number in range(20):
