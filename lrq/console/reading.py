@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from sqlalchemy import Connection, Engine, event
 
+from queues.database import dialects
 from queues.errors import StoreUnavailableError
 
 Result = TypeVar("Result")
@@ -21,20 +22,19 @@ _THREADS: Final = 3
 
 
 def reader(engine: Engine) -> Engine:
-    """Return an engine with the pool of *engine*, whose transactions on PostgreSQL are read-only and limited in time.
+    """Return an engine with the pool of *engine*, whose transactions are read-only and limited in time.
 
     SQLite needs neither: its readers never keep a writer waiting, and each page reads a bounded number of rows.
     """
     made = engine.execution_options()
-    if engine.dialect.name == "postgresql":
-        event.listen(made, "begin", _limit)
+    limits = dialects.of(engine).reading_limits(STATEMENT_SECONDS, _LOCK_SECONDS)
+
+    def limit(connection: Connection) -> None:
+        for statement in limits:
+            connection.execute(statement)
+
+    event.listen(made, "begin", limit)
     return made
-
-
-def _limit(connection: Connection) -> None:
-    connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-    connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
-    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
 
 
 class PageThreads:

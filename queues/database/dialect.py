@@ -162,6 +162,13 @@ class Transactions(Protocol):
         """
         ...
 
+    def reading_limits(self, statement: int, lock: int) -> Sequence[TextClause]:
+        """Return statements that make a new transaction read-only and limit its statements and lock waits, in seconds.
+
+        Empty for a database whose readers never keep a writer waiting.
+        """
+        ...
+
 
 class Setup(Protocol):
     """Engines and tables."""

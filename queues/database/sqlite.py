@@ -17,6 +17,7 @@ from sqlalchemy import (
     MetaData,
     Select,
     Table,
+    TextClause,
     Update,
     bindparam,
     event,
@@ -121,6 +122,10 @@ class SqliteDialect(SqliteCuts):
     def begin_write(self, connection: Connection, *, briefly: bool = False) -> None:  # noqa: ARG002 - SQLite has no such limit
         """Take the write lock."""
         connection.execute(_TAKE_WRITE_LOCK)
+
+    def reading_limits(self, statement: int, lock: int) -> Sequence[TextClause]:  # noqa: ARG002 - readers hold up nobody
+        """Return nothing: a reader of SQLite never keeps a writer waiting."""
+        return ()
 
     def hasten_commit(self, connection: Connection) -> bool:  # noqa: ARG002
         """Return False: SQLite has no such setting for one transaction, only for a connection."""

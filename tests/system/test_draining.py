@@ -62,8 +62,9 @@ def test_drain_does_not_succeed_before_the_server_has_read_the_log(
         return take(lease, last)
 
     monkeypatch.setattr(paris._source.log, "take_tick", take_when_released)
-    world.transmit("paris", b"entry", to=["tokyo"])
+    world.transmit("paris", b"wakes the sequencer, which may be reading already", to=["tokyo"])
     assert held.wait(20)
+    world.transmit("paris", b"cannot be read before the release", to=["tokyo"])
     try:
         with pytest.raises(WaitTimeoutError, match="the sequencer has not read the log since"):
             paris.drain(timeout=0)

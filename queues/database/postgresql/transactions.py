@@ -3,7 +3,20 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, Integer, bindparam, cast, event, func, text, true
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Engine,
+    Integer,
+    TextClause,
+    bindparam,
+    cast,
+    event,
+    func,
+    text,
+    true,
+)
 from sqlalchemy import select as _select
 from sqlalchemy.dialects.postgresql import BIT
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -27,6 +40,11 @@ class PostgresqlTransactions:
         """Take no lock, because writers wait only for rows; limit the idle time of a brief transaction."""
         if briefly:
             connection.execute(_END_WHEN_IDLE)
+
+    def reading_limits(self, statement: int, lock: int) -> Sequence[TextClause]:
+        """Return three SET statements."""
+        limits = (f"statement_timeout = '{statement:d}s'", f"lock_timeout = '{lock:d}s'")
+        return [text("SET TRANSACTION READ ONLY"), *(text(f"SET LOCAL {limit}") for limit in limits)]
 
     def hasten_commit(self, connection: Connection) -> bool:
         """Commit asynchronously: a crash of the database may lose the newest of these transactions."""
