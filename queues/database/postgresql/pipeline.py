@@ -7,7 +7,7 @@ sections of this module are: the two entry points, prepared statements, messages
 import re
 import select
 import selectors
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count
@@ -82,13 +82,24 @@ def exchange(connection: Connection, requests: Sequence[Request], *, last: bool 
         return _answers(connection, _ask(driver, known.prepared(connection, sent)))[: len(requests)]
 
 
-def ask_alone(connection: Connection, asked: Request) -> Answer:
-    """Carry out *asked* as a separate transaction, on a *connection* in autocommit without other users."""
+def ask_alone(connection: Connection, asked: Request, meanwhile: Callable[[], None] | None = None) -> Answer:
+    """Carry out *asked* as a separate transaction, on a *connection* in autocommit without other users.
+
+    Call *meanwhile* while the database works. An error of that call closes the driver's connection.
+    """
     driver = cast("Any", connection.connection.dbapi_connection)
     with usual_errors(connection):
         known: _Known = connection.info.setdefault("lrq_prepared", _Known())
         (prepared,) = known.prepared(connection, [asked])
-        result = driver.pgconn.exec_prepared(prepared.name, prepared.values, prepared.formats, _BINARY)
+        if meanwhile is None:
+            result = driver.pgconn.exec_prepared(prepared.name, prepared.values, prepared.formats, _BINARY)
+        else:
+            try:
+                result = _answered_while(driver.pgconn, prepared, meanwhile)
+            except BaseException:
+                # Otherwise the next statement would receive the answer to this one.
+                driver.close()
+                raise
         return _answers(connection, [result])[0]
 
 
@@ -271,6 +282,18 @@ def _send(wire: Any, groups: Sequence[Sequence[_Prepared]]) -> list[Any]:  # noq
                 results.append(result)
     wire.exit_pipeline_mode()
     return results
+
+
+def _answered_while(wire: Any, asked: _Prepared, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - a driver's
+    """Send one statement, call *meanwhile*, and return libpq's result."""
+    wire.send_query_prepared(asked.name, asked.values, asked.formats, _BINARY)
+    # A statement that does not leave at once leaves later: then `meanwhile` only comes earlier.
+    wire.flush()
+    meanwhile()
+    result = _next(wire)
+    while _next(wire) is not None:
+        pass
+    return result
 
 
 def _next(wire: Any) -> Any:  # noqa: ANN401 - a driver's
