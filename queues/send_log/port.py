@@ -15,7 +15,8 @@ from queues.positions import Tick
 class LogRow(NamedTuple):
     """One stored entry. `order` is the commit sequence on PostgreSQL and the id in other stores.
 
-    `headers` is text of `queues.entry_headers`.
+    `headers` is text of `queues.entry_headers`. On PostgreSQL a transaction may hold several source transactions, one
+    after the other: requests of producers. Then `request` numbers them from 0, which is None.
     """
 
     transaction: int
@@ -28,6 +29,7 @@ class LogRow(NamedTuple):
     payload: bytes
     headers: str | None = None
     partition_key: str | None = None
+    request: int | None = None
 
 
 def row_size(row: LogRow) -> int:

@@ -109,12 +109,15 @@ def commit_each(connection: Connection, requests: Sequence[Request]) -> list[Ans
     The *connection* is in autocommit, without other users. After the first failed request none is carried out, and the
     connection must be closed. Raises SQLAlchemy's usual error, and then the earlier requests are committed.
     """
+    return ask_together(connection, [part for asked in requests for part in (_BEGIN, asked, _COMMIT)])[1::3]
+
+
+def ask_together(connection: Connection, requests: Sequence[Request]) -> list[Answer]:
+    """Carry out *requests* in one message; they may begin and end transactions. Otherwise like `commit_each`."""
     driver = cast("Any", connection.connection.dbapi_connection)
     with usual_errors(connection):
         known: _Known = connection.info.setdefault("lrq_prepared", _Known())
-        sent = [part for asked in requests for part in (_BEGIN, asked, _COMMIT)]
-        answers = _answers(connection, _ask(driver, known.prepared(connection, sent)))
-        return answers[1::3]
+        return _answers(connection, _ask(driver, known.prepared(connection, requests)))
 
 
 def forget_prepared(connection: Connection) -> None:

@@ -45,13 +45,13 @@ _ROWS = f"""
     WITH c AS MATERIALIZED ({{commits}}),
     e AS (
       SELECT e.xid, c.commit_seq, e.id, e.client, e.tag_set, e.item_key, c.committed_us, e.payload, e.headers,
-        e.partition_key, e.destinations,
+        e.partition_key, e.request, e.destinations,
         sum({SIZE}) OVER (ORDER BY c.commit_seq, e.id ROWS UNBOUNDED PRECEDING) AS size
       FROM c JOIN lrq_log_entries e USING (xid) ORDER BY c.commit_seq, e.id LIMIT %(rows)s
     )
     SELECT xid, commit_seq, id, client, tag_set, item_key, committed_us,
       CASE WHEN size <= %(bytes)s THEN payload END, CASE WHEN size <= %(bytes)s THEN headers END, partition_key,
-      destinations, (SELECT count(*) FROM c), CASE WHEN size = {SIZE} THEN pg_current_snapshot()::text END
+      request, destinations, (SELECT count(*) FROM c), CASE WHEN size = {SIZE} THEN pg_current_snapshot()::text END
     FROM e ORDER BY commit_seq, id
 """  # noqa: S608 - constants
 NEXT: Final = _ROWS.format(commits=_COMMITS)
@@ -136,7 +136,7 @@ class TickTaker:
                 return self._close(ask, rest, base, seen)
         # An empty rest gets no tick; the next window includes it.
         found = ask((NEXT, {**since(seen), **self._within()})).rows
-        return self._close(ask, found, seen, PgSnapshot.parse(found[0][12])) if found else None
+        return self._close(ask, found, seen, PgSnapshot.parse(found[0][13])) if found else None
 
     def _within(self) -> dict[str, int]:
         return {"commits": self._commits, "rows": self._limits.rows + 1, "bytes": self._limits.payload_bytes}
@@ -145,12 +145,12 @@ class TickTaker:
         fitting = _fitting(found, self._limits.rows)
         if fitting == 0:
             return _giant(ask, found[0], lo, hi)
-        complete = fitting == len(found) and found[0][11] < self._commits
+        complete = fitting == len(found) and found[0][12] < self._commits
         if not complete:
             taken = len({row[0] for row in found[:fitting]})
             self._commits = min(max(2 * taken, _FEWEST_COMMITS), self._limits.rows + 1)
-        rows = [LogRow(*row[:10]) for row in found[:fitting]]
-        seen = sightings((row[3], row[4], row[10]) for row in found[:fitting])
+        rows = [LogRow(*row[:11]) for row in found[:fitting]]
+        seen = sightings((row[3], row[4], row[11]) for row in found[:fitting])
         mark = Visibility(window=hi) if complete else Visibility(window=hi, base=lo, upto=rows[-1].order)
         return TickDraft(mark, rows, seen, len(rows), size_of(rows), more=not complete)
 
