@@ -13,19 +13,17 @@ from lr_client.subscriber.callbacks import takes_columns, undoes
 from lr_client.subscriber.column_batch import ColumnBatch, column_batch
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.listener_session import ListenerSession
+from lr_client.subscriber.received_entries import received_entries
 from lr_client.subscriber.steps import DeliveryStep, Kind
 from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, ended, guarded
 from lr_client.tracing import consumer_span
 from queues.clock import now_us
-from queues.codec import received_entry
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
 from queues.database.transactions import mapped_errors, reading, writing
-from queues.entry_headers import parse
 from queues.errors import ListenerError, SnapshotFailedError
 from queues.positions import Position
 from queues.receive import consumer_marks, delivery_claim, failures, parked, snapshot_blocks
-from queues.receive.log_blocks import ReceivedRow
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from queues.words import describe
 
@@ -157,7 +155,7 @@ class Delivery:
                 self._apply("process_snapshot_columns", session, column_batch(step.history, step.rows))
         elif step.rows:
             name = "process_updates_in_snapshot_sync" if step.of_snapshot else "process_updates_in_log_entry_sync"
-            entries = [self._entry(row, step) for row in step.rows]
+            entries = self._entries(step)
             with consumer_span(self._queue.name, entries, enabled=self._trace):
                 self._apply(name, session, entries)
 
@@ -184,20 +182,11 @@ class Delivery:
         result = getattr(self._listener, callback)(session, self._queue.source, *details)
         listener_session.require_done(result, callback)
 
-    def _entry(self, row: ReceivedRow, step: DeliveryStep) -> RoutingTableEntryMsg:
-        return received_entry(
-            source=self._queue.source,
-            client=self._queue.client,
-            sequence=row.seq,
-            payload=row.payload,
-            item_key=row.item_key,
-            headers=parse(row.headers) if row.headers else None,
-            partition_key=row.partition_key,
-            transaction=0 if step.of_snapshot else row.transaction_seq,
-            commit_time_us=row.committed_us,
-            branch="" if step.of_snapshot else step.history,
-            sync_id=step.history if step.of_snapshot else "",
-        )
+    def _entries(self, step: DeliveryStep) -> list[RoutingTableEntryMsg]:
+        source, client = self._queue.source, self._queue.client
+        if step.of_snapshot:
+            return received_entries(step.rows, source=source, client=client, sync_id=step.history)
+        return received_entries(step.rows, source=source, client=client, branch=step.history)
 
     def _complete(self, connection: Connection, step: DeliveryStep) -> None:
         """Move the marks and remove the applied rows; only after the listener, whose COMMIT could make both durable."""

@@ -17,6 +17,7 @@ from lr_client.subscriber.observer import DeliveryObserver
 from lr_client.subscriber.options import OnFailure
 from lr_client.subscriber.sleepers import Sleeper
 from lr_client.subscriber.steps import DeliveryStep, Forgotten, Kind, next_step
+from lr_client.subscriber.unpacker import Unpacker
 from queues.backoff import Backoff
 from queues.clock import Clock, jittered
 from queues.database.leases import Lease
@@ -73,6 +74,7 @@ class Follower:
         report: Callable[[str, Exception], None],
         recovered: Callable[[str], None] = lambda _source: None,
         sleeper: Sleeper,
+        unpacker: Unpacker,
         clock: Clock,
     ) -> None:
         """Prepare; *report* is called with (source, error) for every error, *recovered* after the next success."""
@@ -87,6 +89,7 @@ class Follower:
         self._clock = clock
         self._sleeper = sleeper
         self._kept = KeptBlocks()
+        self._unpacker = unpacker
         self._idle = options.quick
         self._enrolled = False
         self._failure: Failure | None = None
@@ -129,6 +132,8 @@ class Follower:
         if step is None:
             self._forget_failure()
             return None
+        if step.kind is Kind.LOG_ENTRIES:
+            self._unpacker.begin(self._kept.packed_after(step.end))
         began = self._clock.monotonic()
         try:
             self._delivery.carry_out(step, recovers=self._failure is not None and step.kind is not Kind.RETRY)

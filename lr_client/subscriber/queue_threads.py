@@ -14,6 +14,7 @@ from lr_client.subscriber.follower import Follower, Options
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.shard_follower import Nudges, ShardFollower
 from lr_client.subscriber.sleepers import Sleeper, sleepers_of
+from lr_client.subscriber.unpacker import Unpacker
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
@@ -57,6 +58,7 @@ class QueueThreads:
         poll_interval: float,
         reports: ErrorReports,
         give_up: Callable[[Exception], None],
+        unpacker: Unpacker,
         clock: Clock,
         shard: int | None = None,
         nudges: Nudges | None = None,
@@ -74,6 +76,7 @@ class QueueThreads:
         self._options = options
         self._reports = reports
         self._give_up = give_up
+        self._unpacker = unpacker
         self._clock = clock
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -129,6 +132,7 @@ class QueueThreads:
                 report=reports.report,
                 recovered=reports.recovered,
                 sleeper=sleeper,
+                unpacker=self._unpacker,
                 clock=self._clock,
             )
         return ShardFollower(
@@ -139,5 +143,6 @@ class QueueThreads:
             report=reports.report,
             recovered=reports.recovered,
             sleeper=sleeper,
+            unpacker=self._unpacker,
             clock=self._clock,
         )

@@ -16,6 +16,7 @@ from lr_client.subscriber.shard_delivery import ShardDelivery
 from lr_client.subscriber.shard_steps import KnownMaps, ShardedQueue, next_shard_step, read_shards
 from lr_client.subscriber.sleepers import Sleeper
 from lr_client.subscriber.steps import DeliveryStep
+from lr_client.subscriber.unpacker import Unpacker
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing, writing_briefly
@@ -74,13 +75,14 @@ class ShardFollower(Follower):
         report: Callable[[str, Exception], None],
         recovered: Callable[[str], None] = lambda _source: None,
         sleeper: Sleeper,
+        unpacker: Unpacker,
         clock: Clock,
     ) -> None:
         """Prepare; the parameters are those of `Follower`."""
         self._own_shard = self._shard = shard
         super().__init__(
             engine, listener, queue, lease, options,
-            stopping=stopping, report=report, recovered=recovered, sleeper=sleeper, clock=clock,
+            stopping=stopping, report=report, recovered=recovered, sleeper=sleeper, unpacker=unpacker, clock=clock,
         )  # fmt: skip
         self._lease = lease
         self._maps = KnownMaps(queue.client)

@@ -134,6 +134,8 @@ def _log_step(
     seen, received, _, _, version = stands
     kept.open(History(queue_id, received.sync_id, received.branch, version), seen.seq)
     found = batches.next_entries(connection, kept, seen.seq, received.boundary_seq, limits, one=one)
+    # The next batch is unpacked while this one is applied.
+    kept.read_ahead(connection, found.end, received.boundary_seq)
     to = seen._replace(branch=received.branch, seq=found.end)
     return DeliveryStep(Kind.LOG_ENTRIES, seen, to, found.rows, version=version, blocks=found.blocks, freed=found.freed)
 

@@ -20,6 +20,7 @@ from lr_client.subscriber.options import OnFailure, chosen_options
 from lr_client.subscriber.queue_threads import QueueThreads, QueueWork
 from lr_client.subscriber.shard_follower import Nudges
 from lr_client.subscriber.shard_owners import ShardOwners, is_sharded, store_shards
+from lr_client.subscriber.unpacker import Unpacker
 from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import migrations
@@ -147,6 +148,7 @@ class Subscription:
         self._clock = clock
         self._reports = ErrorReports(listener, client, options.observer)
         self._nudges = Nudges()
+        self._unpacker = Unpacker()
         self._switching = threading.Lock()
         self._is_closed = False
         self._owner: Ownership | ShardOwners = self._single()
@@ -184,6 +186,7 @@ class Subscription:
             owners = [*self._before, self._owner]
         for owner in owners:
             owner.stop(wait=not self._reports.in_listener)
+        self._unpacker.close()
 
     def __enter__(self) -> Self:
         """Return the subscription."""
@@ -267,6 +270,7 @@ class Subscription:
             poll_interval=self._poll_interval,
             reports=self._reports,
             give_up=give_up,
+            unpacker=self._unpacker,
             clock=self._clock,
             shard=shard,
             nudges=self._nudges,

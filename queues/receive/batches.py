@@ -1,14 +1,16 @@
 """Read the next batch of a receive queue: whole source transactions, within limits of rows and bytes."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from queues.errors import NeedsFullSyncError
 from queues.receive.kept_blocks import KeptBlocks
-from queues.receive.log_blocks import LogEntries, ReceivedRow, Size
+from queues.receive.log_blocks import LogEntries, ReceivedRow, Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def next_entries(
     *kept* is open at *after*. If no entry is left before *upto*, the result ends there, so an empty result can still
     advance the marks. Raises `NeedsFullSyncError` if a block is damaged.
     """
-    sizes: list[Size] = []
+    sizes = Sizes()
     pieces: list[tuple[LogEntries, int, int]] = []
     at, total = after, 0
     while True:
@@ -47,7 +49,7 @@ def next_entries(
             block = kept.following(connection, at, upto)
         except NeedsFullSyncError:
             # The entries before a damaged block come first, if that block continues none of their transactions.
-            if not sizes or kept.next_tick(at) < sizes[-1].transaction_seq:
+            if not sizes or kept.next_tick(at) < sizes.transactions[-1]:
                 raise
             block, upto = None, at
         if block is None:
@@ -56,16 +58,16 @@ def next_entries(
         last = min(block.end_seq, upto, max(at, block.first - 1) + _wanted(len(sizes), limits, one=one))
         pieces.append((block, at, last))
         more = block.sizes(at, last)
-        sizes += more
-        total += sum(size.bytes for size in more)
+        sizes.extend(more)
+        total += sum(more.bytes)
         at = last
         # The first transaction is delivered whole, so only its end counts until then.
-        if sizes[-1].transaction_seq != sizes[0].transaction_seq and (
+        if sizes.transactions[-1] != sizes.transactions[0] and (
             one or len(sizes) > limits.entries or total > limits.bytes
         ):
             taken = rows_within(sizes, limits, one=one, complete=False)
             break
-    end = upto if taken is None or taken == len(sizes) else sizes[taken].seq - 1
+    end = upto if taken is None or taken == len(sizes) else sizes.seqs[taken] - 1
     rows = [row for block, begin, last in pieces if begin < end for row in block.rows(begin, min(last, end))]
     ended = [block for block, _, last in pieces if last == block.end_seq <= end]
     return Fetched(rows, end, len(ended), sum(block.size for block in ended))
@@ -79,25 +81,23 @@ def _wanted(found: int, limits: BatchLimits, *, one: bool) -> int:
     return left if left > 0 else limits.entries + 1
 
 
-def rows_within(
-    sizes: Sequence[Size], limits: BatchLimits, *, one: bool = False, complete: bool | None = None
-) -> int | None:
+def rows_within(sizes: Sizes, limits: BatchLimits, *, one: bool = False, complete: bool | None = None) -> int | None:
     """Return the number of leading rows that form whole transactions; None if no transaction ends among them. Pure.
 
     *sizes* cover the next rows; *complete*: there are no more. By default, there are more if *sizes* exceed the limit.
     At least one transaction is taken, of any size; with *one*, exactly one.
     """
+    rows, transactions = len(sizes), sizes.transactions
     if complete is None:
-        complete = len(sizes) <= limits.entries
-    best, total = None, 0
-    for index, (_, transaction, size) in enumerate(sizes):
-        if index and transaction != sizes[index - 1].transaction_seq:
-            if best is not None and total > limits.bytes:
-                return best
-            best = index
-            if one or total > limits.bytes:
-                return best
-        total += size
-    if complete and (best is None or total <= limits.bytes):
-        return len(sizes)
-    return best
+        complete = rows <= limits.entries
+    if not one:
+        fitting = bisect_right(list(accumulate(sizes.bytes)), limits.bytes)
+        if complete and fitting == rows:
+            return rows
+        for taken in range(min(fitting, rows - 1), 0, -1):
+            if transactions[taken] != transactions[taken - 1]:
+                return taken
+    for taken in range(1, rows):
+        if transactions[taken] != transactions[taken - 1]:
+            return taken
+    return rows if complete else None

@@ -1,12 +1,11 @@
 """Read the log entries of a receive queue by ranges of sequence numbers, `after < seq <= upto`; nothing is deleted."""
 
-from itertools import islice
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from queues.receive import log_blocks
-from queues.receive.log_blocks import ReceivedRow, Size
+from queues.receive.log_blocks import ReceivedRow, Sizes
 
 
 class EntryRange(NamedTuple):
@@ -22,10 +21,14 @@ def count_entries(connection: Connection, wanted: EntryRange) -> int:
     return sum(each.entries for each in log_blocks.held(connection, *wanted))
 
 
-def first_sizes(connection: Connection, wanted: EntryRange, limit: int) -> list[Size]:
+def first_sizes(connection: Connection, wanted: EntryRange, limit: int) -> Sizes:
     """Return the sizes of the first entries of a range; the blocks of these entries are unpacked."""
-    blocks = log_blocks.entries(connection, *wanted)
-    return list(islice((size for block in blocks for size in block.sizes(wanted.after, wanted.upto)), limit))
+    found = Sizes()
+    for block in log_blocks.entries(connection, *wanted):
+        found.extend(block.sizes(wanted.after, min(wanted.upto, block.end_seq)))
+        if len(found) >= limit:
+            break
+    return Sizes(found.seqs[:limit], found.transactions[:limit], found.bytes[:limit])
 
 
 def end_and_count(

@@ -1,5 +1,6 @@
 """The next blocks of a receive queue, unpacked once and kept between two batches of its subscriber."""
 
+import threading
 from bisect import bisect_right
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -7,7 +8,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection
 
 from queues.receive import log_blocks
-from queues.receive.log_blocks import LogEntries, ReceivedBlock
+from queues.receive.log_blocks import FETCH_BYTES, LogEntries, ReceivedBlock
 
 
 class History(NamedTuple):
@@ -23,14 +24,43 @@ class History(NamedTuple):
     version: int
 
 
+class KeptBlock:
+    """One block, unpacked once, by the first thread that needs its entries; thread-safe."""
+
+    __slots__ = ("_guard", "_packed", "_unpacked", "end_seq", "size", "tick_seq")
+
+    def __init__(self, packed: ReceivedBlock) -> None:
+        """Keep *packed* until its entries are needed."""
+        self.end_seq = packed.end_seq
+        self.tick_seq = packed.tick_seq
+        self.size = packed.size
+        self._guard = threading.Lock()
+        self._packed: ReceivedBlock | None = packed
+        self._unpacked: LogEntries | None = None
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether no thread has unpacked the block yet."""
+        return self._unpacked is None
+
+    def entries(self) -> LogEntries:
+        """Return the entries; raise `NeedsFullSyncError` if the block is damaged."""
+        with self._guard:
+            if self._unpacked is None:
+                assert self._packed is not None
+                self._unpacked = LogEntries(self._packed)
+                self._packed = None
+            return self._unpacked
+
+
 class KeptBlocks:
-    """About a megabyte of blocks of one history, or a single larger block; not thread-safe."""
+    """About two megabytes of blocks of one history, or a single larger block; not thread-safe."""
 
     def __init__(self) -> None:
         """Keep nothing yet."""
         self._history: History | None = None
         self._begin = 0
-        self._blocks: list[ReceivedBlock | LogEntries] = []
+        self._blocks: list[KeptBlock] = []
 
     def open(self, history: History, after: int) -> None:
         """Keep only blocks of *history* that have entries after *after*."""
@@ -57,15 +87,23 @@ class KeptBlocks:
         if after >= upto:
             return None
         if not self._blocks or self._blocks[-1].end_seq <= after:
-            found = log_blocks.next_blocks(connection, self._history.queue_id, after, upto)
             # The earlier blocks stay: the batch that they belong to may be repeated.
-            self._blocks += found
+            self._fetch(connection, after, upto)
         place = self._place(after)
         if place == len(self._blocks):
             return None
-        block = self._blocks[place]
-        unpacked = self._blocks[place] = block if isinstance(block, LogEntries) else LogEntries(block)
+        unpacked = self._blocks[place].entries()
         return unpacked if unpacked.first <= upto else None
+
+    def read_ahead(self, connection: Connection, after: int, upto: int) -> None:
+        """Read the blocks up to *upto* now, if fewer than about a megabyte of them follow *after*."""
+        begin = max(after, self._blocks[-1].end_seq if self._blocks else after)
+        if begin < upto and sum(block.size for block in self._blocks[self._place(after) :]) < FETCH_BYTES:
+            self._fetch(connection, begin, upto)
+
+    def packed_after(self, after: int) -> list[KeptBlock]:
+        """Return the kept blocks with entries after *after* that no thread has unpacked."""
+        return [block for block in self._blocks[self._place(after) :] if block.is_packed]
 
     @property
     def size(self) -> int:
@@ -79,9 +117,12 @@ class KeptBlocks:
 
     def next_tick(self, after: int) -> int:
         """Return the number before the tick of the block after *after*, which `following` found to be damaged."""
-        block = self._blocks[self._place(after)]
-        assert isinstance(block, ReceivedBlock)
-        return block.tick_seq
+        return self._blocks[self._place(after)].tick_seq
+
+    def _fetch(self, connection: Connection, after: int, upto: int) -> None:
+        assert self._history is not None
+        found = log_blocks.next_blocks(connection, self._history.queue_id, after, upto)
+        self._blocks += map(KeptBlock, found)
 
     def _place(self, after: int) -> int:
         """Return the place of the first block that ends after *after*."""

@@ -5,6 +5,7 @@ functions that read take a number `after`.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -69,12 +70,23 @@ class ReceivedRow(NamedTuple):
     partition_key: str | None = None
 
 
-class Size(NamedTuple):
-    """The size of an entry, in bytes of its payload and its headers."""
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of entries in order, as columns of equal length; `bytes` are those of payload and headers."""
 
-    seq: int
-    transaction_seq: int
-    bytes: int
+    seqs: list[int] = field(default_factory=list)
+    transactions: list[int] = field(default_factory=list)
+    bytes: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self.seqs)
+
+    def extend(self, more: "Sizes") -> None:
+        """Add the entries of *more*."""
+        self.seqs.extend(more.seqs)
+        self.transactions.extend(more.transactions)
+        self.bytes.extend(more.bytes)
 
 
 class TransactionPart(NamedTuple):
@@ -133,26 +145,26 @@ class LogEntries:
             )
         )
 
-    def sizes(self, after: int, upto: int) -> list[Size]:
+    def sizes(self, after: int, upto: int) -> Sizes:
         """Return the sizes of the entries with `after < seq <= upto`."""
         part = self._part(after, upto)
-        sizes: Sequence[int] = list(map(len, self._payloads[part]))
+        sizes = list(map(len, self._payloads[part]))
         if self._has_headers:
             more = (text_size(text) if text else 0 for text in self._headers[part])
             sizes = [size + headers for size, headers in zip(sizes, more, strict=True)]
-        return list(map(Size, range(max(after + 1, self.first), upto + 1), self._transactions[part], sizes))
+        return Sizes(list(range(max(after + 1, self.first), upto + 1)), self._transactions[part], sizes)
 
     def transactions(self, after: int, upto: int) -> Iterator[TransactionPart]:
         """Yield the entries with `after < seq <= upto`, grouped by their source transactions."""
         part = self._part(after, upto)
         sizes = self.sizes(after, upto)
-        for transaction, group in groupby(
-            zip(sizes, self._partition_keys[part], strict=True), key=lambda each: each[0].transaction_seq
-        ):
-            members = list(group)
-            keys = frozenset(key for _, key in members)
-            size = sum(each.bytes for each, _ in members)
-            yield TransactionPart(transaction, members[0][0].seq, members[-1][0].seq, keys, len(members), size)
+        begin = 0
+        for transaction, group in groupby(sizes.transactions):
+            count = sum(1 for _ in group)
+            own = slice(begin, begin + count)
+            seqs, keys = sizes.seqs[own], frozenset(self._partition_keys[part][own])
+            yield TransactionPart(transaction, seqs[0], seqs[-1], keys, count, sum(sizes.bytes[own]))
+            begin += count
 
     def _part(self, after: int, upto: int) -> slice:
         return slice(max(after + 1 - self.first, 0), min(upto, self.end_seq) + 1 - self.first)

@@ -13,7 +13,7 @@ from queues.receive import snapshot_blocks
 from queues.receive.batches import BatchLimits, rows_within
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, Consumed
 from queues.receive.entry_ranges import EntryRange, count_entries, end_and_count, entries_in, every_nth, first_sizes
-from queues.receive.log_blocks import ReceivedRow
+from queues.receive.log_blocks import ReceivedRow, Sizes
 from queues.receive.snapshot_batches import next_snapshot_rows
 from queues.receive.snapshot_blocks import HeldSnapshot, SnapshotRow
 
@@ -48,8 +48,8 @@ def _measure_log(connection: Connection, queue_id: int, span: Span, limits: Batc
         sizes = first_sizes(connection, wanted, limits.entries + 1)
         taken = rows_within(sizes, limits) if sizes else 0
         if taken is not None:
-            return (sizes[taken - 1].seq if taken else span.after), taken
-        transaction_seq = sizes[0].transaction_seq
+            return (sizes.seqs[taken - 1] if taken else span.after), taken
+        transaction_seq = sizes.transactions[0]
     end, entries = end_and_count(connection, wanted, transaction_seq)
     return (end or span.after), entries
 
@@ -118,11 +118,11 @@ def _page(connection: Connection, queue_id: int, span: Span) -> list[ReceivedRow
         return list(next_snapshot_rows(connection, queue_id, seen, span.upto, PAGE).rows)
     # Read the sizes first, and only the payloads that fit. A page may end within a transaction.
     found = first_sizes(connection, _range(queue_id, span), PAGE.entries + 1)
-    sizes = [size._replace(transaction_seq=size.seq) for size in found]
+    sizes = Sizes(found.seqs, found.seqs, found.bytes)
     taken = rows_within(sizes, PAGE) if sizes else 0
     if not taken:
         return []
-    return entries_in(connection, _range(queue_id, span._replace(upto=sizes[taken - 1].seq)))
+    return entries_in(connection, _range(queue_id, span._replace(upto=sizes.seqs[taken - 1])))
 
 
 def _range(queue_id: int, span: Span) -> EntryRange:

@@ -10,6 +10,7 @@ from sqlalchemy import Engine, create_engine
 from discovery import registry
 from lr_client.subscriber.follower import Follower, Options
 from lr_client.subscriber.sleepers import sleepers_of
+from lr_client.subscriber.unpacker import Unpacker
 from queues.clock import SYSTEM_CLOCK
 from queues.database import leases
 from queues.database.transactions import reading
@@ -44,7 +45,7 @@ def test_entries_at_a_locked_database_are_retried_and_not_parked(sink: Engine, t
     listener = Apply(lambda _: stopping.set())
     with closing(sleepers_of(impatient).sleeper(queue.queue_id, SYSTEM_CLOCK)) as sleeper:
         told = {"stopping": stopping, "report": unlock, "sleeper": sleeper, "clock": SYSTEM_CLOCK}
-        Follower(impatient, listener, queue, lease, ONE_TRY, **told).run()
+        Follower(impatient, listener, queue, lease, ONE_TRY, **told, unpacker=Unpacker()).run()
     impatient.dispose()
     assert [type(error) for error in errors] == [StoreUnavailableError]
     assert story(sink) == ["e1"]

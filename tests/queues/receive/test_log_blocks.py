@@ -90,7 +90,7 @@ def test_a_range_is_counted_measured_and_read_alike(site: Engine, sizes: list[in
     with reading(site) as connection:
         assert count_entries(connection, wanted) == len(expected)
         assert [row.seq for row in entries_in(connection, wanted)] == expected
-        assert [size.seq for size in first_sizes(connection, wanted, 3)] == expected[:3]
+        assert first_sizes(connection, wanted, 3).seqs == expected[:3]
         assert end_and_count(connection, wanted) == (expected[-1] if expected else None, len(expected))
         for step in (1, 2, 3, 20):
             assert every_nth(connection, wanted, step, len(expected)) == expected[step - 1 : -1 : step]
@@ -144,6 +144,24 @@ def test_a_batch_may_be_read_again_from_its_beginning(site: Engine, sizes: list[
     assert fetch(site, kept, 0, 7).rows == fetch(site, kept, 0, 7).rows
     assert [row.seq for row in fetch(site, kept, 2, 3).rows] == [3, 4, 7]
     assert [row.seq for row in fetch(site, kept, 0, 3).rows] == [1, 2, 3]
+
+
+def test_the_blocks_after_a_batch_are_read_ahead_and_wait_packed(site: Engine, sizes: list[int]) -> None:
+    kept = KeptBlocks()
+    assert [row.seq for row in fetch(site, kept, 0, 4, upto=4).rows] == [1, 2, 3, 4]
+    assert kept.packed_after(4) == []
+    with reading(site) as connection:
+        kept.read_ahead(connection, 4, 4)
+        assert kept.packed_after(4) == []
+        kept.read_ahead(connection, 4, 12)
+        assert [(block.end_seq, block.is_packed) for block in kept.packed_after(4)] == [(8, True), (12, True)]
+        kept.read_ahead(connection, 4, 12)
+        assert len(kept.packed_after(4)) == 2, "each block is read once"
+    kept.moved(0)
+    with writing(site) as connection:
+        log_blocks.clear(connection, QUEUE)
+    rows = fetch(site, kept, 4, 9, version=1).rows
+    assert [row.payload for row in rows] == texts(*SEQS[4:]), "the blocks read ahead suffice"
 
 
 def damage(site: Engine, end_seq: int) -> None:

@@ -25,7 +25,7 @@ def filled(site: Engine) -> Engine:
 
 def test_the_size_of_an_entry_is_that_of_its_payload_and_its_headers(filled: Engine) -> None:
     with reading(filled) as connection:
-        sizes = [size.bytes for size in first_sizes(connection, EntryRange(1, 0, 3), 9)]
+        sizes = first_sizes(connection, EntryRange(1, 0, 3), 9).bytes
     headers = [len(text.encode()) if text else 0 for text in HEADERS]
     assert sizes == [len(payload) + more for payload, more in zip(PAYLOADS, headers, strict=True)]
 
