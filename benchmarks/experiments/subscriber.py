@@ -55,7 +55,7 @@ class Counting(RoutingQueueListener):
 
 def measure(bench: Bench) -> None:
     """Fill a receive queue and a plain table with the same entries, and empty both."""
-    entries = bench.pick(5_000, 50_000)
+    entries = bench.pick(5_000, 200_000)
     for run in range(bench.runs):
         lrq = LrqOnPostgreSQL()
         with bench.running(lrq, 1, NAME):
