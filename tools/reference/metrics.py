@@ -14,7 +14,7 @@ from queues.names import ClientName, SiteId
 from tests.lr_server.statuses import a_log, a_queue, a_server, a_session, a_site, a_snapshot
 from tools.reference.tables import table
 
-#: A site in which each part of a status stands once, so that each metric has a sample with its labels.
+#: A site in which each part of a status stands once, so that each metric shows its labels.
 _UNKNOWN = UnknownStatus(ClientName("policy"), SiteId("oslo"), entries=1, more=False, oldest_seconds=1.0, dropped=0)
 _SITE = a_site(
     log=a_log(unknown=(_UNKNOWN,)),
