@@ -20,13 +20,16 @@ _OVERHEAD = 512
 #: A reader's speed is measured over `_WINDOW` seconds; a full feed looks again after `_LOOK` seconds.
 _WINDOW = 1.0
 _LOOK = 0.2
+#: Up to these numbers of rows and readers, a tick is encoded while the disk writes it.
+_FEW_ROWS = 64
+_FEW_READERS = 8
 
 
 class RoutedTick:
     """A tick's rows; each selection of them is routed and encoded at most once.
 
     `size` is the approximate memory of rows and encoded blocks, in bytes. *grow* gets this object and the bytes of each
-    new block.
+    new block. `is_published`: the feed holds and counts this tick.
     """
 
     def __init__(self, group: TickRows, grow: Callable[["RoutedTick", int], None]) -> None:
@@ -36,7 +39,11 @@ class RoutedTick:
         self._blocks: dict[tuple[str, frozenset[int]], RoutedRows] = {}
         self._guard = threading.Lock()
         self.size = size_of(group.rows or ()) + _OVERHEAD + 200 * len(group.rows or ())
-        self.is_dropped = False
+        self.is_published = False
+
+    def has(self, group: TickRows) -> bool:
+        """Return whether this object was made of *group*."""
+        return self._group is group
 
     @property
     def is_held(self) -> bool:
@@ -95,6 +102,8 @@ class LiveFeed:
         self._size = 0
         self._newest: Tick | None = None
         self._open = True
+        # The tick that was prepared last, and is not published yet.
+        self._prepared: RoutedTick | None = None
         self._changed = threading.Condition()
 
     @property
@@ -113,13 +122,24 @@ class LiveFeed:
             self._newest = newest
             self._changed.notify_all()
 
+    def prepare(self, group: TickRows) -> None:
+        """Encode the rows of a small tick for the present readers; the same thread may `publish` the tick later."""
+        live = self._prepared = RoutedTick(group, self._grow)
+        with self._changed:
+            readers = list(self._readers)
+        if group.rows is not None and len(group.rows) <= _FEW_ROWS and len(readers) <= _FEW_READERS:
+            for owed in readers:
+                live.routed(owed)
+
     def publish(self, group: TickRows) -> None:
         """Add the rows of a new tick; drop the oldest ticks beyond the limit.
 
         Waits for the sessions that still need the oldest tick, unless the flow control lets them leave.
         """
-        live = RoutedTick(group, self._grow)
+        prepared, self._prepared = self._prepared, None
+        live = prepared if prepared is not None and prepared.has(group) else RoutedTick(group, self._grow)
         with self._changed:
+            live.is_published = True
             self._groups.append(live)
             self._size += live.size
             self._newest = group.tick
@@ -161,12 +181,12 @@ class LiveFeed:
     def _drop_oldest(self) -> None:
         oldest = self._groups.popleft()
         self._size -= oldest.size
-        oldest.is_dropped = True
+        oldest.is_published = False
 
     def _grow(self, group: RoutedTick, added: int) -> None:
         with self._changed:
-            if not group.is_dropped:
-                group.size += added
+            group.size += added
+            if group.is_published:
                 self._size += added
 
     def _after(self, owed: SessionKey, seq: int, wanted: Callable[[], bool]) -> Ready | Behind:

@@ -62,9 +62,10 @@ def entry_rows(rows: Sequence[LogRow]) -> list[EntryRow]:
     entries: list[EntryRow] = []
     first, joined_upto, current = 0, -1, None
     for place, row in enumerate(rows):
-        if row.transaction != current and place > joined_upto:
+        transaction = row.transaction, row.request
+        if transaction != current and place > joined_upto:
             first = len(entries)
-        current = row.transaction
+        current = transaction
         replaced_by = place if row.item_key is None else last[row.item_key]
         joined_upto = max(joined_upto, replaced_by)
         if replaced_by == place:

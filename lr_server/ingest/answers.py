@@ -1,7 +1,7 @@
 """Answer stored requests once a durable tick covers them: on PostgreSQL, whose commits do not wait for the disk."""
 
 import queue
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from operator import attrgetter
@@ -14,8 +14,8 @@ from queues.clock import Clock
 from queues.errors import LrqError
 from queues.logs import logger
 from queues.positions import Position, PositionToken
-from queues.send_log.port import TickRows
-from queues.send_log.producers import Store, StoreOutcome
+from queues.send_log.port import LogRow, TickRows
+from queues.send_log.producers import Last, Store, StoreOutcome
 from queues.words import in_words
 
 #: The seconds after which an unanswered request is looked up, because the tick that covers it may not be told.
@@ -24,18 +24,22 @@ _LOOK: Final = 1.0
 log = logger("lrq.ingest")
 
 
+#: A request by the id of its transaction, and its number there; None is 0.
+_Request = tuple[int, int | None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Ticked:
-    """A published tick; `transactions` has the one of each row, in order, and is None for a large tick."""
+    """A published tick; `requests` has the one of each row, in order, and is None for a large tick."""
 
     branch: str
     start_seq: int
-    transactions: tuple[int, ...] | None
+    requests: tuple[_Request, ...] | None
 
-    def ends(self) -> dict[int, Position]:
-        """Return the place of the last entry of each transaction."""
-        last = dict(zip(self.transactions or (), count(self.start_seq + 1), strict=False))
-        return {transaction: Position(self.branch, seq) for transaction, seq in last.items()}
+    def ends(self) -> dict[_Request, Position]:
+        """Return the place of the last entry of each request."""
+        last = dict(zip(self.requests or (), count(self.start_seq + 1), strict=False))
+        return {request: Position(self.branch, seq) for request, seq in last.items()}
 
 
 class _Begun:
@@ -55,10 +59,10 @@ class _Settled:
 
 
 class _Unanswered:
-    """The requests of one transaction that no known tick covers."""
+    """The attempts to store one request, which is stored but not in a known tick."""
 
-    def __init__(self, token: str, look_at: float) -> None:
-        self.token = token
+    def __init__(self, last: Last, look_at: float) -> None:
+        self.last = last
         self.look_at = look_at
         self.requests: list[tuple[Pending, StoreOutcome]] = []
 
@@ -71,9 +75,9 @@ class Answers:
         self._clock = clock
         self._events: queue.SimpleQueue[_Ticked | _Begun | _Settled | _Stop] = queue.SimpleQueue()
         self._thread = watched("lrq-ingest-answers", self._run, on_ended)
-        self._unanswered: dict[int, _Unanswered] = {}
+        self._unanswered: dict[_Request, _Unanswered] = {}
         # The places in the ticks since the group began that is being stored; None while none is.
-        self._recent: dict[int, Position] | None = None
+        self._recent: dict[_Request, Position] | None = None
         # Whether a large tick came, whose only transaction is unknown here.
         self._is_large = False
         self._is_stopping = False
@@ -87,7 +91,7 @@ class Answers:
 
     def ticked(self, group: TickRows) -> None:
         """Hear of a durable tick, in the thread of the sequencer."""
-        rows = None if group.rows is None else tuple(map(_TRANSACTION, group.rows))
+        rows = None if group.rows is None else tuple(map(_REQUEST, group.rows))
         self._events.put(_Ticked(group.tick.branch, group.tick.start_seq, rows))
 
     def begin(self) -> None:
@@ -135,7 +139,7 @@ class Answers:
             self._is_stopping = True
 
     def _tick(self, tick: _Ticked) -> None:
-        if tick.transactions is None:
+        if tick.requests is None:
             self._is_large = True
             for waiting in self._unanswered.values():
                 waiting.look_at = 0.0
@@ -144,8 +148,8 @@ class Answers:
         ends = tick.ends()
         if self._recent is not None:
             self._recent.update(ends)
-        for transaction in ends.keys() & self._unanswered.keys():
-            self._settle(self._unanswered.pop(transaction), ends[transaction])
+        for request in ends.keys() & self._unanswered.keys():
+            self._settle(self._unanswered.pop(request), ends[request])
 
     def _file(self, pending: Pending, outcome: StoreOutcome, transactions: dict[str, int]) -> None:
         """Settle a request whose last transaction a tick covers; let others wait for their tick.
@@ -158,17 +162,18 @@ class Answers:
             return
         transaction = transactions.get(token) or PositionToken.parse(token).transaction
         transactions[token] = transaction
-        waiting = self._unanswered.get(transaction)
+        request = transaction, outcome.last.request or None
+        waiting = self._unanswered.get(request)
         if waiting is None:
             # Requests stored earlier, and those in a large tick, are looked up at once.
             is_new = outcome.verdict.is_new and not self._is_large
-            waiting = _Unanswered(token, self._clock.monotonic() + _LOOK if is_new else 0.0)
+            waiting = _Unanswered(outcome.last, self._clock.monotonic() + _LOOK if is_new else 0.0)
         waiting.requests.append((pending, outcome))
-        place = (self._recent or {}).get(transaction)
+        place = (self._recent or {}).get(request)
         if place is not None:
             self._settle(waiting, place)
         else:
-            self._unanswered[transaction] = waiting
+            self._unanswered[request] = waiting
 
     def _settle(self, waiting: _Unanswered, place: Position | None) -> None:
         for pending, outcome in waiting.requests:
@@ -176,19 +181,19 @@ class Answers:
 
     def _look_up(self) -> None:
         now = self._clock.monotonic()
-        for transaction, waiting in list(self._unanswered.items()):
+        for request, waiting in list(self._unanswered.items()):
             if waiting.look_at > now:
                 continue
             waiting.look_at = now + _LOOK
             try:
-                place = self._store.place(waiting.token)
+                place = self._store.place(waiting.last)
             except LrqError as error:
                 self.trouble = in_words(error)
                 return
             self.trouble = ""
             if place.is_durable:
-                del self._unanswered[transaction]
+                del self._unanswered[request]
                 self._settle(waiting, place.position)
 
 
-_TRANSACTION = attrgetter("transaction")
+_REQUEST: Callable[[LogRow], _Request] = attrgetter("transaction", "request")

@@ -17,7 +17,7 @@ from lr_server.ingest.waiting import Pending, Room
 from lr_server.ingest.work import IngestWork
 from lr_server.settings import Settings
 from queues.clock import Clock
-from queues.send_log.port import TickRows
+from queues.send_log.port import TickLimits, TickRows
 from queues.wire import ingest_pb2 as pb
 
 #: The most requests of one commit.
@@ -98,7 +98,10 @@ class Ingest:
     def lead(self, wake: Callable[[], None], on_ended: OnEnded) -> None:
         """Begin to store requests; *wake* makes the sequencer look for entries."""
         group = Room(GROUP, self._settings.tick_bytes)
-        work = IngestWork(self._engine, group, counters=self._counters, wake=wake, clock=self._clock, on_ended=on_ended)
+        tick = TickLimits(self._settings.tick_rows, self._settings.tick_bytes)
+        work = IngestWork(
+            self._engine, group, tick, counters=self._counters, wake=wake, clock=self._clock, on_ended=on_ended
+        )
         self._followers.begin()
         work.start()
         self._work = work

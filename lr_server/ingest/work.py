@@ -13,7 +13,7 @@ from lr_server.ingest.storing import Storing, reply_for
 from lr_server.ingest.waiting import Pending, Room, Waiting
 from queues.clock import Clock
 from queues.send_log.opening import open_store
-from queues.send_log.port import TickRows
+from queues.send_log.port import TickLimits, TickRows
 from queues.send_log.producers import StoreOutcome
 from queues.wire import ingest_pb2 as pb
 
@@ -28,6 +28,7 @@ class IngestWork:
         self,
         engine: Engine,
         group: Room,
+        tick: TickLimits,
         *,
         counters: IngestCounters,
         wake: Callable[[], None],
@@ -36,7 +37,7 @@ class IngestWork:
     ) -> None:
         self._wake = wake
         self.waiting = Waiting(ROOM, group, clock)
-        store = open_store(engine)
+        store = open_store(engine, tick)
         self._answers = None if store.is_durable_at_once else Answers(store, clock=clock, on_ended=on_ended)
         self.storing = Storing(
             store,

@@ -161,7 +161,7 @@ class Sequencer:
         """Take and publish ticks until one is not full."""
         found = _NOTHING
         while not self._stopping.is_set():
-            group = self._log.take_tick(self._lease, found.last or last)
+            group = self._log.take_tick(self._lease, found.last or last, self._feed.prepare)
             if group is None:
                 break
             self._feed.publish(group)

@@ -150,6 +150,8 @@ log_entries = Table(
     Column("id", BigInteger, Identity(always=True, cache=32), nullable=False),
     Column("xid", BigInteger, nullable=False, server_default=text("(pg_current_xact_id())::text::bigint")),
     *_entry_columns(),
+    # Several requests of producers may share a transaction, numbered from 0, which is NULL. See `LogRow.request`.
+    Column("request", Integer),
     # The id allows reading a transaction of any size piece by piece.
     Index("ix_lrq_log_entries_xid", "xid", "id"),
     Index("ix_lrq_log_entries_tag_set", "tag_set", "xid"),
@@ -437,7 +439,7 @@ generations = Table(
     Column("ranges", Integer, nullable=False),
 )
 
-#: The last request of each producer that was stored, and the token of its transaction.
+#: The last request of each producer that was stored, and the token of its transaction. `request` is that of its rows.
 producers = Table(
     "lrq_producers",
     metadata,
@@ -448,6 +450,7 @@ producers = Table(
     Column("updated_us", BigInteger, nullable=False),
     Column("process", BigInteger, nullable=False, server_default="0"),
     Column("first_sequence", BigInteger, nullable=False, server_default="0"),
+    Column("request", Integer, nullable=False, server_default="0"),
 )
 
 #: The parts that Spark's tasks have written for the log and no transaction has moved there completely.

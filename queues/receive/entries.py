@@ -48,7 +48,7 @@ def add_headers(
     *version* is the version of the marks. About the newest `KEPT_HEADERS` headers are kept.
     """
     if len(headers) <= FEW_HEADERS:
-        added = [(_ADD_HEADER, {"queue_id": queue_id, **header._asdict()}) for header in headers]
+        added = [(ADD_HEADER, {"queue_id": queue_id, **header._asdict()}) for header in headers]
         # Pruning once in `_PRUNE_EVERY` versions is cheaper than a statement in every batch.
         return added if version % _PRUNE_EVERY else [*added, (_PRUNE_HEADERS, {"of_queue": queue_id})]
     rows = [(queue_id, *header) for header in headers[-KEPT_HEADERS:]]
@@ -56,7 +56,8 @@ def add_headers(
     return [(_PRUNE_HEADERS, {"of_queue": queue_id})]
 
 
-_ADD_HEADER = insert(receive_headers)
+#: Inserts one header; `add_headers` returns it before all other statements.
+ADD_HEADER: Final = insert(receive_headers)
 _OLDEST_KEPT = (
     select(receive_headers.c.seq)
     .where(receive_headers.c.queue_id == bindparam("of_queue"))

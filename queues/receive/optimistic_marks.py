@@ -1,19 +1,22 @@
 """Replace the marks of a receive queue without locking them first: one message to PostgreSQL, including the commit.
 
+Most frames bring one block and one header, and one statement stores them with the marks.
+
 The writer that stored the marks last expects them to be unchanged. The statement that replaces them fails if they
 differ. An UPDATE without a matching row would not fail, and the rest of the message would commit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
     Connection,
     Integer,
     Select,
-    Update,
+    Table,
     and_,
     bindparam,
     case,
@@ -21,17 +24,20 @@ from sqlalchemy import (
     exc,
     exists,
     func,
+    insert,
     literal,
     select,
     true,
     update,
 )
 
+from queues.database import dialects
 from queues.database.dialect import Statement
-from queues.database.tables import consumers, receive_marks
+from queues.database.tables import consumers, receive_blocks, receive_headers, receive_marks
+from queues.positions import Header
 from queues.receive import entries, wakeups
 from queues.receive.consumer_marks import APPLIED_SEQ
-from queues.receive.entries import NO_BLOCKS
+from queues.receive.entries import ADD_HEADER, NO_BLOCKS
 from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState
 from queues.receive.newest import newest
@@ -62,9 +68,15 @@ class ExpectedMarks:
 
         The parameters are those of `LockedMarks.save`. Raises `StaleMarks`.
         """
-        replacing = _replacing(self.stored, marks, now_us)
+        values = _replacing(self.stored, marks, now_us)
         try:
-            answers = entries.append(connection, self.stored.queue_id, new, first=[replacing], then=changes, last=last)
+            if len(new.end_seq) == 1 and changes and changes[0][0] is ADD_HEADER:
+                values |= _added(new, changes[0][1])
+                statements = [(_REPLACE_AND_ADD, values), *changes[1:]]
+                answers = dialects.of(connection).run_all(connection, statements, last=last)
+            else:
+                first, queue_id = [(_REPLACE, values)], self.stored.queue_id
+                answers = entries.append(connection, queue_id, new, first=first, then=changes, last=last)
         except exc.DataError as error:
             if getattr(error.orig, "sqlstate", None) != _NO_NUMBER:
                 raise
@@ -73,7 +85,7 @@ class ExpectedMarks:
         return ExpectedMarks(replaced(self.stored, marks, applied_seq, applied_bytes))
 
 
-def _replacing(expected: Stored, marks: ReceiveState, now_us: int) -> Statement:
+def _replacing(expected: Stored, marks: ReceiveState, now_us: int) -> dict[str, object]:
     seen = {
         "seen": expected.version,
         "seen_generation": expected.marks.generation,
@@ -81,8 +93,13 @@ def _replacing(expected: Stored, marks: ReceiveState, now_us: int) -> Statement:
         "tells": wakeups.brings_work(expected.marks, marks),
     }
     new = {"version": expected.version + 1, "updated_us": now_us, **columns_of(marks)}
-    values = {"of_queue": expected.queue_id, **seen, **{f"new_{name}": value for name, value in new.items()}}
-    return _REPLACE, values
+    return {"of_queue": expected.queue_id, **seen, **{f"new_{name}": value for name, value in new.items()}}
+
+
+def _added(blocks: NewBlocks, header: Mapping[str, object]) -> dict[str, object]:
+    """Return the values of the only block and of the header that `_REPLACE_AND_ADD` adds."""
+    block = {f"block_{name}": values[0] for name, values in blocks._asdict().items()}
+    return block | {f"header_{name}": value for name, value in header.items() if name in Header._fields}
 
 
 # SQL has no statement that raises an error. Casting this text to a number fails, and PostgreSQL's message quotes it.
@@ -106,8 +123,7 @@ _AS_EXPECTED = (
 )
 
 
-def _failing_without_row(save: Update) -> Select[tuple[Any, ...]]:
-    saved = save.returning(receive_marks.c.queue_id).cte("saved")
+def _failing_without_row(saved: CTE) -> Select[tuple[Any, ...]]:
     own: ColumnElement[int] = bindparam("of_queue")
     one = select(literal(1)).subquery("one")  # the row of a queue without a subscriber
     return select(
@@ -119,4 +135,18 @@ def _failing_without_row(save: Update) -> Select[tuple[Any, ...]]:
     ).outerjoin_from(one, consumers, and_(consumers.c.queue_id == own, newest(consumers, own)))
 
 
-_REPLACE = _failing_without_row(_AS_EXPECTED)
+def _adding(into: Table, prefix: str, saved: CTE) -> CTE:
+    """Insert one row of the queue whose marks are *saved*; without such a queue nothing."""
+    columns = [column for column in into.c if column.name != "queue_id"]
+    given = [cast(bindparam(f"{prefix}_{column.name}", type_=column.type), column.type) for column in columns]
+    return (
+        insert(into).from_select([into.c.queue_id, *columns], select(saved.c.queue_id, *given)).cte(f"added_{prefix}")
+    )
+
+
+_SAVED = _AS_EXPECTED.returning(receive_marks.c.queue_id).cte("saved")
+_REPLACE = _failing_without_row(_SAVED)
+# One statement instead of three takes about a third off the time until the rows are visible.
+_REPLACE_AND_ADD = _REPLACE.add_cte(
+    _adding(receive_blocks, "block", _SAVED), _adding(receive_headers, "header", _SAVED)
+)

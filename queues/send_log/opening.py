@@ -97,7 +97,7 @@ class _Store:
     segments: SegmentReads
     owed_size: OwedSize
     uncommitted: Callable[[Read, int], Sequence[UncommittedRow]]
-    producers: Callable[[Engine], Store]
+    producers: Callable[[Engine, TickLimits], Store]
 
 
 _STORES: Final[Mapping[Dialect, _Store]] = {
@@ -146,9 +146,9 @@ def watch_log(engine: Engine) -> LogWatch:
     return _STORES[dialects.of(engine)].log_watch(engine)
 
 
-def open_store(engine: Engine) -> Store:
-    """Return the store of producers' requests in *engine*'s database."""
-    return _STORES[dialects.of(engine)].producers(engine)
+def open_store(engine: Engine, limits: TickLimits | None = None) -> Store:
+    """Return the store of producers' requests in *engine*'s database; *limits* are those of one tick."""
+    return _STORES[dialects.of(engine)].producers(engine, limits or TickLimits())
 
 
 def segment_reads(connection: Connection) -> SegmentReads:

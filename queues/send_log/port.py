@@ -15,7 +15,8 @@ from queues.positions import Tick
 class LogRow(NamedTuple):
     """One stored entry. `order` is the commit sequence on PostgreSQL and the id in other stores.
 
-    `headers` is text of `queues.entry_headers`.
+    `headers` is text of `queues.entry_headers`. On PostgreSQL a transaction may hold several source transactions, one
+    after the other: requests of producers. Then `request` numbers them from 0, which is None.
     """
 
     transaction: int
@@ -28,6 +29,7 @@ class LogRow(NamedTuple):
     payload: bytes
     headers: str | None = None
     partition_key: str | None = None
+    request: int | None = None
 
 
 def row_size(row: LogRow) -> int:
@@ -141,6 +143,10 @@ class TrimResult:
     dropped_unknown: Mapping[SessionKey, int] = field(default_factory=dict)
 
 
+def ignore(group: TickRows) -> None:
+    """Do nothing with a tick that is not durable yet."""
+
+
 def count_within(sizes: Sequence[int], limits: TickLimits) -> int:
     """Return how many of the next rows fit *limits*, at least one; *sizes* are as in `size_of`."""
     totals = accumulate(sizes[: limits.rows])
@@ -159,12 +165,17 @@ class Log(Protocol):
         """Return the bounds of the kept entries."""
         ...
 
-    def take_tick(self, lease: Lease, last: Tick | None) -> TickRows | None:
+    def take_tick(
+        self, lease: Lease, last: Tick | None, meanwhile: Callable[[TickRows], None] = ignore
+    ) -> TickRows | None:
         """Close the entries committed since *last*, the newest tick, in a new tick within the limits.
 
         Return None without new entries. On return the tick and its entries are durable. Raises `OwnershipLostError` if
         another process holds the lease. Raises `StoreUnavailableError` if *last* is no longer the newest tick. Without
         new entries there may be no error.
+
+        While the disk writes the tick, *meanwhile* may be called once with the object that is returned later. Nothing
+        of it may leave this process yet: the tick may still fail.
         """
         ...
 

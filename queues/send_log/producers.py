@@ -5,7 +5,6 @@ whether a request is new, however many servers and streams store requests of one
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple, Protocol
 
@@ -24,8 +23,7 @@ class ProducerKey(NamedTuple):
     producer: str
 
 
-@dataclass(frozen=True, slots=True)
-class Production:
+class Production(NamedTuple):
     """A checked request: `sequence` numbers the requests of the producer from 1; 0 asks for the last number.
 
     `process` is the random number of the producer's process, and `first` its first sequence; both may be 0.
@@ -46,18 +44,19 @@ class Production:
 class Last(NamedTuple):
     """The last stored request of a producer, and the token of its transaction; 0 and empty if there is none.
 
-    `process` stored all requests from `first` to the last one.
+    `process` stored all requests from `first` to the last one. `request` is the number of this one in its transaction.
     """
 
     sequence: int
     token: str
     process: int = 0
     first: int = 0
+    request: int = 0
 
-    def after(self, request: Production, token: str) -> "Last":
-        """Return the last request once *request* is stored."""
-        first = self.first if request.process == self.process else request.sequence
-        return Last(request.sequence, token, request.process, first)
+    def after(self, asked: Production, token: str, request: int = 0) -> "Last":
+        """Return the last request once *asked* is stored."""
+        first = self.first if asked.process == self.process else asked.sequence
+        return Last(asked.sequence, token, asked.process, first, request)
 
 
 #: The standing of a producer without a stored request.
@@ -81,8 +80,7 @@ class RequestVerdict(Enum):
         return self is RequestVerdict.STORED
 
 
-@dataclass(frozen=True, slots=True)
-class StoreOutcome:
+class StoreOutcome(NamedTuple):
     """The result of one request.
 
     STORED: `last` is the request itself, now committed. REPEATED, GAP, TAKEN, ASKED: nothing was stored, and `last` is
@@ -120,8 +118,8 @@ class Store(Protocol):
         """Whether outcomes are durable when `store` returns, with their positions; otherwise the next tick decides."""
         ...
 
-    def place(self, token: str) -> Place:
-        """Return where the last entry of a committed transaction stands; for any thread."""
+    def place(self, last: Last) -> Place:
+        """Return where the last entry of a stored request stands; for any thread."""
         ...
 
     def close(self) -> None:

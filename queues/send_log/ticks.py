@@ -7,7 +7,7 @@ If trimming is far behind, a partition may be used again before its truncation.
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Final
 
@@ -119,6 +119,9 @@ def _statement(partition: int, before: int | None, *, partitioned: bool, everywh
     return _inserting(_PARTITIONS[partition], None if before is None else after)
 
 
+_FIELDS: Final = tuple(field.name for field in fields(Tick))
+
+
 def insertion(
     tick: Tick, lease: Lease, *, partitioned: bool, everywhere: bool = False
 ) -> tuple[Insert, dict[str, object]]:
@@ -129,7 +132,8 @@ def insertion(
     """
     partition = partition_of(tick.number)
     before = partition_of(tick.number - 1) if tick.number > 1 else None
-    values: dict[str, object] = {f"new_{name}": value for name, value in asdict(tick).items()}
+    # `asdict` copies each value, which takes ten times as long.
+    values: dict[str, object] = {f"new_{name}": getattr(tick, name) for name in _FIELDS}
     values |= {"new_generation": lease.generation, "new_slot": partition, "lease": lease.name}
     return _statement(partition, before, partitioned=partitioned, everywhere=everywhere), values
 

@@ -56,10 +56,10 @@ def test_drain_does_not_succeed_before_the_server_has_read_the_log(
     paris = world.link("paris", "tokyo", initial_sync="log")
     take, held, released = paris._source.log.take_tick, threading.Event(), threading.Event()
 
-    def take_when_released(lease: Lease, last: Tick | None) -> TickRows | None:
+    def take_when_released(lease: Lease, last: Tick | None, *more: Any) -> TickRows | None:
         held.set()
         released.wait(60)
-        return take(lease, last)
+        return take(lease, last, *more)
 
     monkeypatch.setattr(paris._source.log, "take_tick", take_when_released)
     world.transmit("paris", b"wakes the sequencer, which may be reading already", to=["tokyo"])

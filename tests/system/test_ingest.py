@@ -30,12 +30,12 @@ def paris(world: World) -> LogReplicationServer:
 def stored(server: LogReplicationServer) -> list[list[bytes]]:
     """Return the payloads in the log, by source transaction, in order."""
     log = open_log(server._engine)
-    groups: dict[int, list[bytes]] = {}
+    groups: dict[tuple[int, int | None], list[bytes]] = {}
     after = 0
     while ticks := log.ticks_after(after, TickLimits()):
         for piece in log.read_all(ticks, TickLimits()):
             for entry in piece:
-                groups.setdefault(entry.row.transaction, []).append(bytes(entry.row.payload))
+                groups.setdefault((entry.row.transaction, entry.row.request), []).append(bytes(entry.row.payload))
         after = ticks[-1].end_seq
     return list(groups.values())
 

@@ -24,6 +24,8 @@ from tests.waiting import eventually
 
 #: Requests of each producer, and the number of producers.
 EACH, PRODUCERS = 100, 4
+#: The token and the place of a stored request. Requests that were stored at the same time may share the token.
+Place = tuple[str, int]
 
 
 @contextmanager
@@ -46,18 +48,18 @@ def serving(engine: Engine, socket: Path) -> Iterator[subprocess.Popen[bytes]]:
 def stored(engine: Engine) -> list[list[bytes]]:
     """Return the payloads in the log, by source transaction, in order."""
     log, after = open_log(engine), 0
-    groups: dict[int, list[bytes]] = {}
+    groups: dict[tuple[int, int | None], list[bytes]] = {}
     while ticks := log.ticks_after(after, TickLimits()):
         for piece in log.read_all(ticks, TickLimits()):
             for entry in piece:
-                groups.setdefault(entry.row.transaction, []).append(bytes(entry.row.payload))
+                groups.setdefault((entry.row.transaction, entry.row.request), []).append(bytes(entry.row.payload))
         after = ticks[-1].end_seq
     return list(groups.values())
 
 
-def produce(endpoint: str, producer: str, chance: random.Random, answered: Callable[[], None]) -> dict[int, str]:
-    """Send all requests in order and repeat them from the first unanswered one; return the tokens."""
-    tokens: dict[int, str] = {}
+def produce(endpoint: str, producer: str, chance: random.Random, answered: Callable[[], None]) -> dict[int, Place]:
+    """Send all requests in order and repeat them from the first unanswered one; return their tokens and places."""
+    places: dict[int, Place] = {}
     known = 0
     while known < EACH:
         upto = min(EACH, known + chance.randrange(1, 20))
@@ -72,24 +74,24 @@ def produce(endpoint: str, producer: str, chance: random.Random, answered: Calla
                         break
                     assert reply.sequence == known + 1
                     if reply.token:
-                        tokens[reply.sequence] = reply.token
+                        places[reply.sequence] = reply.token, reply.position.seq
                     known = reply.sequence
                     answered()
                     if chance.random() < 0.02:
                         break  # the connection is cut, and the other replies are lost
         except grpc.RpcError:
             continue
-    return tokens
+    return places
 
 
-def check(engine: Engine, tokens: list[dict[int, str]]) -> None:
+def check(engine: Engine, places: list[dict[int, Place]]) -> None:
     eventually(lambda: sum(map(len, stored(engine))) >= EACH * PRODUCERS, timeout=90)
     found = stored(engine)
     assert all(len(transaction) == 1 for transaction in found)
     for number in range(PRODUCERS):
         mine = [payload for (payload,) in found if payload.startswith(b"p%d " % number)]
         assert mine == [b"p%d %d" % (number, each) for each in range(1, EACH + 1)]
-    assert len({token for each in tokens for token in each.values()}) == sum(map(len, tokens))
+    assert len({place for each in places for place in each.values()}) == sum(map(len, places))
 
 
 @pytest.mark.long
@@ -123,13 +125,13 @@ def test_a_server_that_is_killed_again_and_again_stores_each_request_once(
         seeds = [random.Random(chance.random()) for _ in range(PRODUCERS)]
         try:
             made = [pool.submit(produce, f"ipc://{socket}", f"p{n}", seeds[n], progress.set) for n in range(PRODUCERS)]
-            tokens = [each.result() for each in made]
+            places = [each.result() for each in made]
             with_server = serving(site, tmp_path / "t")
         finally:
             done.set()
         assert killer.result() > 0
         with with_server:
-            check(site, tokens)
+            check(site, places)
 
 
 @pytest.mark.long
@@ -141,5 +143,5 @@ def test_connections_that_are_cut_before_the_reply_store_each_request_once(world
             pool.submit(produce, paris.endpoints[0], f"p{number}", seeds[number], lambda: None)
             for number in range(PRODUCERS)
         ]
-        tokens = [each.result() for each in made]
-    check(world.site("paris"), tokens)
+        places = [each.result() for each in made]
+    check(world.site("paris"), places)

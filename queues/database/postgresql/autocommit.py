@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, Protocol
 
 from sqlalchemy import Connection, Engine
 
@@ -10,8 +10,15 @@ from queues.clock import SYSTEM_CLOCK
 from queues.database.postgresql.pipeline import Answer, Request, ask_alone, forget_prepared
 from queues.database.transactions import mapped_errors
 
-#: A function that carries out one statement.
-Ask = Callable[[Request], Answer]
+
+class Ask(Protocol):
+    """Carries out one statement."""
+
+    def __call__(self, asked: Request, meanwhile: Callable[[], None] | None = None) -> Answer:
+        """Return the answer; call *meanwhile* while the database works. An error of that call closes the connection."""
+        ...
+
+
 #: Seconds without use after which a connection is replaced: the network may have dropped it silently.
 _IDLE: Final = 30.0
 
@@ -43,7 +50,7 @@ class Direct:
         Raises the errors of `queues.database.transactions.mapped_errors`.
         """
         with self.connected() as connection:
-            yield lambda request: ask_alone(connection, request)
+            yield lambda asked, meanwhile=None: ask_alone(connection, asked, meanwhile)
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:

@@ -5,8 +5,9 @@ sections of this module are: the two entry points, prepared statements, messages
 """
 
 import re
+import select
 import selectors
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count
@@ -36,10 +37,10 @@ _COMMIT: Final[Request] = ("COMMIT", {})
 # Two commits: the first is visible at once, and the second waits for the disk and for synchronous standbys. The log of
 # the database is written in order, so the second commit covers the first one. A commit without changes waits for
 # nothing, so the second one writes an empty message.
-_VISIBLE_THEN_DURABLE: Final[Sequence[Request]] = (
-    ("SELECT set_config('synchronous_commit', 'off', true)", {}),
-    _COMMIT,
-    ("SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'lrq', '')", {}),
+_VISIBLE: Final[Request] = ("SELECT set_config('synchronous_commit', 'off', true)", {})
+_DURABLE: Final[Request] = (
+    "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'lrq', '')",
+    {},
 )
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 
@@ -74,21 +75,31 @@ def exchange(connection: Connection, requests: Sequence[Request], *, last: bool 
         transaction = connection.get_transaction()
         if driver.pgconn.transaction_status == _IDLE:
             known.seen_in = ref(transaction)
-            sent = [*requests, *_VISIBLE_THEN_DURABLE] if last else requests
-            return _begin(connection, known, sent)[: len(requests)]
+            return _whole(connection, known, requests) if last else _begin(connection, known, requests)
         sent = [*requests, _COMMIT] if last else requests
         if known.seen_in is None or known.seen_in() is not transaction:
             return _one_by_one(connection, requests)
         return _answers(connection, _ask(driver, known.prepared(connection, sent)))[: len(requests)]
 
 
-def ask_alone(connection: Connection, asked: Request) -> Answer:
-    """Carry out *asked* as a separate transaction, on a *connection* in autocommit without other users."""
+def ask_alone(connection: Connection, asked: Request, meanwhile: Callable[[], None] | None = None) -> Answer:
+    """Carry out *asked* as a separate transaction, on a *connection* in autocommit without other users.
+
+    Call *meanwhile* while the database works. An error of that call closes the driver's connection.
+    """
     driver = cast("Any", connection.connection.dbapi_connection)
     with usual_errors(connection):
         known: _Known = connection.info.setdefault("lrq_prepared", _Known())
         (prepared,) = known.prepared(connection, [asked])
-        result = driver.pgconn.exec_prepared(prepared.name, prepared.values, prepared.formats, _BINARY)
+        if meanwhile is None:
+            result = driver.pgconn.exec_prepared(prepared.name, prepared.values, prepared.formats, _BINARY)
+        else:
+            try:
+                result = _answered_while(driver.pgconn, prepared, meanwhile)
+            except BaseException:
+                # Otherwise the next statement would receive the answer to this one.
+                driver.close()
+                raise
         return _answers(connection, [result])[0]
 
 
@@ -98,12 +109,15 @@ def commit_each(connection: Connection, requests: Sequence[Request]) -> list[Ans
     The *connection* is in autocommit, without other users. After the first failed request none is carried out, and the
     connection must be closed. Raises SQLAlchemy's usual error, and then the earlier requests are committed.
     """
+    return ask_together(connection, [part for asked in requests for part in (_BEGIN, asked, _COMMIT)])[1::3]
+
+
+def ask_together(connection: Connection, requests: Sequence[Request]) -> list[Answer]:
+    """Carry out *requests* in one message; they may begin and end transactions. Otherwise like `commit_each`."""
     driver = cast("Any", connection.connection.dbapi_connection)
     with usual_errors(connection):
         known: _Known = connection.info.setdefault("lrq_prepared", _Known())
-        sent = [part for asked in requests for part in (_BEGIN, asked, _COMMIT)]
-        answers = _answers(connection, _ask(driver, known.prepared(connection, sent)))
-        return answers[1::3]
+        return _answers(connection, _ask(driver, known.prepared(connection, requests)))
 
 
 def forget_prepared(connection: Connection) -> None:
@@ -139,15 +153,47 @@ def _begin(connection: Connection, known: "_Known", requests: Sequence[Request])
     After some errors the driver drops all prepared statements of a connection. So if the oldest exists, all exist.
     """
     driver = cast("Any", connection.connection.dbapi_connection)
-    level = driver.isolation_level
-    first: list[Request] = [_BEGIN]
-    if level is not None:
-        first.append((f"SET TRANSACTION ISOLATION LEVEL {level.name.replace('_', ' ')}", {}))
-    results = _ask(driver, known.prepared(connection, [*first, *requests]))
-    if results[0].error_field(_SQLSTATE) == _UNKNOWN_STATEMENT:
+    sent = [_beginning(driver) or _BEGIN, *requests]
+    results = _ask(driver, known.prepared(connection, sent))
+    if _is_unknown(results[0]):
         known.statements.clear()
-        results = _ask(driver, known.prepared(connection, [*first, *requests]))
-    return _answers(connection, results)[len(first) :]
+        results = _ask(driver, known.prepared(connection, sent))
+    return _answers(connection, results)[1:]
+
+
+def _whole(connection: Connection, known: "_Known", requests: Sequence[Request]) -> list[Answer]:
+    """Carry out a whole transaction, whose changes are visible first and then durable.
+
+    PostgreSQL itself begins the transaction, and commits it at the end of the group. A BEGIN is needed only for another
+    isolation level than the database's.
+    """
+    driver = cast("Any", connection.connection.dbapi_connection)
+    # After a use with another level, SQLAlchemy sets the connection back to the database's level, but explicitly.
+    begin = _beginning(driver, needless=connection.dialect.default_isolation_level)
+    visible = [*requests, _VISIBLE] if begin is None else [begin, *requests, _VISIBLE, _COMMIT]
+    results = _ask(driver, known.prepared(connection, visible), known.prepared(connection, [_DURABLE]))
+    if any(map(_is_unknown, results[:-1])):
+        # Nothing is stored yet.
+        known.statements.clear()
+        results = _ask(driver, known.prepared(connection, visible), known.prepared(connection, [_DURABLE]))
+    elif _is_unknown(results[-1]):
+        known.statements.clear()
+        results[-1:] = _ask(driver, known.prepared(connection, [_DURABLE]))
+    first = 0 if begin is None else 1
+    return _answers(connection, results)[first : first + len(requests)]
+
+
+def _beginning(driver: Any, *, needless: str | None = None) -> Request | None:  # noqa: ANN401 - a driver's
+    """Return the statement that begins a transaction at the isolation level of the connection.
+
+    Return None without a level, and for the level *needless*.
+    """
+    level = None if driver.isolation_level is None else driver.isolation_level.name.replace("_", " ")
+    return None if level in (None, needless) else (f"BEGIN ISOLATION LEVEL {level}", {})
+
+
+def _is_unknown(result: Any) -> bool:  # noqa: ANN401 - a driver's
+    return bool(result.error_field(_SQLSTATE) == _UNKNOWN_STATEMENT)
 
 
 # --- prepared statements ----------------------------------------------------------------------------------------------
@@ -212,28 +258,45 @@ def _written(value: object) -> bytes | None:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def _ask(driver: Any, statements: Sequence[_Prepared]) -> list[Any]:  # noqa: ANN401 - a driver's
+def _ask(driver: Any, *groups: Sequence[_Prepared]) -> list[Any]:  # noqa: ANN401 - a driver's
     try:
-        return _send(driver.pgconn, statements)
+        return _send(driver.pgconn, groups)
     except BaseException:
         # Otherwise the next statements would receive the answers to these ones.
         driver.close()
         raise
 
 
-def _send(wire: Any, statements: Sequence[_Prepared]) -> list[Any]:  # noqa: ANN401 - a driver's
-    """Send *statements* on libpq's connection *wire*; return libpq's results, in the binary format."""
+def _send(wire: Any, groups: Sequence[Sequence[_Prepared]]) -> list[Any]:  # noqa: ANN401 - a driver's
+    """Send statements on libpq's connection *wire*; return libpq's results, in the binary format.
+
+    After a failed statement, PostgreSQL skips the rest of its group. Without a BEGIN, each group is a transaction.
+    """
     wire.enter_pipeline_mode()
-    for name, values, formats in statements:
-        wire.send_query_prepared(name, values, formats, _BINARY)
-    wire.pipeline_sync()
+    for group in groups:
+        for name, values, formats in group:
+            wire.send_query_prepared(name, values, formats, _BINARY)
+        wire.pipeline_sync()
     results = []
-    # A None follows each result, and the answer to the sync follows all results.
-    while (result := _next(wire)) is None or result.status != _SYNCED:
-        if result is not None:
-            results.append(result)
+    for _ in groups:
+        # A None follows each result, and the answer to the sync follows all results of a group.
+        while (result := _next(wire)) is None or result.status != _SYNCED:
+            if result is not None:
+                results.append(result)
     wire.exit_pipeline_mode()
     return results
+
+
+def _answered_while(wire: Any, asked: _Prepared, meanwhile: Callable[[], None]) -> Any:  # noqa: ANN401 - a driver's
+    """Send one statement, call *meanwhile*, and return libpq's result."""
+    wire.send_query_prepared(asked.name, asked.values, asked.formats, _BINARY)
+    # A statement that does not leave at once leaves later: then `meanwhile` only comes earlier.
+    wire.flush()
+    meanwhile()
+    result = _next(wire)
+    while _next(wire) is not None:
+        pass
+    return result
 
 
 def _next(wire: Any) -> Any:  # noqa: ANN401 - a driver's
@@ -249,8 +312,13 @@ def _next(wire: Any) -> Any:  # noqa: ANN401 - a driver's
 
 
 def _wait(socket: int, events: int) -> None:
-    # For one socket, poll is the fastest selector.
-    with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
+    if events == EVENT_READ and hasattr(select, "poll"):
+        # For one socket, poll is the fastest means, and a selector around it doubles the cost.
+        waiting = select.poll()
+        waiting.register(socket, select.POLLIN)
+        waiting.poll()
+        return
+    with selectors.DefaultSelector() as selector:
         selector.register(socket, events)
         selector.select()
 

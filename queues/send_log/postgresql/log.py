@@ -30,6 +30,7 @@ from queues.send_log.port import (
     TickLimits,
     TickRows,
     TrimResult,
+    ignore,
 )
 from queues.send_log.postgresql import reads as reading
 from queues.send_log.postgresql import segments, tick_partitions, unordered
@@ -57,9 +58,11 @@ class PostgresqlLog:
         """See the port."""
         return sql_log.bounds(self._engine)
 
-    def take_tick(self, lease: Lease, last: Tick | None) -> TickRows | None:
+    def take_tick(
+        self, lease: Lease, last: Tick | None, meanwhile: Callable[[TickRows], None] = ignore
+    ) -> TickRows | None:
         """See the port."""
-        return self._ticks.take(lease, last)
+        return self._ticks.take(lease, last, meanwhile)
 
     def close(self) -> None:
         """See the port."""

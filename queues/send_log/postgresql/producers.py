@@ -1,7 +1,7 @@
-"""Store the requests of producers on PostgreSQL: each in its own transaction, many in one message.
+"""Store the requests of producers on PostgreSQL. No commit waits for the disk: the next tick makes it durable.
 
-A transaction's id gives its entries their place in the log, so requests cannot share one. No commit waits for the disk.
-The next tick does, and makes all that it covers durable.
+Requests that wait at the same time share a transaction of the database (`shared_requests`). A single request has one of
+its own, which one message carries. After an error, each request of the group is tried alone.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,18 @@ from queues.errors import LrqError, TrimmedError, first_line
 from queues.positions import Position, PositionToken, Visibility
 from queues.send_log.destination_check import LINK_ENDED, known_change, refused_destinations
 from queues.send_log.history import current_branch, tick_covering
+from queues.send_log.port import TickLimits
 from queues.send_log.postgresql.outbox import SLOT
 from queues.send_log.postgresql.reads import count_after
-from queues.send_log.postgresql.windows import NOTHING
+from queues.send_log.postgresql.shared_requests import divided, store_together
+from queues.send_log.postgresql.windows import NOTHING, plan
 from queues.send_log.producers import NO_REQUEST, Last, Place, Production, RequestVerdict, StoreOutcome, decide
 from queues.send_log.reads import mark_before
 from queues.words import describe, in_words
 
-_SETTINGS: Final = (
-    "SELECT set_config('synchronous_commit', 'off', false),"
-    " set_config('default_transaction_isolation', 'read committed', false), set_config('jit', 'off', false)"
+_SETTINGS: Final = plan("enable_hashjoin", lasting=True) + (
+    ", set_config('synchronous_commit', 'off', false)"
+    ", set_config('default_transaction_isolation', 'read committed', false)"
 )
 # As `lrq_transmit` and the sender write it.
 _TOKEN: Final = """
@@ -40,18 +42,19 @@ _FIRST: Final = f"""
     INSERT INTO lrq_producers (client, producer, sequence, token, updated_us, process, first_sequence)
     VALUES (%(client)s::text, %(producer)s::text, %(sequence)s::bigint, ({_TOKEN}), %(now)s::bigint,
       %(process)s::bigint, %(sequence)s::bigint)
-    ON CONFLICT (client, producer) DO NOTHING RETURNING token, process, first_sequence
+    ON CONFLICT (client, producer) DO NOTHING RETURNING token, process, first_sequence, request
 """  # noqa: S608 - constants
 _NEXT: Final = f"""
     UPDATE lrq_producers SET sequence = %(sequence)s::bigint, token = ({_TOKEN}), updated_us = %(now)s::bigint,
       process = %(process)s::bigint,
-      first_sequence = CASE WHEN process = %(process)s::bigint THEN first_sequence ELSE %(sequence)s::bigint END
+      first_sequence = CASE WHEN process = %(process)s::bigint THEN first_sequence ELSE %(sequence)s::bigint END,
+      request = 0
     WHERE client = %(client)s::text AND producer = %(producer)s::text AND sequence = %(sequence)s::bigint - 1
       AND (process = %(process)s::bigint OR %(may_follow)s::boolean)
-    RETURNING token, process, first_sequence
+    RETURNING token, process, first_sequence, request
 """  # noqa: S608 - constants
 _LAST: Final = """
-    SELECT false, sequence, token, process, first_sequence FROM lrq_producers
+    SELECT false, sequence, token, process, first_sequence, request FROM lrq_producers
     WHERE client = %(client)s::text AND producer = %(producer)s::text
 """
 # The entries are written only if the producer's row has moved. The links are checked once the transaction has its
@@ -73,10 +76,11 @@ _WRITE: Final = f"""
     SELECT CASE WHEN (SELECT last_value FROM lrq_link_change) = %(link_change)s::bigint THEN true
         ELSE lrq_check_links(%(client)s::text,
           string_to_array(array_to_string(%(destinations)s::text[], ','), ',')) IS NOT NULL END,
-      %(sequence)s::bigint, token, process, first_sequence FROM moved
+      %(sequence)s::bigint, token, process, first_sequence, request FROM moved
     UNION ALL {_LAST} AND NOT EXISTS (SELECT 1 FROM moved)
 """  # noqa: S608 - constants
 _COMMITTED: Final = text("SELECT commit_seq FROM lrq_log_commits WHERE xid = :xid")
+_LATER: Final = text("SELECT count(*) FROM lrq_log_entries WHERE xid = :xid AND request > :request")
 #: A request that others overtake is tried so often.
 _ATTEMPTS: Final = 3
 _WRITE_FIRST: Final = _WRITE.format(move=_FIRST)
@@ -88,19 +92,34 @@ class PostgresqlStore:
 
     is_durable_at_once: Final = False
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, limits: TickLimits) -> None:
+        """Let no transaction with several requests be above *limits*, those of one tick."""
         self._engine = engine
+        self._limits = limits
         self._direct = Direct(engine, _SETTINGS)
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
-        """See the port. After an error each request is tried alone, so that one cannot fail the others for ever."""
+        """See the port."""
         with self._direct.connected():
             pass
+        groups = divided(requests, self._limits)
+        return [outcome for group in groups for outcome in self._store_group(group, created_us)]
+
+    def _store_group(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
+        """Store *requests* together; after an error try each alone, so that one cannot fail the others for ever.
+
+        A commit without an answer may have happened. Then the second try counts its requests as repeated.
+        """
         try:
+            if len(requests) > 1 and (outcomes := self._store_together(requests, created_us)) is not None:
+                return outcomes
             return self._store(requests, created_us)
         except (LrqError, exc.DBAPIError) as error:
             if len(requests) == 1:
                 return [_failed(error)]
+        return self._store_each(requests, created_us)
+
+    def _store_each(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         outcomes: list[StoreOutcome] = []
         for request in requests:
             # A lost connection fails all that follow at once.
@@ -113,14 +132,19 @@ class PostgresqlStore:
                 outcomes.append(_failed(error))
         return outcomes
 
-    def place(self, token: str) -> Place:
+    def place(self, last: Last) -> Place:
         """See the port."""
         with reading(self._engine) as connection:
-            return _place(connection, PositionToken.parse(token))
+            return _place(connection, PositionToken.parse(last.token), last.request)
 
     def close(self) -> None:
         """Close the connection; the next use opens another."""
         self._direct.close()
+
+    def _store_together(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome] | None:
+        with self._direct.connected() as connection:
+            doubts = [refused_destinations(connection, request.key.client, request.entries) for request in requests]
+            return store_together(connection, requests, doubts, created_us)
 
     def _store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         with self._direct.connected() as connection:
@@ -156,7 +180,7 @@ def _overtaken(connection: Connection, request: Production, created_us: int) -> 
     return StoreOutcome(RequestVerdict.UNKNOWN, reason="other servers store requests of the same producer: try again")
 
 
-def _place(connection: Connection, token: PositionToken) -> Place:
+def _place(connection: Connection, token: PositionToken, request: int) -> Place:
     if token.branch != current_branch(connection):
         # The server that began the later branch has made everything before it durable.
         return Place(is_durable=True)
@@ -167,13 +191,14 @@ def _place(connection: Connection, token: PositionToken) -> Place:
     tick = tick_covering(connection, token.branch, token.transaction, commit.commit_seq)
     if tick is None:
         return Place(is_durable=False)
+    after = connection.execute(_LATER, {"xid": token.transaction, "request": request}).scalar_one()
     if tick.is_large:
-        return Place(is_durable=True, position=Position(tick.branch, tick.end_seq))
+        return Place(is_durable=True, position=Position(tick.branch, tick.end_seq - after))
     try:
         before = mark_before(connection, tick) or Visibility(window=NOTHING)
     except TrimmedError:
         return Place(is_durable=True)
-    after = count_after(connection, before, Visibility.parse(tick.mark), commit.commit_seq)
+    after += count_after(connection, before, Visibility.parse(tick.mark), commit.commit_seq)
     return Place(is_durable=True, position=Position(tick.branch, tick.end_seq - after))
 
 

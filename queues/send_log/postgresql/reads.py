@@ -24,7 +24,7 @@ _IN_TICKS = f"""
       AND commit_seq + 0 > %(after)s AND commit_seq + 0 <= %(upto)s) c USING (xid)
     WHERE {IN_WINDOW}
 """  # noqa: S608 - constants
-_COLUMNS = "xid, commit_seq, id, client, tag_set, item_key, committed_us, payload, headers, partition_key"
+_COLUMNS = "xid, commit_seq, id, client, tag_set, item_key, committed_us, payload, headers, partition_key, request"
 _OWED = f"""
     SELECT {_COLUMNS} {_IN_TICKS} AND tag_set = ANY(ARRAY(
       SELECT tag_set FROM lrq_tag_set_members WHERE client = %(client)s AND destination = %(destination)s))

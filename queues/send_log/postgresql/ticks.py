@@ -3,7 +3,7 @@
 See docs/design.md, "The tick".
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine
@@ -16,7 +16,7 @@ from queues.database.postgresql.pipeline import exchange
 from queues.database.transactions import writing
 from queues.positions import PgSnapshot, Tick, Visibility
 from queues.send_log.destination_sets import SetDictionary, Sighting, sightings
-from queues.send_log.port import LogRow, TickLimits, TickRows, size_of
+from queues.send_log.port import LogRow, TickLimits, TickRows, ignore, size_of
 from queues.send_log.postgresql.incarnation_check import require_incarnation
 from queues.send_log.postgresql.reads import SIZE
 from queues.send_log.postgresql.windows import IN_WINDOW, NOTHING, plan, since, window
@@ -45,13 +45,13 @@ _ROWS = f"""
     WITH c AS MATERIALIZED ({{commits}}),
     e AS (
       SELECT e.xid, c.commit_seq, e.id, e.client, e.tag_set, e.item_key, c.committed_us, e.payload, e.headers,
-        e.partition_key, e.destinations,
+        e.partition_key, e.request, e.destinations,
         sum({SIZE}) OVER (ORDER BY c.commit_seq, e.id ROWS UNBOUNDED PRECEDING) AS size
       FROM c JOIN lrq_log_entries e USING (xid) ORDER BY c.commit_seq, e.id LIMIT %(rows)s
     )
     SELECT xid, commit_seq, id, client, tag_set, item_key, committed_us,
       CASE WHEN size <= %(bytes)s THEN payload END, CASE WHEN size <= %(bytes)s THEN headers END, partition_key,
-      destinations, (SELECT count(*) FROM c), CASE WHEN size = {SIZE} THEN pg_current_snapshot()::text END
+      request, destinations, (SELECT count(*) FROM c), CASE WHEN size = {SIZE} THEN pg_current_snapshot()::text END
     FROM e ORDER BY commit_seq, id
 """  # noqa: S608 - constants
 NEXT: Final = _ROWS.format(commits=_COMMITS)
@@ -78,7 +78,7 @@ class TickTaker:
         # Whether the last tick recorded sets. Then the next tick begins with a transaction, so that rows are read once.
         self._is_recording = False
 
-    def take(self, lease: Lease, last: Tick | None) -> TickRows | None:
+    def take(self, lease: Lease, last: Tick | None, meanwhile: Callable[[TickRows], None] = ignore) -> TickRows | None:
         """See `queues.send_log.port.Log.take_tick`.
 
         One connection reads the rows and writes the tick. So a crash in between, which might lose rows of asynchronous
@@ -91,18 +91,21 @@ class TickTaker:
             closing = self._next(ask, Visibility.parse(last.mark))
             if closing is None:
                 return None
-            group = self._at_once(ask, lease, last, closing)
+            group = self._at_once(ask, lease, last, closing, meanwhile)
         return group or self._in_transaction(lease, last)
 
-    def _at_once(self, ask: Ask, lease: Lease, last: Tick, closing: TickDraft) -> TickRows | None:
+    def _at_once(
+        self, ask: Ask, lease: Lease, last: Tick, closing: TickDraft, meanwhile: Callable[[TickRows], None]
+    ) -> TickRows | None:
         """Insert the next tick with one statement; None if sets must be recorded or the insertion fails."""
         sets = self._dictionary.recall(closing.seen)
         if sets is None:
             return None
-        tick = following(last, closing)
+        group = TickRows(following(last, closing), closing.rows, sets, more=closing.more)
+        inserting = request(self._engine, *insertion(group.tick, lease, partitioned=True))
         with stale_as_unavailable():
-            written = ask(request(self._engine, *insertion(tick, lease, partitioned=True))).size
-        return TickRows(tick, closing.rows, sets, more=closing.more) if written else None
+            written = ask(inserting, lambda: meanwhile(group)).size
+        return group if written else None
 
     def _in_transaction(self, lease: Lease, last: Tick | None) -> TickRows | None:
         mark = Visibility.parse(last.mark) if last else Visibility(window=NOTHING)
@@ -111,7 +114,7 @@ class TickTaker:
                 leases.check(connection, lease, durably=True)
                 self._check(connection)
                 connection.exec_driver_sql(plan(_AVOIDED))
-                closing = self._next(lambda request: exchange(connection, [request])[0], mark)
+                closing = self._next(lambda request, _=None: exchange(connection, [request])[0], mark)
                 self._is_recording = closing is not None and self._dictionary.recall(closing.seen) is None
                 if closing is None:
                     return None
@@ -133,7 +136,7 @@ class TickTaker:
                 return self._close(ask, rest, base, seen)
         # An empty rest gets no tick; the next window includes it.
         found = ask((NEXT, {**since(seen), **self._within()})).rows
-        return self._close(ask, found, seen, PgSnapshot.parse(found[0][12])) if found else None
+        return self._close(ask, found, seen, PgSnapshot.parse(found[0][13])) if found else None
 
     def _within(self) -> dict[str, int]:
         return {"commits": self._commits, "rows": self._limits.rows + 1, "bytes": self._limits.payload_bytes}
@@ -142,12 +145,12 @@ class TickTaker:
         fitting = _fitting(found, self._limits.rows)
         if fitting == 0:
             return _giant(ask, found[0], lo, hi)
-        complete = fitting == len(found) and found[0][11] < self._commits
+        complete = fitting == len(found) and found[0][12] < self._commits
         if not complete:
             taken = len({row[0] for row in found[:fitting]})
             self._commits = min(max(2 * taken, _FEWEST_COMMITS), self._limits.rows + 1)
-        rows = [LogRow(*row[:10]) for row in found[:fitting]]
-        seen = sightings((row[3], row[4], row[10]) for row in found[:fitting])
+        rows = [LogRow(*row[:11]) for row in found[:fitting]]
+        seen = sightings((row[3], row[4], row[11]) for row in found[:fitting])
         mark = Visibility(window=hi) if complete else Visibility(window=hi, base=lo, upto=rows[-1].order)
         return TickDraft(mark, rows, seen, len(rows), size_of(rows), more=not complete)
 

@@ -42,9 +42,9 @@ _KNOWN_SET: Final = "(destinations IS NOT NULL OR tag_set IN (SELECT number FROM
 _SEND: Final = f"""
     WITH unordered AS (DELETE FROM lrq_log_entries e WHERE {_NO_PLACE} AND {_KNOWN_SET} RETURNING e.*)
     INSERT INTO lrq_log_entries (
-      slot, client, tag_set, destinations, item_key, partition_key, created_us, payload, headers)
+      slot, client, tag_set, destinations, item_key, partition_key, created_us, payload, headers, request)
     SELECT (SELECT (last_value % {PARTITIONS})::smallint FROM lrq_log_segment), client, tag_set, destinations, item_key,
-      partition_key, created_us, payload, headers FROM unordered ORDER BY xid, id
+      partition_key, created_us, payload, headers, request FROM unordered ORDER BY xid, id
 """  # noqa: S608 - constants
 
 

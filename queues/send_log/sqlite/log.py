@@ -1,7 +1,7 @@
 """The send log on SQLite. With one writer at a time, ids are in commit order, so a tick ends at an id."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing as closed
 from functools import partial
 from typing import TypeVar
@@ -27,6 +27,7 @@ from queues.send_log.port import (
     TickRows,
     TrimResult,
     count_within,
+    ignore,
     row_size,
     size_of,
 )
@@ -90,7 +91,12 @@ class SqliteLog:
         """See the port."""
         return sql_log.bounds(self._engine)
 
-    def take_tick(self, lease: Lease, last: Tick | None) -> TickRows | None:
+    def take_tick(
+        self,
+        lease: Lease,
+        last: Tick | None,
+        meanwhile: Callable[[TickRows], None] = ignore,  # noqa: ARG002 - the commit leaves no time in between
+    ) -> TickRows | None:
         """See the port. Reading precedes the write lock, because committed rows never change."""
         after = Visibility.parse(last.mark).high if last else 0
         with reading(self._engine) as connection:

@@ -13,17 +13,10 @@ from queues.send_log.branches import newest_branch
 from queues.send_log.destination_check import forget_old_facts, refused_destinations
 from queues.send_log.links import last_change
 from queues.send_log.outbox import SourceTransaction
-from queues.send_log.producers import (
-    NO_REQUEST,
-    Last,
-    Place,
-    ProducerKey,
-    Production,
-    RequestVerdict,
-    StoreOutcome,
-    decide,
-)
+from queues.send_log.port import TickLimits
+from queues.send_log.producers import Last, Place, ProducerKey, Production, StoreOutcome
 from queues.send_log.reads import newest_tick
+from queues.send_log.request_group import AcceptedRequest, RequestGroup
 from queues.send_log.sqlite.outbox import write_all
 
 _HEAD: Final = text("SELECT h.last_id, s.site_id, s.branch FROM lrq_log_head h, lrq_site s")
@@ -47,7 +40,7 @@ class SqliteStore:
 
     is_durable_at_once: Final = True
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, limits: TickLimits) -> None:  # noqa: ARG002
         self._engine = engine
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
@@ -55,10 +48,10 @@ class SqliteStore:
         with writing(self._engine) as connection:
             return _Group(connection).store(requests, created_us)
 
-    def place(self, token: str) -> Place:
+    def place(self, last: Last) -> Place:
         """See the port."""
         with reading(self._engine) as connection:
-            return Place(is_durable=True, position=_Group(connection).position(token))
+            return Place(is_durable=True, position=_Group(connection).position(last.token))
 
     def close(self) -> None:
         """Do nothing: the store holds no connection."""
@@ -71,43 +64,38 @@ class _Group:
         self._connection = connection
         self._last_id, self._site, self._branch = connection.execute(_HEAD).one()
         self._offset = _offset(connection)
-        self._lasts: dict[ProducerKey, Last] = {}
-        self._moved: set[ProducerKey] = set()
         self._accepted: list[SourceTransaction] = []
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         """Decide on each request, and write the accepted ones together."""
-        self._lasts = _lasts(self._connection, {request.key for request in requests})
         forget_old_facts(self._connection, last_change(self._connection))
-        outcomes = [self._outcome(request) for request in requests]
+        group = RequestGroup(_lasts(self._connection, {request.key for request in requests}), self._accept)
+        outcomes = [self._placed(group.decide(request, self._doubt(request))) for request in requests]
         if self._accepted:
             write_all(self._connection, self._accepted, created_us)
-            rows = [
-                {**key._asdict(), **self._lasts[key]._asdict(), "updated_us": created_us} for key in sorted(self._moved)
-            ]
+            rows = [{**key._asdict(), **last._asdict(), "updated_us": created_us} for key, last in group.moved.items()]
             self._connection.execute(_MOVE, rows)
         return outcomes
 
-    def _outcome(self, request: Production) -> StoreOutcome:
-        last = self._lasts.get(request.key, NO_REQUEST)
-        verdict = decide(last, request)
-        if verdict is RequestVerdict.STORED:
-            if reason := refused_destinations(self._connection, request.key.client, request.entries):
-                return StoreOutcome(RequestVerdict.REFUSED, NO_REQUEST, reason)
-            last = self._accept(last, request)
-        self._lasts[request.key] = last
-        return StoreOutcome(verdict, last, position=self.position(last.token))
+    def _doubt(self, request: Production) -> str:
+        return refused_destinations(self._connection, request.key.client, request.entries)
 
-    def _accept(self, last: Last, request: Production) -> Last:
-        self._accepted.append(SourceTransaction(request.key.client, request.entries))
+    def _accept(self, request: Production) -> AcceptedRequest:
+        client = request.key.client
+        self._accepted.append(SourceTransaction(client, request.entries))
         self._last_id += len(request.entries)
-        self._moved.add(request.key)
-        return last.after(request, str(PositionToken(self._site, request.key.client, self._branch, self._last_id)))
+        # The text of a `PositionToken`.
+        token = f"{self._site}/{client}/{self._branch}/{self._last_id}"
+        return AcceptedRequest(token, 0, Position(self._branch, self._last_id + self._offset))
+
+    def _placed(self, outcome: StoreOutcome) -> StoreOutcome:
+        """Return the outcome with the place of its last request."""
+        if outcome.position is not None or not outcome.last.token:
+            return outcome
+        return outcome._replace(position=self.position(outcome.last.token))
 
     def position(self, token: str) -> Position | None:
         """Return the place of an entry of this branch: a commit is durable, and the next tick keeps the order."""
-        if not token:
-            return None
         named = PositionToken.parse(token)
         return Position(named.branch, named.transaction + self._offset) if named.branch == self._branch else None
 

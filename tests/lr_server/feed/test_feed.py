@@ -1,17 +1,20 @@
 """The live feed with one-row ticks: a reader gets every tick after its position, or is behind."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 
+from lr_server.feed import feed as feed_module
+from lr_server.feed import router
 from lr_server.feed.feed import Behind, LiveFeed, Ready
+from lr_server.feed.router import RoutedRows
 from lr_server.feed.throttle import FlowControl
 from queues.blocks import decode_entries
 from queues.clock import SystemClock
 from queues.positions import Visibility
-from queues.send_log.port import SessionKey
+from queues.send_log.port import LogRow, SessionKey
 from tests.lr_server.feed.ticks import LIMA, TOKYO, group, owed, row
 from tests.waiting import eventually
 
@@ -101,6 +104,66 @@ def test_a_waiting_reader_gets_the_next_tick_at_once(full: LiveFeed):
     full.publish(group(LAST + 1))
     reader.join(20)
     assert found == [[LAST + 1]]
+
+
+def test_a_prepared_tick_reaches_no_reader_before_it_is_published():
+    feed = feed_of(9 * ONE_TICK)
+    assert numbers(feed.after(owed(), 0, timeout=0)) == []
+    feed.prepare(taken := group(1))
+    assert numbers(feed.after(owed(), 0, timeout=0)) == []
+    assert feed.newest is None
+    feed.publish(taken)
+    assert numbers(feed.after(owed(), 0, timeout=0)) == [1]
+
+
+def test_a_tick_that_fails_after_its_preparation_leaves_no_trace():
+    feed = feed_of(9 * ONE_TICK)
+    feed.after(owed(), 0, timeout=0)
+    feed.prepare(group(1, row(1)))
+    feed.publish(group(1, row(2)))
+    (tick,) = feed.after(owed(), 0, timeout=0).groups
+    assert decode_entries(tick.routed(owed()).block, 1_000).payloads == [b"entry 2"]
+
+
+def test_the_rows_of_a_prepared_tick_are_encoded_for_its_readers_and_only_once(monkeypatch: pytest.MonkeyPatch):
+    encoded: list[int] = []
+
+    def counted(rows: Sequence[LogRow]) -> RoutedRows:
+        encoded.append(len(rows))
+        return router.encoded(rows)
+
+    monkeypatch.setattr(feed_module, "encoded", counted)
+    feed = feed_of(9 * ONE_TICK)
+    feed.after(owed(), 0, timeout=0)
+    feed.prepare(taken := group(1))
+    assert encoded == [1]
+    feed.publish(taken)
+    (tick,) = feed.after(owed(), 0, timeout=0).groups
+    assert decode_entries(tick.routed(owed()).block, 1_000).payloads == [b"entry 1"]
+    assert encoded == [1]
+
+
+@pytest.mark.parametrize(("rows", "readers"), [(65, 1), (1, 9)], ids=["many rows", "many readers"])
+def test_nothing_is_encoded_before_the_publication_where_that_could_delay_it(rows: int, readers: int):
+    feed = feed_of(9 * ONE_TICK)
+    for number in range(readers):
+        feed.after(owed(client=f"client{number}"), 0, timeout=0)
+    feed.prepare(group(1, *(row(number, client="client0") for number in range(1, rows + 1)), start=0))
+    assert feed._prepared._blocks == {}
+
+
+def test_a_prepared_tick_counts_once_in_the_memory_of_the_feed():
+    sizes = []
+    for prepares in (False, True):
+        feed = feed_of(9 * ONE_TICK)
+        feed.after(owed(), 0, timeout=0)
+        taken = group(1)
+        if prepares:
+            feed.prepare(taken)
+        feed.publish(taken)
+        feed.after(owed(), 0, timeout=0).groups[0].routed(owed())
+        sizes.append((feed._size, feed._groups[0].size))
+    assert sizes[0] == sizes[1]
 
 
 def test_each_session_gets_its_own_rows_of_a_tick():

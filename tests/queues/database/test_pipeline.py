@@ -91,6 +91,62 @@ def test_none_of_the_last_statements_is_committed_if_one_fails(opened):
         assert exchange(connection, [(ALL, {"ids": [1, 2]})])[0].size == 0
 
 
+def test_a_whole_transaction_in_one_message_is_stored_or_fails_as_a_whole(opened):
+    with opened() as connection:
+        with pytest.raises(exc.IntegrityError):
+            exchange(connection, [row(2), row(1), row(1)], last=True)
+        connection.rollback()
+        connection.begin()
+        answers = exchange(connection, [row(3), (ALL, {"ids": [1, 2, 3]})], last=True)
+        assert answers == [Answer((), 1), Answer([(3, None, None)], 1)]
+        connection.commit()
+    with opened() as connection:
+        assert [found[0] for found in exchange(connection, [(ALL, {"ids": [1, 2, 3]})])[0].rows] == [3]
+
+
+@pytest.mark.parametrize("lost", ["set_config('synchronous_commit', 'off'%", "INSERT%", "%emit_message%"])
+def test_a_whole_transaction_is_carried_out_once_if_the_server_has_lost_a_statement(opened, lost: str):
+    with opened() as connection:
+        exchange(connection, [row(1)], last=True)
+        connection.commit()
+        connection.begin()
+        names = text("SELECT name FROM pg_prepared_statements WHERE statement LIKE :lost")
+        for name in connection.execute(names, {"lost": f"%{lost}"}).scalars().all():
+            connection.exec_driver_sql(f'DEALLOCATE "{name}"')
+        connection.commit()
+        connection.begin()
+        exchange(connection, [row(2)], last=True)
+        connection.commit()
+        connection.begin()
+        exchange(connection, [row(3)], last=True)
+        connection.commit()
+    with opened() as connection:
+        assert exchange(connection, [(ALL, {"ids": [1, 2, 3]})])[0].size == 3
+
+
+def test_a_whole_transaction_waits_for_the_disk_at_its_end(site: Engine):
+    with site.begin() as connection:
+        before = connection.execute(text("SELECT pg_current_wal_flush_lsn()")).scalar_one()
+    for _ in range(20):
+        with site.connect() as connection, connection.begin():
+            exchange(connection, [("SELECT pg_logical_emit_message(true, 'a', 'change')", {})], last=True)
+            # The answer came after the flush of everything before it.
+            written = connection.execute(
+                text("SELECT pg_current_wal_flush_lsn() - CAST(:lsn AS pg_lsn)"), {"lsn": before}
+            )
+            assert written.scalar_one() > 0
+        with site.begin() as connection:
+            before = connection.execute(text("SELECT pg_current_wal_flush_lsn()")).scalar_one()
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "READ COMMITTED"])
+def test_a_whole_transaction_keeps_the_isolation_level_of_its_engine(site: Engine, level: str):
+    told = site.execution_options(isolation_level=level)
+    with told.connect() as connection, connection.begin():
+        shown = exchange(connection, [("SHOW transaction_isolation", {})], last=True)[0].rows
+    assert shown == [(level.lower(),)]
+
+
 def test_the_last_statements_are_committed_within_their_own_message(site: Engine):
     lock = ("SELECT pg_advisory_xact_lock_shared(7)", {})
     with writing(site) as connection:

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, exc, func, insert, select, update
 
-from queues.database.tables import consumers, receive_blocks, receive_marks
+from queues.database.tables import consumers, receive_blocks, receive_headers, receive_marks
 from queues.database.transactions import writing
 from queues.names import client_name, site_id
-from queues.positions import Position
-from queues.receive import writer_marks
+from queues.positions import Header, Position
+from queues.receive import entries, log_blocks, writer_marks
 from queues.receive.consumer_marks import NOWHERE
 from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
 POLICY, PARIS = client_name("policy"), site_id("paris")
 BLOCK = NewBlocks([4], [1], [3], [3], [71], [b"a block of entry 4"])
+HEADER = Header("b1", 4, 77, "id/4")
 BEFORE = ReceiveState(generation=1, received=Position("b1", 3), boundary_seq=3)
 AFTER = replace(BEFORE, received=Position("b1", 4), boundary_seq=4)
 
@@ -42,8 +43,9 @@ def stored(engine: Engine) -> Stored:
         return LockedMarks(Stored(queue_id, 0, ReceiveState(), 0, undoes=False)).save(connection, BEFORE, 1).stored
 
 
-def save(connection: Connection, expected: Stored) -> Stored:
-    return ExpectedMarks(expected).save(connection, AFTER, now_us=2, new=BLOCK, last=True).stored
+def save(connection: Connection, expected: Stored, *, with_header: bool = False) -> Stored:
+    changes = entries.add_headers(connection, expected.queue_id, [HEADER], version=1) if with_header else ()
+    return ExpectedMarks(expected).save(connection, AFTER, now_us=2, new=BLOCK, changes=changes, last=True).stored
 
 
 def contents(engine: Engine) -> tuple[int, int, int]:
@@ -51,6 +53,33 @@ def contents(engine: Engine) -> tuple[int, int, int]:
     count = select(func.count()).select_from(receive_blocks).scalar_subquery()
     with engine.connect() as connection:
         return tuple(connection.execute(select(receive_marks.c.version, receive_marks.c.seq, count)).one())
+
+
+def headers(engine: Engine) -> list[tuple[int, Header]]:
+    with engine.connect() as connection:
+        columns = (receive_headers.c[name] for name in ("queue_id", *Header._fields))
+        return [(queue_id, Header(*header)) for queue_id, *header in connection.execute(select(*columns))]
+
+
+def test_marks_a_block_and_its_header_are_stored_together(engine, stored):
+    with writing(engine) as connection:
+        saved = save(connection, stored, with_header=True)
+    assert saved == stored._replace(version=2, marks=AFTER)
+    assert contents(engine) == (2, 4, 1)
+    assert headers(engine) == [(stored.queue_id, HEADER)]
+    with engine.connect() as connection:
+        (found,) = log_blocks.next_blocks(connection, stored.queue_id, 3, 4)
+    assert list(found) == [values[0] for values in BLOCK]
+
+
+def test_a_header_may_come_with_further_changes(engine, stored):
+    with writing(engine) as connection:
+        changes = entries.add_headers(connection, stored.queue_id, [HEADER], version=64)
+        assert len(changes) == 2
+        forgotten = entries.forgetting_headers_before(stored.queue_id, 5)
+        ExpectedMarks(stored).save(connection, AFTER, now_us=2, new=BLOCK, changes=[*changes, forgotten], last=True)
+    assert contents(engine) == (2, 4, 1)
+    assert headers(engine) == []
 
 
 def test_expected_marks_are_replaced_with_the_entries(engine, stored):
@@ -79,10 +108,12 @@ def test_saved_marks_return_the_position_of_the_subscriber(engine, stored):
     ],
     ids=["version", "generation", "position", "queue"],
 )
-def test_no_entry_is_stored_if_the_marks_differ(engine, stored, other: Callable[[Stored], Stored]):
+@pytest.mark.parametrize("with_header", [False, True], ids=["", "with a header"])
+def test_no_entry_is_stored_if_the_marks_differ(engine, stored, other: Callable[[Stored], Stored], with_header: bool):
     with pytest.raises(StaleMarks), writing(engine) as connection:
-        save(connection, other(stored))
+        save(connection, other(stored), with_header=with_header)
     assert contents(engine) == (1, 3, 0)
+    assert headers(engine) == []
 
 
 def test_the_error_of_postgresql_says_that_the_marks_are_stale(engine, stored):

@@ -37,7 +37,7 @@ def test_each_waiting_request_is_a_transaction_of_its_own(store: Store) -> None:
     asked = [production(1, 2), production(1, producer="q"), production(2, 3), production(2, producer="q")]
     outcomes = store.store(asked, now_us())
     assert verdicts(outcomes) == [(Verdict.STORED, request.sequence) for request in asked]
-    assert len({outcome.last.token for outcome in outcomes}) == len(asked)
+    assert len({(outcome.last.token, outcome.last.request) for outcome in outcomes}) == len(asked)
     (last,) = store.store([production(0)], now_us())
     assert (last.verdict, last.last) == (Verdict.ASKED, outcomes[2].last)
 

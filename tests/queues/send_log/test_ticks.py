@@ -28,10 +28,11 @@ from queues.names import SEND_LOG_ENTRIES, ClientName, SiteId
 from queues.positions import Visibility
 from queues.send_log import released
 from queues.send_log.opening import open_log
-from queues.send_log.port import Retention, SessionKey, TickLimits
+from queues.send_log.port import Retention, SessionKey, TickLimits, TickRows
 from queues.send_log.postgresql.ticks import NEXT, SETTINGS
 from queues.send_log.postgresql.windows import since
 from tests.queues.reading import Reader
+from tests.waiting import eventually
 
 client = RoutingQueueSenderClient("policy")
 TOKYO = SessionKey(ClientName("policy"), SiteId("tokyo"))
@@ -323,6 +324,60 @@ def test_a_tick_after_one_that_is_not_the_newest_is_refused_in_one_sentence(
         reader.log.take_tick(reader.lease, last)
     assert [row.payload for row in reader.drain()] == [b"3"]
     assert [group.tick.number for group in reader.groups] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_tick_is_shown_once_while_it_becomes_durable(site: Engine, reader: Reader) -> None:
+    for payload in (b"1", b"2"):
+        transmit(site, payload)
+        reader.drain()
+    transmit(site, b"3")
+    shown: list[TickRows] = []
+    taken = reader.log.take_tick(reader.lease, reader.last, shown.append)
+    assert taken is not None
+    assert shown == [taken]
+    assert shown[0] is taken
+    assert reader.log.bounds().newest == taken.tick
+    assert reader.log.take_tick(reader.lease, taken.tick, shown.append) is None
+    assert len(shown) == 1
+    reader.log.close()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_tick_that_fails_is_shown_but_not_returned(site: Engine, reader: Reader) -> None:
+    for payload in (b"1", b"2"):
+        transmit(site, payload)
+        reader.drain()
+    transmit(site, b"3")
+    shown: list[TickRows] = []
+    stale = reader.groups[0].tick
+    with pytest.raises(StoreUnavailableError):
+        reader.log.take_tick(reader.lease, stale, shown.append)
+    assert len(shown) == 1
+    assert [row.payload for row in reader.drain()] == [b"3"]
+    reader.log.close()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_an_error_while_a_tick_becomes_durable_breaks_the_connection_and_no_tick_is_lost(
+    site: Engine, reader: Reader
+) -> None:
+    for payload in (b"1", b"2"):
+        transmit(site, payload)
+        reader.drain()
+    transmit(site, b"3")
+
+    def failing(group: TickRows) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        reader.log.take_tick(reader.lease, reader.last, failing)
+    eventually(lambda: (reader.log.bounds().newest or reader.groups[-1].tick).number == 3)
+    transmit(site, b"4")
+    taken = reader.log.take_tick(reader.lease, reader.log.bounds().newest)
+    assert taken is not None
+    assert [row.payload for row in taken.rows or ()] == [b"4"]
+    reader.log.close()
 
 
 # --- trim -----------------------------------------------------------------------------------------------------
