@@ -32,6 +32,8 @@ nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]
 highlight_language = "text"
 default_role = "literal"
+# Otherwise --option becomes –option.
+smartquotes = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
