@@ -7,7 +7,7 @@ MINUTES ?= 30
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit oldest oldest-spark faults mutants bench bench-snapshot check format proto diagram clean
+.PHONY: help demo test unit oldest oldest-spark faults mutants bench bench-snapshot check docs format proto diagram clean
 
 help: ## Tell what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -67,6 +67,11 @@ check: ## Run every static check: format, lint, types, layers, generated code
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/wire.py --check
+
+docs: ## Build the documentation into build/docs; a warning is an error
+	@tools/ensure_venv.sh docs
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env -c docs . build/docs
+	@echo build/docs/index.html
 
 format: ## Format the code and mend what ruff can mend
 	@tools/ensure_venv.sh dev

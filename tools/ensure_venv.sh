@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install this project with the extra $1 (unit, demo, test, mutants, dev or bench) into .venv, unless .venv has it already.
+# Install this project with the extra $1 (unit, demo, test, docs, mutants, dev or bench) into .venv, unless .venv has it already.
 # Several extras have commas between them, as in unit,spark.
 # The script prints one line per step on stderr. The output of pip goes to .venv/lrq-install.log; its end is shown if
 # pip fails. PYTHON names the interpreter; by default the first of python3, python3.14, … that is 3.11 or later.
@@ -48,12 +48,13 @@ if ! [ -x $venv/bin/python ] || ! is_new_enough $venv/bin/python; then
     make_venv
 fi
 
-# dev, bench and mutants include test, and test includes unit and demo: an installed wider extra suffices.
+# dev includes docs; docs, bench and mutants include test, and test includes unit and demo: a wider extra suffices.
 wanted=$(cat pyproject.toml lrq/__init__.py | cksum | tr -d ' ')
 case $extra in
-    unit) will_do="unit unit,spark test dev bench mutants" ;;
-    unit,spark | demo) will_do="$extra test dev bench mutants" ;;
-    test) will_do="test dev bench mutants" ;;
+    unit) will_do="unit unit,spark test docs dev bench mutants" ;;
+    unit,spark | demo) will_do="$extra test docs dev bench mutants" ;;
+    test) will_do="test docs dev bench mutants" ;;
+    docs) will_do="docs dev" ;;
     *) will_do=$extra ;;
 esac
 for stamp in $will_do; do

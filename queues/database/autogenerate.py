@@ -11,7 +11,7 @@ def include_name(name: str | None, type_: str, parent_names: Mapping[str, str | 
     """Return False for a table of lrq, in any schema; True for every other name, so that Alembic compares it.
 
     For `context.configure(include_name=queues.include_name)` in an application's `env.py`. An application with a rule
-    of its own combines both:
+    of its own combines both::
 
         include_name=lambda *names: queues.include_name(*names) and mine(*names)
     """

@@ -27,7 +27,8 @@ _REPEAT: Final = "40"
 #: The states of `lrq_transmit` on PostgreSQL begin with these letters.
 _OWN: Final = "LR"
 _IN_WORDS: Final = re.compile(r" \((LR\d{3})\)$")
-_BY_STATE: Final[Mapping[str, type[LrqError]]] = {
+#: The errors of Python for the codes of SQL; other codes are a `UsageError`.
+CODES: Final[Mapping[str, type[LrqError]]] = {
     "LR001": InvalidNameError,
     "LR002": DestinationsError,
     "LR003": UnknownDestinationError,
@@ -53,7 +54,7 @@ def call_error(error: BaseException) -> LrqError | None:
         # SQLite has no states, so the view writes them after its sentence.
         state, words = found[1], words[: found.start()]
     if state.startswith(_OWN):
-        return _BY_STATE.get(state, UsageError)(words)
+        return CODES.get(state, UsageError)(words)
     if state == _NO_RIGHT and "lrq_transmit" in words:
         return SetupError(f"the role of this connection may not transmit ({words}): run `lrq grant ROLE --as sender`")
     if state == _NO_FUNCTION and "lrq_transmit" in words:

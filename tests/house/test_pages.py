@@ -11,7 +11,7 @@ from tests.house.prose import offences
 from tools.diagram import with_diagram
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
 #: The pages in plain English; pages with measurements or changes have their own rules.
 PLAIN = [
     "ARCHITECTURE.md",
@@ -35,6 +35,8 @@ PATH = re.compile(
     + r"|alembic|docs|proto|tests|tools|benchmarks|\.ci)/)(?!_)"
     r"(?:\w[\w.-]*/)*\w[\w-]*(?:\.\w+)?)(?=[`\s):,;*])"
 )
+#: The target of a link or picture within the project.
+LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
 TERMS = {
     "acknowledgement", "apply", "base", "batch", "block", "bounds", "branch", "client", "cut", "destination",
     "barrier", "destination set", "effect", "end of stream", "entry", "envelope", "fencing", "followed table",
@@ -50,10 +52,44 @@ def text_of(page: str) -> str:
     return (ROOT / page).read_text()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_path_of_a_page_exists(page: Path):
     missing = [path for path in PATH.findall(page.read_text()) if not (ROOT / path).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path):
+    wrong = [target for target in LINK.findall(without_code(page.read_text())) if not leads(page, target)]
+    assert wrong == []
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def leads(page: Path, target: str) -> bool:
+    """Return whether GitHub finds the file of *target*, and its heading if there is one."""
+    name, _, heading = target.partition("#")
+    there = page.parent / name if name else page
+    if not there.exists() or not heading:
+        return there.exists()
+    heads = re.findall(r"^#+ (.+)$", without_code(there.read_text()), re.MULTILINE)
+    return heading in {re.sub(r"[^\w -]", "", head).strip().lower().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [
+        ("operating.md", True),
+        ("operating.md#triggers-postgresql", True),
+        ("#rights-of-roles-postgresql", True),
+        ("operating.md#nothing", False),
+        ("nothing.md", False),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_found(target: str, found: bool):
+    assert leads(ROOT / "docs" / "database.md", target) is found
 
 
 def test_every_file_of_a_hard_thing_exists():

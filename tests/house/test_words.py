@@ -17,7 +17,7 @@ MODULES = sorted(
     for path in (ROOT / name).rglob("*.py")
     if "wire/replication" not in str(path)
 )
-TEXTS = [*MODULES, *sorted((ROOT / "alembic").rglob("*.py")), *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = [*MODULES, *sorted((ROOT / "alembic").rglob("*.py")), *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS += [
     *sorted((ROOT / "proto").glob("*.proto")),
     *sorted(ROOT.glob("*.md")),

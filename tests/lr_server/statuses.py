@@ -38,6 +38,11 @@ def a_site(**changes: Any) -> SiteStatus:
     return replace(_SITE, **changes)
 
 
+def a_server(**changes: Any) -> ServerStatus:
+    """Return the status of a server that takes the ticks of its site."""
+    return replace(ServerStatus(owner=True, reason=""), **changes)
+
+
 def a_log(**changes: Any) -> LogStatus:
     """Return the status of an empty log."""
     return replace(_SITE.log, **changes)

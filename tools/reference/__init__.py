@@ -1,0 +1,1 @@
+"""The generated parts of the documentation: text in Markdown, made from the code at each build."""
