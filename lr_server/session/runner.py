@@ -47,6 +47,7 @@ from lr_server.session.replaced import ReplacedCount
 from lr_server.session.routes import Routes
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.stream import EndWork, FrameSources, FrameStream, LogWork, SnapshotWork, Work
+from lr_server.session.traffic import SessionTraffic
 from queues import send_snapshot
 from queues.backoff import Backoff
 from queues.clock import Clock, jittered
@@ -117,6 +118,7 @@ class SessionContext:
     outgoing: Callable[[SessionKey], Outgoing]
     paths: Callable[[Outgoing], FrameSources]
     outages: Outages
+    traffic: Callable[[SessionKey], SessionTraffic]
 
 
 class Session:
@@ -127,6 +129,7 @@ class Session:
         self.owed = owed
         self.leadership = leadership
         self._replaced = ReplacedCount(replaced)
+        self._traffic = context.traffic(owed)
         self._context = context
         self._state: State = Idle()
         self._events: queue.SimpleQueue[tuple[Event, FrameStream | None]] = queue.SimpleQueue()
@@ -389,6 +392,7 @@ class Session:
     # --- effects on the connection ----------------------------------------------------------------------------
 
     def _negotiate(self) -> None:
+        self._traffic.negotiated()
         self._disconnect()
         answer = self._ask()
         if refusal := self._refusal(answer):
@@ -510,6 +514,7 @@ class Session:
                 room=self._room,
             ),
             replaced=self._replaced,
+            traffic=self._traffic,
             progress=self._progress,
             batch_bytes=limits.batch_bytes,
             heartbeat=limits.heartbeat_seconds,
