@@ -18,7 +18,7 @@ from queues.names import SiteId
 from queues.words import in_words
 
 #: The time between two looks at the database, in seconds.
-PAUSE: Final = 1.0
+PAUSE: Final = 2.0
 
 log = logger("lrq.health")
 
@@ -52,6 +52,8 @@ class Health:
         self._look = DatabaseLook()
         self._is_ready = False
         self._stopping = threading.Event()
+        # Nothing is told after `begin_stop`.
+        self._telling = threading.Lock()
         self._thread = watched("lrq-health", self._run, on_ended)
 
     def start(self) -> None:
@@ -61,7 +63,8 @@ class Health:
     def begin_stop(self) -> None:
         """Tell from now on that the server stops, and look no more; does not wait."""
         self._stopping.set()
-        self._on_ready(False)
+        with self._telling:
+            self._on_ready(False)
 
     def stop(self) -> None:
         """Wait until the thread has ended; call `begin_stop` first."""
@@ -98,11 +101,12 @@ class Health:
 
     def _tell(self) -> None:
         found = self.troubles()
-        if self._stopping.is_set():
-            return
-        if self._is_ready and found:
-            log.warning("the server is not ready", troubles=dict(found))
-        elif not self._is_ready and not found:
-            log.info("the server is ready")
-        self._is_ready = not found
-        self._on_ready(self._is_ready)
+        with self._telling:
+            if self._stopping.is_set():
+                return
+            if self._is_ready and found:
+                log.warning("the server is not ready", troubles=dict(found))
+            elif not self._is_ready and not found:
+                log.info("the server is ready")
+            self._is_ready = not found
+            self._on_ready(self._is_ready)

@@ -130,6 +130,7 @@ class Session:
         self.leadership = leadership
         self._replaced = ReplacedCount(replaced)
         self._traffic = context.traffic(owed)
+        self._traffic.forget()
         self._context = context
         self._state: State = Idle()
         self._events: queue.SimpleQueue[tuple[Event, FrameStream | None]] = queue.SimpleQueue()
@@ -412,6 +413,7 @@ class Session:
         if sink.is_empty:
             # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             self._acked = sink.received
+            self._traffic.forget()
         self._open(answer)
         self._post(happened.Negotiated(decision))
 
@@ -471,6 +473,7 @@ class Session:
             return
         received = answers.position_of(answer.received)
         self._sent = None
+        self._traffic.forget()
         self._open(answer)
         self._post(happened.RolledBack(received))
 

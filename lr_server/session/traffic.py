@@ -81,6 +81,12 @@ class SessionTraffic:
         with self._guard:
             self._sent.clear()
 
+    def forget(self) -> None:
+        """Forget all entries that are not applied: the history of the sink has changed, or another server led it."""
+        with self._guard:
+            self._sent.clear()
+            self._waiting.clear()
+
     def sent(self, end: int, entries: int, since_us: int) -> None:
         """Note a frame of *entries* that ends at the sequence number *end*; *since_us* is the time of its first."""
         if entries:

@@ -67,6 +67,16 @@ def test_a_subscriber_that_stands_still_takes_no_memory_and_all_entries_count_in
     assert found(traffic.facts.to_applied) == {2.5: 10_000}
 
 
+def test_entries_that_a_rollback_has_undone_never_count_as_applied():
+    traffic = SessionTraffic()
+    traffic.sent(10, 4, 0)
+    traffic.sent(20, 4, 0)
+    traffic.acknowledged(10, 0, SECOND)
+    traffic.forget()
+    traffic.acknowledged(20, 20, 99 * SECOND)
+    assert (found(traffic.facts.to_sink), found(traffic.facts.to_applied)) == ({1.0: 4}, {})
+
+
 def test_the_first_negotiation_is_no_reconnect():
     traffic = SessionTraffic()
     assert traffic.facts.reconnects == 0
