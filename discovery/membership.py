@@ -101,6 +101,11 @@ class Membership:
         """The ranges that this server leads now, by their numbers."""
         return self._held
 
+    @property
+    def is_member(self) -> bool:
+        """Whether this server is among the servers of the site, to its knowledge."""
+        return self._registered is not None
+
     def start(self) -> None:
         """Register this server, then start the thread; call it before `Ownership.start` for the lease `server`.
 

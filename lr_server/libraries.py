@@ -3,4 +3,4 @@
 import lrq_packages  # noqa: F401 - fails if another package has the name of one of ours
 from queues.extras import require_libraries
 
-require_libraries("server", "the server", ("grpc", "pydantic_settings", "prometheus_client", "psutil"))
+require_libraries("server", "the server", ("grpc", "grpc_health", "pydantic_settings", "prometheus_client", "psutil"))

@@ -1,11 +1,12 @@
 """The metrics of a server: read from the database at each request, and served over HTTP for Prometheus.
 
+Each server tells its own part. One of several servers also tells the site, so that sums over servers are right.
 `docs/operating.md` gives the use of each metric. `lr_server.status_types` names the counts that have a limit.
 """
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, TypeVar
@@ -14,6 +15,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from lr_server.health import Health
+from lr_server.health_pages import LIVE, READY, Page, with_pages
 from lr_server.metrics_http import bounded_server
 from lr_server.setting_types import metrics_endpoint
 from lr_server.status_types import (
@@ -25,6 +28,7 @@ from lr_server.status_types import (
     SnapshotStatus,
     UnknownStatus,
 )
+from lr_server.traffic_metrics import ServerTraffic, traffic_families
 from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError, LrqError
 from queues.logs import logger
@@ -158,8 +162,28 @@ _RECEIVE: Final[Sequence[Reading[ReceiveQueueStatus]]] = (
 )
 
 
-def families(status: SiteStatus) -> Iterator[Metric]:
-    """Yield all metrics of a site; each metric has one sample for each session or queue."""
+def tells_site(status: SiteStatus) -> bool:
+    """Return whether the answering server tells the metrics of the whole site. Pure.
+
+    The sequencer tells them. Without a sequencer, the first of the living servers does, by their names.
+    """
+    server, sequencer = status.server, status.server_owner
+    if server is None or server.owner:
+        return True
+    if sequencer is not None and sequencer.alive:
+        return False
+    return server.name == min((each.name for each in status.living), default=server.name)
+
+
+def families(status: SiteStatus, traffic: ServerTraffic = ServerTraffic()) -> Iterator[Metric]:  # noqa: B008 - frozen
+    """Yield the metrics of the answering server and its *traffic*, and those of the site if the server tells them."""
+    yield from _server_families(status)
+    yield from traffic_families(status.site, traffic)
+    if tells_site(status):
+        yield from _site_families(status)
+
+
+def _server_families(status: SiteStatus) -> Iterator[Metric]:
     site = status.site
     yield _build_info(site)
     if status.server is not None:
@@ -169,6 +193,11 @@ def families(status: SiteStatus) -> Iterator[Metric]:
             yield from _counters(_INGEST_TOTALS, ["site"], [((site,), status.server.ingest)])
             kinds = sorted(status.server.ingest.refusals.items())
             yield from _counters(_REFUSED_TOTALS, ["site", "kind"], [((site, kind), number) for kind, number in kinds])
+
+
+def _site_families(status: SiteStatus) -> Iterator[Metric]:
+    """Yield the metrics that the database knows; each has one sample for each session or queue."""
+    site = status.site
     yield from _gauges(_SITE, ["site"], [((site,), status)])
     standbys = [] if status.standbys is None else [((site,), status.standbys)]
     yield from _gauges(_STANDBYS, ["site"], standbys)
@@ -229,14 +258,15 @@ def _build_info(site: str) -> Metric:
 
 
 class RegistryServer:
-    """A running HTTP server for the metrics of one registry; call `stop` at the end."""
+    """A running HTTP server for the metrics of one registry, and for some pages; call `stop` at the end."""
 
-    def __init__(self, address: str, registry: CollectorRegistry) -> None:
+    def __init__(self, address: str, registry: CollectorRegistry, pages: Mapping[str, Page] | None = None) -> None:
         """Listen at *address*, `host:port`; raise `ConfigurationError` if that is impossible."""
         endpoint = metrics_endpoint(address)
         ProcessCollector(registry=registry)
         try:
-            self._server = bounded_server(endpoint.host, endpoint.port, make_wsgi_app(registry))
+            app = with_pages(make_wsgi_app(registry), pages or {})
+            self._server = bounded_server(endpoint.host, endpoint.port, app)
         except OSError as error:
             raise ConfigurationError(f"cannot serve metrics at {address}: {error.strerror}") from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="lrq-metrics", daemon=True)
@@ -252,18 +282,28 @@ class RegistryServer:
 
 
 class MetricsServer(RegistryServer):
-    """Serves the metrics of a site's status."""
+    """Serves the metrics of a server, and the pages of its health."""
 
-    def __init__(self, address: str, status: Callable[[], SiteStatus], *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        address: str,
+        status: Callable[[], SiteStatus],
+        *,
+        traffic: Callable[[], ServerTraffic] = ServerTraffic,
+        health: Health | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
         """Listen at *address*, `host:port`; raise `ConfigurationError` if that is impossible."""
         registry = CollectorRegistry()
-        registry.register(_Site(status, patience))
-        super().__init__(address, registry)
+        registry.register(_Site(status, traffic, patience))
+        pages = {} if health is None else {LIVE: ("live", health.stuck), READY: ("ready", health.troubles)}
+        super().__init__(address, registry, pages)
 
 
 class _Site(Collector):
-    def __init__(self, status: Callable[[], SiteStatus], patience: float) -> None:
+    def __init__(self, status: Callable[[], SiteStatus], traffic: Callable[[], ServerTraffic], patience: float) -> None:
         self._status = status
+        self._traffic = traffic
         self._patience = patience
         # Only one request reads the database, so that a hanging database does not block many threads.
         self._asking = threading.Lock()
@@ -277,7 +317,7 @@ class _Site(Collector):
         found = self._found()
         yield GaugeMetricFamily("lrq_database_up", "1 if the site's database can be read", value=found is not None)
         if found is not None:
-            yield from families(found)
+            yield from families(found, self._traffic())
 
     def _found(self) -> SiteStatus | None:
         if not self._asking.acquire(timeout=self._patience):

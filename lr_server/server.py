@@ -1,6 +1,6 @@
 """A server of a site: sink and source in one process, alone or beside other servers of the site."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -9,8 +9,10 @@ from typing import Any, Self
 from discovery.topology import Topology
 from lr_server.connections import open_engines
 from lr_server.drain import drain
+from lr_server.health import Health
 from lr_server.ingest.ingest import Ingest
 from lr_server.ingest.leader_watch import LeaderWatch
+from lr_server.ingest.servicer import INGEST
 from lr_server.metrics import MetricsServer
 from lr_server.settings import Settings
 from lr_server.site_roles import SiteRoles
@@ -19,6 +21,7 @@ from lr_server.source.source import Source
 from lr_server.status import read_status
 from lr_server.status_types import IngestStatus, ServerStatus, SiteStatus
 from lr_server.topology.followed import FollowedTopology
+from lr_server.traffic_metrics import ServerTraffic
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database.followers import followers, standby_facts
 from queues.database.leading_server import leading_endpoints
@@ -29,7 +32,9 @@ from queues.leadership import TopologyFacts
 from queues.logs import logger
 from queues.positions import PositionToken
 from sink import local
+from sink.transport.health import HealthService
 from sink.transport.service import SinkService, serve
+from sink.transport.servicer import REPLICATION
 from sink.writer import SinkWriter
 
 log = logger("lrq.server")
@@ -82,6 +87,13 @@ class LogReplicationServer:
             self._engines, settings, self._topology,
             clock=clock, endpoints=lambda: self._advertised, facts=self._topology_facts, ingest=self._ingest,
         )  # fmt: skip
+        services = {REPLICATION, INGEST} if settings.ingest else {REPLICATION}
+        self._checks = HealthService(frozenset(services), clock=clock)
+        self._health = Health(
+            self._engines.control, settings.site,
+            role=lambda: self._roles.trouble, parts=self._troubles, turns=self._turns,
+            on_ready=lambda ready: self._checks.set(serving=ready), on_ended=self._roles.give_up, clock=clock,
+        )  # fmt: skip
         self._writer = SinkWriter(
             self._engine, settings.site,
             others=self._roles.other_endpoints, stopped_seconds=settings.lease_seconds / 2,
@@ -105,10 +117,12 @@ class LogReplicationServer:
                 self._followed.start(self._settings.lease_seconds)
         except BaseException:
             self._close()
+            self._stop_metrics()
             self._engines.dispose()
             raise
         local.offer(self._settings.site, self._writer)
         self._roles.start()
+        self._health.start()
 
     def _listen(self) -> None:
         settings = self._settings
@@ -126,19 +140,25 @@ class LogReplicationServer:
                 first_frame_seconds=settings.first_frame_seconds,
                 more=[self._ingest.handlers] if self._ingest else (),
                 more_streams=self._ingest.threads if self._ingest else 0,
+                health=self._checks,
                 clock=self._clock,
             )
         if settings.metrics:
-            self._metrics = MetricsServer(settings.metrics, self.site_status)
+            self._metrics = MetricsServer(
+                settings.metrics, self.site_status, traffic=self._traffic, health=self._health
+            )
 
     def stop(self) -> None:
         """Finish the current work, leave it to other servers, and stop listening. May be called twice."""
+        self._health.begin_stop()
         local.withdraw(self._settings.site, self._writer)
         if self._ingest is not None:
             self._ingest.stop()
         self._close()
         self._writer.stop()
         self._roles.stop()
+        self._health.stop()
+        self._stop_metrics()
         self._engines.dispose()
 
     def reload_peers(self) -> None:
@@ -162,10 +182,15 @@ class LogReplicationServer:
     def _close(self) -> None:
         if self._followed is not None:
             self._followed.stop()
-        for served in (self._metrics, self._service):
-            if served is not None:
-                served.stop()
-        self._metrics = self._service = None
+        if self._service is not None:
+            self._service.stop()
+        self._service = None
+
+    def _stop_metrics(self) -> None:
+        # The pages of the health tell until the end that the server stops.
+        if self._metrics is not None:
+            self._metrics.stop()
+        self._metrics = None
 
     def __enter__(self) -> Self:
         """Start the server."""
@@ -211,7 +236,6 @@ class LogReplicationServer:
 
     def server_status(self) -> ServerStatus:
         """Return this server's part of the status, without the database."""
-        source = self._source
         return ServerStatus(
             name=self._roles.name,
             owner=self._roles.is_sequencer,
@@ -220,7 +244,7 @@ class LogReplicationServer:
             endpoints=self.endpoints,
             metrics=self._metrics.address if self._metrics else "",
             ingest=None if self._ingest is None else IngestStatus(**self._ingest.facts._asdict()),
-            troubles=self._own_troubles() | ({} if source is None else dict(source.troubles)),
+            troubles=self._troubles(),
             topology=self._topology_facts(),
         )
 
@@ -233,6 +257,29 @@ class LogReplicationServer:
             followers=lambda: followers(self._engines.control),
             clock=self._clock,
         )
+
+    def _troubles(self) -> dict[str, str]:
+        source = self._source
+        return self._own_troubles() | ({} if source is None else dict(source.troubles))
+
+    def _turns(self) -> Mapping[str, float]:
+        source = self._source
+        return {} if source is None else source.turns
+
+    def _traffic(self) -> ServerTraffic:
+        service = self._service
+        return ServerTraffic(self._roles.traffic.facts, {} if service is None else service.received.totals)
+
+    def health_troubles(self) -> Mapping[str, str]:
+        """Return one sentence for each reason why the server is not ready, as `/readyz` does; empty if it is ready.
+
+        Without the database, so the answer comes at once.
+        """
+        return self._health.troubles()
+
+    def stuck_loops(self) -> Mapping[str, str]:
+        """Return one sentence for each loop that does not turn any more, as `/healthz` does; empty while all turn."""
+        return self._health.stuck()
 
     def _own_troubles(self) -> dict[str, str]:
         ingest = self._ingest.trouble if self._ingest is not None else ""

@@ -91,7 +91,7 @@ class Settings(BaseSettings):
         producers: The clients and destinations that each producer may use, by the name of the producer. A name with
             `*` at its end stands for all producers whose names begin like that. Other producers are refused.
         require_followers: Ingest is refused while the database has fewer synchronous standby servers; PostgreSQL only.
-        metrics: The host:port at which Prometheus reads /metrics; without it there are no metrics.
+        metrics: The host:port of /metrics for Prometheus, and of /healthz and /readyz for probes; by default none.
         clients: The clients to replicate; empty for every client that transmits or has a snapshot provider here.
         initial_sync: Whether a new session begins with a "snapshot" or with the oldest entry of the "log". With "auto"
             the log begins while it holds every entry for the site and no provider of the client is there, otherwise a

@@ -12,6 +12,7 @@ from discovery.processes import owner_name
 from discovery.topology import Topology
 from lr_server.connections import ServerEngines
 from lr_server.ingest.ingest import Ingest
+from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from lr_server.source.source import Source
 from lr_server.status_types import SERVER_LEASE
@@ -30,7 +31,8 @@ log = logger("lrq.server")
 class SiteRoles:
     """Take part in the work of a site, from `start` to `stop`.
 
-    `name` is the name of the server. `source` is None while the server has no role.
+    `name` is the name of the server. `source` is None while the server has no role. `traffic` counts for all sessions
+    that the server has led.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class SiteRoles:
         self._ingest = ingest
         self.name = owner_name()
         self.source: Source | None = None
+        self.traffic = Traffic()
         self._guard = threading.RLock()
         self._held: Mapping[int, Lease] = {}
         self._is_stopping = False
@@ -67,7 +70,7 @@ class SiteRoles:
         )  # fmt: skip
         self.membership = Membership(
             engines.control, self.name, ranges=settings.ranges, ttl=settings.lease_seconds, clock=clock,
-            endpoints=endpoints, topology=facts, on_change=self._lead, on_ended=self._thread_ended,
+            endpoints=endpoints, topology=facts, on_change=self._lead, on_ended=self.give_up,
         )  # fmt: skip
 
     def start(self) -> None:
@@ -114,6 +117,14 @@ class SiteRoles:
             role = f"server: {view.sequencer.owner} takes the ticks as generation {view.sequencer.generation}"
         return f"{self._stood_down or role}; {self.membership.reason}"
 
+    @property
+    def trouble(self) -> str:
+        """Why the server takes no part in the work of the site; empty while it does."""
+        view = self.membership.view
+        if view is None or not self.membership.is_member or view.has_older_sequencer:
+            return self.membership.reason
+        return ""
+
     def _has_looked(self) -> bool:
         is_settled = self._is_sequencer or self.ownership.state is OwnershipState.STANDING_BY
         return is_settled and self.membership.view is not None
@@ -149,7 +160,7 @@ class SiteRoles:
                 raise
             self.source = source
             if self._ingest is not None and source.sequencer is not None:
-                self._ingest.lead(source.sequencer.look, self._thread_ended)
+                self._ingest.lead(source.sequencer.look, self.give_up)
             self._is_sequencer = True
         # The branch may be new.
         self.membership.wake()
@@ -187,13 +198,15 @@ class SiteRoles:
             on_tick=self._ticked,
             on_lost=self.ownership.give_up,
             on_lost_range=self._look_again,
-            on_ended=self._thread_ended,
+            on_ended=self.give_up,
+            traffic=self.traffic,
         )
 
     def _look_again(self, _error: OwnershipLostError) -> None:
         self.membership.wake()
 
-    def _thread_ended(self, error: ThreadEndedError) -> None:
+    def give_up(self, error: ThreadEndedError) -> None:
+        """Leave all work to other servers for a time, because a thread has ended by *error*."""
         # Which part of the work still goes on is unknown, so all of it moves to the other servers.
         self.ownership.give_up(error)
         self.membership.give_up(error)

@@ -33,10 +33,14 @@ def after_cut(rows: Sequence[LogRow], cut: Visibility) -> list[LogRow]:
 
 
 class RoutedRows(NamedTuple):
-    """The encoded rows of one tick for a session (None: no rows); `replaced` more rows are left out."""
+    """The encoded rows of one tick for a session (None: no rows); `replaced` more rows are left out.
+
+    `since_us` is the time of the first row, in microseconds since 1970.
+    """
 
     block: Block | None
     replaced: int = 0
+    since_us: int = 0
 
 
 def encoded(rows: Sequence[LogRow]) -> RoutedRows:
@@ -44,7 +48,7 @@ def encoded(rows: Sequence[LogRow]) -> RoutedRows:
     if not rows:
         return RoutedRows(None)
     entries = entry_rows(rows)
-    return RoutedRows(encode_entries(entries), len(rows) - len(entries))
+    return RoutedRows(encode_entries(entries), len(rows) - len(entries), rows[0].committed_us)
 
 
 def packed_row(row: LogRow, transaction_index: int) -> EntryRow:

@@ -19,6 +19,9 @@ STREAMS: Final = 256
 #: The most streams of one caller: a certificate, or an address without TLS.
 STREAMS_PER_CALLER: Final = 192
 
+#: The full name of the service.
+INGEST: Final = pb.DESCRIPTOR.services_by_name["Ingest"].full_name
+
 log = logger("lrq.ingest")
 
 #: Returns the taker of one stream's messages, by the names of the caller's certificate; None without TLS.
@@ -68,12 +71,11 @@ class IngestServicer:
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Return gRPC's handlers of the service."""
-        service = pb.DESCRIPTOR.services_by_name["Ingest"]
         answer = pb.ProduceReply.SerializeToString
         produce: grpc.RpcMethodHandler[bytes, pb.ProduceReply] = grpc.stream_stream_rpc_method_handler(
             self.produce, response_serializer=answer
         )
-        return grpc.method_handlers_generic_handler(service.full_name, {"Produce": produce})
+        return grpc.method_handlers_generic_handler(INGEST, {"Produce": produce})
 
 
 def _reading(stream: ProduceStream, requests: Iterator[bytes]) -> None:

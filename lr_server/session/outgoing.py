@@ -17,12 +17,14 @@ from queues.wire.replication_pb2 import Position as WirePosition
 class TickPart:
     """A tick, or a part of a large one, with the rows of one session; `end` is the sink's position afterwards.
 
-    `replaced` entries are left out, because a later entry of the same tick replaces them.
+    `replaced` entries are left out, because a later entry of the same tick replaces them. `since_us` is the time of the
+    first entry, in microseconds since 1970.
     """
 
     group: TickGroup
     end: Position
     replaced: int = 0
+    since_us: int = 0
 
     @property
     def is_quiet(self) -> bool:
@@ -107,7 +109,7 @@ class Outgoing:
             kept = after_cut(rows, cut) if cut is not None else rows
             if kept:
                 entries = [packed_row(row, 0) for row in kept]
-                yield _part(tick, encode_entries(entries), sent, position, replaced)
+                yield _part(tick, encode_entries(entries), sent, position, replaced, kept[0].committed_us)
                 sent += len(kept)
         header = tick_header(tick)
         group = TickGroup(header=header, first_index=sent, complete=True)
@@ -130,13 +132,15 @@ def _piece(tick: Tick, rows: RoutedRows, position: Position) -> TickPart:
     group = TickGroup(header=tick_header(tick), complete=True)
     if rows.block is not None:
         group.block.CopyFrom(rows.block)
-    return TickPart(group, Position(tick.branch, tick.end_seq, _cut_after(position, tick)), rows.replaced)
+    return TickPart(
+        group, Position(tick.branch, tick.end_seq, _cut_after(position, tick)), rows.replaced, rows.since_us
+    )
 
 
-def _part(tick: Tick, block: Block, first_index: int, position: Position, replaced: int) -> TickPart:
+def _part(tick: Tick, block: Block, first_index: int, position: Position, replaced: int, since_us: int) -> TickPart:
     group = TickGroup(header=tick_header(tick), block=block, first_index=first_index, complete=False)
     end = tick.start_seq + first_index + block.rows
-    return TickPart(group, Position(tick.branch, end, position.cut), replaced)
+    return TickPart(group, Position(tick.branch, end, position.cut), replaced, since_us)
 
 
 def _cut_after(position: Position, tick: Tick) -> str:

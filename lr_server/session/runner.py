@@ -47,6 +47,7 @@ from lr_server.session.replaced import ReplacedCount
 from lr_server.session.routes import Routes
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.stream import EndWork, FrameSources, FrameStream, LogWork, SnapshotWork, Work
+from lr_server.session.traffic import SessionTraffic
 from queues import send_snapshot
 from queues.backoff import Backoff
 from queues.clock import Clock, jittered
@@ -117,6 +118,7 @@ class SessionContext:
     outgoing: Callable[[SessionKey], Outgoing]
     paths: Callable[[Outgoing], FrameSources]
     outages: Outages
+    traffic: Callable[[SessionKey], SessionTraffic]
 
 
 class Session:
@@ -127,6 +129,8 @@ class Session:
         self.owed = owed
         self.leadership = leadership
         self._replaced = ReplacedCount(replaced)
+        self._traffic = context.traffic(owed)
+        self._traffic.forget()
         self._context = context
         self._state: State = Idle()
         self._events: queue.SimpleQueue[tuple[Event, FrameStream | None]] = queue.SimpleQueue()
@@ -389,6 +393,7 @@ class Session:
     # --- effects on the connection ----------------------------------------------------------------------------
 
     def _negotiate(self) -> None:
+        self._traffic.negotiated()
         self._disconnect()
         answer = self._ask()
         if refusal := self._refusal(answer):
@@ -408,6 +413,7 @@ class Session:
         if sink.is_empty:
             # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             self._acked = sink.received
+            self._traffic.forget()
         self._open(answer)
         self._post(happened.Negotiated(decision))
 
@@ -467,6 +473,7 @@ class Session:
             return
         received = answers.position_of(answer.received)
         self._sent = None
+        self._traffic.forget()
         self._open(answer)
         self._post(happened.RolledBack(received))
 
@@ -510,6 +517,7 @@ class Session:
                 room=self._room,
             ),
             replaced=self._replaced,
+            traffic=self._traffic,
             progress=self._progress,
             batch_bytes=limits.batch_bytes,
             heartbeat=limits.heartbeat_seconds,

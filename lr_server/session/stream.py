@@ -29,6 +29,7 @@ from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, log_frame
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import Questions, SinkProgress
+from lr_server.session.traffic import SessionTraffic
 from queues.block_limits import MAX_GROUPS, MAX_ROWS
 from queues.clock import Clock
 from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, StoreUnavailableError, TrimmedError
@@ -103,6 +104,7 @@ class FrameStream:
         branches: frozenset[str],
         inflight: Inflight,
         replaced: ReplacedCount,
+        traffic: SessionTraffic,
         progress: SinkProgress,
         batch_bytes: int,
         heartbeat: float,
@@ -116,6 +118,7 @@ class FrameStream:
         self._branches = branches
         self._inflight = inflight
         self._replaced = replaced
+        self._traffic = traffic
         self._progress = progress
         self._batch_bytes = batch_bytes
         self._heartbeat = heartbeat
@@ -138,6 +141,7 @@ class FrameStream:
         with self._changed, self._inflight.begun_anew():
             self._work = work
             self._replaced.begin()
+            self._traffic.begin()
             self._changed.notify_all()
         self._paths.outgoing.leave()
 
@@ -212,6 +216,7 @@ class FrameStream:
                 self._progress.note(position.seq, ack.applied_seq)
                 self._inflight.ack(position.seq)
                 self._replaced.acknowledged(position.seq)
+                self._traffic.acknowledged(position.seq, ack.applied_seq, self._clock.now_us())
                 self._report(BatchAcked(position))
                 if ack.ended and isinstance(self._work, EndWork):
                     self._report(EndAcked())
@@ -289,12 +294,18 @@ class FrameStream:
                 if not (yield from self._until_admitted(start, pieces, wanted)):
                     return
                 if pieces:
-                    self._replaced.sent(pieces[-1].end.seq, sum(piece.replaced for piece in pieces))
+                    self._note_sent(pieces)
                     work.sent.note(pieces[-1].end)
                 yield self._batch(start, pieces)
         except TrimmedError as error:
             self._report_while_open(Trimmed(error.requested, error.oldest))
             self._next_work(done=work)
+
+    def _note_sent(self, pieces: list[TickPart]) -> None:
+        end = pieces[-1].end.seq
+        self._replaced.sent(end, sum(piece.replaced for piece in pieces))
+        since_us = next((piece.since_us for piece in pieces if piece.rows), 0)
+        self._traffic.sent(end, sum(piece.rows for piece in pieces), since_us)
 
     def _batch(self, start: Position, pieces: list[TickPart]) -> Frame:
         return log_frame(self._session, start, pieces, self._paths.newest())

@@ -3,6 +3,7 @@
 See docs/design.md, "The tick".
 """
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -73,6 +74,8 @@ class Sequencer:
         self.trouble = ""
         #: The number of looks for committed entries.
         self.looks = 0
+        #: The last turn of the thread, in `monotonic` seconds; infinite while the thread waits for sessions.
+        self.turned = math.inf
 
     def start(self) -> None:
         """Start the thread, which begins after the newest tick."""
@@ -91,6 +94,7 @@ class Sequencer:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self.turned = self._clock.monotonic()
             try:
                 self._follow()
             except OwnershipLostError as lost:
@@ -123,7 +127,7 @@ class Sequencer:
         recent: deque[Taken] = deque(maxlen=RECENT)
         is_busy = False
         while not self._stopping.is_set():
-            began = self._clock.monotonic()
+            began = self.turned = self._clock.monotonic()
             # After a tick more entries are likely, and `changed` would cost a message each time.
             found = self._drain(last) if is_busy or commits.changed() else _NOTHING
             is_busy = found.last is not None
@@ -164,8 +168,11 @@ class Sequencer:
             group = self._log.take_tick(self._lease, found.last or last, self._feed.prepare)
             if group is None:
                 break
+            # The flow control of the feed may wait for slow sessions.
+            self.turned = math.inf
             self._feed.publish(group)
             self._on_tick(group)
+            self.turned = self._clock.monotonic()
             found = found.and_then(group)
             if not group.more:
                 break

@@ -16,6 +16,7 @@ from lr_server.session.outgoing import Outgoing
 from lr_server.session.routes import Routes
 from lr_server.session.runner import SessionContext, SessionLimits
 from lr_server.session.stream import FrameSources
+from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from lr_server.source.incarnation import adopt, adopted_branch
 from lr_server.source.job_troubles import JobTroubles
@@ -60,8 +61,9 @@ class Source:
         on_lost: Callable[[OwnershipLostError], None],
         on_lost_range: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
+        traffic: Traffic,
     ) -> None:
-        """Prepare the threads of *server*.
+        """Prepare the threads of *server*, whose sessions count their *traffic*.
 
         As the sequencer, call *on_tick* with each new tick, and *on_lost* after the loss of the lease. After a refused
         transaction under the lease of a range, call *on_lost_range*.
@@ -75,6 +77,7 @@ class Source:
         self._on_lost_range = on_lost_range
         self._clock = clock
         self._on_ended = on_ended
+        self._traffic = traffic
         self._limits = TickLimits(settings.tick_rows, settings.tick_bytes)
         self._branch = ""
         self._log = open_log(engine, self._limits)
@@ -113,6 +116,16 @@ class Source:
         if follower is not None and follower.trouble:
             found |= {"follower": follower.trouble}
         return found | {"sessions": self.supervisor.trouble} if self.supervisor.trouble else found
+
+    @property
+    def turns(self) -> Mapping[str, float]:
+        """The last turn of each loop, in monotonic seconds; infinite while a loop waits for sessions."""
+        found, work, follower = {"sessions": self.supervisor.turned}, self._site_work, self._follower
+        if work is not None:
+            found["sequencer"] = work.sequencer.turned
+        if follower is not None:
+            found["follower"] = follower.turned
+        return found
 
     def start(self) -> None:
         """Start the sessions; `sequence` or `follow` must come first."""
@@ -245,6 +258,7 @@ class Source:
             ),
             paths=self._paths,
             outages=Outages(clock),
+            traffic=self._traffic.of,
         )
 
     def _paths(self, outgoing: Outgoing) -> FrameSources:
@@ -264,11 +278,14 @@ class Source:
         peer = peer_of(self._topology, owed.destination)
         listed = peer.for_snapshots if for_snapshots else peer.endpoint
         endpoint = parse_endpoint(self._routes.endpoint(owed, listed))
-        return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(endpoint)
+        return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(owed, endpoint)
 
     def _look_for(self, endpoint: str) -> SinkProbe:
         return SinkProbe(parse_endpoint(endpoint), credentials=self._settings.credentials)
 
-    def _dial(self, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
+    def _dial(self, owed: SessionKey, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
         timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)
-        return RemoteSink(endpoint, credentials=self._settings.credentials, negotiation_timeout=timeout)
+        return RemoteSink(
+            endpoint, credentials=self._settings.credentials, negotiation_timeout=timeout,
+            count_bytes=self._traffic.of(owed).add_bytes,
+        )  # fmt: skip

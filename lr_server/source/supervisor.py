@@ -102,6 +102,8 @@ class Supervisor:
         self.trouble = ""
         #: The start of the last complete check, in the clock's `monotonic` seconds.
         self.looked_from = -math.inf
+        #: The start of the last turn of the thread, in the same seconds; infinite before the first one.
+        self.turned = math.inf
 
     def start(self) -> None:
         """Start the thread, which begins sessions for known and for later peers and clients."""
@@ -196,7 +198,7 @@ class Supervisor:
         is_due = True
         try:
             while not self._stopping.is_set():
-                began = self._clock.monotonic()
+                began = self.turned = self._clock.monotonic()
                 self._awake.clear()
                 try:
                     # `is_due` stays True after an error, so that the next turn repeats the work without a new commit.

@@ -4,6 +4,7 @@ A tick is a function of two rows of the database. So a follower reads the same r
 nothing else with it. See docs/design.md, "Several servers".
 """
 
+import math
 import threading
 
 from sqlalchemy import Engine
@@ -59,6 +60,8 @@ class TickFollower:
         self._thread = watched("lrq-follower", self._run, on_ended)
         #: The reason why no tick can be read now; empty while all is well.
         self.trouble = ""
+        #: The last turn of the thread, in `monotonic` seconds; infinite while the thread waits for sessions.
+        self.turned = math.inf
 
     def start(self) -> None:
         """Start the thread, which begins after the newest tick."""
@@ -75,6 +78,7 @@ class TickFollower:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self.turned = self._clock.monotonic()
             try:
                 self._follow()
             except LrqError as error:
@@ -100,6 +104,7 @@ class TickFollower:
         hot_until = self._clock.monotonic() + _HOT
         wait = SOON
         while not self._stopping.is_set():
+            self.turned = self._clock.monotonic()
             newest = self._catch_up(last) if commits.changed() else last
             self.trouble = ""
             now = self._clock.monotonic()
@@ -130,7 +135,9 @@ class TickFollower:
                     # Without this check the feed could wait for sessions after `stop`.
                     if self._stopping.is_set():
                         return last
+                    self.turned = math.inf
                     self._feed.publish(group)
+                    self.turned = self._clock.monotonic()
                     last = group.tick
             except TrimmedError:
                 return self._begin()

@@ -18,6 +18,7 @@ from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 NEGOTIATION_TIMEOUT: Final = 10.0
 
 _TOO_LARGE = "larger than max"
+_REPLICATE: Final = f"/{pb.DESCRIPTOR.services_by_name['Replication'].full_name}/Replicate"
 # The peer was reached, but does not answer like a sink of this version.
 _DISAGREEMENT = frozenset(
     {
@@ -44,16 +45,21 @@ class RemoteSink:
         *,
         credentials: Credentials | None = None,
         negotiation_timeout: float = NEGOTIATION_TIMEOUT,
+        count_bytes: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Wait at most *negotiation_timeout* seconds for the answer to a negotiation.
 
-        *credentials* are for TLS only. Raises `ConfigurationError` if they are needed but unusable.
+        *count_bytes* gets the size of each frame, in bytes. *credentials* are for TLS only. Raises
+        `ConfigurationError` if they are needed but unusable.
         """
         self._endpoint = endpoint
         self._timeout = negotiation_timeout
         pems = needed(credentials, endpoint).read() if isinstance(endpoint, TlsEndpoint) else None
         self._line = channels.take(endpoint.address, pems)
         self._stub = ReplicationStub(self._line.channel)
+        self._replicate = self._line.channel.stream_stream(
+            _REPLICATE, request_serializer=_counted(count_bytes), response_deserializer=pb.Ack.FromString
+        )
         self._guard = threading.Lock()
         self._calls: set[grpc.RpcContext] = set()
         self._is_closed = False
@@ -71,7 +77,7 @@ class RemoteSink:
     def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
         """See `Sink`; another thread reads *frames*."""
         outgoing = _Outgoing(frames)
-        call = self._begin(lambda: self._stub.Replicate(outgoing))
+        call = self._begin(lambda: self._replicate(outgoing))
         acknowledged = 0
         try:
             for ack in call:
@@ -128,6 +134,15 @@ class RemoteSink:
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
             return PeerUnreachableError(f"{self._endpoint} has no slot for the session: {details}")
         return PeerUnreachableError(f"{self._endpoint} cannot be reached: {reason(self._endpoint, code.name, details)}")
+
+
+def _counted(count_bytes: Callable[[int], None]) -> Callable[[pb.Frame], bytes]:
+    def serialized(frame: pb.Frame) -> bytes:
+        message = frame.SerializeToString()
+        count_bytes(len(message))
+        return message
+
+    return serialized
 
 
 class _Outgoing:

@@ -14,7 +14,9 @@ from sink.port import Sink
 from sink.transport.call_slots import CallLimits, CallSlots
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import network_endpoint
+from sink.transport.health import HealthService
 from sink.transport.listening import bind, clear
+from sink.transport.received_bytes import ReceivedBytes
 from sink.transport.servicer import Servicer, handlers
 from sink.writer import MAX_FRAME_BYTES
 
@@ -57,6 +59,8 @@ class SinkService:
         watch: threading.Thread,
         stopping: threading.Event,
         endpoints: Sequence[str],
+        received: ReceivedBytes,
+        health: HealthService | None,
     ) -> None:
         """See `serve`."""
         self._server = server
@@ -65,6 +69,8 @@ class SinkService:
         self._stopping = stopping
         #: The endpoints where the server listens; port 0 is replaced by the real one.
         self.endpoints = tuple(endpoints)
+        self.received = received
+        self._health = health
 
     def stop(self, grace: float = 0.2) -> None:
         """End all streams; a frame in progress is finished, and within *grace* seconds also acknowledged.
@@ -72,6 +78,8 @@ class SinkService:
         No write happens after the return. May be called twice.
         """
         self._stopping.set()
+        if self._health is not None:
+            self._health.close()
         self._server.stop(grace).wait()
         self._threads.shutdown(wait=True)
         self._watch.join()
@@ -98,6 +106,7 @@ def serve(
     first_frame_seconds: float = FIRST_FRAME_SECONDS,
     more: Sequence[grpc.GenericRpcHandler] = (),
     more_streams: int = 0,
+    health: HealthService | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> SinkService:
     """Serve *sink* at all endpoints of *listen*, for at most *max_streams* sessions at one moment.
@@ -105,6 +114,7 @@ def serve(
     One caller has at most *max_streams_per_caller*, by default half of them. A stream whose first valid frame does not
     come within *first_frame_seconds* is ended. A caller is a certificate, or an address without TLS.
     *more* services are served at the same endpoints, with threads for *more_streams* of their streams.
+    *health* answers at the same endpoints, too.
     The socket file of a dead process is replaced. With TLS, a peer needs a certificate of the authority in
     *credentials*. Raises `ConfigurationError` for an endpoint where listening fails, and for credentials that are
     needed but unusable.
@@ -112,7 +122,9 @@ def serve(
     endpoints = [network_endpoint(text) for text in listen]
     for endpoint in endpoints:
         clear(endpoint)
+    asked = () if health is None else health.slots
     workers = max_streams + _NEGOTIATIONS.total + more_streams + _SPARE_THREADS
+    workers += 0 if health is None else health.threads
     threads = ThreadPoolExecutor(workers, thread_name_prefix="lrq-sink")
     limits = (("grpc.max_receive_message_length", max_frame_bytes + FRAME_OVERHEAD),)
     server = grpc.server(threads, options=_OPTIONS + limits, maximum_concurrent_rpcs=workers + _WAITING)
@@ -121,15 +133,17 @@ def serve(
     streams = CallSlots(_stream_limits(max_streams, per_caller, first_frame_seconds), clock)
     negotiations = CallSlots(_NEGOTIATIONS, clock)
     verifies = credentials is not None and credentials.verify_site
-    servicer = Servicer(sink, streams, negotiations, stopping, verifies=verifies)
-    server.add_generic_rpc_handlers((handlers(servicer), *more))
+    received = ReceivedBytes()
+    servicer = Servicer(sink, streams, negotiations, stopping, received, verifies=verifies)
+    checks = () if health is None else (health.handlers(),)
+    server.add_generic_rpc_handlers((handlers(servicer), *more, *checks))
     bound = [bind(server, endpoint, credentials) for endpoint in endpoints]
     server.start()
     watch = threading.Thread(
-        target=_end_overdue, args=((streams, negotiations), stopping, clock), name="lrq-sink-watch", daemon=True
+        target=_end_overdue, args=((streams, negotiations, *asked), stopping, clock), name="lrq-sink-watch", daemon=True
     )
     watch.start()
-    return SinkService(server, threads, watch, stopping, [str(endpoint) for endpoint in bound])
+    return SinkService(server, threads, watch, stopping, [str(endpoint) for endpoint in bound], received, health)
 
 
 def _stream_limits(total: int, per_caller: int, patience: float) -> CallLimits:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Final
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -13,20 +14,32 @@ from queues.wire import replication_pb2 as pb
 from sink.port import Sink
 from sink.transport.call_slots import CallSlot, CallSlots
 from sink.transport.peer_identity import Verify, accept_any, caller_of, verifier_of
+from sink.transport.received_bytes import ReceivedBytes
 
 log = logger("lrq.sink")
+
+#: The full name of the service.
+REPLICATION: Final = pb.DESCRIPTOR.services_by_name["Replication"].full_name
 
 
 class Servicer:
     """Parses frames itself, so that a damaged frame is refused like any other."""
 
     def __init__(
-        self, sink: Sink, streams: CallSlots, negotiations: CallSlots, stopping: threading.Event, *, verifies: bool
+        self,
+        sink: Sink,
+        streams: CallSlots,
+        negotiations: CallSlots,
+        stopping: threading.Event,
+        received: ReceivedBytes,
+        *,
+        verifies: bool,
     ) -> None:
         self._sink = sink
         self._streams = streams
         self._negotiations = negotiations
         self._stopping = stopping
+        self._received = received
         self._verifies = verifies
 
     def negotiate(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> pb.NegotiateResponse:
@@ -48,9 +61,11 @@ class Servicer:
         """Store the frames of one stream, and yield the answers."""
         slot = _entered(self._streams, context)
         try:
-            for ack in self._sink.replicate(_frames(requests, self._doubt(context))):
+            frames = _Frames(requests, self._doubt(context))
+            for ack in self._sink.replicate(frames):
                 if not ack.HasField("refusal"):
                     slot.confirm()
+                    self._received.add(*frames.newest)
                 yield ack
                 if self._stopping.is_set():
                     return
@@ -77,13 +92,12 @@ def _entered(slots: CallSlots, context: grpc.ServicerContext) -> CallSlot:
 
 def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:
     """Return gRPC's handlers of the service."""
-    service = pb.DESCRIPTOR.services_by_name["Replication"]
     answer, ack = pb.NegotiateResponse.SerializeToString, pb.Ack.SerializeToString
     methods: dict[str, grpc.RpcMethodHandler[bytes, Message]] = {
         "Negotiate": grpc.stream_unary_rpc_method_handler(servicer.negotiate, response_serializer=answer),
         "Replicate": grpc.stream_stream_rpc_method_handler(servicer.replicate, response_serializer=ack),
     }
-    return grpc.method_handlers_generic_handler(service.full_name, methods)
+    return grpc.method_handlers_generic_handler(REPLICATION, methods)
 
 
 class _RefusedError(Exception):
@@ -98,8 +112,19 @@ class _RefusedError(Exception):
 _LISTS = frozenset(pb.Frame.DESCRIPTOR.fields_by_name[name].number for name in ("batch", "snapshot_chunk"))
 
 
-def _frames(messages: Iterator[bytes], verify: Verify) -> Iterator[pb.Frame]:
-    for message in messages:
+class _Frames:
+    """The frames of one stream; `newest` has the client, the source and the bytes of the last one."""
+
+    def __init__(self, messages: Iterator[bytes], verify: Verify) -> None:
+        self._messages = messages
+        self._verify = verify
+        self.newest = ("", "", 0)
+
+    def __iter__(self) -> Iterator[pb.Frame]:
+        return self
+
+    def __next__(self) -> pb.Frame:
+        message = next(self._messages)
         try:
             if len(message) > COUNTED_FROM:
                 check_parts(message, _LISTS)
@@ -108,11 +133,12 @@ def _frames(messages: Iterator[bytes], verify: Verify) -> Iterator[pb.Frame]:
             raise _RefusedError(_corrupt(str(error))) from error
         except DecodeError as error:
             raise _RefusedError(_corrupt(f"a frame of {len(message)} bytes cannot be read")) from error
-        refusal = verify(frame.session)
+        refusal = self._verify(frame.session)
         if refusal is not None:
             log.warning("a caller was refused for its certificate", reason=refusal.reason)
             raise _RefusedError(refusal)
-        yield frame
+        self.newest = (frame.session.client, frame.session.source, len(message))
+        return frame
 
 
 def _corrupt(reason: str) -> pb.Refusal:

@@ -37,7 +37,8 @@ def test_a_sender_works_without_the_libraries_of_the_server_and_the_command_line
     done = light.run("python", "-c", SEND.format(others=OTHERS), folder=tmp_path)
     assert done.stdout.splitlines() == [
         "paris []",
-        "the server needs grpc, pydantic_settings, prometheus_client, psutil: run `pip install 'lrq[server]'`",
+        "the server needs grpc, grpc_health, pydantic_settings, prometheus_client, psutil: "
+        "run `pip install 'lrq[server]'`",
     ], done.stderr
 
 

@@ -19,6 +19,7 @@ PLAIN = [
     "GLOSSARY.md",
     "docs/applications.md",
     "docs/compatibility.md",
+    "docs/deploy.md",
     "docs/design.md",
     "docs/faults.md",
     "docs/links.md",
@@ -32,7 +33,7 @@ PLAIN = [
 PATH = re.compile(
     r"(?<![\w./-])((?:(?:"
     + "|".join(lrq_packages.PACKAGES)
-    + r"|alembic|docs|proto|tests|tools|benchmarks|\.ci)/)(?!_)"
+    + r"|alembic|deploy|docs|proto|tests|tools|benchmarks|\.ci)/)(?!_)"
     r"(?:\w[\w.-]*/)*\w[\w-]*(?:\.\w+)?)(?=[`\s):,;*])"
 )
 #: The target of a link or picture within the project.

@@ -4,12 +4,26 @@ from importlib.metadata import version
 
 import pytest
 
-from lr_server.metrics import families
-from lr_server.status_types import FailureStatus, Lag, OrderingStatus, ServerStatus, SiteStatus, UnknownStatus
+from lr_server.metrics import families, tells_site
+from lr_server.session.traffic import Delays, TrafficFacts
+from lr_server.status_types import (
+    SERVER_LEASE,
+    FailureStatus,
+    Lag,
+    OrderingStatus,
+    OwnerStatus,
+    ServerStatus,
+    SiteServer,
+    SiteStatus,
+    UnknownStatus,
+)
+from lr_server.traffic_metrics import ServerTraffic
 from queues.database.standby_facts import StandbyFacts
 from queues.names import ClientName, SiteId
+from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
 from queues.states import SessionState, SnapshotState
+from sink.transport.received_bytes import ReceivedStream
 from tests.lr_server.statuses import a_log, a_queue, a_session, a_site, a_snapshot
 
 QUEUE = a_queue(
@@ -140,6 +154,49 @@ def test_synchronous_standbys_and_waiting_commits_are_samples(present: int | Non
 def test_a_server_that_takes_no_ticks_is_not_the_owner():
     found = samples(a_site(server=ServerStatus(owner=False, reason="another server takes the ticks")))
     assert (found["lrq_owner",], found["lrq_troubles",]) == (0, 0)
+
+
+def a_server(name: str, *, alive: bool) -> SiteServer:
+    return SiteServer(name=name, endpoints=(), alive=alive, since_us=0, ranges=0, sequencer=False)
+
+
+def an_owner(*, alive: bool) -> tuple[OwnerStatus, ...]:
+    return (OwnerStatus(lease=SERVER_LEASE, owner="c", generation=1, alive=alive),)
+
+
+@pytest.mark.parametrize(
+    ("name", "owner", "sequencer_lives", "tells"),
+    [("c", True, True, True), ("a", False, True, False), ("a", False, False, True), ("b", False, False, False)],
+    ids=["the sequencer", "beside a sequencer", "the first without a sequencer", "the second without a sequencer"],
+)
+def test_one_of_several_servers_tells_the_site(name: str, owner: bool, sequencer_lives: bool, tells: bool):
+    servers = (a_server("a", alive=True), a_server("b", alive=True), a_server("Z", alive=False))
+    answering = ServerStatus(owner=owner, reason="", name=name)
+    status = a_site(server=answering, servers=servers, owners=an_owner(alive=sequencer_lives))
+    assert tells_site(status) is tells
+    found = samples(status)
+    assert (("lrq_log_seq",) in found) is tells
+    assert ("lrq_owner",) in found
+
+
+def test_the_traffic_of_a_session_is_told():
+    delays = Delays().plus(3, 0.02).plus(1, 10_000.0)
+    traffic = ServerTraffic(
+        {SessionKey(ClientName("policy"), SiteId("tokyo")): TrafficFacts(7, 2, delays, Delays())},
+        {ReceivedStream("policy", "lima"): 9},
+    )
+    found = {
+        (each.name, *(value for label, value in each.labels.items() if label != "site")): each.value
+        for family in families(STATUS, traffic)
+        for each in family.samples
+    }
+    session = ("policy", "tokyo")
+    assert found["lrq_session_sent_bytes_total", *session] == 7
+    assert found["lrq_session_reconnects_total", *session] == 2
+    assert found["lrq_receive_bytes_total", "policy", "lima"] == 9
+    name = "lrq_session_commit_to_sink_seconds"
+    assert [found[f"{name}_bucket", *session, le] for le in ("0.01", "0.025", "3600.0", "+Inf")] == [0, 3, 3, 4]
+    assert (found[f"{name}_count", *session], found[f"{name}_sum", *session]) == (4, pytest.approx(10_000.06))
 
 
 def test_a_status_without_a_server_has_no_metric_of_a_server():

@@ -47,6 +47,34 @@ def test_metrics_count_the_entries_sent_and_applied(world: World) -> None:
     assert at_tokyo["process_cpu_seconds_total"] > 0
 
 
+def test_metrics_tell_the_delays_and_the_bytes_of_a_session(world: World) -> None:
+    tokyo = world.server("tokyo", metrics=ANYWHERE)
+    peers = {"tokyo": tokyo.endpoints[0]}
+    paris = world.server("paris", listen=[], peers=peers, initial_sync="log", metrics=ANYWHERE)
+    recorder = world.subscribe("tokyo")
+    world.transmit("paris", bytes(1_000), b"2", b"3", to=["tokyo"])
+    eventually(lambda: len(recorder.log("paris")) == 3)
+    eventually(lambda: fetched(address_of(paris))["lrq_session_commit_to_applied_seconds_count"] == 3)
+    at_paris = fetched(address_of(paris))
+    assert at_paris["lrq_session_commit_to_sink_seconds_count"] == 3
+    assert 0 < at_paris["lrq_session_commit_to_sink_seconds_sum"] <= 3 * 60
+    assert at_paris["lrq_session_commit_to_sink_seconds_sum"] <= at_paris["lrq_session_commit_to_applied_seconds_sum"]
+    assert at_paris["lrq_session_reconnects_total"] == 0
+    assert at_paris["lrq_session_sent_bytes_total"] > 0
+    sent = fetched(address_of(paris))["lrq_session_sent_bytes_total"]
+    eventually(lambda: fetched(address_of(tokyo))["lrq_receive_bytes_total"] >= sent)
+
+
+def test_metrics_count_the_reconnects_of_a_session(world: World) -> None:
+    tokyo = world.server("tokyo")
+    peers = {"tokyo": tokyo.endpoints[0]}
+    paris = world.server("paris", listen=[], peers=peers, initial_sync="log", metrics=ANYWHERE)
+    world.transmit("paris", b"1", to=["tokyo"])
+    eventually(lambda: fetched(address_of(paris)).get("lrq_session_acked_seq", 0) >= 1)
+    tokyo.stop()
+    eventually(lambda: fetched(address_of(paris))["lrq_session_reconnects_total"] >= 2)
+
+
 def test_the_totals_of_a_sink_count_log_entries_and_snapshot_rows_alike(world: World) -> None:
     world.provide("paris", Messages(lambda _: [b"state 1", b"state 2"]))
     tokyo = world.server("tokyo", metrics=ANYWHERE)
@@ -64,7 +92,9 @@ def test_the_totals_of_a_sink_count_log_entries_and_snapshot_rows_alike(world: W
 def test_metrics_of_a_second_server_say_that_another_one_takes_the_ticks(world: World) -> None:
     world.server("paris", listen=[])
     other = world.server("paris", listen=[], metrics=ANYWHERE)
-    assert fetched(address_of(other))["lrq_owner"] == 0
+    found = fetched(address_of(other))
+    assert found["lrq_owner"] == 0
+    assert "lrq_log_seq" not in found
 
 
 def test_an_unreadable_database_is_shown_as_a_metric() -> None:

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.long
 SINKS = ("lima", "tokyo")
 CLIENTS = tuple(f"client-{number}" for number in range(6))
 SHARES = [21, 21, 22]
+DELAYS = "lrq_session_commit_to_sink_seconds_count"
 
 
 @pytest.fixture
@@ -80,11 +81,13 @@ def test_the_doctor_tells_the_share_of_each_server(world: World, three: list, lr
     assert [words.count(f"leads {share} ranges") for share in (21, 22)] == [2, 1]
 
 
-def test_the_metrics_of_each_server_have_its_own_share_and_the_number_of_servers(
+def test_the_metrics_of_each_server_have_its_own_share_and_the_sequencer_tells_the_site(
     world: World, three: list[LogReplicationServer]
 ) -> None:
     found = [fetched(address_of(server)) for server in three]
-    assert [each["lrq_servers"] for each in found] == [3, 3, 3]
+    assert [each.get("lrq_servers") for each in found] == [3 if each["lrq_owner"] else None for each in found]
+    assert sum("lrq_session_acked_seq" in each for each in found) == 1
+    eventually(lambda: sum(fetched(address_of(each)).get(DELAYS, 0) for each in three) == 12)
     assert sorted(each["lrq_ranges"] for each in found) == SHARES
     assert sorted(each["lrq_owner"] for each in found) == [0, 0, 1]
 
@@ -98,4 +101,5 @@ def test_a_server_that_stops_leaves_all_views_and_its_share_goes_to_the_others(
     eventually(lambda: shares(left) == [32, 32] and sum(server.is_owner for server in left) == 1)
     found = lrq("status", "--json", "--database", url(world)).json
     assert {each["name"]: each["ranges"] for each in found["servers"] if not each["alive"]} == {stopped._roles.name: 0}
-    assert fetched(address_of(left[0]))["lrq_servers"] == 2
+    (told,) = [count for each in left if (count := fetched(address_of(each)).get("lrq_servers"))]
+    assert told == 2

@@ -79,6 +79,7 @@ def serve(
     from lr_server import LogReplicationServer, Settings
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import require_file
+    from lrq.cli.service_manager import ServiceManager
     from queues.errors import UsageError
 
     if timeout is not None and not (once or until):
@@ -91,11 +92,13 @@ def serve(
         _initialize(settings.database_url, settings.site_id)
     require_file(make_url(settings.database_url))
     server = LogReplicationServer(settings, reread=lambda: Settings.load(config, **given))
+    manager = ServiceManager(os.environ)
     signals = _Signals()
     try:
         server.start()
         spare_collector()
         _announce(server, settings.site_id, as_json=as_json)
+        manager.ready(f"site {settings.site_id}", lambda: not server.stuck_loops())
         if once or until:
             _deliver(server, until, _LONGEST_RUN if timeout is None else timeout, as_json=as_json)
             return
@@ -103,6 +106,7 @@ def serve(
     except _StopError:
         pass
     finally:
+        manager.stopping()
         server.stop()
 
 

@@ -14,6 +14,7 @@ from lr_server.session.outgoing import Found, TickPart
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.stream import FrameSources, FrameStream, LogWork
+from lr_server.session.traffic import SessionTraffic
 from queues.blocks import EntryRow, encode_entries
 from queues.clock import SYSTEM_CLOCK
 from queues.positions import Position
@@ -74,7 +75,8 @@ def sent(ticks: Ticks, count: int, received: pb.Position) -> list[pb.Frame]:
     stream = FrameStream(
         sink, SESSION, paths, received,
         branches=frozenset({"b1"}),
-        inflight=window, replaced=ReplacedCount(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=60.0,
+        inflight=window, replaced=ReplacedCount(), traffic=SessionTraffic(), progress=SinkProgress(),
+        batch_bytes=10**6, heartbeat=60.0,
         clock=SYSTEM_CLOCK, report=lambda _: None,
     )  # fmt: skip
     stream.start()
@@ -120,7 +122,8 @@ def test_a_tick_of_a_branch_that_the_negotiation_did_not_know_breaks_the_stream(
         sink, SESSION, paths, pb.Position(branch="b0"),
         branches=frozenset({"b0"}),
         inflight=Inflight(max_frames=9, max_bytes=10**9, clock=SYSTEM_CLOCK), replaced=ReplacedCount(),
-        progress=SinkProgress(), batch_bytes=10**6, heartbeat=60.0, clock=SYSTEM_CLOCK, report=told.append,
+        traffic=SessionTraffic(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=60.0,
+        clock=SYSTEM_CLOCK, report=told.append,
     )  # fmt: skip
     stream.start()
     try:

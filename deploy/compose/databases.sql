@@ -1,0 +1,3 @@
+-- The database of paris is there already.
+CREATE DATABASE tokyo;
+CREATE DATABASE lima;

@@ -1,0 +1,36 @@
+"""The files of `deploy/`, and the tools that check them."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+
+def promtool() -> str:
+    """Return the path of promtool; skip the test without one, and fail it if CI is set."""
+    names = (os.environ.get("LRQ_TEST_PROMTOOL", ""), "promtool", str(ROOT / ".venv/promtool/usr/bin/promtool"))
+    found = next((path for name in names if name and (path := shutil.which(name))), None)
+    if found is None:
+        words = "no promtool was found: run tools/ensure_promtool.sh, or set LRQ_TEST_PROMTOOL to the path of one"
+        if os.environ.get("CI"):
+            pytest.fail(words)
+        pytest.skip(words)
+    return found
+
+
+def tool(name: str) -> str:
+    """Return the path of a tool that no script of the project installs; skip the test without it."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} was not found: this part of deploy/ is not checked here")
+    return found
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a tool with text output, also from its stderr."""
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
