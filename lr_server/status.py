@@ -313,7 +313,7 @@ def _receive(connection: Connection, row: QueueRow, alive: Mapping[str, str]) ->
         parked=parked,
         staging=StagingStatus(row.staging_sync_id, row.staging_rows or 0) if row.staging_sync_id else None,
         sync_id=row.sync_id or "",
-        failure=FailureStatus(failure.tries, failure.error) if failure and not shards else failed,
+        failure=FailureStatus.of(failure) if failure and not shards else failed,
         subscribed=subscriber_lease(row.client) in alive or any(shard.owner for shard in shards),
         snapshot_waits=(row.sync_id or "") != (row.consumed_sync_id or "") or row.phase == ReceivePhase.SNAPSHOT,
         shards=shards,
@@ -329,7 +329,7 @@ def _shards(connection: Connection, row: QueueRow, alive: Mapping[str, str]) -> 
             applied_seq=each.seq,
             applied_total=each.applied_total,
             owner=alive.get(subscriber_lease(row.client, each.shard), ""),
-            failure=FailureStatus(failure.tries, failure.error) if (failure := failed.get(each.shard)) else None,
+            failure=FailureStatus.of(failure) if (failure := failed.get(each.shard)) else None,
         )
         for each in rows
     )

@@ -5,7 +5,7 @@ is a sequence number of the source's log.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from queues.database.standby_facts import StandbyFacts
 from queues.leadership import NO_TOPOLOGY, TopologyFacts
 from queues.names import ClientName, SiteId
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
+from queues.receive.failures import Failure
 from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
 from queues.states import SessionState, SnapshotState
@@ -268,14 +269,49 @@ class StagingStatus:
 
 @dataclass(frozen=True, slots=True)
 class FailureStatus:
-    """A listener that has failed `tries` times in a row."""
+    """A listener that has failed `tries` times in a row, at the entry `seq` (in a snapshot: the row).
+
+    `error` is the class and the first line of the last error, which may hold a part of a payload. `error_class` and
+    `place` hold none. The first failure was at `first_us` and the last one at `last_us`; 0 is an unknown time.
+    """
 
     tries: int
     error: str
+    seq: int = 0
+    error_class: str = ""
+    place: str = ""
+    first_us: int = 0
+    last_us: int = 0
+
+    def without_message(self) -> "FailureStatus":
+        """Return the failure with its class and place in the place of its message."""
+        words = f"{self.error_class} ({self.place})" if self.place else self.error_class
+        return replace(self, error=words or "its message is hidden")
+
+    @classmethod
+    def of(cls, failure: Failure) -> "FailureStatus":
+        """Return the status of a stored failure."""
+        return cls(
+            failure.tries,
+            failure.error,
+            failure.seq,
+            failure.error_class,
+            failure.place,
+            failure.first_us,
+            failure.last_us,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `failure`."""
-        return {"tries": self.tries, "error": self.error}
+        return {
+            "tries": self.tries,
+            "error": self.error,
+            "sequence": self.seq,
+            "error_class": self.error_class,
+            "place": self.place,
+            "first_at": iso(self.first_us) if self.first_us else None,
+            "last_at": iso(self.last_us) if self.last_us else None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +370,11 @@ class ReceiveQueueStatus:
     subscribed: bool = False
     snapshot_waits: bool = False
     shards: tuple[ShardStatus, ...] = ()
+
+    def without_messages(self) -> "ReceiveQueueStatus":
+        """Return the queue without the messages of its listener's errors."""
+        shards = tuple(replace(each, failure=each.failure and each.failure.without_message()) for each in self.shards)
+        return replace(self, failure=self.failure and self.failure.without_message(), shards=shards)
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `receive_queues`."""
@@ -480,6 +521,10 @@ class SiteStatus:
     def server_owner(self) -> OwnerStatus | None:
         """The last server that took the ticks of the site."""
         return next((each for each in self.owners if each.lease == SERVER_LEASE), None)
+
+    def without_messages(self) -> "SiteStatus":
+        """Return the status without the messages of listeners' errors, which may hold parts of payloads."""
+        return replace(self, receive_queues=tuple(each.without_messages() for each in self.receive_queues))
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON of `lrq status --json`; with `server` also that part."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from lr_server.protocol.negotiation import without_provider
 from lr_server.status_types import (
     STALL_SECONDS,
+    FailureStatus,
     OrderingStatus,
     ReceiveQueueStatus,
     SessionStatus,
@@ -172,11 +173,15 @@ def _snapshots(status: SiteStatus) -> Iterator[str]:
             yield f"{name} has failed {plural(snapshot.failed_attempts, 'time')} and is tried again: {snapshot.error}"
 
 
+def _since(failure: FailureStatus, at_us: int) -> str:
+    return f" for {duration(max(at_us - failure.first_us, 0) / 1_000_000)}" if failure.first_us else ""
+
+
 def _queues(status: SiteStatus) -> Iterator[str]:
     for queue in status.receive_queues:
         if queue.failure:
             tries = plural(queue.failure.tries, "time")
-            yield f"{queue.name} is blocked, refused {tries}: {queue.failure.error}"
+            yield f"{queue.name} is blocked{_since(queue.failure, status.at_us)}, refused {tries}: {queue.failure.error}"
         elif queue.outstanding or queue.snapshot_waits:
             yield from _waiting(queue)
         if queue.parked:

@@ -73,4 +73,4 @@ def _content(status: "SiteStatus") -> dict[str, Any]:
     from lrq.cli.health import troubles
     from queues.clock import iso
 
-    return {"status": status, "at": iso(status.at_us), "troubles": troubles(status)}
+    return {"status": status, "at": iso(status.at_us), "troubles": troubles(status.without_messages())}
