@@ -181,7 +181,8 @@ def _queues(status: SiteStatus) -> Iterator[str]:
     for queue in status.receive_queues:
         if queue.failure:
             tries = plural(queue.failure.tries, "time")
-            yield f"{queue.name} is blocked{_since(queue.failure, status.at_us)}, refused {tries}: {queue.failure.error}"
+            since = _since(queue.failure, status.at_us)
+            yield f"{queue.name} is blocked{since}, refused {tries}: {queue.failure.error}"
         elif queue.outstanding or queue.snapshot_waits:
             yield from _waiting(queue)
         if queue.parked:
