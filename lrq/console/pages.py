@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,14 +20,16 @@ from lrq.console.watch import SiteWatch
 from queues import names, send_snapshot
 from queues.browse.api import Page, QueueSummary, Wanted, browse, payload_at, summaries
 from queues.clock import now_us
+from queues.database.actions import newest as newest_actions
 from queues.database.transactions import reading
 from queues.entry_headers import parse
-from queues.errors import CorruptFrameError, UsageError
+from queues.errors import CorruptFrameError, LrqError, UsageError
 from queues.names import client_name, site_id
 from queues.receive.blocked import blocked_one
 from queues.receive.log_blocks import ReceivedRow
 from queues.receive.parked import ParkedTransaction, parked_contents, parked_one, parked_trace
 from queues.send_snapshot.stored_parts import PartRows, parts_of
+from queues.words import in_words
 
 #: Lines of one page.
 _LINES: Final = 50
@@ -34,6 +37,8 @@ _LINES: Final = 50
 _CONTENTS: Final = 20
 _PARTS: Final = 500
 _PREVIEW: Final = 96
+#: The stored actions of all sites on one page.
+_STORED: Final = 200
 
 
 async def map_page(console: Console, request: Request) -> Response:
@@ -206,5 +211,15 @@ def _headers(stored: str | None) -> dict[str, str]:
 
 
 async def actions_page(console: Console, request: Request) -> Response:
-    """Show the last actions of this console."""
-    return console.page(request, "actions.html", log=console.log.listing())
+    """Show the last actions of this console, and those that the sites have stored."""
+    stored, silent = [], []
+    for watch in console.watches:
+        site = watch.look()
+        try:
+            found = await watch.pages.call(partial(newest_actions, watch.reading, _LINES))
+        except (LrqError, SQLAlchemyError) as error:
+            silent.append((site, in_words(error)))
+        else:
+            stored += [(site, each) for each in found]
+    newest = sorted(stored, key=lambda each: each[1].at_us, reverse=True)[:_STORED]
+    return console.page(request, "actions.html", log=console.log.listing(), stored=newest, silent=silent)

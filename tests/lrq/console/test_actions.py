@@ -8,7 +8,7 @@ from queues.database.actions import newest
 from queues.database.transactions import reading, writing
 from queues.names import ClientName
 from queues.receive.blocked import blocked
-from queues.receive.parked import parked
+from queues.receive.parked import discard_parked, parked
 from queues.states import SnapshotState
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.waiting import eventually
@@ -89,6 +89,15 @@ def test_retry_and_discard_are_stored_at_the_site(sites, visit):
     gone = chosen(sites)[0]
     visitor.act(token, do="discard", site="tokyo", id=gone, confirmed=1)
     assert (newest(sites.tokyo.engine)[0].action, newest(sites.tokyo.engine)[0].person) == ("discard", "127.0.0.1")
+    discard_parked(sites.tokyo.engine, chosen_after(sites), person="ada <script>")
+    shown = visit(sites.engines).get("/actions")
+    assert "ada &lt;script&gt;" in shown, "also the actions of the command line, for another console"
+    assert f"parked transaction {gone} of 1 entry deleted" in shown
+
+
+def chosen_after(sites) -> int:
+    sites.poison()
+    return chosen(sites)[0]
 
 
 def test_snapshots_are_requested_and_cancelled(new_site, visit):
