@@ -1,6 +1,6 @@
 """The metrics of a server: read from the database at each request, and served over HTTP for Prometheus.
 
-`docs/operating.md` gives the use of each metric. `lr_server.status_types` names the counts that have a limit.
+`docs/operating.md` gives the use of each metric. `discovery.status_types` names the counts that have a limit.
 """
 
 import math
@@ -14,9 +14,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from lr_server.metrics_http import bounded_server
-from lr_server.setting_types import metrics_endpoint
-from lr_server.status_types import (
+from discovery.status_types import (
     IngestStatus,
     ReceiveQueueStatus,
     ServerStatus,
@@ -25,6 +23,8 @@ from lr_server.status_types import (
     SnapshotStatus,
     UnknownStatus,
 )
+from lr_server.metrics_http import bounded_server
+from lr_server.setting_types import metrics_endpoint
 from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError, LrqError
 from queues.logs import logger

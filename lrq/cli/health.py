@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from lr_server.protocol.negotiation import without_provider
-from lr_server.status_types import (
+from discovery.status_types import (
     STALL_SECONDS,
     FailureStatus,
     OrderingStatus,
@@ -12,6 +11,7 @@ from lr_server.status_types import (
     SiteStatus,
     UnknownStatus,
 )
+from lr_server.protocol.negotiation import without_provider
 from lrq.cli.words import duration, number, plural, some
 from queues.leadership import TopologyFacts
 from queues.names import ClientName

@@ -7,7 +7,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from lr_server.status_types import (
+from discovery.status_types import (
     FailureStatus,
     Lag,
     ReceivePhase,

@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lr_server.status_types import FailureStatus, ReceiveQueueStatus, SnapshotStatus
+from discovery.status_types import FailureStatus, ReceiveQueueStatus, SnapshotStatus
 from lrq.console.actions import MOST, matching
 from lrq.console.console import Console
 from lrq.console.entry_search import Sought, moment_us, search
@@ -129,7 +129,7 @@ async def snapshot_page(console: Console, request: Request) -> Response:
 
 
 def _snapshot(watch: SiteWatch, sync_id: str) -> tuple[SnapshotStatus, list[PartRows]]:
-    from lr_server.status import snapshot_status
+    from discovery.status import snapshot_status
 
     with reading(watch.reading) as connection:
         found = send_snapshot.find(connection, sync_id)

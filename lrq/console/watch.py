@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlalchemy import Engine
 
-from lr_server.status import read_status
-from lr_server.status_types import SiteStatus
+from discovery.status import read_status
+from discovery.status_types import SiteStatus
 from lrq.cli.rates import Look, Rates, rates
 from lrq.console.reading import PageThreads, reader
 from lrq.console.samples import SitePast

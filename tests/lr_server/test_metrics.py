@@ -4,8 +4,8 @@ from importlib.metadata import version
 
 import pytest
 
+from discovery.status_types import FailureStatus, Lag, OrderingStatus, ServerStatus, SiteStatus, UnknownStatus
 from lr_server.metrics import families
-from lr_server.status_types import FailureStatus, Lag, OrderingStatus, ServerStatus, SiteStatus, UnknownStatus
 from queues.database.standby_facts import StandbyFacts
 from queues.names import ClientName, SiteId
 from queues.send_log.unordered import Unordered

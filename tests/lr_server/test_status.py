@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, insert, update
 
+from discovery.status import CANCELLED_SECONDS, read_status, without_cancelled
 from lr_server import LogReplicationServer, Settings
-from lr_server.status import CANCELLED_SECONDS, read_status, without_cancelled
 from queues import send_snapshot
 from queues.clock import now_us
 from queues.database.tables import consumer_failures, parked_entries, receive_marks, receive_queues, snapshots
@@ -34,6 +34,7 @@ EXPECTED: dict[str, Any] = {
     "servers": [],
     "log": {"branch": "branch", "seq": 2, "trimmed_seq": 0, "last_tick_at": "time", "waiting": 1, "unordered": [],
             "untriggered": [], "unknown_destinations": []},
+    "links": [],
     "sessions": [
         {
             "client": "policy", "destination": "lima", "state": "inactive", "reason": "gone", "branch": "branch",

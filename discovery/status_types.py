@@ -17,7 +17,7 @@ from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
 from queues.receive.failures import Failure
 from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
-from queues.states import SessionState, SnapshotState
+from queues.states import LinkWish, SessionState, SnapshotState
 
 #: A session that is behind without progress for this time, in seconds, is stalled. Received entries are due then too.
 STALL_SECONDS: Final = 60.0
@@ -175,6 +175,30 @@ class SessionStatus:
             "server": self.server or None,
             "generation": self.generation,
             "updated_at": iso(self.updated_us),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """The wish of an operator for a link of this source; a link without a wish runs, and is not listed.
+
+    Asked at `asked_us`; `ended_us` is 0 before the end of the link.
+    """
+
+    client: ClientName
+    destination: SiteId
+    wish: LinkWish
+    asked_us: int
+    ended_us: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `links`."""
+        return {
+            "client": self.client,
+            "destination": self.destination,
+            "wish": self.wish.value,
+            "asked_at": iso(self.asked_us),
+            "ended_at": iso(self.ended_us) if self.ended_us else None,
         }
 
 
@@ -495,9 +519,9 @@ class SiteServer:
 class SiteStatus:
     """A site at the time `at_us`; `snapshots` are the newest requests, newest first.
 
-    `quiet` are the peers to which a client has sent nothing yet, so there is no session. `server` is None in a status
-    that no server gives. `servers` are the running ones, and for a while those that have ended. `standbys` is None for
-    a database without standby servers.
+    `quiet` are the peers to which a client has sent nothing yet, so there is no session. `links` are those with a wish
+    of an operator. `server` is None in a status that no server gives. `servers` are the running ones, and for a while
+    those that have ended. `standbys` is None for a database without standby servers.
     """
 
     site: str
@@ -511,6 +535,7 @@ class SiteStatus:
     quiet: tuple[SessionKey, ...] = ()
     servers: tuple[SiteServer, ...] = ()
     standbys: StandbyFacts | None = None
+    links: tuple[LinkStatus, ...] = ()
 
     @property
     def living(self) -> tuple[SiteServer, ...]:
@@ -535,6 +560,7 @@ class SiteStatus:
             "servers": [each.as_json() for each in self.servers],
             "log": self.log.as_json(),
             "sessions": [each.as_json() for each in self.sessions],
+            "links": [each.as_json() for each in self.links],
             "snapshots": [each.as_json() for each in self.snapshots],
             "receive_queues": [each.as_json() for each in self.receive_queues],
             "quiet": [each._asdict() for each in self.quiet],

@@ -12,10 +12,11 @@ from typing import Final, TypedDict
 from sqlalchemy import Connection, Engine
 
 from discovery.ranges import range_of
-from lr_server.status_types import (
+from discovery.status_types import (
     STALL_SECONDS,
     FailureStatus,
     Lag,
+    LinkStatus,
     LogStatus,
     OrderingStatus,
     OwnerStatus,
@@ -48,6 +49,7 @@ from queues.send_log import unordered
 from queues.send_log.history import bytes_upto, first_created_after
 from queues.send_log.known_sites import read_known
 from queues.send_log.lag import owed_after
+from queues.send_log.links import every_link
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
 from queues.send_log.sessions import SessionRow, every_session
@@ -111,6 +113,7 @@ def read_status(engine: Engine) -> SiteStatus:
             quiet=_quiet(connection, rows),
             servers=_servers(view),
             standbys=standby_facts(connection),
+            links=tuple(LinkStatus(*each) for each in every_link(connection)),
             receive_queues=tuple(_receive(connection, row, alive) for row in every_queue(connection)),
         )
 
