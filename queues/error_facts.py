@@ -1,7 +1,7 @@
 """The facts of an error in an application's code: its class, its place and its traceback. Pure.
 
-The message of an error may hold a payload. So the class, the place and the traceback are without messages. They are
-also without lines of source code, which may hold a secret, and without the values of variables.
+The message of an error may hold a payload. So the class, the place and the traceback are without messages. Lines of
+source code, which may hold a secret, and values of variables are left out too.
 """
 
 import sysconfig

@@ -41,8 +41,8 @@ class ActionKind(StrEnum):
 class Action:
     """An action with its objects.
 
-    These are ids of parked transactions; the id, or client and destination, of a snapshot; or the client, the source
-    and the shard of a blocked queue.
+    The objects are ids of parked transactions, or the id, or client and destination, of a snapshot. A blocked queue has
+    a client, a source and perhaps a shard.
     """
 
     kind: ActionKind

@@ -32,7 +32,7 @@ _READ: Final = ("seq", "tries", "error", "error_class", "place", "first_us", "up
 
 
 def again(before: Failure | None, seq: int, facts: ErrorFacts) -> Failure:
-    """Return the next failure at *seq* after *before*, which counts if it is of the same entry; now is its time."""
+    """Return the next failure at *seq*, with the time of now; *before* counts if it is of the same entry."""
     moment = now_us()
     same = before if before is not None and before.seq == seq else None
     tries = same.tries + 1 if same else 1

@@ -29,7 +29,7 @@ def test_the_class_and_the_place_in_the_listener_are_stored():
 
 def test_a_traceback_has_no_message_no_line_of_code_and_no_value():
     facts = facts_of(raised(wrapped, "the payload"))
-    for hidden in ("the payload", "the-secret-of-a-line", "raise", "wrapped around"):
+    for hidden in ("the payload", "the-secret-of-a-line", "json.loads", "wrapped around"):
         assert hidden not in facts.trace
     assert "in wrapped" in facts.trace
     assert facts.trace.index("JSONDecodeError") < facts.trace.index("led to") < facts.trace.index("KeyError")

@@ -146,7 +146,7 @@ def test_a_call_that_goes_on_delays_the_action(sink: Engine, tokyo: Arrivals, fo
             go_on.wait()
         raise ValueError("no")
 
-    tokyo.tick([b"e1"], [b"e2"])
+    tokyo.tick([b"e1"])
     follow(Apply(linger))
     try:
         eventually(inside.is_set)

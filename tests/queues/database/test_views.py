@@ -97,7 +97,7 @@ class Refuse(RoutingQueueListener):
 
 
 @pytest.mark.parametrize("shards", [1, 2])
-def test_a_receive_queue_shows_what_is_left_and_why_it_is_blocked(site: Engine, shards: int):
+def test_a_receive_queue_shows_its_waiting_entries_and_the_reason_for_a_block(site: Engine, shards: int):
     arrivals = Arrivals(site)
     arrivals.tick([b"1"], [b"2", b"3"], gap=5)
     found = lag(site)
