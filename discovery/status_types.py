@@ -180,7 +180,7 @@ class SessionStatus:
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """The wish of an operator for a link of this source; a link without a wish runs, and is not listed.
+    """The wish of an operator for a link of this source; a running link is not listed.
 
     Asked at `asked_us`; `ended_us` is 0 before the end of the link.
     """

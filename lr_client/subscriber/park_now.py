@@ -44,9 +44,9 @@ def park_now(
 ) -> ParkedNow:
     """Park the source transaction that blocks a queue, and store the action of *person* in the same transaction.
 
-    A running subscriber goes on behind that transaction. The present call of the listener ends before. On PostgreSQL the
-    function waits for that at most about *seconds*. The marks move by the rules of every delivery, so no entry is lost or applied
-    twice.
+    A running subscriber goes on behind that transaction. The present call of the listener ends before. On PostgreSQL
+    the function waits for that at most about *seconds*. The marks move by the rules of every delivery, so no entry is
+    lost or applied twice.
 
     Raises `UsageError` if no entry blocks the queue, or none that can be parked. Raises `StoreUnavailableError` if the
     listener's call does not end in time.
