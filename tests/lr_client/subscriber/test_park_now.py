@@ -13,7 +13,9 @@ from queues.database import actions, tables
 from queues.database.transactions import reading
 from queues.errors import StoreUnavailableError, UsageError
 from queues.names import client_name, site_id
+from queues.receive import failures
 from queues.receive.blocked import blocked, blocked_one
+from queues.receive.failures import Failure
 from queues.receive.parked import parked, parked_trace, retry_parked
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.lr_client.subscriber.applying import Apply, payloads, story, texts
@@ -120,6 +122,20 @@ def test_a_queue_that_goes_on_is_not_touched(sink: Engine, tokyo: Arrivals, foll
     with pytest.raises(UsageError, match="no entry of client policy has come from oslo"):
         park_now(sink, POLICY, site_id("oslo"), person="ada")
     assert actions.newest(sink) == []
+
+
+def test_a_failure_of_another_entry_parks_nothing(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    """The subscriber has gone on between the look at the failure and the look at the next entry."""
+    tokyo.tick([b"e1"], [b"e2"])
+    subscription = follow(Apply(Poison(b"e2")))
+    eventually(lambda: is_blocked(sink))
+    subscription.close()
+    with reading(sink) as connection:
+        queue_id = tokyo.queue_id(connection)
+    failures.record(sink, queue_id, Failure(1, 4, "ValueError: older"))
+    with pytest.raises(StoreUnavailableError, match="went on at the same moment"):
+        now(sink)
+    assert parked(sink) == []
 
 
 def test_a_step_without_entries_cannot_be_parked(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
