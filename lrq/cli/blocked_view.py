@@ -24,7 +24,15 @@ def blocked_view(found: Sequence[BlockedQueue]) -> RenderableType:
         since = duration(max(now_us() - failure.first_us, 0) / 1_000_000) if failure.first_us else NONE
         error = Text(one_line(failure.error) + at(failure.place), style="red")
         shard = NONE if each.shard is None else number(each.shard)
-        cells = [each.queue.client, each.queue.source, shard, number(failure.seq), since, number(failure.tries), error]
+        cells: list[str | Text] = [
+            each.queue.client,
+            each.queue.source,
+            shard,
+            number(failure.seq),
+            since,
+            number(failure.tries),
+            error,
+        ]
         add(made, cells)
     return Group(made, Text("lrq park blocked CLIENT SOURCE   lrq park now CLIENT SOURCE", style="dim"))
 

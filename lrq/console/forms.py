@@ -52,8 +52,9 @@ class Form:
             shard = int(self.get("shard")) if self.get("shard") else None
         except ValueError:
             raise UsageError("the form names no action: load the page again") from None
-        named = (self.get(name) for name in ("sync_id", "client", "destination", "source"))
-        return Action(kind, ids, *named, shard=shard)
+        return Action(
+            kind, ids, self.get("sync_id"), self.get("client"), self.get("destination"), self.get("source"), shard
+        )
 
     def back(self) -> str:
         """Return the page to show after the action, a path inside the console."""
