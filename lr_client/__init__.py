@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Final
 import lrq_packages
 
 if TYPE_CHECKING:
+    from discovery.status_changes import StatusChange
+    from discovery.status_types import (
+        FailureStatus,
+        LinkStatus,
+        ReceiveQueueStatus,
+        SessionStatus,
+        SiteStatus,
+        SnapshotStatus,
+    )
     from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
+    from lr_client.site_status import status, watch_status
     from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
     from lr_client.snapshot.sql_provider import SqlSnapshotProvider
     from lr_client.snapshot.sql_query import SqlQuery
@@ -24,39 +34,57 @@ if TYPE_CHECKING:
 _HOMES: Final = {
     "ColumnBatch": "lr_client.subscriber.column_batch",
     "DeliveryObserver": "lr_client.subscriber.observer",
+    "FailureStatus": "discovery.status_types",
     "FunctionListener": "lr_client.subscriber.function_listener",
     "LRMessageWithDestinations": "lr_client.sender",
+    "LinkStatus": "discovery.status_types",
     "PositionToken": "queues.positions",
+    "ReceiveQueueStatus": "discovery.status_types",
     "RoutingQueueListener": "lr_client.subscriber.listener",
     "RoutingQueueSenderClient": "lr_client.sender",
     "RoutingTableEntryMsg": "queues.wire.entry_pb2",
+    "SessionStatus": "discovery.status_types",
+    "SiteStatus": "discovery.status_types",
     "SnapshotContext": "lr_client.snapshot.context",
     "SnapshotProvider": "lr_client.snapshot.context",
+    "SnapshotStatus": "discovery.status_types",
     "SqlQuery": "lr_client.snapshot.sql_query",
     "SqlSnapshotProvider": "lr_client.snapshot.sql_provider",
+    "StatusChange": "discovery.status_changes",
     "Subscription": "lr_client.subscriber.subscription",
     "listener": "lr_client.subscriber.function_listener",
+    "status": "lr_client.site_status",
     "subscribe": "lr_client.subscriber.subscription",
     "wait_applied": "lr_client.subscriber.wait_applied",
+    "watch_status": "lr_client.site_status",
 }
 
 __all__ = [
     "ColumnBatch",
     "DeliveryObserver",
+    "FailureStatus",
     "FunctionListener",
     "LRMessageWithDestinations",
+    "LinkStatus",
     "PositionToken",
+    "ReceiveQueueStatus",
     "RoutingQueueListener",
     "RoutingQueueSenderClient",
     "RoutingTableEntryMsg",
+    "SessionStatus",
+    "SiteStatus",
     "SnapshotContext",
     "SnapshotProvider",
+    "SnapshotStatus",
     "SqlQuery",
     "SqlSnapshotProvider",
+    "StatusChange",
     "Subscription",
     "listener",
+    "status",
     "subscribe",
     "wait_applied",
+    "watch_status",
 ]
 
 __getattr__ = lrq_packages.lazy(__name__, _HOMES)

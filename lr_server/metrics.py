@@ -1,7 +1,7 @@
 """The metrics of a server: read from the database at each request, and served over HTTP for Prometheus.
 
 Each server tells its own part. One of several servers also tells the site, so that sums over servers are right.
-`docs/operating.md` gives the use of each metric. `lr_server.status_types` names the counts that have a limit.
+`docs/operating.md` gives the use of each metric. `discovery.status_types` names the counts that have a limit.
 """
 
 import math
@@ -15,11 +15,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from lr_server.health import Health
-from lr_server.health_pages import LIVE, READY, Page, with_pages
-from lr_server.metrics_http import bounded_server
-from lr_server.setting_types import metrics_endpoint
-from lr_server.status_types import (
+from discovery.status_types import (
     IngestStatus,
     ReceiveQueueStatus,
     ServerStatus,
@@ -28,6 +24,10 @@ from lr_server.status_types import (
     SnapshotStatus,
     UnknownStatus,
 )
+from lr_server.health import Health
+from lr_server.health_pages import LIVE, READY, Page, with_pages
+from lr_server.metrics_http import bounded_server
+from lr_server.setting_types import metrics_endpoint
 from lr_server.traffic_metrics import ServerTraffic, traffic_families
 from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError, LrqError

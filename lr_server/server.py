@@ -6,6 +6,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from discovery.status import read_status
+from discovery.status_types import IngestStatus, ServerStatus, SiteStatus
 from discovery.topology import Topology
 from lr_server.connections import open_engines
 from lr_server.drain import drain
@@ -18,8 +20,6 @@ from lr_server.settings import Settings
 from lr_server.site_roles import SiteRoles
 from lr_server.site_topology import advertised, followed_topology
 from lr_server.source.source import Source
-from lr_server.status import read_status
-from lr_server.status_types import IngestStatus, ServerStatus, SiteStatus
 from lr_server.topology.followed import FollowedTopology
 from lr_server.traffic_metrics import ServerTraffic
 from queues.clock import SYSTEM_CLOCK, Clock

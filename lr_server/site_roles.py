@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from discovery.membership import Membership
 from discovery.ownership import Ownership, OwnershipState
 from discovery.processes import owner_name
+from discovery.status_types import SERVER_LEASE
 from discovery.topology import Topology
 from lr_server.connections import ServerEngines
 from lr_server.ingest.ingest import Ingest
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from lr_server.source.source import Source
-from lr_server.status_types import SERVER_LEASE
 from queues.clock import Clock, poll
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError, ThreadEndedError

@@ -37,24 +37,17 @@ def in_words(error: BaseException) -> str:
 
 def traced(error: BaseException) -> str:
     """Return the traceback of *error* and of its causes, with `describe` in the place of each whole message."""
-    parts = [_trace(link) for link in _links(error)]
+    parts = [_trace(link) for link in links(error)]
     return "\n\n".join(reversed(parts))
 
 
 def place_of(error: BaseException) -> tuple[object, ...]:
     """Return the classes and lines of code in the traceback of *error*; equal for repeated failures of one place."""
     # A set, because the traceback of one object grows each time that object is raised again.
-    return tuple((type(link).__qualname__, frozenset(_lines(link))) for link in _links(error))
+    return tuple((type(link).__qualname__, frozenset(_lines(link))) for link in links(error))
 
 
-def _first_line(error: BaseException) -> str:
-    try:
-        return first_line(error)
-    except Exception as problem:  # noqa: BLE001 - the error is of an application, and so is its `__str__`
-        return f"(its text cannot be read: {type(problem).__name__})"
-
-
-def _links(error: BaseException) -> Iterator[BaseException]:
+def links(error: BaseException) -> Iterator[BaseException]:
     """Yield *error* and its causes, as Python shows them."""
     link: BaseException | None = error
     for _ in range(_LINKS):
@@ -62,6 +55,13 @@ def _links(error: BaseException) -> Iterator[BaseException]:
             return
         yield link
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        return first_line(error)
+    except Exception as problem:  # noqa: BLE001 - the error is of an application, and so is its `__str__`
+        return f"(its text cannot be read: {type(problem).__name__})"
 
 
 def _lines(error: BaseException) -> Iterator[tuple[str, int]]:

@@ -24,6 +24,7 @@ from queues.database.transactions import mapped_errors, reading, writing
 from queues.errors import ListenerError, SnapshotFailedError
 from queues.positions import Position
 from queues.receive import consumer_marks, delivery_claim, failures, parked, snapshot_blocks
+from queues.receive.failures import Failure
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from queues.words import describe
 
@@ -93,14 +94,18 @@ class Delivery:
     def _transaction(self) -> AbstractContextManager[ListenerSession]:
         return listener_session.transaction(self._engine)
 
-    def park(self, step: DeliveryStep, error: str, tries: int) -> None:
+    def park(self, step: DeliveryStep, failure: Failure) -> None:
         """Set the one source transaction of *step* aside as parked; raises like `carry_out`."""
-        kind = parked.SNAPSHOT if step.of_snapshot else parked.LOG
         with writing(self._engine) as connection:
-            self._claim(connection, step, now_us())
-            parked.park(connection, self._queue.queue_id, kind, step.history, step.rows, error, tries)
-            self._complete(connection, step)
-            self._forget_failure(connection)
+            self.park_within(connection, step, failure)
+
+    def park_within(self, connection: Connection, step: DeliveryStep, failure: Failure) -> None:
+        """Carry out `park` in the caller's transaction; after an error the caller rolls back."""
+        kind = parked.SNAPSHOT if step.of_snapshot else parked.LOG
+        self._claim(connection, step, now_us())
+        parked.park(connection, self._queue.queue_id, kind, step.history, step.rows, failure)
+        self._complete(connection, step)
+        self._forget_failure(connection)
 
     def _forget_failure(self, connection: Connection) -> None:
         failures.clear(connection, self._queue.queue_id)

@@ -22,12 +22,13 @@ from queues.backoff import Backoff
 from queues.clock import Clock, jittered
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing_briefly
+from queues.error_facts import facts_of
 from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
 from queues.receive import consumer_marks, failures, parked
 from queues.receive.batches import BatchLimits
 from queues.receive.failures import Failure
 from queues.receive.kept_blocks import KeptBlocks
-from queues.words import describe, in_words
+from queues.words import in_words
 
 #: First wait before an idle queue is polled again, in seconds; the wait doubles up to `Options.idle`.
 QUICK: Final = 0.005
@@ -156,7 +157,7 @@ class Follower:
             return
         known = self._failure
         seq, tries = (known.seq, max(known.tries, troubles)) if known else (_UNREAD, troubles)
-        self._failure = Failure(seq, tries, in_words(error))
+        self._failure = failures.again(known, seq, facts_of(error, in_words(error)))._replace(tries=tries)
         with suppress(LrqError, SQLAlchemyError):
             failures.record(self._engine, self._queue.queue_id, self._failure, self._shard)
 
@@ -201,9 +202,9 @@ class Follower:
 
     def _refused(self, step: DeliveryStep, error: Exception) -> float | None:
         """Record the failure, and divide, park or retry the step; return the same as `_turn`."""
-        words = describe(error)
+        facts = facts_of(error)
         if step.retry is not None:
-            parked.refuse(self._engine, step.retry, words)
+            parked.refuse(self._engine, step.retry, facts)
             self._report(self._queue.source, error)
             return 0
         if step.divisible:
@@ -211,14 +212,13 @@ class Follower:
             self._singly = (step.kind, step.end)
             self._report(self._queue.source, error)
             return 0
-        tries = self._failure.tries + 1 if self._failure and self._failure.seq == step.first else 1
-        self._failure = Failure(step.first, tries, words)
+        failure = self._failure = failures.again(self._failure, step.first, facts)
         self._report(self._queue.source, error)
-        if self._parks(step, tries):
-            self._delivery.park(step, words, tries)
+        if self._parks(step, failure.tries):
+            self._delivery.park(step, failure)
             return self._done(step)
-        failures.record(self._engine, self._queue.queue_id, self._failure, self._shard)
-        return self._options.delay(tries)
+        failures.record(self._engine, self._queue.queue_id, failure, self._shard)
+        return self._options.delay(failure.tries)
 
     def _parks(self, step: DeliveryStep, tries: int) -> bool:
         parkable = bool(step.rows) and not step.incomplete

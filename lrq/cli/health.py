@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
-from lr_server.protocol.negotiation import without_provider
-from lr_server.status_types import (
+from discovery.status_types import (
     STALL_SECONDS,
+    FailureStatus,
     OrderingStatus,
     ReceiveQueueStatus,
     SessionStatus,
     SiteStatus,
     UnknownStatus,
 )
+from lr_server.protocol.negotiation import without_provider
 from lrq.cli.words import duration, number, plural, some
 from queues.leadership import TopologyFacts
 from queues.names import ClientName
@@ -172,11 +173,16 @@ def _snapshots(status: SiteStatus) -> Iterator[str]:
             yield f"{name} has failed {plural(snapshot.failed_attempts, 'time')} and is tried again: {snapshot.error}"
 
 
+def _since(failure: FailureStatus, at_us: int) -> str:
+    return f" for {duration(max(at_us - failure.first_us, 0) / 1_000_000)}" if failure.first_us else ""
+
+
 def _queues(status: SiteStatus) -> Iterator[str]:
     for queue in status.receive_queues:
         if queue.failure:
             tries = plural(queue.failure.tries, "time")
-            yield f"{queue.name} is blocked, refused {tries}: {queue.failure.error}"
+            since = _since(queue.failure, status.at_us)
+            yield f"{queue.name} is blocked{since}, refused {tries}: {queue.failure.error}"
         elif queue.outstanding or queue.snapshot_waits:
             yield from _waiting(queue)
         if queue.parked:

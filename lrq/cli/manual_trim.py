@@ -8,9 +8,9 @@ from rich.text import Text
 from sqlalchemy import Engine
 
 from discovery.processes import owner_name, surely_gone
+from discovery.status import read_ordering, read_unknown
+from discovery.status_types import SERVER_LEASE, OrderingStatus, UnknownStatus
 from lr_server import Settings
-from lr_server.status import read_ordering, read_unknown
-from lr_server.status_types import SERVER_LEASE, OrderingStatus, UnknownStatus
 from lrq.cli.output import add, table
 from lrq.cli.peers_view import read_peers
 from lrq.cli.status_tables import owner_words

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from lrq.cli.output import add, table
-from lrq.cli.words import NONE, duration, number, one_line, preview, size
+from lrq.cli.words import NONE, duration, number, one_line, preview, printable, size
 from queues.clock import iso, now_us
 from queues.receive.log_blocks import ReceivedRow
 from queues.receive.parked import ParkedTransaction
@@ -24,8 +24,9 @@ def parked_view(found: Sequence[ParkedTransaction]) -> RenderableType:
     )  # fmt: skip
     for each in found:
         age = duration(max(now_us() - each.parked_us, 0) / 1_000_000)
-        tries = Text("retry planned", style="yellow") if each.retrying else Text(number(each.tries))
-        error = Text(one_line(each.error), style="red")
+        count = number(max(each.attempts, each.tries))
+        tries = Text("retry planned", style="yellow") if each.retrying else Text(count)
+        error = Text(one_line(each.error) + at(each.place), style="red")
         add(
             made,
             [
@@ -44,6 +45,27 @@ def parked_view(found: Sequence[ParkedTransaction]) -> RenderableType:
     return Group(made, Text("lrq park retry ID …   lrq park discard ID …", style="dim"))
 
 
+def at(place: str) -> str:
+    """Return the place of an error in brackets, as the end of a sentence; empty for an unknown one."""
+    return f" ({one_line(place)})" if place else ""
+
+
+def moment(us: int) -> str | None:
+    """Return a time for JSON; None for an unknown one."""
+    return iso(us) if us else None
+
+
+def failure_lines(first_us: int, last_us: int) -> list[Text]:
+    """Tell the times of the first and the last failure, if both are known."""
+    return [Text(f"failed first {iso(first_us)}, last {iso(last_us)}", style="dim")] if first_us and last_us else []
+
+
+def trace_view(trace: str) -> list[Text]:
+    """Show a traceback, if there is one."""
+    lines = "\n".join(map(printable, trace.split("\n")))
+    return [Text(), Text("Traceback", style="bold"), Text(lines, style="dim")] if trace else []
+
+
 def parked_facts(each: ParkedTransaction) -> dict[str, Any]:
     """Return an item of `parked` in `lrq park list --json`."""
     return {
@@ -59,11 +81,21 @@ def parked_facts(each: ParkedTransaction) -> dict[str, Any]:
         "tries": each.tries,
         "retrying": each.retrying,
         "parked_at": iso(each.parked_us),
+        "error_class": each.error_class,
+        "place": each.place,
+        "attempts": max(each.attempts, each.tries),
+        "first_failed_at": moment(each.first_us),
+        "last_failed_at": moment(each.last_us),
     }
 
 
-def contents_view(found: ParkedTransaction, rows: Sequence[ReceivedRow], *, preview_bytes: int) -> RenderableType:
-    """Show one parked transaction with its entries; each payload has been cut after *preview_bytes* bytes."""
+def contents_view(
+    found: ParkedTransaction, rows: Sequence[ReceivedRow], trace: str, *, preview_bytes: int
+) -> RenderableType:
+    """Show one parked transaction with its traceback and its entries.
+
+    Each payload has been cut after *preview_bytes* bytes.
+    """
     made = table("Entries", ("sequence", "right"), "item key", "payload")
     for row in rows:
         key = NONE if row.item_key is None else one_line(row.item_key)
@@ -72,7 +104,9 @@ def contents_view(found: ParkedTransaction, rows: Sequence[ReceivedRow], *, prev
         add(made, [number(row.seq), key, preview(row.payload, whole) if row.payload else "(empty)"])
     more = found.entries - len(rows)
     hint = [Text(f"and {number(more)} more: --limit {found.entries}", style="dim")] if more > 0 else []
-    return Group(parked_view([found]), made, *hint)
+    return Group(
+        parked_view([found]), *failure_lines(found.first_us, found.last_us), *trace_view(trace), Text(), made, *hint
+    )
 
 
 def content_facts(row: ReceivedRow) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from lr_server.status_types import (
+from discovery.status_types import (
     FailureStatus,
     Lag,
     ReceivePhase,
@@ -17,6 +17,7 @@ from lr_server.status_types import (
     SnapshotStatus,
 )
 from lrq.cli.output import add, table
+from lrq.cli.parked_view import at
 from lrq.cli.rates import Rates
 from lrq.cli.words import NONE, duration, number, one_line, plural, rate, size
 from queues.send_snapshot import EVERY_SITE
@@ -204,7 +205,9 @@ def shards_table(status: SiteStatus) -> Table:
 
 
 def _refusals(failure: FailureStatus) -> Text:
-    return Text(f"refused {plural(failure.tries, 'time')}: {one_line(failure.error)}", style="red")
+    since = f" in {duration(max(failure.last_us - failure.first_us, 0) / 1_000_000)}" if failure.first_us else ""
+    words = f"refused {plural(failure.tries, 'time')}{since}: {one_line(failure.error)}{at(failure.place)}"
+    return Text(words, style="red")
 
 
 def _notes(queue: ReceiveQueueStatus) -> Text:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lr_server.status_types import SERVER_LEASE, SiteServer, SiteStatus
+from discovery.status_types import SERVER_LEASE, SiteServer, SiteStatus
 from lrq.cli.health import remarks, server_is_alive, troubles
 from lrq.cli.rates import Rates
 from lrq.cli.status_tables import age, owner_words, receive_queues_table, sessions_table, shards_table, snapshots_table

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from lr_server.status import read_status
+from discovery.status import read_status
 from lrq.cli.output import console
 from lrq.cli.place import OpenSite
 from lrq.cli.rates import Look, Rates, rates

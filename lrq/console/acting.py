@@ -22,8 +22,9 @@ async def act(console: Console, request: Request) -> Response:
     if form.get("all"):
         text = form.get("text")
         client, source = form.get("client") or None, form.get("source") or None
-        found = await watch.pages.call(lambda: matching(watch.reading, client, source, text))
-        action = Action(action.kind, tuple(found))
+        shows = console.allowed.payloads
+        found = await watch.pages.call(lambda: matching(watch.reading, client, source, text, messages=shows))
+        action = Action(action.kind, tuple(each.id for each in found))
     if action.kind in (ActionKind.RETRY, ActionKind.DISCARD) and not action.ids:
         raise UsageError("no parked transaction is chosen: go back and choose one")
     if len(action.ids) > MOST:

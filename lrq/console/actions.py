@@ -9,19 +9,22 @@ from typing import Final, assert_never
 
 from sqlalchemy import Engine
 
+from lr_client.subscriber.park_now import park_now
 from queues import send_snapshot
 from queues.clock import now_us
 from queues.database.transactions import writing
 from queues.errors import UsageError
 from queues.logs import logger
 from queues.names import client_name, site_id
-from queues.receive.parked import discard_parked, parked, retry_parked
+from queues.receive.parked import ParkedTransaction, discard_parked, parked, retry_parked
 
 _log = logger("lrq.console")
 
 #: The most parked transactions of one action.
 MOST: Final = 10_000
 _KEPT: Final = 500
+#: The wait for the present call of a listener, in seconds; less than a page waits.
+_LOCK_SECONDS: Final = 5
 
 
 class ActionKind(StrEnum):
@@ -29,24 +32,31 @@ class ActionKind(StrEnum):
 
     RETRY = "retry"
     DISCARD = "discard"
+    PARK = "park"
     CANCEL = "cancel"
     REQUEST = "request"
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action with its objects: ids of parked transactions, or the id, or client and destination, of a snapshot."""
+    """An action with its objects.
+
+    The objects are ids of parked transactions, or the id, or client and destination, of a snapshot. A blocked queue has
+    a client, a source and perhaps a shard.
+    """
 
     kind: ActionKind
     ids: tuple[int, ...] = ()
     sync_id: str = ""
     client: str = ""
     destination: str = ""
+    source: str = ""
+    shard: int | None = None
 
     @property
     def needs_confirmation(self) -> bool:
-        """Whether the action destroys something."""
-        return self.kind in (ActionKind.DISCARD, ActionKind.CANCEL)
+        """Whether the action destroys something, or lets entries overtake another."""
+        return self.kind in (ActionKind.DISCARD, ActionKind.CANCEL, ActionKind.PARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +93,11 @@ def carry_out(engine: Engine, action: Action, person: str) -> str:
     """Carry out *action* and return its outcome as a sentence; raises the errors of lrq."""
     match action.kind:
         case ActionKind.RETRY:
-            return _each(engine, action.ids, retry=True)
+            return _each(engine, action.ids, person, retry=True)
         case ActionKind.DISCARD:
-            return _each(engine, action.ids, retry=False)
+            return _each(engine, action.ids, person, retry=False)
+        case ActionKind.PARK:
+            return _park(engine, action, person)
         case ActionKind.CANCEL:
             return _cancel(engine, action.sync_id, person)
         case ActionKind.REQUEST:
@@ -94,21 +106,29 @@ def carry_out(engine: Engine, action: Action, person: str) -> str:
             assert_never(action.kind)
 
 
-def matching(engine: Engine, client: str | None, source: str | None, text: str = "") -> list[int]:
-    """Return the ids of the parked transactions that match; *text* is a part of the error."""
+def matching(
+    engine: Engine, client: str | None, source: str | None, text: str = "", *, messages: bool = False
+) -> list[ParkedTransaction]:
+    """Return the parked transactions that match; *text* is a part of the error, of its message only with *messages*."""
     return [
-        each.id
+        each
         for each in parked(engine, client=client, limit=MOST)
-        if source in (None, each.source) and text in each.error
+        if source in (None, each.source)
+        and (text in f"{each.error_class} {each.place}" or (messages and text in each.error))
     ]
 
 
-def _each(engine: Engine, ids: Sequence[int], *, retry: bool) -> str:
+def _park(engine: Engine, action: Action, person: str) -> str:
+    client, source = client_name(action.client), site_id(action.source)
+    return park_now(engine, client, source, shard=action.shard, person=person, seconds=_LOCK_SECONDS).words()
+
+
+def _each(engine: Engine, ids: Sequence[int], person: str, *, retry: bool) -> str:
     """Retry or discard each transaction that is still there; several people may act at once."""
     done, gone = [], 0
     for parked_id in ids:
         try:
-            (retry_parked if retry else discard_parked)(engine, parked_id)
+            (retry_parked if retry else discard_parked)(engine, parked_id, person=person)
             done.append(parked_id)
         except UsageError:
             gone += 1

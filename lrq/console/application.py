@@ -41,7 +41,7 @@ def app(
 
     Args:
         engines: The sites' databases by site id, or a sequence of them.
-        allow_actions: Whether pages may retry, discard, cancel and request; otherwise they only read.
+        allow_actions: Whether pages may retry, discard, park, cancel and request; otherwise they only read.
         authorize: Gets each request and returns the name of its person for the actions log, or None to refuse.
         show_payloads: Whether pages show payloads and item keys' entries in full; otherwise only their sizes.
         decoders: Functions from a payload to a text, or to None for an unknown payload; pages show the texts.
@@ -71,6 +71,7 @@ def app(
             _page("/snapshot", pages.snapshot_page),
             _page("/parked", pages.parked_page),
             _page("/parked/one", pages.parked_one_page),
+            _page("/parked/blocked", pages.blocked_page),
             _page("/actions", pages.actions_page),
             Route("/act", _guarded(act), methods=["POST"]),
             Route("/login", _login, methods=["GET", "POST"]),

@@ -55,7 +55,8 @@ class Console:
         if not named:
             raise UsageError("the console needs one site or more: give it the engines of their databases")
         changes = Changes()
-        watches = tuple(SiteWatch(key, engine, on_change=changes.tell) for key, engine in named.items())
+        shows = options.get("allowed", Allowed()).payloads
+        watches = tuple(SiteWatch(key, engine, messages=shows, on_change=changes.tell) for key, engine in named.items())
         return cls(watches, access, changes=changes, **options)
 
     def start(self) -> None:

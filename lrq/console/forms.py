@@ -49,9 +49,12 @@ class Form:
         try:
             kind = ActionKind(self.get("do"))
             ids = tuple(int(each) for each in self.all("id"))
+            shard = int(self.get("shard")) if self.get("shard") else None
         except ValueError:
             raise UsageError("the form names no action: load the page again") from None
-        return Action(kind, ids, self.get("sync_id"), self.get("client"), self.get("destination"))
+        return Action(
+            kind, ids, self.get("sync_id"), self.get("client"), self.get("destination"), self.get("source"), shard
+        )
 
     def back(self) -> str:
         """Return the page to show after the action, a path inside the console."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lr_server.status_types import ReceiveQueueStatus, SessionStatus, SnapshotStatus
+from discovery.status_types import ReceiveQueueStatus, SessionStatus, SnapshotStatus
 from lrq.cli.health import server_is_alive, troubles
 from lrq.console.watch import WatchedSite
 from queues.states import SessionState, SnapshotState

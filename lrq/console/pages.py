@@ -2,13 +2,15 @@
 
 from functools import partial
 from typing import Final
+from urllib.parse import urlencode
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lr_server.status_types import SnapshotStatus
-from lrq.console.actions import MOST
+from discovery.status_types import FailureStatus, ReceiveQueueStatus, SnapshotStatus
+from lrq.console.actions import MOST, matching
 from lrq.console.console import Console
 from lrq.console.entry_search import Sought, moment_us, search
 from lrq.console.payloads import MOST_BYTES, readings
@@ -18,13 +20,16 @@ from lrq.console.watch import SiteWatch
 from queues import names, send_snapshot
 from queues.browse.api import Page, QueueSummary, Wanted, browse, payload_at, summaries
 from queues.clock import now_us
+from queues.database.actions import newest as newest_actions
 from queues.database.transactions import reading
 from queues.entry_headers import parse
-from queues.errors import CorruptFrameError, UsageError
+from queues.errors import CorruptFrameError, LrqError, UsageError
 from queues.names import client_name, site_id
+from queues.receive.blocked import blocked_one
 from queues.receive.log_blocks import ReceivedRow
-from queues.receive.parked import ParkedTransaction, parked, parked_contents, parked_one
+from queues.receive.parked import ParkedTransaction, parked_contents, parked_one, parked_trace
 from queues.send_snapshot.stored_parts import PartRows, parts_of
+from queues.words import in_words
 
 #: Lines of one page.
 _LINES: Final = 50
@@ -32,6 +37,8 @@ _LINES: Final = 50
 _CONTENTS: Final = 20
 _PARTS: Final = 500
 _PREVIEW: Final = 96
+#: The stored actions of all sites on one page.
+_STORED: Final = 200
 
 
 async def map_page(console: Console, request: Request) -> Response:
@@ -122,7 +129,7 @@ async def snapshot_page(console: Console, request: Request) -> Response:
 
 
 def _snapshot(watch: SiteWatch, sync_id: str) -> tuple[SnapshotStatus, list[PartRows]]:
-    from lr_server.status import snapshot_status
+    from discovery.status import snapshot_status
 
     with reading(watch.reading) as connection:
         found = send_snapshot.find(connection, sync_id)
@@ -136,13 +143,41 @@ async def parked_page(console: Console, request: Request) -> Response:
     asked = request.query_params
     watch = console.watch(asked.get("site", ""))
     client, source, text = asked.get("client", ""), asked.get("source", ""), asked.get("text", "")
-    listing = await watch.pages.call(partial(parked, watch.reading, client=client or None, limit=MOST))
-    found = [each for each in listing if source in ("", each.source) and text in each.error]
+    wanted = partial(matching, watch.reading, client or None, source or None, text, messages=console.allowed.payloads)
+    found = await watch.pages.call(wanted)
     start = max(int(asked.get("start", "0")) if asked.get("start", "0").isdecimal() else 0, 0)
     return console.page(
         request, "parked.html", site=watch.look(), found=found[start : start + _LINES], total=len(found), start=start,
-        lines=_LINES, asked=dict(asked), views=console.views(), most=MOST,
+        lines=_LINES, asked=dict(asked), views=console.views(), most=MOST, failing=_failing(watch),
+        blocked_query=_blocked_query,
     )  # fmt: skip
+
+
+def _failing(watch: SiteWatch) -> list[tuple[ReceiveQueueStatus, int | None, FailureStatus]]:
+    """Return the failures of queues and shards, as last read."""
+    status = watch.look().status
+    found: list[tuple[ReceiveQueueStatus, int | None, FailureStatus]] = []
+    for queue in status.receive_queues if status else ():
+        if queue.shards:
+            found += [(queue, each.shard, each.failure) for each in queue.shards if each.failure]
+        elif queue.failure:
+            found.append((queue, None, queue.failure))
+    return found
+
+
+def _blocked_query(site: str, queue: ReceiveQueueStatus, shard: int | None) -> str:
+    named = {"site": site, "client": queue.client, "source": queue.source}
+    return urlencode(named if shard is None else named | {"shard": shard})
+
+
+async def blocked_page(console: Console, request: Request) -> Response:
+    """Show the failure that blocks one queue, with its traceback."""
+    asked = request.query_params
+    watch = console.watch(asked.get("site", ""))
+    shard = int(asked["shard"]) if asked.get("shard", "").isdecimal() else None
+    of, sender = client_name(asked.get("client", "")), site_id(asked.get("source", ""))
+    found = await watch.pages.call(partial(blocked_one, watch.reading, of, sender, shard))
+    return console.page(request, "blocked.html", site=watch.look(), found=found)
 
 
 async def parked_one_page(console: Console, request: Request) -> Response:
@@ -152,17 +187,20 @@ async def parked_one_page(console: Console, request: Request) -> Response:
     if not asked.get("id", "").isdecimal():
         raise UsageError("name a parked transaction by its id: choose one on the page of dead letters")
     parked_id = int(asked["id"])
-    found, rows = await watch.pages.call(partial(_parked, watch.reading, parked_id, console.allowed.payloads))
+    found, rows, trace = await watch.pages.call(partial(_parked, watch.reading, parked_id, console.allowed.payloads))
     contents = [
         (row, _headers(row.headers), readings(row.payload, console.decoders) if console.allowed.payloads else [])
         for row in rows
     ]
-    return console.page(request, "parked_one.html", site=watch.look(), found=found, contents=contents, most=_CONTENTS)
+    return console.page(
+        request, "parked_one.html", site=watch.look(), found=found, contents=contents, most=_CONTENTS, trace=trace
+    )  # fmt: skip
 
 
-def _parked(engine: Engine, parked_id: int, payloads: bool) -> tuple[ParkedTransaction, list[ReceivedRow]]:
+def _parked(engine: Engine, parked_id: int, payloads: bool) -> tuple[ParkedTransaction, list[ReceivedRow], str]:
     size = MOST_BYTES if payloads else 0
-    return parked_one(engine, parked_id), parked_contents(engine, parked_id, limit=_CONTENTS, payload_bytes=size)
+    rows = parked_contents(engine, parked_id, limit=_CONTENTS, payload_bytes=size)
+    return parked_one(engine, parked_id), rows, parked_trace(engine, parked_id)
 
 
 def _headers(stored: str | None) -> dict[str, str]:
@@ -173,5 +211,15 @@ def _headers(stored: str | None) -> dict[str, str]:
 
 
 async def actions_page(console: Console, request: Request) -> Response:
-    """Show the last actions of this console."""
-    return console.page(request, "actions.html", log=console.log.listing())
+    """Show the last actions of this console, and those that the sites have stored."""
+    stored, silent = [], []
+    for watch in console.watches:
+        site = watch.look()
+        try:
+            found = await watch.pages.call(partial(newest_actions, watch.reading, _LINES))
+        except (LrqError, SQLAlchemyError) as error:
+            silent.append((site, in_words(error)))
+        else:
+            stored += [(site, each) for each in found]
+    newest = sorted(stored, key=lambda each: each[1].at_us, reverse=True)[:_STORED]
+    return console.page(request, "actions.html", log=console.log.listing(), stored=newest, silent=silent)

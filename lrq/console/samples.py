@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from lr_server.status_types import SessionStatus, SiteStatus
+from discovery.status_types import SessionStatus, SiteStatus
 
 #: The time that a plot shows, and the time between two samples, in seconds.
 HOUR: Final = 3600.0

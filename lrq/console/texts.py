@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from lr_server.status_types import Lag
+from discovery.status_types import Lag
 from lrq.cli.words import NONE, cut, duration, number, one_line, plural, preview, printable, rate, size
 from lrq.console.links import ShownLink, session_tone, snapshot_tone
+from lrq.console.payloads import printable_lines
 from queues.clock import iso
 
 #: The most characters of an error or a reason in a table.
@@ -55,6 +56,7 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "duration": duration,
     "entries_behind": entries_behind,
     "iso": iso,
+    "lines": printable_lines,
     "link_lag": link_lag,
     "number": number,
     "plural": plural,

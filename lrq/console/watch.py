@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlalchemy import Engine
 
-from lr_server.status import read_status
-from lr_server.status_types import SiteStatus
+from discovery.status import read_status
+from discovery.status_types import SiteStatus
 from lrq.cli.rates import Look, Rates, rates
 from lrq.console.reading import PageThreads, reader
 from lrq.console.samples import SitePast
@@ -48,9 +48,19 @@ class SiteWatch:
     """The engine of one site, its last view, its past, and the threads that read it."""
 
     def __init__(
-        self, key: str, engine: Engine, *, on_change: Callable[[], None] = lambda: None, clock: Clock = SYSTEM_CLOCK
+        self,
+        key: str,
+        engine: Engine,
+        *,
+        messages: bool = False,
+        on_change: Callable[[], None] = lambda: None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Prepare; *on_change* is called after each reading, in the thread of the watch."""
+        """Prepare; *on_change* is called after each reading, in the thread of the watch.
+
+        Without *messages*, the views have none of a listener's errors, because these may hold payloads.
+        """
+        self._messages = messages
         self.key = key
         self.engine = engine
         self.reading = reader(engine)
@@ -111,7 +121,8 @@ class SiteWatch:
         """Read the site once and keep the view; the thread calls this."""
         self._began = self._clock.monotonic()
         try:
-            status = read_status(self.reading)
+            found = read_status(self.reading)
+            status = found if self._messages else found.without_messages()
         except Exception as error:  # noqa: BLE001 - of a driver, say; the watch goes on, and the page shows the error
             self._view = replace(self._view, trouble=in_words(error))
             self._last = None

@@ -162,6 +162,13 @@ class Transactions(Protocol):
         """
         ...
 
+    def limit_lock_wait(self, connection: Connection, seconds: int) -> None:
+        """Let each wait for a row of this transaction end after *seconds* with `StoreUnavailableError`.
+
+        SQLite waits for its write lock only, as long as its connections always do.
+        """
+        ...
+
     def reading_limits(self, statement: int, lock: int) -> Sequence[TextClause]:
         """Return statements that make a new transaction read-only and limit its statements and lock waits, in seconds.
 

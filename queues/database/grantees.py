@@ -12,3 +12,5 @@ class Grantee(StrEnum):
     SUBSCRIBER = "subscriber"
     #: Serves the site.
     SERVER = "server"
+    #: Reads the views of links and their lag, and no table.
+    MONITOR = "monitor"

@@ -10,7 +10,7 @@ from queues.errors import NotInitializedError, SchemaMismatchError, WrongSiteErr
 from queues.names import SiteId
 
 #: The schema that this software needs: the newest revision in `alembic/versions`.
-SCHEMA: Final = "0023"
+SCHEMA: Final = "0022"
 #: The schema of the oldest lrq that can use these tables.
 OLDEST_SCHEMA: Final = "0018"
 #: Not `alembic_version`, which belongs to the application if it uses Alembic too.
@@ -119,13 +119,14 @@ def untriggered(connection: Connection) -> list[str]:
 
 
 def _missing(connection: Connection) -> list[str]:
-    """Name the missing tables and columns, and the missing parts of the dialect."""
+    """Name the missing tables, views and columns, and the missing parts of the dialect."""
     dialect = dialects.of(connection)
     inspector = inspect(connection)
     missing: list[str] = []
-    for table in (*tables.metadata.sorted_tables, *dialect.own_tables.sorted_tables):
+    views = tables.views_metadata.sorted_tables
+    for table in (*tables.metadata.sorted_tables, *dialect.own_tables.sorted_tables, *views):
         if not inspector.has_table(table.name):
-            missing.append(f"table {table.name}")
+            missing.append(f"{'view' if table in views else 'table'} {table.name}")
             continue
         there = {column["name"] for column in inspector.get_columns(table.name)}
         missing += [f"column {table.name}.{column.name}" for column in table.columns if column.name not in there]

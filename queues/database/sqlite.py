@@ -126,6 +126,9 @@ class SqliteDialect(SqliteCuts):
         """Take the write lock."""
         connection.execute(_TAKE_WRITE_LOCK)
 
+    def limit_lock_wait(self, connection: Connection, seconds: int) -> None:
+        """Do nothing: the write lock is held already."""
+
     def reading_limits(self, statement: int, lock: int) -> Sequence[TextClause]:  # noqa: ARG002 - readers hold up nobody
         """Return nothing: a reader of SQLite never keeps a writer waiting."""
         return ()

@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Double,
     Identity,
     Index,
     Integer,
@@ -599,6 +600,18 @@ consumers = Table(
     Column("ended_seq", BigInteger, nullable=False, server_default="-1"),
 )
 
+
+def _failure_columns() -> list[Column[object]]:
+    """Return the columns about an error of the listener; only `error` beside them may hold a part of a payload."""
+    return [
+        Column("error_class", Text, nullable=False, server_default=text("''")),
+        Column("place", Text, nullable=False, server_default=text("''")),
+        Column("trace", Text, nullable=False, server_default=text("''")),
+        # The time of the first failure in a row; 0 for an unknown one.
+        Column("first_us", BigInteger, nullable=False, server_default="0"),
+    ]
+
+
 #: Failed deliveries; written outside the listener's transaction, which is rolled back.
 consumer_failures = Table(
     "lrq_consumer_failures",
@@ -608,6 +621,7 @@ consumer_failures = Table(
     Column("tries", Integer, nullable=False),
     Column("error", Text, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    *_failure_columns(),
 )
 
 #: The shards of each client, by versions: `owners` has the shard of each slot, as numbers between spaces.
@@ -655,6 +669,7 @@ shard_failures = Table(
     Column("tries", Integer, nullable=False),
     Column("error", Text, nullable=False),
     Column("updated_us", BigInteger, nullable=False),
+    *_failure_columns(),
 )
 
 #: The subscriptions that share the shards of a client.
@@ -683,5 +698,60 @@ parked_entries = Table(
     Column("parked_us", BigInteger, nullable=False),
     Column("headers", Text),
     Column("partition_key", Text),
+    # Only the first row of a source transaction has its traceback.
+    *_failure_columns(),
+    # The time of the last failure, 0 for an unknown one, and the number of all failures.
+    Column("last_us", BigInteger, nullable=False, server_default="0"),
+    Column("attempts", Integer, nullable=False, server_default="0"),
     Index("ix_lrq_parked_entries_queue_id", "queue_id"),
+)
+
+# --- both sides: operators -----------------------------------------------------------------------------------
+
+#: The actions of operators on this site, such as a parked transaction that was discarded; the oldest are deleted.
+actions = Table(
+    "lrq_actions",
+    metadata,
+    Column("action_id", Text, primary_key=True),
+    Column("at_us", BigInteger, nullable=False),
+    Column("person", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Index("ix_lrq_actions_at_us", "at_us"),
+)
+
+# --- views for people and monitors ----------------------------------------------------------------------------
+
+#: Views, which a role may read without a right on the tables (docs/sql.md).
+views_metadata = MetaData()
+
+#: The lag of each link, one row for each session and for each receive queue.
+lag_view = Table(
+    "lrq_lag",
+    views_metadata,
+    Column("direction", Text),
+    Column("client", Text),
+    Column("peer", Text),
+    Column("state", Text),
+    Column("reason", Text),
+    Column("entries", BigInteger),
+    Column("age_seconds", Double),
+    Column("idle_seconds", Double),
+)
+
+#: The links of this source, with the wish of an operator; times are text on SQLite.
+link_states_view = Table(
+    "lrq_link_states",
+    views_metadata,
+    Column("client", Text),
+    Column("destination", Text),
+    Column("wish", Text),
+    Column("state", Text),
+    Column("reason", Text),
+    Column("branch", Text),
+    Column("acked_seq", BigInteger),
+    Column("applied_seq", BigInteger),
+    Column("updated_at", Text),
+    Column("asked_at", Text),
+    Column("ended_at", Text),
 )

@@ -7,10 +7,14 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, func, insert, select, update
 
 from queues.clock import now_us
+from queues.database import actions
 from queues.database.tables import parked_entries as parked_rows
 from queues.database.tables import receive_queues
 from queues.database.transactions import reading, writing, writing_briefly
+from queues.error_facts import ErrorFacts
 from queues.errors import UsageError
+from queues.names import ClientName
+from queues.receive.failures import Failure
 from queues.receive.log_blocks import ReceivedRow
 from queues.words import cleaned
 
@@ -20,13 +24,17 @@ SNAPSHOT: Final = "snapshot"
 
 #: The `tries` of a transaction that is to be retried.
 _REQUESTED: Final = 0
+#: The most ids in one statement.
+_CHUNK: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ParkedTransaction:
     """One source transaction (in a snapshot: one row) that was set aside after `tries` refusals.
 
-    `history` is the scope of `sequence`: the branch of a log entry, or the sync_id of a snapshot row.
+    `history` is the scope of `sequence`: the branch of a log entry, or the sync_id of a snapshot row. For `error`,
+    `error_class` and `place` see `ErrorFacts`. `attempts` counts all refusals, between `first_us` and `last_us`; 0 is
+    an unknown number or time.
     """
 
     id: int
@@ -40,6 +48,11 @@ class ParkedTransaction:
     error: str
     tries: int
     parked_us: int
+    error_class: str = ""
+    place: str = ""
+    first_us: int = 0
+    last_us: int = 0
+    attempts: int = 0
 
     @property
     def retrying(self) -> bool:
@@ -63,6 +76,13 @@ def parked_one(engine: Engine, parked_id: int) -> ParkedTransaction:
     return ParkedTransaction(*row)
 
 
+def parked_trace(engine: Engine, parked_id: int) -> str:
+    """Return the traceback of the last refusal of a parked transaction; raises `UsageError` like `parked_one`."""
+    with reading(engine) as connection:
+        chosen = select(func.max(parked_rows.c.trace)).where(_whole(connection, parked_id))
+        return connection.execute(chosen).scalar() or ""
+
+
 def parked_contents(
     engine: Engine, parked_id: int, *, limit: int = 100, payload_bytes: int = 2**30
 ) -> list[ReceivedRow]:
@@ -79,20 +99,51 @@ def parked_contents(
     return [found._replace(payload=bytes(found.payload or b"")) for found in (ReceivedRow(*row) for row in rows)]
 
 
-def retry_parked(engine: Engine, parked_id: int) -> None:
+class ParkedState(NamedTuple):
+    """A parked transaction with its last error, and whether it waits for a retry by the subscriber."""
+
+    id: int
+    client: ClientName
+    error: str
+    place: str
+    retrying: bool
+
+
+def states_of(connection: Connection, ids: Sequence[int]) -> list[ParkedState]:
+    """Return the state of each of the transactions *ids* that is still parked; *ids* are those that `parked` lists."""
+    columns = (*(parked_rows.c[name] for name in ("id", "error", "place", "tries")), receive_queues.c.client)
+    joined = select(*columns).join_from(
+        parked_rows, receive_queues, receive_queues.c.queue_id == parked_rows.c.queue_id
+    )
+    return [
+        ParkedState(row.id, row.client, row.error, row.place, row.tries == _REQUESTED)
+        for first in range(0, len(ids), _CHUNK)
+        for row in connection.execute(joined.where(parked_rows.c.id.in_(ids[first : first + _CHUNK])))
+    ]
+
+
+def retry_parked(engine: Engine, parked_id: int, *, person: str = "") -> None:
     """Have the subscriber retry a parked transaction; success deletes it, another refusal parks it again.
 
-    The retry comes before the entries of the queue; entries after the parked ones may be applied already. Raises
-    `UsageError` for an id that `parked` does not list.
+    The retry comes before the entries of the queue; entries after the parked ones may be applied already. The action is
+    stored under the name of *person*, if there is one. Raises `UsageError` for an id that `parked` does not list.
     """
     with writing(engine) as connection:
         connection.execute(update(parked_rows).where(_whole(connection, parked_id)).values(tries=_REQUESTED))
+        if person:
+            actions.note(connection, person, "retry", f"parked transaction {parked_id} planned for another try")
 
 
-def discard_parked(engine: Engine, parked_id: int) -> None:
-    """Delete a parked transaction for good; raises `UsageError` for an id that `parked` does not list."""
+def discard_parked(engine: Engine, parked_id: int, *, person: str = "") -> None:
+    """Delete a parked transaction for good; raises `UsageError` for an id that `parked` does not list.
+
+    The action is stored under the name of *person*, if there is one.
+    """
     with writing(engine) as connection:
-        connection.execute(delete(parked_rows).where(_whole(connection, parked_id)))
+        entries = connection.execute(delete(parked_rows).where(_whole(connection, parked_id))).rowcount
+        if person:
+            noun = "entry" if entries == 1 else "entries"
+            actions.note(connection, person, "discard", f"parked transaction {parked_id} of {entries:,} {noun} deleted")
 
 
 def has_any(connection: Connection, queue_id: int) -> bool:
@@ -113,12 +164,26 @@ def forget_after(connection: Connection, queue_id: int, seq: int) -> None:
 
 
 def park(
-    connection: Connection, queue_id: int, kind: str, history: str, rows: Sequence[ReceivedRow], error: str, tries: int
+    connection: Connection, queue_id: int, kind: str, history: str, rows: Sequence[ReceivedRow], failure: Failure
 ) -> None:
     """Store a refused transaction, in the caller's transaction that removes it from the queue."""
-    common = {"queue_id": queue_id, "kind": kind, "branch": history, "error": cleaned(error), "tries": tries}
-    moment = now_us()
-    connection.execute(insert(parked_rows), [{**common, **row._asdict(), "parked_us": moment} for row in rows])
+    common = {
+        "queue_id": queue_id,
+        "kind": kind,
+        "branch": history,
+        "error": cleaned(failure.error),
+        "tries": failure.tries,
+        "parked_us": now_us(),
+        "error_class": failure.error_class,
+        "place": failure.place,
+        "first_us": failure.first_us,
+        "last_us": failure.last_us,
+        "attempts": failure.tries,
+    }
+    # The other rows repeat no traceback.
+    traces = (failure.trace, *[""] * (len(rows) - 1))
+    stored = [{**common, **row._asdict(), "trace": trace} for row, trace in zip(rows, traces, strict=True)]
+    connection.execute(insert(parked_rows), stored)
 
 
 class Identity(NamedTuple):
@@ -167,10 +232,21 @@ def _wanted(retry: Retry) -> tuple[ColumnElement[bool], ...]:
     return _rows_of(retry.identity), parked_rows.c.tries == _REQUESTED
 
 
-def refuse(engine: Engine, retry: Retry, error: str) -> None:
+def refuse(engine: Engine, retry: Retry, facts: ErrorFacts) -> None:
     """Park the transaction again after another refusal."""
+    failed = {
+        "tries": 1,
+        "error": cleaned(facts.error),
+        "error_class": facts.error_class,
+        "place": facts.place,
+        "last_us": now_us(),
+        "attempts": parked_rows.c.attempts + 1,
+    }
+    rows = _rows_of(retry.identity)
+    first = select(func.min(parked_rows.c.id)).where(rows).scalar_subquery()
     with writing_briefly(engine) as connection:
-        connection.execute(update(parked_rows).where(_rows_of(retry.identity)).values(tries=1, error=cleaned(error)))
+        connection.execute(update(parked_rows).where(rows).values(failed))
+        connection.execute(update(parked_rows).where(parked_rows.c.id == first).values(trace=facts.trace))
 
 
 def _listing(client: str | None) -> Select[tuple[Any, ...]]:
@@ -188,6 +264,7 @@ def _listing(client: str | None) -> Select[tuple[Any, ...]]:
             func.min(parked_rows.c.error),
             func.min(parked_rows.c.tries),
             parked_rows.c.parked_us,
+            *(func.max(parked_rows.c[name]) for name in ("error_class", "place", "first_us", "last_us", "attempts")),
         )
         .join_from(parked_rows, receive_queues, receive_queues.c.queue_id == parked_rows.c.queue_id)
         .group_by(*group, receive_queues.c.client, receive_queues.c.source)

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import URL, Engine, inspect, make_url, text
 
 import queues
+from discovery.status import read_status
 from lr_server import LogReplicationServer, Settings
-from lr_server.status import read_status
 from queues.browse.api import Wanted, browse
 from tests.system.world import QUICK
 from tests.waiting import eventually

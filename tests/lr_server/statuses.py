@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from lr_server.status_types import (
+from discovery.status_types import (
     Lag,
     LogStatus,
     ReceivePhase,

@@ -4,9 +4,7 @@ from importlib.metadata import version
 
 import pytest
 
-from lr_server.metrics import families, tells_site
-from lr_server.session.traffic import Delays, TrafficFacts
-from lr_server.status_types import (
+from discovery.status_types import (
     SERVER_LEASE,
     FailureStatus,
     Lag,
@@ -17,6 +15,8 @@ from lr_server.status_types import (
     SiteStatus,
     UnknownStatus,
 )
+from lr_server.metrics import families, tells_site
+from lr_server.session.traffic import Delays, TrafficFacts
 from lr_server.traffic_metrics import ServerTraffic
 from queues.database.standby_facts import StandbyFacts
 from queues.names import ClientName, SiteId

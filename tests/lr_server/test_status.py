@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, insert, update
 
+from discovery.status import CANCELLED_SECONDS, read_status, without_cancelled
 from lr_server import LogReplicationServer, Settings
-from lr_server.status import CANCELLED_SECONDS, read_status, without_cancelled
 from queues import send_snapshot
 from queues.clock import now_us
 from queues.database.tables import consumer_failures, parked_entries, receive_marks, receive_queues, snapshots
@@ -24,6 +24,8 @@ PROGRESS: dict[str, Any] = {
     "cut_seconds": None,
 }  # fmt: skip
 NO_LAG: dict[str, Any] = {"entries": 0, "bytes": 0, "seconds": 0.0, "is_most": False}
+#: The facts of a failure that an older subscriber has stored.
+NO_FACTS: dict[str, Any] = {"sequence": 1, "error_class": "", "place": "", "first_at": None, "last_at": None}
 #: The status of a site with one of everything; "time" stands for a time, and -1 for a number that grows with time.
 EXPECTED: dict[str, Any] = {
     "site": "paris",
@@ -47,6 +49,7 @@ EXPECTED: dict[str, Any] = {
             "updated_at": "time",
         },
     ],
+    "links": [],
     "snapshots": [
         {
             "sync_id": "id", "client": "policy", "destination": "tokyo", "state": "building", "reason": "wanted",
@@ -72,7 +75,7 @@ EXPECTED: dict[str, Any] = {
             "name": "LRQ_Recv_policy_oslo", "client": "policy", "source": "oslo", "received_seq": 2, "source_seq": 0,
             "applied_seq": 0, "phase": "not subscribed", "outstanding": 2, "more": False, "oldest_seconds": -1.0,
             "received_total": 0, "duplicates_total": 0, "applied_total": 0, "parked": 1,
-            "staging": {"sync_id": "s", "rows": 7}, "sync_id": "", "failure": {"tries": 4, "error": "no"},
+            "staging": {"sync_id": "s", "rows": 7}, "sync_id": "", "failure": {"tries": 4, "error": "no"} | NO_FACTS,
             "subscribed": False, "snapshot_waits": False, "shards": [],
         },
     ],

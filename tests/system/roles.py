@@ -9,8 +9,8 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 import queues
+from discovery.status import read_status
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient, subscribe, wait_applied
-from lr_server.status import read_status
 from tests.system.world import Messages, Recorder
 from tests.waiting import eventually
 

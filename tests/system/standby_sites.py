@@ -9,10 +9,10 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from discovery.status import read_status
+from discovery.status_types import OwnerStatus
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, wait_applied
 from lr_server import LogReplicationServer
-from lr_server.status import read_status
-from lr_server.status_types import OwnerStatus
 from queues.errors import StoreUnavailableError
 from queues.positions import Position
 from tests.standbys import StandbyServers, standby_servers

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from discovery.status import read_status
 from lr_server import LogReplicationServer
-from lr_server.status import read_status
 from lrq.cli.health import troubles
 from tests.system.world import Recorder, World, sessions_of
 from tests.waiting import eventually

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lr_server.status import read_status
+from discovery.status import read_status
 from queues.receive.fences import fences
 from tests.faults.standing_still import standing_still
 from tests.lrq.cli.command import Served, served

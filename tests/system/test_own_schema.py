@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 import queues
-from lr_server.status import read_status
+from discovery.status import read_status
 from tests.system.world import Messages, World, in_log_sync
 from tests.waiting import eventually
 

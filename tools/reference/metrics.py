@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from urllib.request import urlopen
 
+from discovery.status_types import IngestStatus, UnknownStatus
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from lr_server.metrics import MetricsServer, RegistryServer
-from lr_server.status_types import IngestStatus, UnknownStatus
 from lrq.cli.worker_metrics import ClientCounter, WorkerMetrics
 from queues.database.standby_facts import StandbyFacts
 from queues.names import ClientName, SiteId

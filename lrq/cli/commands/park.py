@@ -1,6 +1,5 @@
 """`lrq park`."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,12 +13,16 @@ if TYPE_CHECKING:
     from queues.receive.parked import ParkedTransaction
 
 app = typer.Typer(
-    help="List, show, retry or discard source transactions that a listener refused.", no_args_is_help=False
+    help="List, show, retry or discard source transactions that a listener refused, or park one now.",
+    no_args_is_help=False,
 )
 
 Ids = Annotated[list[int] | None, typer.Argument(help="Ids from the first column of `lrq park list`.")]
 All = Annotated[bool, typer.Option("--all", metavar="", help="All parked transactions.")]
 Client = Annotated[str | None, typer.Option("--client", metavar="NAME", help="Only transactions of this client.")]
+OfClient = Annotated[str, typer.Argument(metavar="CLIENT", help="The client of the receive queue.")]
+OfSource = Annotated[str, typer.Argument(metavar="SOURCE", help="The site that sends the entries of the queue.")]
+Shard = Annotated[int | None, typer.Option("--shard", metavar="N", min=0, help="The shard; needed if several block.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -38,19 +41,25 @@ def list_(
     site: Site = None,
     as_json: Json = False,
 ) -> None:
-    """List parked transactions, oldest first, with the listener's errors."""
+    """List parked transactions, oldest first, and the queues that an entry blocks, with the listener's errors."""
+    from lrq.cli.blocked_view import blocked_facts, blocked_view
     from lrq.cli.output import console, emit
     from lrq.cli.parked_view import parked_facts, parked_view
     from lrq.cli.place import opened
+    from queues.receive.blocked import blocked
     from queues.receive.parked import parked
 
     with opened(config, database, site) as here:
         _check_client(here, client, strict=strict)
         found = parked(here.engine, client=client, limit=limit)
+        waiting = blocked(here.engine, client=client)
     if as_json:
-        emit({"site": here.site, "parked": [parked_facts(each) for each in found]})
-    else:
-        console().print(parked_view(found))
+        facts = {"parked": [parked_facts(each) for each in found], "blocked": [blocked_facts(each) for each in waiting]}
+        emit({"site": here.site, **facts})
+        return
+    console().print(parked_view(found))
+    if waiting:
+        console().print(blocked_view(waiting))
 
 
 @app.command("show")
@@ -63,21 +72,88 @@ def show(
     site: Site = None,
     as_json: Json = False,
 ) -> None:
-    """Show one parked transaction with its entries; with --json, payloads are complete and in base64."""
+    """Show one parked transaction with its traceback and its entries.
+
+    With --json, payloads are complete and in base64.
+    """
     from lrq.cli.output import console, emit
     from lrq.cli.parked_view import content_facts, contents_view, parked_facts
     from lrq.cli.place import opened
-    from queues.receive.parked import parked_contents, parked_one
+    from queues.receive.parked import parked_contents, parked_one, parked_trace
 
     size = 2**30 if full or as_json else 128
     with opened(config, database, site) as here:
         found = parked_one(here.engine, parked_id)
         rows = parked_contents(here.engine, parked_id, limit=limit, payload_bytes=size)
+        trace = parked_trace(here.engine, parked_id)
     if as_json:
         entries = [content_facts(row) for row in rows]
-        emit({"site": here.site, "parked": parked_facts(found), "entries": entries})
+        emit({"site": here.site, "parked": parked_facts(found) | {"trace": trace}, "entries": entries})
     else:
-        console().print(contents_view(found, rows, preview_bytes=size))
+        console().print(contents_view(found, rows, trace, preview_bytes=size))
+
+
+@app.command("blocked")
+def blocked_(
+    client: OfClient,
+    source: OfSource,
+    shard: Shard = None,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Show the failure that blocks a receive queue, with its traceback."""
+    from lrq.cli.blocked_view import blocked_facts, blocked_one_view
+    from lrq.cli.output import console, emit
+    from lrq.cli.place import opened
+    from queues.names import client_name, site_id
+    from queues.receive.blocked import blocked_one
+
+    with opened(config, database, site) as here:
+        found = blocked_one(here.engine, client_name(client), site_id(source), shard)
+    if as_json:
+        emit({"site": here.site, "blocked": blocked_facts(found) | {"trace": found.failure.trace}})
+    else:
+        console().print(blocked_one_view(found))
+
+
+@app.command("now")
+def now(
+    client: OfClient,
+    source: OfSource,
+    shard: Shard = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")] = False,
+    timeout: Annotated[
+        int, typer.Option("--timeout", min=1, max=3600, help="Seconds to wait for the present call of the listener.")
+    ] = 10,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Park the source transaction that blocks a receive queue, although its subscription does not park.
+
+    Later entries are then applied without it. `lrq park retry` tries it again.
+    """
+    from lr_client.subscriber.park_now import park_now
+    from lrq.cli.output import emit
+    from lrq.cli.person import person
+    from lrq.cli.place import opened
+    from queues.names import client_name, site_id
+    from queues.receive.blocked import blocked_one
+
+    of, sender = client_name(client), site_id(source)
+    with opened(config, database, site) as here:
+        found = blocked_one(here.engine, of, sender, shard)
+        if not yes:
+            question = f"Park the entry at {found.failure.seq} of {found.name}, so that later entries overtake it?"
+            typer.confirm(question, abort=True, err=True)
+        done = park_now(here.engine, of, sender, shard=found.shard, person=person(), seconds=timeout)
+    if as_json:
+        emit({"site": here.site, "sequence": done.sequence, "entries": done.entries, "queue": done.queue})
+    else:
+        typer.echo(f"{done.words()}: the subscriber goes on with later entries")
 
 
 @app.command("retry")
@@ -85,20 +161,37 @@ def retry(
     ids: Ids = None,
     for_all: All = False,
     client: Client = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the outcome.")] = 30.0,
     strict: Strict = False,
     config: Config = None,
     database: Database = None,
     site: Site = None,
     as_json: Json = False,
 ) -> None:
-    """Plan another try of parked transactions: the subscriber makes it ahead of its queue; refused ones stay parked."""
+    """Have parked transactions tried again, wait for the outcome, and tell it; refused ones stay parked.
+
+    The subscriber tries them ahead of its queue. Without a working subscriber the command does not wait. Exit code 3:
+    a transaction was refused again, or still waits.
+    """
+    from lrq.cli.exit_codes import Exit
+    from lrq.cli.output import emit
+    from lrq.cli.person import person
     from lrq.cli.place import opened
+    from lrq.cli.retry_wait import retried
     from queues.receive.parked import retry_parked
 
     with opened(config, database, site) as here:
         _check_client(here, client, strict=strict)
         chosen = _chosen(here.engine, ids, client, for_all=for_all)
-        _each(here.engine, chosen, retry_parked, "planned", ": the subscriber tries again", as_json=as_json)
+        for parked_id in chosen:
+            retry_parked(here.engine, parked_id, person=person())
+        done = retried(here.engine, chosen, timeout)
+    if as_json:
+        emit({"planned": chosen} | done.as_json())
+    else:
+        for line in done.lines() or ["nothing is parked"]:
+            typer.echo(line)
+    raise typer.Exit(Exit.NO if done.refused or done.waiting else Exit.WELL)
 
 
 @app.command("discard")
@@ -114,6 +207,8 @@ def discard(
     as_json: Json = False,
 ) -> None:
     """Delete parked transactions for good."""
+    from lrq.cli.output import emit
+    from lrq.cli.person import person
     from lrq.cli.place import opened
     from lrq.cli.words import plural
     from queues.receive.parked import discard_parked
@@ -123,7 +218,12 @@ def discard(
         chosen = _chosen(here.engine, ids, client, for_all=for_all)
         if chosen and not yes:
             typer.confirm(f"Delete {plural(len(chosen), 'parked transaction')} for good?", abort=True, err=True)
-        _each(here.engine, chosen, discard_parked, "discarded", as_json=as_json)
+        for parked_id in chosen:
+            discard_parked(here.engine, parked_id, person=person())
+    if as_json:
+        emit({"discarded": chosen})
+    else:
+        typer.echo(f"{plural(len(chosen), 'parked transaction')} discarded")
 
 
 def _check_client(here: "OpenSite", client: str | None, *, strict: bool) -> None:
@@ -133,33 +233,14 @@ def _check_client(here: "OpenSite", client: str | None, *, strict: bool) -> None
 
 
 def _chosen(engine: "Engine", ids: list[int] | None, client: str | None, *, for_all: bool) -> list[int]:
-    from queues.receive.parked import parked
+    from queues.receive.parked import parked, parked_one
 
     if bool(ids) is for_all:
         raise typer.BadParameter("name parked transactions by their ids, or say --all")
     if client is not None and ids:
         raise typer.BadParameter("--client goes with --all")
     if ids:
-        return ids
+        # An id may also be that of a later entry of a transaction.
+        return list(dict.fromkeys(parked_one(engine, each).id for each in ids))
     found: list[ParkedTransaction] = parked(engine, client=client, limit=1_000_000)
     return [each.id for each in found]
-
-
-def _each(
-    engine: "Engine",
-    chosen: list[int],
-    do: "Callable[[Engine, int], None]",
-    done: str,
-    then: str = "",
-    *,
-    as_json: bool,
-) -> None:
-    from lrq.cli.output import emit
-    from lrq.cli.words import plural
-
-    for parked_id in chosen:
-        do(engine, parked_id)
-    if as_json:
-        emit({done: chosen})
-    else:
-        typer.echo(f"{plural(len(chosen), 'parked transaction')} {done}{then}")

@@ -10,7 +10,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     The column *behind* counts entries that the other site has not acknowledged as durable. Exit code 3 means that a
     part is stalled or failed; the last lines name it.
     """
-    from lr_server.status import read_status
+    from discovery.status import read_status
     from lrq.cli.health import troubles
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened

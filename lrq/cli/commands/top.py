@@ -33,7 +33,7 @@ def top(
 
 
 def _frame(here: "OpenSite") -> None:
-    from lr_server.status import read_status
+    from discovery.status import read_status
     from lrq.cli.output import console
     from lrq.cli.rates import Rates
     from lrq.cli.status_view import status_view

@@ -16,7 +16,7 @@ from queues.words import in_words
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
-    from lr_server.status_types import SiteStatus
+    from discovery.status_types import SiteStatus
 
 
 @admin.register(Replication)
@@ -64,7 +64,7 @@ def _shown() -> dict[str, Any]:
 
 def _read(engine: Any) -> "SiteStatus":  # noqa: ANN401 - an engine
     # Not at the top: an application that only sends may lack the server's libraries, and needs no page.
-    from lr_server.status import read_status
+    from discovery.status import read_status
 
     return read_status(engine)
 
@@ -73,4 +73,4 @@ def _content(status: "SiteStatus") -> dict[str, Any]:
     from lrq.cli.health import troubles
     from queues.clock import iso
 
-    return {"status": status, "at": iso(status.at_us), "troubles": troubles(status)}
+    return {"status": status, "at": iso(status.at_us), "troubles": troubles(status.without_messages())}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from queues.database.grantees import Grantee
-from queues.database.tables import PARTITIONS, TICK_PARTITIONS, metadata, postgresql_metadata
+from queues.database.tables import PARTITIONS, TICK_PARTITIONS, metadata, postgresql_metadata, views_metadata
 from queues.errors import ConfigurationError
 
 _READ: Final = "SELECT"
@@ -72,6 +72,7 @@ _SUBSCRIBER: Final[Mapping[str, str]] = {
     "lrq_shard_failures": _ALL,
     "lrq_shard_members": _ALL,
     "lrq_parked_entries": _ALL,
+    "lrq_actions": "SELECT, INSERT, DELETE",
     _VERSION: _READ,
 }
 
@@ -92,6 +93,7 @@ _TABLES: Final[Mapping[Grantee, Mapping[str, str]]] = {
     Grantee.SENDER: _SENDER,
     Grantee.SUBSCRIBER: _SUBSCRIBER,
     Grantee.SERVER: _of_server(),
+    Grantee.MONITOR: {table.name: _READ for table in views_metadata.sorted_tables},
 }
 _SEQUENCES: Final[Mapping[Grantee, Mapping[str, str]]] = {
     Grantee.SENDER: {"lrq_log_segment": _READ, "lrq_link_change": _READ},
@@ -103,12 +105,14 @@ _SEQUENCES: Final[Mapping[Grantee, Mapping[str, str]]] = {
         "lrq_parked_entries_id_seq": "USAGE",
         "lrq_receive_queues_queue_id_seq": "USAGE",
     },
+    Grantee.MONITOR: {},
 }
 #: Functions that transmit. The places of commits are written with the rights of the tables' owner.
 _FUNCTIONS: Final[Mapping[Grantee, tuple[str, ...]]] = {
     Grantee.SENDER: ("lrq_transmit", "lrq_check_links"),
     Grantee.SUBSCRIBER: (),
     Grantee.SERVER: ("lrq_transmit", "lrq_check_links"),
+    Grantee.MONITOR: (),
 }
 
 

@@ -41,6 +41,10 @@ class PostgresqlTransactions:
         if briefly:
             connection.execute(_END_WHEN_IDLE)
 
+    def limit_lock_wait(self, connection: Connection, seconds: int) -> None:
+        """Set `lock_timeout` until the transaction ends."""
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{seconds:d}s'")
+
     def reading_limits(self, statement: int, lock: int) -> Sequence[TextClause]:
         """Return three SET statements."""
         limits = (f"statement_timeout = '{statement:d}s'", f"lock_timeout = '{lock:d}s'")

@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import Engine
 
+from discovery.status import snapshot_status
 from lr_client.snapshot.requests import SnapshotContext
-from lr_server.status import snapshot_status
 from lrq.cli.status_tables import progress_words
 from queues.clock import now_us
 from queues.send_snapshot import SnapshotState

@@ -5,7 +5,7 @@ import logging
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
-from lr_server.status import read_status
+from discovery.status import read_status
 from lrq.cli.health import troubles
 from queues.database.transactions import writing
 from queues.errors import SnapshotFailedError

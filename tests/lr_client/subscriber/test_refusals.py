@@ -6,7 +6,8 @@ from sqlalchemy import Engine, select, text
 from queues.database import tables
 from queues.database.transactions import reading, writing
 from queues.errors import ListenerError, UsageError
-from queues.receive.parked import discard_parked, parked, retry_parked
+from queues.receive.failures import Failure, last
+from queues.receive.parked import discard_parked, parked, parked_trace, retry_parked
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.lr_client.subscriber.applying import Apply, OnEntry, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
@@ -90,6 +91,40 @@ def test_a_failure_is_stored_while_it_lasts_and_reported_to_the_listener(
     trouble.left = 0
     eventually(lambda: tokyo.left == 0)
     assert failures(sink) == []
+
+
+def test_a_failure_keeps_the_time_of_the_first_try_and_has_its_place(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    def stored() -> Failure | None:
+        with reading(sink) as connection:
+            return last(connection, tokyo.queue_id(connection), traced=True)
+
+    tokyo.tick([b"e1"])
+    subscription = follow(Apply(Trouble(b"e1", FOREVER, fail)))
+    first = eventually(stored)
+    later = eventually(lambda: (found := stored()) and found.tries >= first.tries + 2 and found)
+    assert later.first_us == first.first_us < later.last_us
+    assert later.place == f"test_refusals.py, line {fail.__code__.co_firstlineno + 1}, in fail"
+    assert later.trace.endswith("in fail\nValueError")
+    assert "cannot apply this" not in later.trace
+    subscription.close()
+    follow(Apply(Trouble(b"e1", FOREVER, fail)))
+    again = eventually(lambda: (found := stored()) and found.tries > later.tries and found)
+    assert again.first_us == first.first_us, "another process goes on with the same failure"
+
+
+def test_another_refusal_of_a_parked_entry_replaces_its_traceback_and_counts(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    tokyo.tick([b"e1", b"e1b"])
+    follow(Apply(Trouble(b"e1", FOREVER, fail)), on_failure="park", max_tries=2)
+    before = eventually(lambda: parked(sink))[0]
+    assert (before.attempts, before.entries) == (2, 2)
+    retry_parked(sink, before.id)
+    after = eventually(lambda: [each for each in parked(sink) if each.attempts == 3])[0]
+    assert after.first_us == before.first_us <= before.last_us < after.last_us
+    assert parked_trace(sink, after.id).endswith("in fail\nValueError")
 
 
 def test_returning_false_is_reported_as_an_error_in_words(tokyo: Arrivals, follow: Follow) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lr_server.status_types import (
+from discovery.status_types import (
     FailureStatus,
     Lag,
     OrderingStatus,

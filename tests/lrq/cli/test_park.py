@@ -5,12 +5,20 @@ import io
 
 import pytest
 
-from queues.database.transactions import writing
-from queues.receive import parked
+from lr_client import listener, subscribe
+from lrq.cli.person import person
+from queues.clock import iso, now_us
+from queues.database import actions
+from queues.database.transactions import reading, writing
+from queues.receive import failures, parked
+from queues.receive.failures import Failure
 from queues.receive.log_blocks import ReceivedRow
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
+from tests.waiting import eventually
+
+TRACE = 'Traceback (most recent call last):\n  File "/app/shop.py", line 7, in apply\nValueError'
 
 
 @pytest.fixture
@@ -21,7 +29,10 @@ def park(lrq: Command, source: SourceSite):
         arrivals.tick([b"x"])
         rows = [ReceivedRow(1, 1, 0, None, b"secret payload"), ReceivedRow(2, 1, 0, None, b"more")]
         with writing(source.engine) as connection:
-            parked.park(connection, arrivals.queue_id(connection), parked.LOG, BRANCH, rows, f"{name} is wrong", 3)
+            failure = Failure(
+                1, 3, f"ValueError: {name} is wrong", "ValueError", "shop.py, line 7, in apply", 1, 2, TRACE
+            )
+            parked.park(connection, arrivals.queue_id(connection), parked.LOG, BRANCH, rows, failure)
     return lambda command, *arguments: lrq("park", command, "--database", source.url, *arguments)
 
 
@@ -56,12 +67,110 @@ def test_an_empty_list_says_that_nothing_is_parked(lrq: Command, source: SourceS
     assert lrq("park", "list", "--database", source.url).out == "nothing is parked\n"
 
 
-def test_retry_marks_parked_transactions_for_another_try(park):
+def test_retry_without_a_subscriber_says_that_the_transaction_waits(park):
     first, second = (each["id"] for each in park("list", "--json").json["parked"])
     done = park("retry", str(first))
-    assert (done.code, done.out) == (0, "1 parked transaction planned: the subscriber tries again\n")
+    words = f"{first} still waits for its subscriber: no subscriber of policy works now\n"
+    assert (done.code, done.out) == (3, words)
     assert [each["retrying"] for each in park("list", "--json").json["parked"]] == [True, False]
-    assert park("retry", "--all", "--json").json == {"planned": [first, second]}
+    assert park("retry", "--all", "--json").json == {
+        "planned": [first, second],
+        "applied": [],
+        "refused": [],
+        "waiting": [first, second],
+    }
+
+
+def test_retry_says_which_transaction_is_applied_and_which_is_refused_again(park, source: SourceSite):
+    _, second = (each["id"] for each in park("list", "--json").json["parked"])
+
+    def apply(session, source_id, entries):
+        if source_id == "lima":
+            raise ValueError("lima is still wrong")
+
+    with subscribe(source.engine, listener("policy")(apply), poll_interval=0.02):
+        done = park("retry", "--all", "--timeout", "60")
+    told = done.out.splitlines()
+    assert done.code == 3
+    assert told[0] == "1 parked transaction applied"
+    assert told[1].startswith(f"{second} was refused again: ValueError: lima is still wrong (test_park.py, line ")
+    [left] = park("list", "--json").json["parked"]
+    assert (left["id"], left["attempts"]) == (second, 4)
+
+
+def test_a_parked_transaction_shows_its_class_place_times_and_traceback(park):
+    first = park("list", "--json").json["parked"][0]
+    assert (first["error_class"], first["place"], first["attempts"]) == ("ValueError", "shop.py, line 7, in apply", 3)
+    assert (first["first_failed_at"], first["last_failed_at"]) == (iso(1), iso(2))
+    shown = park("show", str(first["id"]))
+    assert 'File "/app/shop.py", line 7, in apply' in shown.out
+    assert "shop.py, line 7, in apply" in park("list").out
+    assert park("show", str(first["id"]), "--json").json["parked"]["trace"] == TRACE
+
+
+def block(engine, **changes) -> None:
+    """Record a failure of the first entry from tokyo."""
+    failure = Failure(
+        1, 3, "ValueError: no", "ValueError", "shop.py, line 7, in apply", now_us() - 250_000_000, now_us(), TRACE
+    )
+    with reading(engine) as connection:
+        queue_id = Arrivals(engine).queue_id(connection)
+    failures.record(engine, queue_id, failure._replace(**changes))
+
+
+def test_a_blocked_queue_is_listed_since_when_and_with_its_error(park, lrq: Command, source: SourceSite):
+    block(source.engine)
+    listed = park("list").out
+    for words in ("Blocked", "4m 10s", "ValueError: no", "shop.py, line 7, in apply"):
+        assert words in listed
+    [facts] = park("list", "--json").json["blocked"]
+    assert (facts["client"], facts["source"], facts["sequence"], facts["tries"]) == ("policy", "tokyo", 1, 3)
+    assert 'File "/app/shop.py", line 7, in apply' in park("blocked", "policy", "tokyo").out
+    assert park("blocked", "policy", "tokyo", "--json").json["blocked"]["trace"] == TRACE
+    assert "is blocked for 4m 10s, refused 3 times: ValueError: no" in lrq("status", "--database", source.url).out
+
+
+def test_park_now_parks_the_entry_that_blocks_and_stores_the_action(park, source: SourceSite):
+    with subscribe(source.engine, listener("policy")(never), poll_interval=0.02):
+        eventually(lambda: park("list", "--json").json["blocked"])
+    before = len(park("list", "--json").json["parked"])
+    done = park("now", "policy", "tokyo", "--yes")
+    assert (
+        done.out
+        == "the transaction at 1 of policy from tokyo is parked (1 entry): the subscriber goes on with later entries\n"
+    )
+    assert len(park("list", "--json").json["parked"]) == before + 1
+    [stored] = actions.newest(source.engine)
+    assert (stored.action, stored.person) == ("park now", person())
+
+
+def never(session, source_id, entries):
+    raise ValueError("never")
+
+
+def test_park_now_asks_first(park, source: SourceSite, monkeypatch: pytest.MonkeyPatch):
+    block(source.engine)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    done = park("now", "policy", "tokyo")
+    assert done.code == 1
+    assert "Park the entry at 1 of policy from tokyo" in done.err
+
+
+@pytest.mark.parametrize("command", ["now", "blocked"])
+def test_a_queue_that_no_entry_blocks_is_told(park, command: str):
+    assert "no entry blocks policy from tokyo" in park(command, "policy", "tokyo").error
+    assert "no entry of client policy has come from oslo" in park(command, "policy", "oslo").error
+
+
+def test_retry_and_discard_are_stored_as_actions(park, source: SourceSite):
+    first, second = (each["id"] for each in park("list", "--json").json["parked"])
+    park("retry", str(first))
+    park("discard", str(second), "--yes")
+    stored = [(each.action, each.person, each.outcome) for each in actions.newest(source.engine)]
+    assert sorted(stored) == [
+        ("discard", person(), f"parked transaction {second} of 2 entries deleted"),
+        ("retry", person(), f"parked transaction {first} planned for another try"),
+    ]
 
 
 def test_discard_deletes_parked_transactions_after_a_confirmation(park, monkeypatch: pytest.MonkeyPatch):

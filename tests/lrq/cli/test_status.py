@@ -5,9 +5,9 @@ import re
 import pytest
 from sqlalchemy import insert, update
 
+from discovery.status import read_status
 from lr_server.protocol.states import SessionStanding, StatusText
 from lr_server.session.table import Standing, save
-from lr_server.status import read_status
 from queues import send_snapshot
 from queues.clock import now_us
 from queues.counts import COUNTED

@@ -3,7 +3,7 @@
 import pytest
 
 from discovery.processes import owner_name
-from lr_server.status import read_status
+from discovery.status import read_status
 from queues.browse.api import Wanted, browse
 from queues.database import leases, servers
 from queues.database.transactions import writing

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import Engine, inspect, make_url, text
 
 import queues
+from discovery.status_types import SERVER_LEASE, Lag
 from lr_client import RoutingQueueSenderClient
-from lr_server.status_types import SERVER_LEASE, Lag
 from lrq.cli import removal
 from queues.database import leases, migrations
 from queues.database.schema import SCHEMA

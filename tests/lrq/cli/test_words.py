@@ -2,7 +2,7 @@
 
 import pytest
 
-from lr_server.status_types import SiteStatus
+from discovery.status_types import SiteStatus
 from lrq.cli import words
 from lrq.cli.rates import Look, rates
 from tests.lr_server.statuses import a_log, a_session, a_site

@@ -2,11 +2,15 @@
 
 import re
 
+from lr_client import listener, subscribe
 from queues import send_snapshot
+from queues.database.actions import newest
 from queues.database.transactions import reading, writing
 from queues.names import ClientName
-from queues.receive.parked import parked
+from queues.receive.blocked import blocked
+from queues.receive.parked import discard_parked, parked
 from queues.states import SnapshotState
+from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.waiting import eventually
 
 
@@ -40,7 +44,7 @@ def test_all_that_match_are_retried_and_no_others(sites, visit):
     assert none.status_code == 400
     sites.listener.cured = True
     try:
-        done = visitor.act(token, do="retry", site="tokyo", all=1, text="poison", back="/parked?site=tokyo")
+        done = visitor.act(token, do="retry", site="tokyo", all=1, text="ValueError", back="/parked?site=tokyo")
         assert done.status_code == 303
         eventually(lambda: not chosen(sites))
     finally:
@@ -54,6 +58,46 @@ def test_a_transaction_that_has_gone_meanwhile_is_told(sites, visit):
     token = visitor.token("/parked?site=tokyo")
     visitor.act(token, do="discard", site="tokyo", id=999_999, confirmed=1)
     assert "1 had gone before" in visitor.get("/actions")
+
+
+def refuse(session, source_id, entries):
+    raise ValueError("no")
+
+
+def test_the_entry_that_blocks_a_queue_is_parked_after_a_question(new_site, visit):
+    engine = new_site("lima")
+    Arrivals(engine).tick([b"e1"], [b"e2"])
+    with subscribe(engine, listener("policy")(refuse), poll_interval=0.02):
+        eventually(lambda: blocked(engine))
+    visitor = visit({"lima": engine}, allow_actions=True)
+    token = visitor.token("/parked/blocked?site=lima&client=policy&source=tokyo")
+    wanted = {"do": "park", "site": "lima", "client": "policy", "source": "tokyo", "back": "/parked?site=lima"}
+    asked = visitor.act(token, **wanted)
+    assert "Park the entry that blocks policy from tokyo at lima?" in asked.text
+    assert parked(engine) == []
+    assert visitor.act(token, **wanted, confirmed=1).status_code == 303
+    assert [each.sequence for each in parked(engine)] == [1]
+    assert "the transaction at 1 of policy from tokyo is parked" in visitor.get("/actions")
+    [stored] = newest(engine)
+    assert (stored.action, stored.person) == ("park now", "127.0.0.1")
+
+
+def test_retry_and_discard_are_stored_at_the_site(sites, visit):
+    sites.poison()
+    visitor = visit(sites.engines, allow_actions=True)
+    token = visitor.token("/parked?site=tokyo")
+    gone = chosen(sites)[0]
+    visitor.act(token, do="discard", site="tokyo", id=gone, confirmed=1)
+    assert (newest(sites.tokyo.engine)[0].action, newest(sites.tokyo.engine)[0].person) == ("discard", "127.0.0.1")
+    discard_parked(sites.tokyo.engine, chosen_after(sites), person="ada <script>")
+    shown = visit(sites.engines).get("/actions")
+    assert "ada &lt;script&gt;" in shown, "also the actions of the command line, for another console"
+    assert f"parked transaction {gone} of 1 entry deleted" in shown
+
+
+def chosen_after(sites) -> int:
+    sites.poison()
+    return chosen(sites)[0]
 
 
 def test_snapshots_are_requested_and_cancelled(new_site, visit):

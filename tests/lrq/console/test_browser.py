@@ -7,10 +7,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import text
 
+from lr_client import listener, subscribe
 from lrq import console
 from queues import names
 from queues.names import ClientName
+from queues.receive.blocked import blocked
 from queues.receive.parked import parked
+from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.console import browser
 from tests.lrq.console.served import served
 from tests.lrq.console.world import HOSTILE, World, world
@@ -235,3 +238,36 @@ def test_a_hostile_site_name_stays_text(chrome: Browser, hostile_site: str):
         assert page.locator("script:not([src])").count() == 0
     page.goto(hostile_site)
     expect(page.get_by_role("listitem").first).to_contain_text("<script>document.title='owned'</script>")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_entry_that_blocks_a_queue_is_found_and_parked_by_mouse(chrome: Browser, new_site, scheme: str):
+    def refuse(session, source_id, entries):
+        raise ValueError(HOSTILE)
+
+    engine = new_site("lima")
+    Arrivals(engine).tick([HOSTILE.encode()], [b"e2"])
+    with subscribe(engine, listener("policy")(refuse), poll_interval=0.02):
+        eventually(lambda: blocked(engine))
+    application = console.app({"lima": engine}, allow_actions=True)
+    with served(application) as url:
+        eventually(lambda: application.state.console.views()[0].status)
+        page = chrome.new_context(color_scheme=scheme, viewport=PHONE).new_page()
+        page.goto(f"{url}/parked?site=lima")
+        page.get_by_role("link", name="refused").click()
+        expect(page.get_by_role("region", name="Traceback of the error")).to_contain_text(
+            "in test_the_entry_that_blocks"
+        )
+        expect(page.get_by_text("ValueError at test_browser.py")).to_be_visible()
+        assert HOSTILE not in page.content()
+        assert browser.violations(page) == []
+        page.get_by_role("button", name="Park this entry now").click()
+        expect(page.get_by_role("heading", name="Park the entry that blocks policy from tokyo")).to_be_visible()
+        assert parked(engine) == []
+        page.get_by_role("button", name="Park the entry").click()
+        expect(page.get_by_role("status")).to_contain_text("the transaction at 1 of policy from tokyo is parked")
+        assert [each.sequence for each in parked(engine)] == [1]
+        page.goto(f"{url}/actions")
+        expect(page.get_by_role("cell", name="park now")).to_be_visible()
+        assert browser.violations(page) == []

@@ -1,10 +1,16 @@
 """The pages of the console over three running sites."""
 
+import html
+import re
+
 import pytest
 
+from lr_client import listener, subscribe
 from queues import names, send_snapshot
 from queues.database.transactions import writing
 from queues.names import ClientName
+from queues.receive.blocked import blocked
+from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.console.world import HOSTILE
 from tests.waiting import eventually
 
@@ -78,9 +84,45 @@ def test_allowed_payloads_are_shown_as_text_hex_and_by_decoders(sites, visit):
 
 def test_a_dead_letter_shows_the_listeners_error_and_its_headers(sites, visit):
     sites.poison()
-    page = visit(sites.engines).get("/parked/one?site=tokyo&id=1")
+    page = visit(sites.engines, show_payloads=True).get("/parked/one?site=tokyo&id=1")
     assert "ValueError: the entry is poison" in page
     assert "key-0" in page
+
+
+def test_messages_of_errors_are_hidden_like_payloads_but_not_their_class_place_and_traceback(sites, visit):
+    sites.poison()
+    visitor = visit(sites.engines)
+    for path in ("/", "/parked?site=tokyo", "/parked/one?site=tokyo&id=1", "/link?site=paris&client=policy&to=tokyo"):
+        assert "the entry is poison" not in visitor.get(path)
+    for path in ("/parked?site=tokyo", "/parked/one?site=tokyo&id=1"):
+        page = visitor.get(path)
+        assert "ValueError" in page
+        assert "world.py, line " in page
+    assert "in Careful.process_updates_in_log_entry_sync" in visitor.get("/parked/one?site=tokyo&id=1")
+    assert "0 parked transactions" in visitor.get("/parked?site=tokyo&text=poison"), "a filter tells no message"
+    assert "0 parked transactions" not in visitor.get("/parked?site=tokyo&text=ValueError")
+
+
+def refuse(session, source_id, entries):
+    raise ValueError(f"cannot apply {entries[0].opaque_payload!r}")
+
+
+def test_a_blocked_queue_shows_its_failure_without_the_message(new_site, visit):
+    engine = new_site("lima")
+    arrivals = Arrivals(engine)
+    arrivals.tick([b"a secret"], [b"more"])
+    with subscribe(engine, listener("policy")(refuse), poll_interval=0.02):
+        eventually(lambda: blocked(engine))
+    visitor = visit({"lima": engine})
+    shown = visitor.get("/parked?site=lima")
+    path = html.unescape(re.search(r'href="(/parked/blocked[^"]*)"', shown)[1])
+    for page in (visitor.get("/"), shown, visitor.get(path)):
+        assert "cannot apply" not in page
+        assert "a secret" not in page
+    assert "test_pages.py, line " in shown
+    assert "ValueError" in visitor.get("/")
+    assert "in refuse" in visitor.get(path)
+    assert "cannot apply" in visit({"lima": engine}, show_payloads=True).get(path)
 
 
 def test_no_page_holds_hostile_text_unescaped(sites, visit):

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from lr_server.status import read_status
+from discovery.status import read_status
 from lrq.console.reading import PageThreads, reader
 from lrq.console.watch import SiteWatch
 from queues.clock import SYSTEM_CLOCK

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from discovery.status_types import SERVER_LEASE
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, SnapshotContext
-from lr_server.status_types import SERVER_LEASE
 from lrq.testing import LocalSite, pair, site, transmitted
 from queues.database import leases
 from queues.errors import (

@@ -5,7 +5,7 @@ is a sequence number of the source's log.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -14,9 +14,10 @@ from queues.database.standby_facts import StandbyFacts
 from queues.leadership import NO_TOPOLOGY, TopologyFacts
 from queues.names import ClientName, SiteId
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
+from queues.receive.failures import Failure
 from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
-from queues.states import SessionState, SnapshotState
+from queues.states import LinkWish, SessionState, SnapshotState
 
 #: A session that is behind without progress for this time, in seconds, is stalled. Received entries are due then too.
 STALL_SECONDS: Final = 60.0
@@ -178,6 +179,30 @@ class SessionStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """The wish of an operator for a link of this source; a running link is not listed.
+
+    Asked at `asked_us`; `ended_us` is 0 before the end of the link.
+    """
+
+    client: ClientName
+    destination: SiteId
+    wish: LinkWish
+    asked_us: int
+    ended_us: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `links`."""
+        return {
+            "client": self.client,
+            "destination": self.destination,
+            "wish": self.wish.value,
+            "asked_at": iso(self.asked_us),
+            "ended_at": iso(self.ended_us) if self.ended_us else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotStatus:
     """A request for a snapshot: `share` is between 0 and 1; None, here and below, for an unknown number.
 
@@ -268,14 +293,49 @@ class StagingStatus:
 
 @dataclass(frozen=True, slots=True)
 class FailureStatus:
-    """A listener that has failed `tries` times in a row."""
+    """A listener that has failed `tries` times in a row, at the entry `seq` (in a snapshot: the row).
+
+    `error` is the class and the first line of the last error, which may hold a part of a payload. `error_class` and
+    `place` hold none. The first failure was at `first_us` and the last one at `last_us`; 0 is an unknown time.
+    """
 
     tries: int
     error: str
+    seq: int = 0
+    error_class: str = ""
+    place: str = ""
+    first_us: int = 0
+    last_us: int = 0
+
+    def without_message(self) -> "FailureStatus":
+        """Return the failure with its class and place in the place of its message."""
+        words = f"{self.error_class} ({self.place})" if self.place else self.error_class
+        return replace(self, error=words or "its message is hidden")
+
+    @classmethod
+    def of(cls, failure: Failure) -> "FailureStatus":
+        """Return the status of a stored failure."""
+        return cls(
+            failure.tries,
+            failure.error,
+            failure.seq,
+            failure.error_class,
+            failure.place,
+            failure.first_us,
+            failure.last_us,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `failure`."""
-        return {"tries": self.tries, "error": self.error}
+        return {
+            "tries": self.tries,
+            "error": self.error,
+            "sequence": self.seq,
+            "error_class": self.error_class,
+            "place": self.place,
+            "first_at": iso(self.first_us) if self.first_us else None,
+            "last_at": iso(self.last_us) if self.last_us else None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +394,11 @@ class ReceiveQueueStatus:
     subscribed: bool = False
     snapshot_waits: bool = False
     shards: tuple[ShardStatus, ...] = ()
+
+    def without_messages(self) -> "ReceiveQueueStatus":
+        """Return the queue without the messages of its listener's errors."""
+        shards = tuple(replace(each, failure=each.failure and each.failure.without_message()) for each in self.shards)
+        return replace(self, failure=self.failure and self.failure.without_message(), shards=shards)
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `receive_queues`."""
@@ -454,9 +519,9 @@ class SiteServer:
 class SiteStatus:
     """A site at the time `at_us`; `snapshots` are the newest requests, newest first.
 
-    `quiet` are the peers to which a client has sent nothing yet, so there is no session. `server` is None in a status
-    that no server gives. `servers` are the running ones, and for a while those that have ended. `standbys` is None for
-    a database without standby servers.
+    `quiet` are the peers to which a client has sent nothing yet, so there is no session. `links` are those with a wish
+    of an operator. `server` is None in a status that no server gives. `servers` are the running ones, and for a while
+    those that have ended. `standbys` is None for a database without standby servers.
     """
 
     site: str
@@ -470,6 +535,7 @@ class SiteStatus:
     quiet: tuple[SessionKey, ...] = ()
     servers: tuple[SiteServer, ...] = ()
     standbys: StandbyFacts | None = None
+    links: tuple[LinkStatus, ...] = ()
 
     @property
     def living(self) -> tuple[SiteServer, ...]:
@@ -481,6 +547,10 @@ class SiteStatus:
         """The last server that took the ticks of the site."""
         return next((each for each in self.owners if each.lease == SERVER_LEASE), None)
 
+    def without_messages(self) -> "SiteStatus":
+        """Return the status without the messages of listeners' errors, which may hold parts of payloads."""
+        return replace(self, receive_queues=tuple(each.without_messages() for each in self.receive_queues))
+
     def as_json(self) -> dict[str, Any]:
         """Return the JSON of `lrq status --json`; with `server` also that part."""
         found: dict[str, Any] = {
@@ -490,6 +560,7 @@ class SiteStatus:
             "servers": [each.as_json() for each in self.servers],
             "log": self.log.as_json(),
             "sessions": [each.as_json() for each in self.sessions],
+            "links": [each.as_json() for each in self.links],
             "snapshots": [each.as_json() for each in self.snapshots],
             "receive_queues": [each.as_json() for each in self.receive_queues],
             "quiet": [each._asdict() for each in self.quiet],

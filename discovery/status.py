@@ -12,10 +12,11 @@ from typing import Final, TypedDict
 from sqlalchemy import Connection, Engine
 
 from discovery.ranges import range_of
-from lr_server.status_types import (
+from discovery.status_types import (
     STALL_SECONDS,
     FailureStatus,
     Lag,
+    LinkStatus,
     LogStatus,
     OrderingStatus,
     OwnerStatus,
@@ -48,6 +49,7 @@ from queues.send_log import unordered
 from queues.send_log.history import bytes_upto, first_created_after
 from queues.send_log.known_sites import read_known
 from queues.send_log.lag import owed_after
+from queues.send_log.links import every_link
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
 from queues.send_log.sessions import SessionRow, every_session
@@ -111,6 +113,7 @@ def read_status(engine: Engine) -> SiteStatus:
             quiet=_quiet(connection, rows),
             servers=_servers(view),
             standbys=standby_facts(connection),
+            links=tuple(LinkStatus(*each) for each in every_link(connection)),
             receive_queues=tuple(_receive(connection, row, alive) for row in every_queue(connection)),
         )
 
@@ -313,7 +316,7 @@ def _receive(connection: Connection, row: QueueRow, alive: Mapping[str, str]) ->
         parked=parked,
         staging=StagingStatus(row.staging_sync_id, row.staging_rows or 0) if row.staging_sync_id else None,
         sync_id=row.sync_id or "",
-        failure=FailureStatus(failure.tries, failure.error) if failure and not shards else failed,
+        failure=FailureStatus.of(failure) if failure and not shards else failed,
         subscribed=subscriber_lease(row.client) in alive or any(shard.owner for shard in shards),
         snapshot_waits=(row.sync_id or "") != (row.consumed_sync_id or "") or row.phase == ReceivePhase.SNAPSHOT,
         shards=shards,
@@ -329,7 +332,7 @@ def _shards(connection: Connection, row: QueueRow, alive: Mapping[str, str]) -> 
             applied_seq=each.seq,
             applied_total=each.applied_total,
             owner=alive.get(subscriber_lease(row.client, each.shard), ""),
-            failure=FailureStatus(failure.tries, failure.error) if (failure := failed.get(each.shard)) else None,
+            failure=FailureStatus.of(failure) if (failure := failed.get(each.shard)) else None,
         )
         for each in rows
     )
