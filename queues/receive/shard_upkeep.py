@@ -34,7 +34,8 @@ class ShardsChanged(Exception):  # noqa: N818 - no error, only a reason to read 
 def adopt(connection: Connection, queue_id: int, lease: Lease, new: ShardMap) -> None:
     """Let the map *new* hold behind all that the shards of a queue have applied.
 
-    A queue without shards gets them. *lease* is that of shard 0. All steps that run now end before. Raises `ShardsChanged` if the map must wait.
+    A queue without shards gets them. *lease* is that of shard 0. All steps that run now end before. Raises
+    `ShardsChanged` if the map must wait.
     """
     _fence(connection, queue_id, lease)
     stands = _marks(connection, queue_id)
