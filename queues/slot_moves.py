@@ -57,7 +57,7 @@ def work_of(view: ShardsView, waiting: Iterable[Candidate]) -> Work:
 def balancing_moves(shard_map: ShardMap, work: Work) -> Mapping[int, int]:
     """Return the slots to move, each with its new shard; empty while the work is nearly even.
 
-    Each move takes a slot from the shard with the most work, so that the least busy shard comes nearest to it.
+    Each move takes one slot from the shard with the most work, and gives it to the shard with the least.
     """
     loads = {shard: float(work.bound[shard]) for shard in range(shard_map.shards)}
     owned: dict[int, set[int]] = {shard: set() for shard in loads}

@@ -45,8 +45,8 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
         line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2] != " " and line[2] != "-"
     ]
     assert " ".join(listed) == (
-        "init doctor serve work provide status top browse send produce snapshot drain trim link park fence grant "
-        "uninstall demo"
+        "init doctor serve work provide status top browse send produce snapshot drain trim link subscribe park fence "
+        "grant uninstall demo"
     )
 
 

@@ -35,7 +35,7 @@ def test_the_number_of_shards_is_shown_and_changed(run):
 )
 def test_a_wrong_map_is_refused_in_one_line(run, arguments: tuple[str, ...], words: str):
     done = run(*arguments)
-    assert done.code == 1
+    assert done.code == 2
     assert words in done.error
     assert run("shards", "policy").out == "policy has 1 shard\n"
 

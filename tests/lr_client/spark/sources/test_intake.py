@@ -17,7 +17,7 @@ from queues.database.transactions import reading
 from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, UsageError, WaitTimeoutError
 from queues.receive.batches import BatchLimits
 from tests.lr_client.spark.sources.taking import Stream, change_branch, options, rows_of, url_of
-from tests.lr_client.subscriber.applying import Apply, payloads, texts
+from tests.lr_client.subscriber.applying import Apply, applied, payloads, texts
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
 from tests.waiting import eventually
 
@@ -33,8 +33,7 @@ def test_entries_come_in_batches_of_whole_transactions(sink: Engine, tokyo: Arri
 
 def test_the_partition_key_is_a_column_by_an_option(sink: Engine, tokyo: Arrivals) -> None:
     tokyo.keyed([("a", b"1"), (None, b"2")])
-    with Stream(sink) as stream:
-        stream.plan()
+    with Stream(sink, partitions=1) as stream:
         (portion,) = stream.intake.plan(stream.intake.start(), stream.intake.after(stream.intake.start(), None))
     keyed, plain = (next(iter(read_portion(url_of(sink), portion, keyed=keyed))) for keyed in (True, False))
     assert keyed.column("partition_key").to_pylist() == ["a", None]
@@ -44,6 +43,7 @@ def test_the_partition_key_is_a_column_by_an_option(sink: Engine, tokyo: Arrival
 
 
 def test_a_stream_does_not_take_over_a_client_with_shards(sink: Engine, tokyo: Arrivals) -> None:
+    applied.metadata.create_all(sink)
     tokyo.keyed([("a", b"1")])
     with subscribe(sink, Apply(), shards=2, poll_interval=0.02):
         eventually(lambda: tokyo.left == 0)
