@@ -34,12 +34,16 @@ class Processes:
     """Subscriptions of one client, each a process."""
 
     def __init__(self, sink: Engine) -> None:
+        self._begun = 0
         self._url = sink.url.render_as_string(hide_password=False)
         self.running: list[subprocess.Popen[str]] = []
 
     def start(self) -> None:
         command = [sys.executable, "-m", "tests.lr_client.subscriber.consumer_process", self._url]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._begun += 1
+        # Sets of texts have another order in each process.
+        environment = {**os.environ, "PYTHONHASHSEED": str(self._begun)}
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         self.running.append(process)
         assert process.stdout.readline() == "subscribed\n"
 
