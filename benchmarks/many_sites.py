@@ -1,6 +1,6 @@
 """Threads, memory and CPU of one source server with many sites: `python -m benchmarks.many_sites`.
 
-The sinks stand in one other process, under as many names as there are sites. They acknowledge and keep nothing.
+The sinks stand in one other process, under as many names as there are sites. The sinks acknowledge and keep nothing.
 """
 
 import argparse

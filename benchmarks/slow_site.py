@@ -32,7 +32,9 @@ from queues.wire.replication_pb2 import Ack, Frame
 SITES: Final = 5
 RULES: Final = ("cascade", "drop", "smart")
 #: The newest log that the live feed keeps, in bytes; less than the slow sites fall behind.
-_FEED: Final = 4 << 20
+_FEED: Final = 1 << 20
+#: The most bytes in flight to one site. A larger window alone would take most of the entries.
+_WINDOW: Final = 1 << 19
 _READY: Final = text("SELECT count(*) FROM lrq_sessions WHERE state = 'log-entry sync'")
 _ACKED: Final = text("SELECT min(acked_seq) FROM lrq_sessions WHERE destination IN :sites").bindparams(
     bindparam("sites", expanding=True)
@@ -101,6 +103,7 @@ def measure(place: Place, rule: str, slow: int, transactions: int, rate: float) 
                 "initial_sync": "log",
                 "flow_control": rule,
                 "feed_bytes": _FEED,
+                "window_bytes": _WINDOW,
             }
         )
         try:
@@ -137,8 +140,8 @@ def _ask(engine: Engine, query: object, **values: object) -> int:
 def main() -> None:
     """Measure quick sites beside none, one and three slow ones of five."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.slow_site", description=main.__doc__)
-    parser.add_argument("--transactions", type=int, default=2_000, help="of ten entries of 1 KiB each")
-    parser.add_argument("--rate", type=float, default=1 << 20, help="bytes a second that a slow site takes")
+    parser.add_argument("--transactions", type=int, default=1_200, help="of ten entries of 1 KiB each")
+    parser.add_argument("--rate", type=float, default=1 << 19, help="bytes a second that a slow site takes")
     parser.add_argument("--folder", help="folder of the database; by default the system's temporary folder")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     chosen = parser.parse_args()

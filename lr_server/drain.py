@@ -47,7 +47,7 @@ def drain(
 
 
 class _Goal:
-    """The entries that are committed now, or up to a token or position, of every client that has transmitted by now."""
+    """The entries of all present clients that are committed now, or up to a token or position."""
 
     def __init__(
         self, engine: Engine, source: Source | None, clock: Clock, until: PositionToken | Position | None

@@ -85,7 +85,9 @@ class ShardFollower(Follower):
         self._lease = lease
         self._maps = KnownMaps(queue.client)
         self._nudges = nudges
-        self._settled = self._balanced = clock.monotonic()
+        self._settled = clock.monotonic()
+        # A backlog is balanced before its first step: later its fastest shards would be far ahead of a new map.
+        self._balanced = self._settled - _BALANCE
 
     def run(self) -> None:
         """Follow the shard; raise `OwnershipLostError` when another subscriber has taken over."""

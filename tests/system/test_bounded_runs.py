@@ -115,7 +115,7 @@ def leader(world: World) -> str:
 def test_another_server_of_the_site_drains_a_link_whose_leader_is_killed_under_load(
     world: World, tmp_path: Path
 ) -> None:
-    (endpoint,) = world.server("tokyo", receive_bytes=20_000).endpoints
+    (endpoint,) = world.server("tokyo", receive_bytes=2_000).endpoints
     here = paris(world, tmp_path, endpoint, window_frames=1, max_batch_bytes=1000)
     with ExitStack() as stack:
         servers = [stack.enter_context(served(*here, folder=tmp_path / str(number))) for number in range(3)]

@@ -13,6 +13,7 @@ from lr_client.subscriber.shard_owners import is_sharded
 from lr_client.subscriber.shard_steps import KnownMaps, next_shard_step, read_shards
 from lr_client.subscriber.sharding import move_slots
 from lr_client.subscriber.steps import DeliveryStep
+from queues.clock import SystemClock
 from queues.database import leases, tables
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
@@ -295,6 +296,23 @@ def test_a_new_map_holds_behind_all_that_any_shard_has_applied(
     poisoned.clear()
     eventually(lambda: tokyo.left == 0)
     check(story(sink), 200)
+
+
+class StandingClock(SystemClock):
+    """A clock that does not go on."""
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def test_a_skewed_backlog_is_balanced_before_its_first_step(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    even = new_map(1, 4, "adaptive")
+    hot = tuple(key for key in map(str, range(100)) if even.owners[even.slot(key)] == 0)[:8]
+    tokyo.keyed(*entries(range(400), hot))
+    follow(Apply(), shards=4, partitioner="adaptive", clock=StandingClock())
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 400)
+    assert set(shards_of(sink, hot).values()) == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(
