@@ -158,6 +158,21 @@ def test_a_snapshot_in_the_middle_replaces_everything_before(sink: Engine, tokyo
     assert set(marks(sink).values()) == {140}
 
 
+def test_the_log_of_a_source_that_begins_again_with_lower_numbers_follows_its_snapshot(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    follow(Apply(), shards=4, max_batch_entries=3)
+    tokyo.keyed(*entries(range(40)))
+    eventually(lambda: tokyo.left == 0)
+    tokyo.snapshot("s1", [b"r:1"], base=10)
+    tokyo.keyed(*entries(range(40, 80)))
+    eventually(lambda: tokyo.left == 0)
+    told = story(sink)
+    after = by_key(told[told.index("<complete>") + 1 :])
+    assert sorted(number for each in after.values() for number in each) == list(range(40, 80))
+    assert set(marks(sink).values()) == {50}
+
+
 def test_a_rollback_is_undone_once_by_all_shards(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
     subscription = follow(Undo(), shards=4)
     kept = tokyo.keyed(*entries(range(20)))
