@@ -167,7 +167,7 @@ def add_change(
     there = {row.shard for row in rows}
     new = [shard for shard in range(shards) if shard not in there]
     moment = now_us()
-    # The time as the first version: no step that was read before an earlier end of the shard can be claimed.
+    # The time is the first version. So no step can be claimed that was read before an earlier end of the shard.
     common = {"queue_id": queue_id, "version": moment, "generation": 0, "seq": change.after, "applied_total": 0}
     if new:
         connection.execute(insert(shard_marks), [{**common, "shard": shard, "updated_us": moment} for shard in new])
