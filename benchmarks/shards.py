@@ -87,9 +87,13 @@ class Measured:
 def keys(entries: int, *, skewed: bool) -> list[str]:
     """Return the partition key of each entry, the same ones in every run."""
     chance, even = random.Random(1), new_map(1, 4, "hash")
-    every = [f"key{number}" for number in range(_KEYS)]
-    hot = [key for key in every if even.owners[even.slot(key)] == 0]
-    return [chance.choice(hot if skewed and chance.random() < _SKEW else every) for _ in range(entries)]
+    of_shards: list[list[str]] = [[], [], [], []]
+    for number in range(_KEYS):
+        of_shards[even.owners[even.slot(f"key{number}")]].append(f"key{number}")
+    # An even load has as many entries for each shard, in random order.
+    shards = [0 if skewed and chance.random() < _SKEW else number % 4 for number in range(entries)]
+    chance.shuffle(shards)
+    return [chance.choice(of_shards[shard]) for shard in shards]
 
 
 def fill(engine: Engine, chosen: Sequence[str]) -> None:
@@ -140,16 +144,16 @@ def settings(entries: int) -> list[Setting]:
     return [
         Setting("one shard", 1, "hash", False, entries),
         Setting("four shards", 4, "hash", False, entries),
-        Setting("four shards, even, long", 4, "adaptive", False, 4 * entries),
-        Setting("four shards, skewed, hash", 4, "hash", True, 4 * entries),
-        Setting("four shards, skewed, adaptive", 4, "adaptive", True, 4 * entries),
+        Setting("four shards, even, long", 4, "adaptive", False, 2 * entries),
+        Setting("four shards, skewed, hash", 4, "hash", True, 2 * entries),
+        Setting("four shards, skewed, adaptive", 4, "adaptive", True, 2 * entries),
     ]
 
 
 def main() -> None:
     """Measure a slow listener with one shard and with several."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shards", description=main.__doc__)
-    parser.add_argument("--entries", type=int, default=2_400, help="entries of the short measurements")
+    parser.add_argument("--entries", type=int, default=4_800, help="entries of the short measurements")
     parser.add_argument("--folder", help="folder of the database; by default the system's temporary folder")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     chosen = parser.parse_args()

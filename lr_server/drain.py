@@ -9,12 +9,13 @@ from queues.browse.send_log import browsing
 from queues.clock import Clock, poll
 from queues.database.transactions import reading
 from queues.errors import PeerUnreachableError, VersionLostError, WaitTimeoutError
-from queues.lineage import trace
-from queues.positions import PositionToken
-from queues.send_log.history import end_covering, lineage
+from queues.lineage import keeps, trace
+from queues.positions import Position, PositionToken
+from queues.send_log.history import branch_starts, end_covering, lineage
 from queues.send_log.known_sites import read_known
 from queues.send_log.links import draining_links, unclaimed
 from queues.send_log.port import SessionKey
+from queues.send_log.reads import newest_tick
 from queues.send_log.sessions import every_session
 from queues.states import SessionState
 
@@ -23,7 +24,12 @@ _SENDS = (SessionState.LOG_ENTRY_SYNC, SessionState.DRAINING)
 
 
 def drain(
-    engine: Engine, source: Source | None, timeout: float, clock: Clock, *, until: PositionToken | None = None
+    engine: Engine,
+    source: Source | None,
+    timeout: float,
+    clock: Clock,
+    *,
+    until: PositionToken | Position | None = None,
 ) -> None:
     """See `LogReplicationServer.drain`; *source* is the part of the work that this process does."""
     goal = _Goal(engine, source, clock, until)
@@ -41,9 +47,11 @@ def drain(
 
 
 class _Goal:
-    """The entries that are committed now, or up to a token, of every client that has transmitted by now."""
+    """The entries of all present clients that are committed now, or up to a token or position."""
 
-    def __init__(self, engine: Engine, source: Source | None, clock: Clock, until: PositionToken | None) -> None:
+    def __init__(
+        self, engine: Engine, source: Source | None, clock: Clock, until: PositionToken | Position | None
+    ) -> None:
         self._engine = engine
         self._source = source
         self._clock = clock
@@ -65,7 +73,7 @@ class _Goal:
             if self._closed_at is None:
                 end = self._closed(connection)
                 if end is None:
-                    return [self._trouble("sequencer") or "the sequencer has not read the log since"]
+                    return [self._trouble("sequencer") or self._unread(connection)]
                 self._end, self._closed_at = end, self._clock.monotonic()
             # A new client gets its sessions after the first tick that holds its entries.
             if self._source is not None and self._source.supervisor.looked_from < self._closed_at:
@@ -76,12 +84,29 @@ class _Goal:
         """Return the end of a tick that covers the goal; None without one yet."""
         if self._until is None:
             return closed_at(connection, self._committed)
+        if isinstance(self._until, Position):
+            return self._reached(connection, self._until)
         token = self._until
         found = trace(lineage(connection), token.branch, token.timeline, token.transaction)
         if found.is_lost:
             raise VersionLostError(f"the transaction of {token} is not in the history of this site: write it again")
         ends = (end_covering(connection, holder, token.transaction) for holder in found.holders)
         return next((end for end in ends if end is not None), None)
+
+    def _reached(self, connection: Connection, position: Position) -> int | None:
+        """Return the number of a position that the log has reached; None before."""
+        if not keeps(branch_starts(connection), position):
+            raise VersionLostError(
+                f"the history of this site does not contain {position}: read branch and seq of `lrq status --json`"
+            )
+        newest = newest_tick(connection)
+        return position.seq if newest is not None and newest.end_seq >= position.seq else None
+
+    def _unread(self, connection: Connection) -> str:
+        newest = newest_tick(connection)
+        if isinstance(self._until, Position):
+            return f"the log ends at {newest.end_seq if newest else 0}, before {self._until}"
+        return "the sequencer has not read the log since"
 
     def _trouble(self, part: str) -> str:
         return "" if self._source is None else self._source.troubles.get(part, "")
@@ -95,7 +120,7 @@ class _Goal:
         for owed, (words, acked_seq) in sorted((_stored(connection) | self._own()).items()):
             if owed in over:
                 continue
-            # A link that has ended must be finished. With a token only its entries count.
+            # A link that has ended must be finished. With an earlier goal only the entries up to there count.
             is_sent = words.name in _SENDS and acked_seq >= self._end
             if not is_sent or (owed in draining and self._until is None):
                 found.append(f"{_name(owed)}: {acked_seq} of {self._end} ({_say(words)})")

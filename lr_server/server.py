@@ -30,7 +30,7 @@ from queues.database.transactions import reading
 from queues.errors import OwnershipLostError, UsageError
 from queues.leadership import TopologyFacts
 from queues.logs import logger
-from queues.positions import PositionToken
+from queues.positions import Position, PositionToken, parse_position
 from sink import local
 from sink.transport.health import HealthService
 from sink.transport.service import SinkService, serve
@@ -286,13 +286,15 @@ class LogReplicationServer:
         found = {"ingest": ingest, "topology": self._topology_facts().trouble}
         return {part: trouble for part, trouble in found.items() if trouble}
 
-    def drain(self, timeout: float, *, until: PositionToken | str | None = None) -> None:
+    def drain(self, timeout: float, *, until: PositionToken | Position | str | None = None) -> None:
         """Wait until every session has acknowledged all entries committed now, at most *timeout* seconds.
 
-        With *until*, the token of a transaction, wait only for entries up to there. Links that an operator has ended
-        count once they are finished. The sessions of all servers of the site count. Raises `WaitTimeoutError`, which
-        names the unfinished sessions. Raises `PeerUnreachableError` at once if a session tries no more
-        (`retry_forever`), and `VersionLostError` for a lost transaction.
+        With *until*, the token of a transaction or a position, wait only for entries up to there. Both may be texts;
+        that of a position is `<branch>@<number>`. Links that an operator has ended count once they are finished. The
+        sessions of all servers of the site count. Raises `WaitTimeoutError`, which names the unfinished sessions.
+        Raises `PeerUnreachableError` at once if a session tries no more (`retry_forever`). Raises `VersionLostError`
+        for a lost transaction or position, and `InvalidPositionError` for another text.
         """
-        token = PositionToken.parse(until) if isinstance(until, str) else until
-        drain(self._engine, self._source, timeout, self._clock, until=token)
+        if isinstance(until, str):
+            until = parse_position(until) if "@" in until else PositionToken.parse(until)
+        drain(self._engine, self._source, timeout, self._clock, until=until)

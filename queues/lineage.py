@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import dropwhile
 from typing import Final, NamedTuple
 
-from queues.positions import PgSnapshot
+from queues.positions import PgSnapshot, Position
 
 #: The most branches that a source tells a sink, the newest ones.
 TOLD_BRANCHES: Final = 16
@@ -54,6 +54,15 @@ def trace(branches: Sequence[BranchOrigin], branch: str, timeline: str, transact
             return Trace((), is_lost=True)
         holders.append(heir.branch)
     return Trace(tuple(holders), is_lost=False)
+
+
+def keeps(starts: Sequence[tuple[str, int]], position: Position) -> bool:
+    """Return whether the newest history contains *position*; *starts* are all branches and the numbers before them.
+
+    A later branch that begins before the position has lost the entries between.
+    """
+    later = list(dropwhile(lambda start: start[0] != position.branch, starts))
+    return bool(later) and all(begin >= position.seq for _, begin in later[1:])
 
 
 def inheritance(last: PgSnapshot, survivors: Iterable[int], limit: int = NAMED_TRANSACTIONS) -> PgSnapshot:

@@ -106,6 +106,18 @@ class Position(NamedTuple):
     seq: int
     cut: str = ""
 
+    def __str__(self) -> str:
+        """Return the branch and the number, as `parse_position` reads them."""
+        return f"{self.branch}@{self.seq}"
+
+
+def parse_position(text: str) -> Position:
+    """Parse `<branch>@<number>`; raise `InvalidPositionError` if it is malformed."""
+    branch, separator, number = text.rpartition("@")
+    if not (branch and separator and number.isascii() and number.isdecimal()):
+        raise InvalidPositionError(f"{text!r} is not a position (<branch>@<number>)")
+    return Position(branch, int(number))
+
 
 #: The position before all entries, of no branch.
 ORIGIN = Position("", 0)

@@ -53,6 +53,11 @@ class ShardsView:
         """The number of shards by the newest map."""
         return self.changes[-1].map.shards
 
+    @property
+    def is_single(self) -> bool:
+        """Whether shard 0 is alone and stands behind the last change: before it, other shards have applied entries."""
+        return set(self.positions) == {FIRST} and self.shards == 1 and self.lowest >= self.changes[-1].after
+
 
 def active_view(positions: Mapping[int, int], changes: Sequence[Change]) -> ShardsView:
     """Return the view without shards that the newest map does not have and that have nothing left to deliver."""

@@ -27,8 +27,8 @@ _BYTES: Final = text(
 class LrqSource:
     """A source with its server; every entry goes to all destinations."""
 
-    def __init__(self, place: Place, destinations: int, **settings: object) -> None:
-        """Create the database; start the sinks and the server."""
+    def __init__(self, place: Place, destinations: int, *, begin_seconds: float = 120.0, **settings: object) -> None:
+        """Create the database; start the sinks and the server, whose sessions must work within *begin_seconds*."""
         place.cluster.create(SOURCE)
         self._place = place
         self.destinations = destinations
@@ -47,7 +47,7 @@ class LrqSource:
         }
         begin_sessions(self.engine, self.settings["peers"])
         self.server = ServerProcess(self.settings)
-        until(lambda: self.ask(_READY) == destinations, 120, 0.1)
+        until(lambda: self.ask(_READY) == destinations, begin_seconds, 0.1)
         self._sender = RoutingQueueSenderClient(CLIENT)
         entries = Workload(1, destinations, destinations)
         self._messages = messages([entries.entry(number) for number in range(PER_TRANSACTION)])

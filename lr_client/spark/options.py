@@ -28,6 +28,7 @@ class ReceiveOptions:
     deletes: bool
     markers: bool
     lease_seconds: int
+    partition_keys: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -43,6 +44,7 @@ class ReceiveOptions:
             deletes=flag(options, "deleteOnCommit", default=True),
             markers=flag(options, "snapshotMarkers", default=False),
             lease_seconds=number(options, "leaseSeconds", int(TTL)),
+            partition_keys=flag(options, "partitionKeys", default=False),
         )
 
 

@@ -13,7 +13,7 @@ from lr_client.subscriber.follower import Follower, Options
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.shard_balance import balance
 from lr_client.subscriber.shard_delivery import ShardDelivery
-from lr_client.subscriber.shard_steps import KnownMaps, ShardedQueue, next_shard_step, read_shards
+from lr_client.subscriber.shard_steps import KnownMaps, ShardedQueue, ShardStep, next_shard_step, read_shards
 from lr_client.subscriber.sleepers import Sleeper
 from lr_client.subscriber.steps import DeliveryStep
 from lr_client.subscriber.unpacker import Unpacker
@@ -26,7 +26,7 @@ from queues.receive.shard_upkeep import ShardsChanged
 from queues.shard_plan import FIRST
 
 #: The shortest time between two moves of the queue's marks while the shard delivers, in seconds.
-_SETTLE: Final = 0.05
+_SETTLE: Final = 0.2
 #: The time between two looks for a better balance, in seconds.
 _BALANCE: Final = 1.0
 
@@ -87,7 +87,9 @@ class ShardFollower(Follower):
         self._lease = lease
         self._maps = KnownMaps(queue.client)
         self._nudges = nudges
-        self._settled = self._balanced = clock.monotonic()
+        self._settled = clock.monotonic()
+        # A backlog is balanced before its first step: later its fastest shards would be far ahead of a new map.
+        self._balanced = self._settled - _BALANCE
 
     def run(self) -> None:
         """Follow the shard; raise `OwnershipLostError` when another subscriber has taken over."""
@@ -110,13 +112,18 @@ class ShardFollower(Follower):
     def _next(self) -> DeliveryStep | None:
         while not self._stopping.is_set():
             with reading(self._engine, snapshot=True) as connection:
-                queue = read_shards(connection, self._queue.queue_id, self._queue.client, self._maps)
+                queue = read_shards(
+                    connection, self._queue.queue_id, self._queue.client, self._maps, newest=self._own_shard == FIRST
+                )
                 if queue is None:
                     return None
                 one = self._one_by_one()
                 step = next_shard_step(connection, queue, self._own_shard, self._options.limits, self._kept, one=one)
             with suppress(ShardsChanged):
-                if not self._keep(queue, is_idle=step is None):
+                # A shard's own step stays valid while the marks of all move.
+                if not self._keep(queue, is_idle=step is None) and (
+                    not self._settles(queue, is_idle=step is None) or isinstance(step, ShardStep)
+                ):
                     return step
         return None
 
@@ -126,19 +133,21 @@ class ShardFollower(Follower):
         return pause
 
     def _keep(self, queue: ShardedQueue, *, is_idle: bool) -> bool:
-        """Make the next change that keeps the queue in order; return False if there is none."""
+        """Make the next change for all shards that keeps the queue in order; return False if there is none."""
         if self._own_shard == FIRST and (self._balances(queue) or self._adopts(queue)):
             return True
-        if queue.view is None or not queue.is_in_log:
-            return False
+        return is_idle and self._own_shard == FIRST and queue.is_in_log and self._retires(queue)
+
+    def _settles(self, queue: ShardedQueue, *, is_idle: bool) -> bool:
+        """Let the marks of the queue follow the lowest position, now and then; return whether they have moved."""
         is_due = is_idle or self._clock.monotonic() >= self._settled + _SETTLE
-        if is_due and queue.settled_seq > queue.stands.consumed.seq:
-            with writing_briefly(self._engine) as connection:
-                shard_upkeep.settle(connection, queue.queue_id, queue.stands, queue.settled_seq)
-                shard_marks.forget_changes(connection, queue.queue_id, queue.changes, queue.settled_seq)
-            self._settled = self._clock.monotonic()
-            return True
-        return self._own_shard == FIRST and self._retires(queue)
+        if not (is_due and queue.is_in_log and queue.settled_seq > queue.stands.consumed.seq):
+            return False
+        self._settled = self._clock.monotonic()
+        with writing_briefly(self._engine) as connection:
+            shard_upkeep.settle(connection, queue.queue_id, queue.stands, queue.settled_seq)
+            shard_marks.forget_changes(connection, queue.queue_id, queue.changes, queue.settled_seq)
+        return True
 
     def _balances(self, queue: ShardedQueue) -> bool:
         """Look, now and then, for better owners of the hottest slots of an adaptive partitioner."""
@@ -163,13 +172,14 @@ class ShardFollower(Follower):
 
     def _retires(self, queue: ShardedQueue) -> bool:
         """Remove the shards that have nothing left to deliver; end sharding with the last but one."""
-        assert queue.view is not None
+        if queue.view is None:
+            return False
         gone = [row for row in queue.rows if row.shard not in queue.view.positions]
         if gone:
             with writing_briefly(self._engine) as connection:
                 shard_marks.remove(connection, queue.queue_id, gone)
             return True
-        if len(queue.rows) > 1 or queue.view.shards > 1 or queue.changes[-1].version != queue.newest:
+        if not queue.view.is_single or queue.changes[-1].version != queue.newest:
             return False
         if queue.rows[0].seq != queue.stands.consumed.seq:
             return False

@@ -37,7 +37,7 @@ class ShardStep(DeliveryStep):
 
 @dataclass(frozen=True, slots=True)
 class ShardedQueue:
-    """A queue and its shards, read in one state; `newest` is the version of the client's newest map."""
+    """A queue and its shards, read in one state; `newest` is the version of the client's newest map, or 0."""
 
     queue_id: int
     stands: QueueState
@@ -76,8 +76,13 @@ class KnownMaps:
         return list(self._maps.values())
 
 
-def read_shards(connection: Connection, queue_id: int, client: ClientName, maps: KnownMaps) -> ShardedQueue | None:
-    """Read a queue and its shards; None until both sides have marks. Raises `Forgotten`."""
+def read_shards(
+    connection: Connection, queue_id: int, client: ClientName, maps: KnownMaps, *, newest: bool = False
+) -> ShardedQueue | None:
+    """Read a queue and its shards, and the *newest* version if asked for; None until both sides have marks.
+
+    Raises `Forgotten`.
+    """
     stands = standing(connection, queue_id)
     if stands is None:
         if not is_registered(connection, queue_id):
@@ -89,8 +94,8 @@ def read_shards(connection: Connection, queue_id: int, client: ClientName, maps:
     if rows:
         held = [Change(change.after, shard_map) for change, shard_map in zip(changes, known, strict=True)]
         view = active_view(shard_marks.positions(rows), held)
-    newest = stored_shard_maps.newest_version(connection, client)
-    return ShardedQueue(queue_id, stands, rows, changes, newest, view)
+    version = stored_shard_maps.newest_version(connection, client) if newest else 0
+    return ShardedQueue(queue_id, stands, rows, changes, version, view)
 
 
 def next_shard_step(

@@ -166,9 +166,11 @@ def add_change(
         connection.execute(update(shard_marks).where(own).values(version=shard_marks.c.version + 1))
     there = {row.shard for row in rows}
     new = [shard for shard in range(shards) if shard not in there]
-    common = {"queue_id": queue_id, "version": 0, "generation": 0, "seq": change.after, "applied_total": 0}
+    moment = now_us()
+    # The time is the first version. So no step can be claimed that was read before an earlier end of the shard.
+    common = {"queue_id": queue_id, "version": moment, "generation": 0, "seq": change.after, "applied_total": 0}
     if new:
-        connection.execute(insert(shard_marks), [{**common, "shard": shard, "updated_us": now_us()} for shard in new])
+        connection.execute(insert(shard_marks), [{**common, "shard": shard, "updated_us": moment} for shard in new])
 
 
 def level(connection: Connection, queue_id: int, seq: int) -> None:

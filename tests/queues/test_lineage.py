@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.errors import InvalidPositionError
-from queues.lineage import BranchOrigin, Trace, inheritance, timeline_of, trace
-from queues.positions import PgSnapshot, PositionToken
+from queues.lineage import BranchOrigin, Trace, inheritance, keeps, timeline_of, trace
+from queues.positions import PgSnapshot, Position, PositionToken, parse_position
 
 FIRST = BranchOrigin("first", "1")
 #: Has the transactions of `first` up to 50, without 40.
@@ -98,3 +98,30 @@ def test_the_text_of_a_token_is_the_earlier_one_except_across_a_promotion() -> N
 def test_another_text_is_no_token(text: str) -> None:
     with pytest.raises(InvalidPositionError, match="is not a position token"):
         PositionToken.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("position", "is_kept"),
+    [
+        (Position("first", 0), True),
+        (Position("first", 10), True),
+        (Position("first", 11), False),
+        (Position("second", 11), True),
+        # The third branch began before all that the second had beyond its own beginning.
+        (Position("second", 13), False),
+        (Position("third", 99), True),
+        (Position("another", 1), False),
+    ],
+)
+def test_a_position_is_kept_unless_a_later_branch_begins_before_it(position: Position, is_kept: bool) -> None:
+    assert keeps([("first", 0), ("second", 10), ("third", 12)], position) is is_kept
+
+
+def test_a_position_is_read_as_it_is_written() -> None:
+    assert parse_position(str(Position("b-1", 7))) == Position("b-1", 7)
+
+
+@pytest.mark.parametrize("text", ["", "7", "@7", "b@", "b@-1", "b@x", "b@1@", "b@\u0661"])
+def test_a_malformed_position_is_refused(text: str) -> None:
+    with pytest.raises(InvalidPositionError, match="is not a position"):
+        parse_position(text)

@@ -87,6 +87,10 @@ class Queue:
             return True
         for shard in set(self.positions) - set(active_view(self.positions, self.changes).positions):
             del self.positions[shard]
+        if active_view(self.positions, self.changes).is_single and len(self.changes) > 1:
+            # The subscriber goes on without shards: it applies everything after the position of shard 0.
+            self.level(self.positions[0])
+            return True
         return False
 
     def level(self, seq: int) -> None:
@@ -218,3 +222,16 @@ def test_a_barrier_waits_for_the_shard_that_stands_still() -> None:
     queue.step(1)
     queue.run()
     assert [each.keys for each in queue.applied] == [each.keys for each in queue.log]
+
+
+def test_the_last_shard_applies_nothing_that_others_have_applied_before_they_left() -> None:
+    queue = Queue([Change(0, new_map(1, 2, "modulo"))], {0: 0, 1: 0})
+    one = next(key for key in KEYS if queue.newest.slot(key) == 1)
+    queue.receive([frozenset({one})] * 3, 0)
+    queue.step(1)
+    queue.newest = new_map(2, 1, "modulo")
+    while queue.upkeep():
+        pass
+    assert queue.positions == {0: 0}, "shard 1 has left, and shard 0 stands before its entries"
+    queue.run()
+    check(queue)

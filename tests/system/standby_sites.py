@@ -13,7 +13,7 @@ from discovery.status import read_status
 from discovery.status_types import OwnerStatus
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, wait_applied
 from lr_server import LogReplicationServer
-from queues.errors import StoreUnavailableError
+from queues.errors import LinkEndedError, StoreUnavailableError
 from queues.positions import Position
 from tests.standbys import StandbyServers, standby_servers
 from tests.system.world import World
@@ -22,6 +22,8 @@ from tests.waiting import eventually
 LEASE_SECONDS: Final = 4.0
 #: Shorter than an outage, so that sessions connect again during the outage.
 _OPTIONS: Final = {"listen": [], "lease_seconds": LEASE_SECONDS, "stall_seconds": 1.0}
+#: The number that stands for the end of the stream.
+END: Final = -1
 
 
 class Applied(RoutingQueueListener):
@@ -46,6 +48,9 @@ class Applied(RoutingQueueListener):
     def on_rollback(self, session: Session, source_id: str, position: Position) -> None:
         self.undone.append(position)
 
+    def on_stream_end(self, session: Session, source_id: str) -> None:
+        session.execute(text("INSERT INTO app SELECT max(seq) + 1, :end FROM app"), {"end": END})
+
 
 class Writer:
     """Transmits one number after the other; a number whose commit has failed may have been stored or not."""
@@ -67,6 +72,8 @@ class Writer:
                 with Session(self._engine) as session, session.begin():
                     token = self._client.transmit_log_entry_message(session, b"%d" % number, ["tokyo"])
                 self.tokens[number] = str(token)
+            except LinkEndedError:
+                return
             except (DBAPIError, StoreUnavailableError):
                 self.unknown.add(number)
                 self._stopping.wait(0.01)

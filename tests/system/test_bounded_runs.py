@@ -2,14 +2,16 @@
 
 import json
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from discovery.status import read_status
 from lrq.cli import link_actions
 from queues.names import SiteId
 from tests.lrq.cli.command import lrq_process, served, spawn
-from tests.system.test_links import ended, session_state, wish
+from tests.system.test_links import Writer, ended, session_state, wish
 from tests.system.world import QUICK, World
 from tests.waiting import eventually
 
@@ -41,6 +43,11 @@ def test_a_bounded_run_delivers_everything_and_ends(world: World, tmp_path: Path
     done = lrq_process("serve", "--until", token, *here)
     assert done.returncode == 0
     assert f"delivered everything up to {token}" in done.stdout.decode()
+    status = json.loads(lrq_process("status", "--json", "--database", here[3]).stdout)
+    position = f"{status['log']['branch']}@{status['log']['seq']}"
+    done = lrq_process("serve", "--until", position, *here)
+    assert done.returncode == 0, done.stderr.decode()
+    assert f"delivered everything up to {position}" in done.stdout.decode()
 
 
 def test_a_bounded_run_ends_at_its_deadline_or_after_its_last_try(world: World, tmp_path: Path) -> None:
@@ -98,3 +105,35 @@ def test_a_server_that_is_killed_while_a_link_drains_resumes(world: World, tmp_p
     assert recorder.log("paris") == sent
     assert recorder.kinds("paris") == ["log 200", "end 1"]
     assert wish(world) == "ended"
+
+
+def leader(world: World) -> str:
+    """Return the name of the server that leads the session with tokyo; empty without a leader."""
+    return next((each.server for each in read_status(world.site("paris")).sessions if each.destination == "tokyo"), "")
+
+
+def test_another_server_of_the_site_drains_a_link_whose_leader_is_killed_under_load(
+    world: World, tmp_path: Path
+) -> None:
+    (endpoint,) = world.server("tokyo", receive_bytes=2_000).endpoints
+    here = paris(world, tmp_path, endpoint, window_frames=1, max_batch_bytes=1000)
+    with ExitStack() as stack:
+        servers = [stack.enter_context(served(*here, folder=tmp_path / str(number))) for number in range(3)]
+        writers = [Writer(world, f"writer {number}") for number in range(2)]
+        eventually(lambda: all(len(writer.committed) > 60 for writer in writers), timeout=60)
+        link_actions.end(world.site("paris"), SiteId("tokyo"), world.client.client_name)
+        for writer in writers:
+            writer.join()
+        eventually(lambda: session_state(world) == "draining")
+        # Without a subscriber the receive queue is full, so the leader dies in the middle of its work.
+        led = eventually(lambda: leader(world))
+        (dying,) = [server for server in servers if server.facts["name"] == led]
+        dying.process.kill()
+        recorder = world.subscribe("tokyo")
+        eventually(lambda: ended(recorder), timeout=60)
+        eventually(lambda: wish(world) == "ended")
+        assert leader(world) != led
+    for writer in writers:
+        own = [payload for payload in recorder.log("paris") if payload.startswith(f"{writer.name} ".encode())]
+        assert own == writer.committed
+    assert recorder.kinds("paris") == [f"log {sum(len(writer.committed) for writer in writers)}", "end 1"]

@@ -13,11 +13,12 @@ from lr_server import LogReplicationServer
 from lr_server.session import table as session_table
 from lr_server.session.table import Standing
 from queues.database.leases import Lease
-from queues.errors import OwnershipLostError, WaitTimeoutError
-from queues.positions import Tick
+from queues.errors import InvalidPositionError, OwnershipLostError, VersionLostError, WaitTimeoutError
+from queues.positions import Position, Tick
 from queues.send_log.port import TickRows
 from queues.states import SessionState
 from tests.received import COUNT
+from tests.system.faulty import StillSink
 from tests.system.world import World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -71,6 +72,42 @@ def test_drain_does_not_succeed_before_the_server_has_read_the_log(
     finally:
         released.set()
     paris.drain(timeout=20)
+
+
+def test_drain_waits_up_to_a_position_only(world: World) -> None:
+    sink = world.behind("tokyo", StillSink)
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", tick_rows=1)
+    world.transmit("paris", b"1", to=["tokyo"])
+    paris.drain(timeout=20)
+    log = paris.site_status().log
+    sink.stand_still()
+    world.transmit("paris", b"2", to=["tokyo"])
+    paris.drain(timeout=20, until=f"{log.branch}@{log.seq}")
+    eventually(lambda: paris.site_status().log.seq > log.seq)
+    with pytest.raises(WaitTimeoutError, match=f"policy to tokyo: {log.seq} of {log.seq + 1}"):
+        paris.drain(timeout=0.2, until=Position(log.branch, log.seq + 1))
+    sink.go_on()
+    paris.drain(timeout=20, until=Position(log.branch, log.seq + 1))
+    assert world.execute("tokyo", COUNT) == [(2,)]
+
+
+def test_drain_waits_for_a_log_that_has_not_reached_the_position(world: World) -> None:
+    paris = world.link("paris", "tokyo", initial_sync="log")
+    log = paris.site_status().log
+    with pytest.raises(WaitTimeoutError, match=rf"the log ends at 0, before {log.branch}@2"):
+        paris.drain(timeout=0.2, until=f"{log.branch}@2")
+    for payload in (b"1", b"2"):
+        world.transmit("paris", payload, to=["tokyo"])
+    paris.drain(timeout=20, until=f"{log.branch}@2")
+    assert world.execute("tokyo", COUNT) == [(2,)]
+
+
+def test_drain_refuses_a_position_that_the_history_does_not_contain(world: World) -> None:
+    paris = world.link("paris", "tokyo", initial_sync="log")
+    with pytest.raises(VersionLostError, match="the history of this site does not contain other@1"):
+        paris.drain(timeout=20, until="other@1")
+    with pytest.raises(InvalidPositionError, match="is not a position"):
+        paris.drain(timeout=20, until="other@")
 
 
 def test_a_session_in_snapshot_sync_is_not_drained_though_it_owes_no_entry(world: World) -> None:

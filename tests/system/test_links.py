@@ -18,6 +18,7 @@ from queues.errors import LinkEndedError
 from queues.names import ClientName, SiteId
 from queues.send_log.links import every_link
 from queues.send_log.sessions import every_session
+from queues.shard_maps import new_map
 from queues.states import SessionState
 from sink.port import Sink
 from tests.system.world import Messages, Recorder, World, in_log_sync, sessions_of
@@ -118,6 +119,14 @@ def test_everything_committed_before_the_end_arrives_and_the_end_is_last(
     assert recorder.errors == []
 
 
+def look_at_links(server: LogReplicationServer) -> None:
+    """Wait until the server has looked for the ends of its draining links a few times."""
+    assert server._source is not None
+    supervisor = server._source.supervisor
+    for _ in range(4):
+        eventually(lambda before=supervisor.looked_from: supervisor.looked_from > before)
+
+
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_an_end_waits_for_open_transactions_that_have_transmitted(world: World, paris: LogReplicationServer) -> None:
     recorder = world.subscribe("tokyo")
@@ -125,9 +134,8 @@ def test_an_end_waits_for_open_transactions_that_have_transmitted(world: World, 
         end(world)
         with pytest.raises(LinkEndedError):
             world.transmit("paris", b"late", to=["tokyo"])
-        world.transmit("paris", b"for lima", to=["lima"])
-        paris.site_status()
-        eventually(lambda: session_state(world, "lima") == SessionState.LOG_ENTRY_SYNC)
+        paris.drain(timeout=20, until=world.transmit("paris", b"for lima", to=["lima"]))
+        look_at_links(paris)
         assert not ended(recorder)
         assert wish(world) == "draining"
     eventually(lambda: ended(recorder))
@@ -387,6 +395,32 @@ def test_an_ended_link_of_several_shards_ends_last_and_leaves_no_row_of_its_queu
     left = counts(world, "tokyo")
     assert {name: left[name] for name in left if name.startswith("lrq_rec") and left[name]} == {}
     assert (left["lrq_shard_marks"], left["lrq_shard_changes"], left["lrq_shard_failures"]) == (0, 0, 0)
+
+
+def test_the_end_of_a_stream_waits_for_the_slowest_shard(world: World, paris: LogReplicationServer) -> None:
+    slow, going = b"key3", threading.Event()
+    recorder = Recorder()
+    recorder.obey = lambda _session, _source, entries: (
+        going.is_set() or all(not entry.opaque_payload.startswith(slow) for entry in entries)
+    )
+    world.subscribe("tokyo", recorder, shards=3, backoff=0.01)
+    sender, keys = RoutingQueueSenderClient("policy"), [f"key{number}" for number in range(9)]
+    for key in keys * 5:
+        with Session(world.site("paris")) as session, session.begin():
+            sender.transmit_log_entry_message(session, f"{key} ".encode(), ["tokyo"], partition_key=key)
+    end(world)
+    eventually(lambda: session_state(world) == SessionState.FINISHED)
+    owners = new_map(1, 3, "hash")
+    others = {key for key in keys if owners.owners[owners.slot(key)] != owners.owners[owners.slot(slow.decode())]}
+    eventually(
+        lambda: len([text for text in recorder.log("paris") if text.decode().strip() in others]) == 5 * len(others)
+    )
+    eventually(lambda: len(recorder.errors) > 3)
+    assert not ended(recorder)
+    going.set()
+    eventually(lambda: ended(recorder))
+    assert sorted(recorder.log("paris")) == sorted(f"{key} ".encode() for key in keys * 5)
+    assert [kind for kind, _ in recorder.heard["paris"]].count("end") == 1
 
 
 def test_a_forgotten_link_has_no_claim_and_begins_only_on_order(world: World, paris: LogReplicationServer) -> None:

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import pytest
 
+from lrq.cli import link_actions
 from lrq.cli.health import troubles
+from queues.names import SiteId
 from tests.lrq.cli.command import Command
-from tests.system.standby_sites import LEASE_SECONDS, Sites
+from tests.system.standby_sites import END, LEASE_SECONDS, Sites
 from tests.system.world import World
 from tests.waiting import eventually
 
@@ -69,3 +71,16 @@ def test_without_standbys_commits_wait_the_status_tells_why_and_one_standby_lets
     eventually(sites.keeps_its_owner, timeout=60)
     sites.check()
     assert sites.applied()[: len(applied)] == applied
+
+
+def test_a_link_that_ends_drains_through_a_promotion_and_its_end_is_last(sites: Sites) -> None:
+    sites.writer.more(50)
+    link_actions.end(sites.paris, SiteId("tokyo"), None)
+    sites.servers.kill_primary(SIGKILL)
+    eventually(lambda: sites.applied()[-1] == END, timeout=90)
+    sites.writer.stop()
+    *applied, _ = sites.applied()
+    assert applied == sorted(set(applied))
+    assert set(sites.writer.tokens) <= set(applied) <= set(sites.writer.tokens) | sites.writer.unknown
+    eventually(lambda: [link.state for link in link_actions.list_links(sites.paris).outgoing] == ["ended"])
+    assert not sites.listener.undone

@@ -20,10 +20,10 @@ from pyspark.sql.types import StructType
 from sqlalchemy import NullPool
 
 import queues
-from lr_client.spark.options import ReceiveOptions
+from lr_client.spark.options import ReceiveOptions, flag
 from lr_client.spark.receive.intake import Portion, wanted_queues
 from lr_client.spark.receive.offsets import remaining
-from lr_client.spark.receive.portion_rows import SCHEMA, read_portion
+from lr_client.spark.receive.portion_rows import read_portion, schema_of
 from lr_client.spark.receive.queue import by_branch, look
 from lr_client.spark.receive.rows import cut, measure
 from queues.database import migrations
@@ -45,6 +45,9 @@ class ReceiveFormat(DataSource):
     Options of streams: `maxEntriesPerBatch` (10000) and `maxBytesPerBatch` (64 MiB), which a single source transaction
     may exceed; `deleteOnCommit` (true); `leaseSeconds` (10). The option `snapshotMarkers` (false) adds rows of the
     kinds `snapshot_start` and `snapshot_complete`.
+
+    The option `partitionKeys` (false) adds the last column `partition_key`, for `repartition("partition_key")`. A
+    running stream must keep its value, because another column ends the stream.
     """
 
     @classmethod
@@ -53,8 +56,8 @@ class ReceiveFormat(DataSource):
         return "lrq_receive"
 
     def schema(self) -> StructType:
-        """Return the columns of `SCHEMA`."""
-        return SCHEMA
+        """Return the columns of `SCHEMA`, or those of `KEYED_SCHEMA`."""
+        return schema_of(flag(cast("Mapping[str, str]", self.options), "partitionKeys", default=False))
 
     def reader(self, schema: StructType) -> "ReceiveReader":  # noqa: ARG002 - Spark's signature
         """Return the reader of the entries in the queues now."""
@@ -99,4 +102,4 @@ class ReceiveReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """Read one portion, as `read_portion`."""
-        return read_portion(self._options.url, partition.value)
+        return read_portion(self._options.url, partition.value, keyed=self._options.partition_keys)

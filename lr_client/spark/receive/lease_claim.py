@@ -8,8 +8,10 @@ from sqlalchemy import Engine
 from discovery.ownership import Ownership
 from queues.clock import SYSTEM_CLOCK
 from queues.database.leases import Lease
-from queues.errors import WaitTimeoutError
+from queues.database.transactions import reading
+from queues.errors import UsageError, WaitTimeoutError
 from queues.names import ClientName
+from queues.receive import shard_marks
 from queues.receive.consumer_marks import subscriber_lease
 
 #: Seconds to wait for the lease beyond its own duration.
@@ -24,6 +26,7 @@ class LeaseClaim:
 
     def __init__(self, engine: Engine, client: ClientName, ttl: float) -> None:
         """Start to wait for the lease in a new thread; the lease lasts *ttl* seconds unless renewed."""
+        self._engine = engine
         self._client = client
         self._patience = ttl + _GRACE
         self._owned = threading.Event()
@@ -37,7 +40,18 @@ class LeaseClaim:
         self._ownership.start()
 
     def lease(self) -> Lease:
-        """Wait for the lease and return it; raise `WaitTimeoutError` when another subscriber keeps renewing its own."""
+        """Wait for the lease and return it.
+
+        Raises `WaitTimeoutError` when another subscriber keeps renewing its own, and `UsageError` for a client with
+        shards.
+        """
+        with reading(self._engine) as connection:
+            if shard_marks.most_shards(connection, self._client):
+                raise UsageError(
+                    f"{self._client} has several shards here, which a Spark stream cannot take over: run "
+                    f"`lrq subscribe shards {self._client} 1` with a subscriber at work, "
+                    "or read without deleting by deleteOnCommit=false"
+                )
         SYSTEM_CLOCK.wait(self._owned, self._patience)
         lease = self._ownership.lease
         if lease is None:

@@ -30,13 +30,21 @@ SCHEMA: Final = StructType(
         StructField("client", StringType()),
     ]
 )
+#: The same columns and the partition key, which is NULL in a snapshot.
+KEYED_SCHEMA: Final = StructType([*SCHEMA.fields, StructField("partition_key", StringType())])
 
 
-def read_portion(url: str, portion: Portion | None) -> "Iterator[pyarrow.RecordBatch]":
-    """Read *portion* in Arrow batches of `SCHEMA`; Spark passes None when there are no portions.
+def schema_of(keyed: bool) -> StructType:
+    """Return `KEYED_SCHEMA` or `SCHEMA`."""
+    return KEYED_SCHEMA if keyed else SCHEMA
+
+
+def read_portion(url: str, portion: Portion | None, *, keyed: bool = False) -> "Iterator[pyarrow.RecordBatch]":
+    """Read *portion* in Arrow batches of `schema_of(keyed)`; Spark passes None when there are no portions.
 
     Raises like `pages`.
     """
+    schema = schema_of(keyed)
     if portion is None:
         return
     queue, span = portion.queue, portion.span
@@ -49,17 +57,20 @@ def read_portion(url: str, portion: Portion | None) -> "Iterator[pyarrow.RecordB
     }
     for marker in portion.markers:
         no_entry = dict.fromkeys(("payload", "item_key", "transaction", "commit_time", "branch"))
+        no_entry |= {"partition_key": None} if keyed else {}
         place = {"kind": marker, "sequence": 0 if marker == SNAPSHOT_START else span.after}
-        yield record_batch(SCHEMA, 1, {**common, **no_entry, **place})
+        yield record_batch(schema, 1, {**common, **no_entry, **place})
     engine = queues.create_engine(url)
     try:
         for page in pages(engine, queue, span, portion.entries):
-            seqs, transactions, times, keys, payloads, *_ = map(list, zip(*page, strict=True))
+            seqs, transactions, times, keys, payloads, _, partition_keys = map(list, zip(*page, strict=True))
             columns: dict[str, object] = {"payload": payloads, "item_key": keys, "sequence": seqs}
+            if keyed:
+                columns["partition_key"] = partition_keys
             if span.kind == IN_SNAPSHOT:
                 columns |= {"transaction": None, "commit_time": None}
             else:
                 columns |= {"transaction": transactions, "commit_time": times}
-            yield record_batch(SCHEMA, len(page), {**common, **columns})
+            yield record_batch(schema, len(page), {**common, **columns})
     finally:
         engine.dispose()

@@ -66,7 +66,7 @@ class ReceiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
         """Read one portion, as `read_portion`."""
-        return read_portion(self._options.url, partition.value)
+        return read_portion(self._options.url, partition.value, keyed=self._options.partition_keys)
 
     def commit(self, end: Kept) -> None:
         """Delete the entries up to *end* that are not deleted yet."""

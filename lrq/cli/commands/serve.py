@@ -50,7 +50,11 @@ def serve(
     ] = False,
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="TOKEN", help="Deliver everything up to the transaction of TOKEN, then end."),
+        typer.Option(
+            "--until",
+            metavar="POSITION",
+            help="Deliver everything up to a token of transmit, or up to BRANCH@NUMBER of the log; then end.",
+        ),
     ] = None,
     timeout: Annotated[
         float | None,

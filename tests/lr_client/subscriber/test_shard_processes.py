@@ -33,13 +33,18 @@ def processes(sink: Engine) -> Iterator["Processes"]:
 class Processes:
     """Subscriptions of one client, each a process."""
 
-    def __init__(self, sink: Engine) -> None:
+    def __init__(self, sink: Engine, mode: str = "") -> None:
+        self._mode = mode
+        self._begun = 0
         self._url = sink.url.render_as_string(hide_password=False)
         self.running: list[subprocess.Popen[str]] = []
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tests.lr_client.subscriber.consumer_process", self._url]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, "-m", "tests.lr_client.subscriber.consumer_process", self._url, self._mode]
+        self._begun += 1
+        # Sets of texts have another order in each process.
+        environment = {**os.environ, "PYTHONHASHSEED": str(self._begun)}
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         self.running.append(process)
         assert process.stdout.readline() == "subscribed\n"
 
@@ -57,8 +62,8 @@ class Processes:
 def test_killed_processes_that_share_shards_apply_each_entry_once(
     sink: Engine, tokyo: Arrivals, processes: Processes
 ) -> None:
-    seed = int(os.environ.get("LRQ_SEED", secrets.randbits(32)))
-    print(f"LRQ_SEED={seed}")
+    seed = int(os.environ.get("LRQ_TEST_SEED", secrets.randbits(32)))
+    print(f"LRQ_TEST_SEED={seed}")
     chance = random.Random(seed)
     set_shards(sink, "policy", 4)
     hashed = new_map(1, 4, "hash")

@@ -6,11 +6,23 @@ from collections.abc import Iterable
 import pytest
 from sqlalchemy import Engine, select
 
+from discovery import registry
+from lr_client.subscriber.delivery import Superseded
+from lr_client.subscriber.shard_delivery import ShardDelivery
 from lr_client.subscriber.shard_owners import is_sharded
-from queues.database import tables
-from queues.database.transactions import reading
+from lr_client.subscriber.shard_steps import KnownMaps, next_shard_step, read_shards
+from lr_client.subscriber.sharding import move_slots
+from lr_client.subscriber.steps import DeliveryStep
+from queues.clock import SystemClock
+from queues.database import leases, tables
+from queues.database.leases import Lease
+from queues.database.transactions import reading, writing
+from queues.errors import OwnershipLostError, UsageError
 from queues.names import ClientName
-from queues.receive import stored_shard_maps
+from queues.receive import consumer_marks, shard_upkeep, stored_shard_maps
+from queues.receive.batches import BatchLimits
+from queues.receive.consumer_marks import subscriber_lease
+from queues.receive.kept_blocks import KeptBlocks
 from queues.receive.parked import parked, retry_parked
 from queues.shard_maps import ShardMap, new_map, with_moves
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
@@ -146,6 +158,21 @@ def test_a_snapshot_in_the_middle_replaces_everything_before(sink: Engine, tokyo
     assert set(marks(sink).values()) == {140}
 
 
+def test_the_log_of_a_source_that_begins_again_with_lower_numbers_follows_its_snapshot(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    follow(Apply(), shards=4, max_batch_entries=3)
+    tokyo.keyed(*entries(range(40)))
+    eventually(lambda: tokyo.left == 0)
+    tokyo.snapshot("s1", [b"r:1"], base=10)
+    tokyo.keyed(*entries(range(40, 80)))
+    eventually(lambda: tokyo.left == 0)
+    told = story(sink)
+    after = by_key(told[told.index("<complete>") + 1 :])
+    assert sorted(number for each in after.values() for number in each) == list(range(40, 80))
+    assert set(marks(sink).values()) == {50}
+
+
 def test_a_rollback_is_undone_once_by_all_shards(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
     subscription = follow(Undo(), shards=4)
     kept = tokyo.keyed(*entries(range(20)))
@@ -248,3 +275,127 @@ def test_two_subscriptions_share_the_shards(sink: Engine, tokyo: Arrivals, follo
     tokyo.keyed(*entries(range(200, 400)))
     eventually(lambda: tokyo.left == 0)
     check(story(sink), 400)
+
+
+# --- maps and leases --------------------------------------------------------------------------------------------
+
+
+def adopted(engine: Engine) -> int:
+    """Return the newest version of the map that the queue has taken."""
+    with reading(engine) as connection:
+        return max(connection.execute(select(tables.shard_changes.c.version)).scalars(), default=0)
+
+
+@pytest.mark.parametrize("to_the_slow_shard", [True, False], ids=["to the slow shard", "from the slow shard"])
+def test_a_new_map_holds_behind_all_that_any_shard_has_applied(
+    sink: Engine, tokyo: Arrivals, follow: Follow, to_the_slow_shard: bool
+) -> None:
+    poisoned = {KEYS[0]}
+
+    def refuse(entry: RoutingTableEntryMsg) -> None:
+        if entry.partition_key in poisoned:
+            raise ValueError("poisoned")
+
+    follow(Apply(refuse), shards=4)
+    tokyo.keyed(*entries(range(160)))
+    eventually(lambda: len(marks(sink)) == 4)
+    owners = shards_of(sink, KEYS)
+    slow, fast = owners[KEYS[0]], next(shard for shard in owners.values() if shard != owners[KEYS[0]])
+    eventually(lambda: sorted(marks(sink).values())[1:] == [160] * 3)
+    assert marks(sink)[slow] < 160
+    moved, to = (fast, slow) if to_the_slow_shard else (slow, fast)
+    slots = {newest(sink).slot(key): to for key, shard in owners.items() if shard == moved and key != KEYS[0]}
+    version = move_slots(sink, "policy", slots).version
+    eventually(lambda: adopted(sink) == version)
+    tokyo.keyed(*entries(range(160, 200)))
+    poisoned.clear()
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 200)
+
+
+class StandingClock(SystemClock):
+    """A clock that does not go on."""
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+def test_a_skewed_backlog_is_balanced_before_its_first_step(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    even = new_map(1, 4, "adaptive")
+    hot = tuple(key for key in map(str, range(100)) if even.owners[even.slot(key)] == 0)[:8]
+    tokyo.keyed(*entries(range(400), hot))
+    follow(Apply(), shards=4, partitioner="adaptive", clock=StandingClock())
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 400)
+    assert set(shards_of(sink, hot).values()) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (ShardMap(1, 3, "hash", (0, 2) * 512), "the shards 1 of 3 own no slot"),
+        (ShardMap(1, 2, "hash", (0, 2) * 512), "the map names the shards 2, but the shards are 0 to 1"),
+        (ShardMap(1, 2, "hash", (0, 1)), "the map has owners for 2 slots"),
+        (ShardMap(1, 2, "nonsense", (0, 1) * 512), "nonsense"),
+    ],
+)
+def test_a_bad_map_is_refused_when_it_is_written(sink: Engine, wrong: ShardMap, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        stored_shard_maps.add(sink, POLICY, wrong)
+    with reading(sink) as connection:
+        assert stored_shard_maps.newest(connection, POLICY) is None
+
+
+def owned_shards(sink: Engine, shards: int) -> list[Lease]:
+    """Give the only queue its shards; return the lease of each, under the first owner."""
+    found = [leases.acquire(sink, subscriber_lease(POLICY, shard), "first", ttl=60) for shard in range(shards)]
+    held = [lease for lease in found if lease is not None]
+    stored_shard_maps.add(sink, POLICY, new_map(1, shards, "hash"))
+    with reading(sink) as connection:
+        [queue] = registry.find(connection, POLICY)
+    consumer_marks.enroll(sink, queue.queue_id)
+    with writing(sink) as connection:
+        shard_upkeep.adopt(connection, queue.queue_id, held[0], newest(sink))
+    return held
+
+
+def delivery(sink: Engine, listener: Apply, lease: Lease, shard: int) -> ShardDelivery:
+    with reading(sink) as connection:
+        [queue] = registry.find(connection, POLICY)
+    return ShardDelivery(sink, listener, queue, lease, shard=shard)
+
+
+def step_of(sink: Engine, tokyo: Arrivals, shard: int) -> DeliveryStep:
+    """Read the next step of *shard*, which has one entry at a time."""
+    with reading(sink) as connection:
+        queue = read_shards(connection, tokyo.queue_id(connection), POLICY, KnownMaps(POLICY))
+        assert queue is not None
+        step = next_shard_step(connection, queue, shard, BatchLimits(1, 1 << 20), KeptBlocks(), one=True)
+    assert step is not None
+    return step
+
+
+def test_two_owners_of_a_shard_apply_each_entry_once(sink: Engine, tokyo: Arrivals, listener: Apply) -> None:
+    tokyo.keyed(*entries(range(64)))
+    lease = owned_shards(sink, 2)[1]
+    step = step_of(sink, tokyo, 1)
+    delivery(sink, listener, lease, 1).carry_out(step)
+    with pytest.raises(Superseded):
+        delivery(sink, listener, lease, 1).carry_out(step)
+    assert len(story(sink)) == len(step.rows)
+
+
+def test_an_owner_of_a_shard_that_was_replaced_is_refused_inside_its_transaction(
+    sink: Engine, tokyo: Arrivals, listener: Apply
+) -> None:
+    tokyo.keyed(*entries(range(64)))
+    stale = owned_shards(sink, 2)[1]
+    step = step_of(sink, tokyo, 1)
+    leases.release(sink, stale)
+    successor = leases.acquire(sink, subscriber_lease(POLICY, 1), "second", ttl=60)
+    assert successor is not None
+    with pytest.raises(OwnershipLostError):
+        delivery(sink, listener, stale, 1).carry_out(step)
+    assert story(sink) == []
+    delivery(sink, listener, successor, 1).carry_out(step)
+    assert len(story(sink)) == len(step.rows)

@@ -10,6 +10,7 @@ from lr_server.protocol.diagram import diagram
 from lr_server.protocol.effects import (
     Disconnect,
     Effect,
+    EndStream,
     Ignored,
     MarkSnapshotApplied,
     Negotiate,
@@ -22,6 +23,7 @@ from lr_server.protocol.effects import (
 from lr_server.protocol.events import (
     BatchAcked,
     ChunkAcked,
+    EndOrdered,
     Event,
     Negotiated,
     PeerLost,
@@ -168,3 +170,14 @@ def test_the_diagram_shows_every_state_and_both_modes_of_reading():
         "Failed --> Negotiating: retry due",
     ):
         assert f"    {line}\n" in drawn
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_the_end_of_a_stream_is_sent_once_and_after_the_acknowledgement_of_the_last_entry(order: int):
+    sending, ordered = LogEntrySync(Position("b", 100), Mode.LIVE), EndOrdered(103, order)
+    acked = [BatchAcked(Position("b", seq)) for seq in (102, 103, 104)]
+    assert asked(sending, ordered, acked[0]).count(EndStream()) == 0
+    assert asked(sending, ordered, *acked[:2]).count(EndStream()) == 1
+    assert asked(sending, ordered, *acked).count(EndStream()) == 1
+    # The end may be known only after the sink has everything.
+    assert asked(sending, *acked, ordered).count(EndStream()) == 1

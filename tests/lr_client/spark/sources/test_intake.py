@@ -8,6 +8,7 @@ from sqlalchemy import Engine, delete, func, select
 from discovery.ownership import OwnershipState
 from lr_client.spark.options import ReceiveOptions
 from lr_client.spark.receive.portion_rows import read_portion
+from lr_client.subscriber.subscription import subscribe
 from lr_client.subscriber.wait_applied import wait_applied
 from queues.database import leases
 from queues.database.leases import Lease
@@ -16,7 +17,7 @@ from queues.database.transactions import reading
 from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, UsageError, WaitTimeoutError
 from queues.receive.batches import BatchLimits
 from tests.lr_client.spark.sources.taking import Stream, change_branch, options, rows_of, url_of
-from tests.lr_client.subscriber.applying import payloads, texts
+from tests.lr_client.subscriber.applying import Apply, applied, payloads, texts
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
 from tests.waiting import eventually
 
@@ -28,6 +29,26 @@ def test_entries_come_in_batches_of_whole_transactions(sink: Engine, tokyo: Arri
     with Stream(sink) as stream:
         batches = [stream.texts() for _ in range(5)]
     assert batches == [["1", "2"], ["3", "4", "5", "6"], texts("large", 6), ["7"], []]
+
+
+def test_the_partition_key_is_a_column_by_an_option(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.keyed([("a", b"1"), (None, b"2")])
+    with Stream(sink, partitions=1) as stream:
+        (portion,) = stream.intake.plan(stream.intake.start(), stream.intake.after(stream.intake.start(), None))
+    keyed, plain = (next(iter(read_portion(url_of(sink), portion, keyed=keyed))) for keyed in (True, False))
+    assert keyed.column("partition_key").to_pylist() == ["a", None]
+    assert keyed.schema.names == [*plain.schema.names, "partition_key"], "running streams keep their columns"
+    assert options(sink, partitionKeys="true").partition_keys
+    assert not options(sink).partition_keys
+
+
+def test_a_stream_does_not_take_over_a_client_with_shards(sink: Engine, tokyo: Arrivals) -> None:
+    applied.metadata.create_all(sink)
+    tokyo.keyed([("a", b"1")])
+    with subscribe(sink, Apply(), shards=2, poll_interval=0.02):
+        eventually(lambda: tokyo.left == 0)
+    with Stream(sink) as stream, pytest.raises(UsageError, match="run `lrq subscribe shards policy 1`"):
+        stream.plan()
 
 
 def test_a_batch_is_limited_in_bytes_too(sink: Engine, tokyo: Arrivals) -> None:

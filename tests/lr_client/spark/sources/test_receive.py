@@ -102,6 +102,52 @@ def test_the_columns_show_the_origin_of_an_entry(spark: Any, sink: Engine) -> No
     assert [moment.at for moment in moments] == [1_011, 1_011, 1_013, 1_021]
 
 
+KEYS = tuple(f"key{number}" for number in range(8))
+
+
+def of_keys(frame: Any) -> dict[str, list[bytes]]:
+    """Return the payloads of each key in the order in which the task of the key has them.
+
+    Fails for a key with entries in several partitions.
+    """
+    found: dict[str, list[bytes]] = {}
+    for rows in frame.rdd.glom().collect():
+        here: dict[str, list[bytes]] = {}
+        for row in rows:
+            here.setdefault(row.partition_key, []).append(bytes(row.payload))
+        assert not here.keys() & found.keys(), "all entries of a key are in one partition"
+        found |= here
+    return found
+
+
+def test_a_read_can_be_repartitioned_by_the_partition_key(spark: Any, sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.keyed(*[[(key, f"{key} {number}".encode())] for number in range(20) for key in KEYS])
+    frame = reading(spark, sink).options(partitionKeys=True, partitions=3).load().where("kind = 'log'")
+    assert frame.schema.names[-1] == "partition_key"
+    sorted_ = frame.repartition(4, "partition_key").sortWithinPartitions("sequence")
+    assert sorted_.rdd.getNumPartitions() == 4
+    wanted = {key: [f"{key} {number}".encode() for number in range(20)] for key in KEYS}
+    # The entries of the fixture have no key.
+    assert of_keys(sorted_) == wanted | {None: [b"log1", b"log2", b"log3", b"log4"]}
+    assert "partition_key" not in reading(spark, sink).load().columns
+
+
+def test_a_stream_can_be_repartitioned_by_the_partition_key(run: Run, tokyo: Arrivals) -> None:
+    batches: list[dict[str, list[bytes]]] = []
+
+    def keep(frame: Any, _number: int) -> None:
+        batches.append(of_keys(frame.repartition(3, "partition_key").sortWithinPartitions("sequence")))
+
+    query = run(keep, partitionKeys=True, maxEntriesPerBatch=40)
+    query.processAllAvailable()
+    tokyo.keyed(*[[(key, f"{key} {number}".encode())] for number in range(20) for key in KEYS])
+    query.processAllAvailable()
+    for key in KEYS:
+        told = [payload for batch in batches for payload in batch.get(key, [])]
+        assert told == [f"{key} {number}".encode() for number in range(20)]
+    assert sum(len(each) for batch in batches for each in batch.values()) == len(ARRIVED) + 20 * len(KEYS)
+
+
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_missing_queue_is_reported_in_one_sentence(spark: Any, sink: Engine) -> None:
     with pytest.raises(Exception, match="received") as caught:

@@ -1,0 +1,88 @@
+"""Threads, memory and CPU of one source server with many sites: `python -m benchmarks.many_sites`.
+
+The sinks stand in one other process, under as many names as there are sites. The sinks acknowledge and keep nothing.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from benchmarks import cpu
+from benchmarks.cluster import Cluster, pause
+from benchmarks.contender import Place
+from benchmarks.contenders.lrq_source import LrqSource
+from benchmarks.servers import binaries
+from queues.clock import SYSTEM_CLOCK
+
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One source server: `begin_s` until all sessions work, `one_entry_s` until all sites have a new transaction.
+
+    `cpu` is the share of a core that the idle server takes.
+    """
+
+    sites: int
+    begin_s: float
+    one_entry_s: float
+    threads: int
+    mib: float
+    cpu: float
+
+
+def measure(place: Place, sites: int, seconds: float) -> Measured:
+    """Begin the sessions, deliver a few transactions to all, and look at the idle server."""
+    began = SYSTEM_CLOCK.monotonic()
+    with LrqSource(place, sites, begin_seconds=_LONGEST) as source:
+        begin = SYSTEM_CLOCK.monotonic() - began
+        for _ in range(3):
+            written = SYSTEM_CLOCK.monotonic()
+            source.transaction()
+            source.wait()
+            took = SYSTEM_CLOCK.monotonic() - written
+        pause(5.0)
+        process = psutil.Process(source.server.pid)
+        before, rested = cpu.used(source.server.pid), SYSTEM_CLOCK.monotonic()
+        pause(seconds)
+        used = (cpu.used(source.server.pid) - before) / (SYSTEM_CLOCK.monotonic() - rested)
+        return Measured(sites, begin, took, process.num_threads(), cpu.memory(source.server.pid) / _MIB, used)
+
+
+#: The longest beginning of all sessions, in seconds.
+_LONGEST: Final = 300.0
+
+
+def main() -> None:
+    """Measure one source server with 10, 100 and 1,000 sites."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.many_sites", description=main.__doc__)
+    parser.add_argument("--sites", type=int, nargs="+", default=[10, 100, 1_000])
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long the idle server is watched")
+    parser.add_argument("--folder", help="folder of the database; by default the system's temporary folder")
+    parser.add_argument("--json", action="store_true", help="print facts as JSON")
+    chosen = parser.parse_args()
+    cluster = Cluster(binaries("auto"), chosen.folder, wal_files=4)
+    try:
+        with tempfile.TemporaryDirectory(prefix="lrq-bench-") as files:
+            found = [measure(Place(cluster, Path(files)), sites, chosen.seconds) for sites in chosen.sites]
+    finally:
+        cluster.stop()
+    if chosen.json:
+        json.dump([asdict(each) for each in found], sys.stdout)
+        return
+    sys.stdout.write("| sites | until all work, s | a transaction at all, s | threads | MiB | CPU of a core |\n")
+    sys.stdout.write("|---|---|---|---|---|---|\n")
+    for each in found:
+        row = f"{each.begin_s:.1f} | {each.one_entry_s:.2f} | {each.threads:,} | {each.mib:.0f} | {each.cpu:.3f}"
+        sys.stdout.write(f"| {each.sites:,} | {row} |\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Random histories of shards in several processes, against one shard that has the same arrivals."""
+
+import os
+import random
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+
+from lr_client.subscriber.sharding import move_slots, set_shards, shards_of
+from tests.conftest import NewSite
+from tests.lr_client.subscriber.arrivals import Arrivals
+from tests.lr_client.subscriber.conftest import Follow
+from tests.lr_client.subscriber.keeping import Held, Keep, held, kept
+from tests.lr_client.subscriber.test_shard_processes import Processes
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+
+KEYS = tuple(f"key{number}" for number in range(16))
+MOMENTS = 14
+Transaction = list[tuple[str | None, bytes]]
+
+
+class Sites:
+    """A site with shards in processes, and a site with one thread; both receive the same."""
+
+    def __init__(self, sharded: Engine, single: Engine, chance: random.Random) -> None:
+        self.both = Arrivals(sharded), Arrivals(single)
+        self.sharded, self.single, self._chance = sharded, single, chance
+        self._number = self._snapshots = 0
+        #: The ends of ticks since the last snapshot.
+        self.ends: list[int] = [0]
+        #: Whether a rollback may be pending, before which no snapshot comes.
+        self.has_gone_back = False
+
+    def receive(self, count: int) -> None:
+        transactions = [self._transaction() for _ in range(count)]
+        (end, _) = [arrivals.keyed(*transactions) for arrivals in self.both]
+        self.ends.append(end)
+
+    def _transaction(self) -> Transaction:
+        # Most have one key; barriers have several keys, or none.
+        keys: list[str | None] = [self._chance.choice(KEYS)]
+        match self._chance.randrange(20):
+            case 0:
+                keys = [None]
+            case 1:
+                keys = list(self._chance.sample(KEYS, 3))
+        self._number += 1
+        return [(key, f"{self._number}".encode()) for key in keys]
+
+    def lose(self) -> None:
+        """Lose the entries after the end of a tick."""
+        end = self._chance.choice(self.ends[-3:])
+        self.ends = [each for each in self.ends if each <= end]
+        for arrivals in self.both:
+            arrivals.go_back(end)
+        self.has_gone_back = True
+
+    def snapshot(self) -> None:
+        if self.has_gone_back:
+            self.settle()
+        self._snapshots += 1
+        base = self.ends[-1] + 5
+        for arrivals in self.both:
+            arrivals.snapshot(f"s{self._snapshots}", [b"row 1", b"row 2", b"row 3"], base=base)
+        self.ends = [base]
+
+    def settle(self) -> None:
+        """Wait until both have applied everything."""
+        # Processes that begin take their shares of the shards within seconds.
+        eventually(lambda: all(arrivals.left == 0 for arrivals in self.both), timeout=60)
+        self.receive(1)
+        eventually(lambda: all(arrivals.left == 0 for arrivals in self.both), timeout=60)
+        self.has_gone_back = False
+
+    def check(self) -> None:
+        """Compare the kept entries of both sites."""
+        told, wanted = kept(self.sharded), kept(self.single)
+        assert sorted(told, key=str) == sorted(wanted, key=str), "each exactly once"
+        for key in KEYS:
+            assert of_key(told, key) == of_key(wanted, key), f"order of {key}"
+        for place, each in enumerate(told):
+            if each.key is None and each.seq:
+                assert all(before.seq < each.seq for before in told[:place]), "a barrier comes after all before it"
+                assert all(after.seq > each.seq for after in told[place + 1 :]), "all after a barrier come after it"
+
+
+def of_key(rows: list[Held], key: str) -> list[Held]:
+    return [row for row in rows if row.key == key]
+
+
+@pytest.fixture
+def processes(sink: Engine) -> Iterator[Processes]:
+    made = Processes(sink, "keep")
+    yield made
+    made.kill_all()
+
+
+def test_any_history_of_shards_in_processes_equals_that_of_one_shard(
+    sink: Engine, new_site: NewSite, follow: Follow, processes: Processes
+) -> None:
+    seed = int(os.environ.get("LRQ_TEST_SEED", secrets.randbits(32)))
+    print(f"LRQ_TEST_SEED={seed}")
+    chance = random.Random(seed)
+    single = new_site("kyoto")
+    for engine in (sink, single):
+        held.metadata.create_all(engine)
+    sites = Sites(sink, single, chance)
+    sites.receive(10)
+    follow(Keep(), engine=single)
+    set_shards(sink, "policy", 4)
+    for _ in range(2):
+        processes.start()
+    acts = ["move", "move", "shards", "kill", "kill", "lose", "snapshot", "settle"]
+    planned = [*acts, *chance.choices(acts, k=MOMENTS - len(acts))]
+    chance.shuffle(planned)
+    for act in planned:
+        sites.receive(chance.randrange(5, 40))
+        match act:
+            case "move":
+                known = shards_of(sink, "policy")
+                assert known is not None
+                if known.shards > 1:
+                    moves = {known.slot(key): chance.randrange(known.shards) for key in chance.sample(KEYS, 4)}
+                    move_slots(sink, "policy", moves)
+            case "shards":
+                set_shards(sink, "policy", chance.randrange(1, 6))
+            case "kill":
+                processes.kill(chance)
+                processes.start()
+            case "lose":
+                sites.lose()
+            case "snapshot":
+                sites.snapshot()
+            case "settle":
+                sites.settle()
+    sites.settle()
+    sites.check()
