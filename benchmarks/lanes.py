@@ -176,27 +176,21 @@ def snapshot(source: Engine, size: int) -> Iterator[tuple[str, Bulk]]:
         yield sync_id, bulk
 
 
-def _is_applied(source: Engine, sync_id: str) -> bool:
-    with reading(source) as connection:
-        found = send_snapshot.find(connection, sync_id)
-    return found is not None and found.state is SnapshotState.APPLIED
-
-
 def measure(server: Server, *, seconds: float, every: float, rate: float, size: int) -> Measured:
     """Measure the delays for *seconds*, first quiet, then beside a snapshot of *size* bytes."""
     count = math.ceil(seconds / every)
     with ExitStack() as stack:
         sites = Sites(server, stack, rate)
         sites.delays(sites.transmit(count // 5, every))
+        quiet = sites.delays(sites.transmit(count, every))
         with snapshot(sites.source, size) as (sync_id, bulk):
-            quiet = sites.delays(sites.transmit(count, every))
             bulk.go_on.set()
             began = SYSTEM_CLOCK.monotonic()
-            until(lambda: _is_sent(sites.source, sync_id), 60)
+            until(lambda: _is_in(sites.source, sync_id, SnapshotState.READY), 60)
             numbers = sites.transmit(count, every)
-            was_filled = not _is_applied(sites.source, sync_id)
+            was_filled = _is_in(sites.source, sync_id, SnapshotState.READY)
             beside = sites.delays(numbers)
-            until(lambda: _is_applied(sites.source, sync_id), 600)
+            until(lambda: _is_in(sites.source, sync_id, SnapshotState.APPLIED), 600)
             took = SYSTEM_CLOCK.monotonic() - began
     if not was_filled:
         raise RuntimeError(
@@ -206,10 +200,10 @@ def measure(server: Server, *, seconds: float, every: float, rate: float, size: 
     return Measured(made, size / took)
 
 
-def _is_sent(source: Engine, sync_id: str) -> bool:
+def _is_in(source: Engine, sync_id: str, state: SnapshotState) -> bool:
     with reading(source) as connection:
         found = send_snapshot.find(connection, sync_id)
-    return found is not None and found.state is SnapshotState.READY
+    return found is not None and found.state is state
 
 
 def _points(ordered: Sequence[float]) -> tuple[float, float]:
