@@ -1,4 +1,4 @@
-"""The delay of live entries beside a snapshot that fills the link, on PostgreSQL: `python -m benchmarks.lanes`.
+"""The delay of live entries beside a snapshot that fills the link: `python -m benchmarks.lanes`.
 
 The source `paris` sends to `lima` and `tokyo`. One client's snapshot goes to `lima` only; the entries of another
 client go to both. The delay of an entry is the time from the commit to the listener's call.
@@ -10,8 +10,9 @@ import math
 import random
 import struct
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -23,7 +24,7 @@ import queues
 from benchmarks.cluster import pause, until
 from benchmarks.contenders.lrq_servers import ServerProcess
 from benchmarks.link import Links
-from benchmarks.snapshot.postgres import Server, postgres
+from benchmarks.snapshot.postgres import postgres
 from lr_client import LRMessageWithDestinations, RoutingQueueListener, RoutingQueueSenderClient, subscribe
 from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter, request_snapshot_sync
 from queues import send_snapshot
@@ -118,11 +119,11 @@ class Measured:
 class Sites:
     """Three sites with a server process each, and the live client's subscribers."""
 
-    def __init__(self, server: Server, stack: ExitStack, rate: float) -> None:
+    def __init__(self, create: Callable[[str], Engine], stack: ExitStack, rate: float) -> None:
         self._sender = RoutingQueueSenderClient(LIVE)
         self._number = 0
-        self.source = _site(server, stack, "paris")
-        sinks = {site: _site(server, stack, site) for site in SITES}
+        self.source, *made = [_site(create(site), stack, site) for site in ("paris", *SITES)]
+        sinks = dict(zip(SITES, made, strict=True))
         self.arrivals = {site: Arrivals() for site in SITES}
         for site, engine in sinks.items():
             stack.enter_context(subscribe(engine, self.arrivals[site]))
@@ -151,8 +152,7 @@ class Sites:
         return {site: sorted(1_000 * each.delays[number] for number in numbers) for site, each in self.arrivals.items()}
 
 
-def _site(server: Server, stack: ExitStack, name: str) -> Engine:
-    engine = server.create(name)
+def _site(engine: Engine, stack: ExitStack, name: str) -> Engine:
     stack.callback(engine.dispose)
     queues.initialize(engine, site_id=name)
     return engine
@@ -176,11 +176,14 @@ def snapshot(source: Engine, size: int) -> Iterator[tuple[str, Bulk]]:
         yield sync_id, bulk
 
 
-def measure(server: Server, *, seconds: float, every: float, rate: float, size: int) -> Measured:
-    """Measure the delays for *seconds*, first quiet, then beside a snapshot of *size* bytes."""
+def measure(create: Callable[[str], Engine], *, seconds: float, every: float, rate: float, size: int) -> Measured:
+    """Measure the delays for *seconds*, first quiet, then beside a snapshot of *size* bytes.
+
+    *create* returns the engine of an empty database.
+    """
     count = math.ceil(seconds / every)
     with ExitStack() as stack:
-        sites = Sites(server, stack, rate)
+        sites = Sites(create, stack, rate)
         sites.delays(sites.transmit(count // 5, every))
         quiet = sites.delays(sites.transmit(count, every))
         with snapshot(sites.source, size) as (sync_id, bulk):
@@ -210,6 +213,16 @@ def _points(ordered: Sequence[float]) -> tuple[float, float]:
     return ordered[len(ordered) // 2], ordered[math.ceil(0.99 * len(ordered)) - 1]
 
 
+@contextmanager
+def _databases(folder: str | None, *, is_sqlite: bool) -> Iterator[Callable[[str], Engine]]:
+    if not is_sqlite:
+        with postgres(folder) as server:
+            yield server.create
+        return
+    with tempfile.TemporaryDirectory(prefix="lrq-bench-", dir=folder) as place:
+        yield lambda name: queues.create_engine(f"sqlite:///{place}/{name}.db")
+
+
 def main() -> None:
     """Measure the delay of live entries beside a snapshot that fills the link."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lanes", description=main.__doc__)
@@ -217,13 +230,14 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=0.02, help="seconds between two live entries")
     parser.add_argument("--rate", type=float, default=10.0, help="MB/s of the link to each site; 0 for no limit")
     parser.add_argument("--size", type=float, default=0.0, help="MiB of the snapshot; by default enough for the link")
+    parser.add_argument("--sqlite", action="store_true", help="sites in SQLite files in place of PostgreSQL")
     parser.add_argument("--folder", help="folder of the databases; by default the system's temporary folder")
     parser.add_argument("--json", action="store_true", help="print facts as JSON")
     chosen = parser.parse_args()
     size = chosen.size or 1.5 * chosen.seconds * (chosen.rate or 60.0)
-    with postgres(chosen.folder) as server:
+    with _databases(chosen.folder, is_sqlite=chosen.sqlite) as create:
         found = measure(
-            server, seconds=chosen.seconds, every=chosen.every, rate=chosen.rate * 1e6, size=int(size * 2**20)
+            create, seconds=chosen.seconds, every=chosen.every, rate=chosen.rate * 1e6, size=int(size * 2**20)
         )
     if chosen.json:
         json.dump(asdict(found), sys.stdout)
