@@ -1,4 +1,4 @@
-"""A network link of a given rate between the sites of a benchmark: a relay in a process of its own.
+"""A network link of a given rate between two sites of a benchmark: a relay in its own process.
 
 The connections of a link share its rate in turns, as those of a router with fair queues do.
 """
