@@ -7,7 +7,7 @@ import queue
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol, assert_never
+from typing import Final, NamedTuple, Protocol, assert_never
 
 from sqlalchemy import Engine
 
@@ -66,6 +66,9 @@ from sink.port import Sink
 from sink.protocol.versions import SPOKEN, unspoken
 
 log = logger("lrq.session")
+
+#: The longest wait for the end of a stream whose session changes its lane, in seconds.
+_LEAVE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +442,7 @@ class Session:
         self._way_of = sync_id
         if is_there or not self._context.has_snapshot_way(self.owed):
             return True
-        self._disconnect()
+        self._leave()
         answer = self._ask()
         if refusal := self._refusal(answer):
             self._post(refusal)
@@ -524,6 +527,13 @@ class Session:
     def _assign(self, work: Work | None) -> None:
         if self._stream is not None:
             self._stream.assign(work)
+
+    def _leave(self) -> None:
+        """Disconnect after the end of the stream, so that the connection it shares stays in use for others."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream.join(_LEAVE_SECONDS)
+        self._disconnect()
 
     def _disconnect(self) -> None:
         stream, self._stream = self._stream, None

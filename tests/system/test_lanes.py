@@ -97,6 +97,7 @@ def test_entries_of_other_clients_pass_a_snapshot_that_stands_still(
     # The session is back on the first connection, and the other one is closed.
     eventually(lambda: relay.open_connections() == 1)
     assert relay.connections[LOG].is_open
+    assert len(relay.connections) == 2
 
 
 def test_the_loss_of_the_snapshots_connection_does_not_touch_the_log(
