@@ -12,9 +12,11 @@ from lr_server import LogReplicationServer
 from queues import send_snapshot
 from queues.names import ClientName
 from queues.states import SessionState
+from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse
 from sink.transport import channels
 from sink.transport.channels import Lane
 from tests.lrq.cli.command import served
+from tests.system.faulty import PassingSink
 from tests.system.relay import Relay
 from tests.system.world import Messages, Recorder, World, in_log_sync, sessions_of
 from tests.waiting import eventually
@@ -185,6 +187,27 @@ def test_the_log_goes_on_when_a_snapshot_without_a_way_is_cancelled(world: World
         assert send_snapshot.cancel(connection, ClientName("policy")) == 1
     eventually(lambda: recorder.log("paris") == [b"1", b"2"])
     assert recorder.snapshot("paris") == []
+
+
+class Asked(PassingSink):
+    """Counts the negotiations."""
+
+    negotiations = 0
+
+    def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
+        self.negotiations += 1
+        return super().negotiate(request)
+
+
+def test_a_session_within_one_process_has_no_lanes_and_negotiates_once(world: World) -> None:
+    asked = world.behind("tokyo", Asked)
+    recorder = world.subscribe("tokyo")
+    world.provide("paris", Messages(lambda _context: ROWS))
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
+    world.transmit("paris", b"in the snapshot", to=["tokyo"])
+    eventually(lambda: recorder.snapshot("paris") == ROWS)
+    in_log_sync(paris, "tokyo")
+    assert asked.negotiations == 1
 
 
 @pytest.mark.long
