@@ -72,7 +72,7 @@ class Settings(BaseSettings):
         peers: The endpoint of every other site: tcp://host:port, tls://host:port, ipc:///path, or local:<site> within
             one process. Several endpoints stand between commas, one for each server of the site. Each session prefers
             one of them, and goes on to the next after a failure.
-        snapshot_endpoints: Other endpoints for the snapshots of some peers, so that their log waits for no snapshot.
+        snapshot_endpoints: Other endpoints for the snapshots of some peers, for example other ports or servers.
         topology: The place that the peers come from. "file": `peers`, which `lrq serve` reads again from its file after
             SIGHUP. "table": the table that `lrq peer` changes. "module:name", or the name of an entry point in the
             group "lrq.topology": a `TopologyProvider`. Only this place counts.

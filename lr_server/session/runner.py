@@ -7,7 +7,7 @@ import queue
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol, assert_never
+from typing import Final, NamedTuple, Protocol, assert_never
 
 from sqlalchemy import Engine
 
@@ -68,6 +68,9 @@ from sink.protocol.versions import SPOKEN, unspoken
 
 log = logger("lrq.session")
 
+#: The longest wait for the end of a stream whose session changes its lane, in seconds.
+_LEAVE_SECONDS: Final = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
@@ -95,7 +98,7 @@ class Leadership(NamedTuple):
 
 
 class Connect(Protocol):
-    """Connects a session to its sink, perhaps at the endpoint for snapshots."""
+    """Connects a session to its sink, by the way of the log or of snapshots."""
 
     def __call__(self, owed: SessionKey, *, for_snapshots: bool) -> Sink:
         """Return the sink; raise `PeerUnreachableError` or `ConfigurationError`."""
@@ -111,7 +114,7 @@ class SessionContext:
     clock: Clock
     limits: SessionLimits
     connect: Connect
-    has_snapshot_endpoint: Callable[[SessionKey], bool]
+    has_snapshot_way: Callable[[SessionKey], bool]
     routes: Routes
     on_lost: Callable[[OwnershipLostError], None]
     on_ended: OnEnded
@@ -135,8 +138,8 @@ class Session:
         self._state: State = Idle()
         self._events: queue.SimpleQueue[tuple[Event, FrameStream | None]] = queue.SimpleQueue()
         self._sink: Sink | None = None
-        #: Whether the connection is for snapshots, whose endpoint may be another one.
-        self._for_snapshots = False
+        #: The snapshot for which the session uses the way of snapshots; empty on the way of the log.
+        self._way_of = ""
         self._stream: FrameStream | None = None
         self._outgoing = context.outgoing(owed)
         self._fence = SessionFence(
@@ -395,6 +398,9 @@ class Session:
     def _negotiate(self) -> None:
         self._traffic.negotiated()
         self._disconnect()
+        if self._way_of and self._ready_snapshot(self._way_of) is None:
+            # The log must not wait for a way that no snapshot needs any more.
+            self._way_of = ""
         answer = self._ask()
         if refusal := self._refusal(answer):
             self._post(refusal)
@@ -436,14 +442,13 @@ class Session:
         self._takes_end = answer.takes_end
         return sink
 
-    def _take_way(self, *, for_snapshots: bool) -> bool:
-        """Connect to the endpoint of the log or of snapshots, if that is another one; return False after a refusal."""
-        if self._for_snapshots == for_snapshots:
+    def _take_way(self, sync_id: str) -> bool:
+        """Connect by the way of a snapshot, or of the log if *sync_id* is empty; return False after a refusal."""
+        is_there = bool(self._way_of) == bool(sync_id)
+        self._way_of = sync_id
+        if is_there or not self._context.has_snapshot_way(self.owed):
             return True
-        self._for_snapshots = for_snapshots
-        if not self._context.has_snapshot_endpoint(self.owed):
-            return True
-        self._disconnect()
+        self._leave()
         answer = self._ask()
         if refusal := self._refusal(answer):
             self._post(refusal)
@@ -453,7 +458,7 @@ class Session:
         return True
 
     def _stream_log(self, position: Position, read_after: int) -> None:
-        if not self._take_way(for_snapshots=False):
+        if not self._take_way(""):
             return
         self._sent = SentLog(position, self._sent)
         self._assign(LogWork(position, read_after, self._sent))
@@ -479,7 +484,7 @@ class Session:
 
     def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
         if self._sink is None:
-            self._sink = self._context.connect(self.owed, for_snapshots=self._for_snapshots)
+            self._sink = self._context.connect(self.owed, for_snapshots=bool(self._way_of))
         self._fence.read()
         request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
         request.branches.extend(told_branches(self._context.engine))
@@ -531,6 +536,13 @@ class Session:
         if self._stream is not None:
             self._stream.assign(work)
 
+    def _leave(self) -> None:
+        """Disconnect after the end of the stream, so that the connection it shares stays in use for others."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream.join(_LEAVE_SECONDS)
+        self._disconnect()
+
     def _disconnect(self) -> None:
         stream, self._stream = self._stream, None
         sink, self._sink = self._sink, None
@@ -566,16 +578,20 @@ class Session:
         self._post(happened.SnapshotCancelled(sync_id) if found is None else _snapshot_event(found))
 
     def _transfer_snapshot(self, sync_id: str, after_row: int) -> None:
-        found = self._find_snapshot(sync_id)
-        if found is None or found.state is not SnapshotState.READY:
+        found = self._ready_snapshot(sync_id)
+        if found is None:
             self._post(happened.SnapshotCancelled(sync_id))
             return
-        if not self._take_way(for_snapshots=True):
+        if not self._take_way(sync_id):
             return
         # A durable commit makes the application's earlier commits durable too, before the snapshot is sent.
         session_table.touch(self._context.engine, self.owed)
         self._sent = None
         self._assign(SnapshotWork(found, after_row, SentSnapshot(sync_id, after_row)))
+
+    def _ready_snapshot(self, sync_id: str) -> SnapshotSync | None:
+        found = self._find_snapshot(sync_id)
+        return found if found is not None and found.state is SnapshotState.READY else None
 
     def _find_snapshot(self, sync_id: str) -> SnapshotSync | None:
         with reading(self._context.engine) as connection:

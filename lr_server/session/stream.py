@@ -163,10 +163,13 @@ class FrameStream:
         """Report the connection as lost."""
         self._lost(why)
 
-    def join(self) -> None:
-        """Wait until the thread has ended; call `close` first, and close the sink."""
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until the thread has ended, at most *timeout* seconds; call `close` first.
+
+        Without a timeout, close the sink too.
+        """
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(timeout)
 
     # --- acknowledgements -------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from discovery.scheduler import Jobs
 from discovery.threads import OnEnded
-from discovery.topology import Topology, peer_of
+from discovery.topology import Topology, peer_of, split_endpoints
 from lr_server.feed.feed import LiveFeed
 from lr_server.session import snapshot_frames
 from lr_server.session.outages import Outages
@@ -34,6 +34,7 @@ from queues.send_log.port import Log, SessionKey, TickLimits, TickRows
 from queues.send_log.wakeup import Wakeup
 from sink.local import find
 from sink.port import Sink
+from sink.transport.channels import Lane
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
 from sink.transport.probe import SinkProbe
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
@@ -249,7 +250,7 @@ class Source:
             clock=clock,
             limits=limits,
             connect=self._connect,
-            has_snapshot_endpoint=self._has_snapshot_endpoint,
+            has_snapshot_way=self._has_snapshot_way,
             routes=self._routes,
             on_lost=self._on_lost_range,
             on_ended=self._on_ended,
@@ -270,22 +271,26 @@ class Source:
             newest=lambda: self.feed.newest,
         )
 
-    def _has_snapshot_endpoint(self, owed: SessionKey) -> bool:
+    def _has_snapshot_way(self, owed: SessionKey) -> bool:
         peer = peer_of(self._topology, owed.destination)
-        return peer.for_snapshots != peer.endpoint
+        # Within a process there is no connection to share.
+        are_remote = (not isinstance(parse_endpoint(each), LocalEndpoint) for each in split_endpoints(peer.endpoint))
+        return peer.for_snapshots != peer.endpoint or any(are_remote)
 
     def _connect(self, owed: SessionKey, *, for_snapshots: bool) -> Sink:
         peer = peer_of(self._topology, owed.destination)
         listed = peer.for_snapshots if for_snapshots else peer.endpoint
         endpoint = parse_endpoint(self._routes.endpoint(owed, listed))
-        return find(endpoint.site) if isinstance(endpoint, LocalEndpoint) else self._dial(owed, endpoint)
+        if isinstance(endpoint, LocalEndpoint):
+            return find(endpoint.site)
+        return self._dial(owed, endpoint, Lane.SNAPSHOTS if for_snapshots else Lane.LOG)
 
     def _look_for(self, endpoint: str) -> SinkProbe:
         return SinkProbe(parse_endpoint(endpoint), credentials=self._settings.credentials)
 
-    def _dial(self, owed: SessionKey, endpoint: TcpEndpoint | IpcEndpoint) -> Sink:
+    def _dial(self, owed: SessionKey, endpoint: TcpEndpoint | IpcEndpoint, lane: Lane) -> Sink:
         timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)
         return RemoteSink(
-            endpoint, credentials=self._settings.credentials, negotiation_timeout=timeout,
+            endpoint, credentials=self._settings.credentials, negotiation_timeout=timeout, lane=lane,
             count_bytes=self._traffic.of(owed).add_bytes,
         )  # fmt: skip

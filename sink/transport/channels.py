@@ -1,8 +1,9 @@
-"""Connections to sinks, one for each address and certificate, shared by all sessions of this process."""
+"""Connections to sinks, one for each address, certificate and lane, shared by all sessions of this process."""
 
 import threading
 from contextlib import suppress
-from typing import Final
+from enum import Enum, auto
+from typing import Final, NamedTuple
 
 import grpc
 
@@ -37,13 +38,29 @@ def wake_seldom() -> None:
         _common.MAXIMUM_WAIT_TIMEOUT = LONGEST_SLEEP
 
 
+class Lane(Enum):
+    """The use of a connection: the streams of one lane share its buffers and its flow control."""
+
+    LOG = auto()
+    SNAPSHOTS = auto()
+
+
+class ChannelKey(NamedTuple):
+    """Sessions with equal keys share a connection; *pems* is None without TLS."""
+
+    address: str
+    pems: Pems | None
+    lane: Lane
+
+
 class SharedChannel:
     """One connection; gRPC runs a thread for each, which wakes five times a second."""
 
-    def __init__(self, address: str, pems: Pems | None) -> None:
+    def __init__(self, key: ChannelKey) -> None:
         wake_seldom()
-        self.key = address, pems
+        self.key = key
         self.users = 0
+        address, pems = key.address, key.pems
         self.channel = _secure(address, pems) if pems else grpc.insecure_channel(address, options=OPTIONS)
 
 
@@ -53,13 +70,14 @@ def _secure(address: str, pems: Pems) -> grpc.Channel:
 
 
 _guard = threading.Lock()
-_channels: dict[tuple[str, Pems | None], SharedChannel] = {}
+_channels: dict[ChannelKey, SharedChannel] = {}
 
 
-def take(address: str, pems: Pems | None = None) -> SharedChannel:
-    """Return the shared connection to *address*, with TLS if *pems* are given; `give_back` it after use."""
+def take(address: str, pems: Pems | None = None, lane: Lane = Lane.LOG) -> SharedChannel:
+    """Return the shared connection of *lane* to *address*, with TLS if *pems* are given; `give_back` it after use."""
+    key = ChannelKey(address, pems, lane)
     with _guard:
-        shared = _channels.get((address, pems)) or _channels.setdefault((address, pems), SharedChannel(address, pems))
+        shared = _channels.get(key) or _channels.setdefault(key, SharedChannel(key))
         shared.users += 1
         return shared
 

@@ -10,6 +10,7 @@ from queues.errors import PeerUnreachableError, ProtocolError, first_line
 from queues.wire import replication_pb2 as pb
 from queues.wire.replication_pb2_grpc import ReplicationStub
 from sink.transport import channels
+from sink.transport.channels import Lane
 from sink.transport.connect_errors import reason
 from sink.transport.credentials import Credentials, needed
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
@@ -45,17 +46,18 @@ class RemoteSink:
         *,
         credentials: Credentials | None = None,
         negotiation_timeout: float = NEGOTIATION_TIMEOUT,
+        lane: Lane = Lane.LOG,
         count_bytes: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Wait at most *negotiation_timeout* seconds for the answer to a negotiation.
 
-        *count_bytes* gets the size of each frame, in bytes. *credentials* are for TLS only. Raises
-        `ConfigurationError` if they are needed but unusable.
+        Sinks of one *lane* share a connection to the endpoint. *count_bytes* gets the size of each frame, in bytes.
+        *credentials* are for TLS only. Raises `ConfigurationError` if they are needed but unusable.
         """
         self._endpoint = endpoint
         self._timeout = negotiation_timeout
         pems = needed(credentials, endpoint).read() if isinstance(endpoint, TlsEndpoint) else None
-        self._line = channels.take(endpoint.address, pems)
+        self._line = channels.take(endpoint.address, pems, lane)
         self._stub = ReplicationStub(self._line.channel)
         self._replicate = self._line.channel.stream_stream(
             _REPLICATE, request_serializer=_counted(count_bytes), response_deserializer=pb.Ack.FromString

@@ -40,7 +40,7 @@ PATH = re.compile(
 LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
 TERMS = {
     "acknowledgement", "apply", "base", "batch", "block", "bounds", "branch", "client", "cut", "destination",
-    "barrier", "destination set", "effect", "end of stream", "entry", "envelope", "fencing", "followed table",
+    "lane", "barrier", "destination set", "effect", "end of stream", "entry", "envelope", "fencing", "followed table",
     "generation", "grantee", "header", "headers of an entry", "incarnation", "item", "lease", "link", "listener",
     "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer", "position", "producer",
     "provider", "range", "rank", "receive state", "registry", "replace", "retention", "room", "routing queue",

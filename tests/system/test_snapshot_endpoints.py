@@ -83,7 +83,7 @@ def test_the_end_of_the_server_for_snapshots_ends_no_snapshot(world: World) -> N
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_without_another_endpoint_the_session_connects_once(world: World, same: bool) -> None:
+def test_without_another_endpoint_snapshots_go_to_that_of_the_log(world: World, same: bool) -> None:
     tokyo = world.server("tokyo")
     recorder = world.subscribe("tokyo")
     world.provide("paris", Messages(lambda _context: ROWS))

@@ -10,6 +10,7 @@ from grpc import _common
 from queues.names import site_id
 from sink import RemoteSink, SinkWriter, serve
 from sink.transport import channels
+from sink.transport.channels import Lane
 from sink.transport.endpoints import network_endpoint
 from tests.sink.conftest import Conversation, accepted
 from tests.sink.frames import FIRST, SECOND, request
@@ -22,8 +23,8 @@ def endpoint(engine) -> Iterator[str]:
         yield service.endpoints[0]
 
 
-def dial(endpoint: str) -> RemoteSink:
-    sink = RemoteSink(network_endpoint(endpoint))
+def dial(endpoint: str, lane: Lane = Lane.LOG) -> RemoteSink:
+    sink = RemoteSink(network_endpoint(endpoint), lane=lane)
     sink.negotiate(request())
     return sink
 
@@ -42,6 +43,20 @@ def test_two_sinks_at_one_address_share_a_connection_until_the_last_is_closed(en
     other.negotiate(request())
     assert connections(endpoint) == 1
     other.close()
+    eventually(lambda: connections(endpoint) == 0)
+
+
+def test_each_lane_to_an_address_has_one_connection(endpoint):
+    lanes = [Lane.LOG, Lane.SNAPSHOTS, Lane.LOG, Lane.SNAPSHOTS]
+    sinks = [dial(endpoint, lane) for lane in lanes]
+    assert connections(endpoint) == 2
+    for sink, lane in zip(sinks, lanes, strict=True):
+        if lane is Lane.SNAPSHOTS:
+            sink.close()
+    eventually(lambda: connections(endpoint) == 1)
+    sinks[0].negotiate(request())
+    for sink in sinks:
+        sink.close()
     eventually(lambda: connections(endpoint) == 0)
 
 
