@@ -52,7 +52,7 @@ def test_rows_replaced_within_one_transaction_join_no_other() -> None:
 
 def test_the_number_of_replaced_rows_is_known() -> None:
     assert encoded(rows_of("a1 a2", "a3 -1")).replaced == 2
-    assert encoded([]) == (None, 0)
+    assert encoded([]) == (None, 0, 0)
 
 
 def state_after(rows: Sequence[bytes]) -> tuple[dict[str, str], list[str]]:
