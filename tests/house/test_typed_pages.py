@@ -33,7 +33,7 @@ class Terminal:
         path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LRQ_"))}
         self._shell = subprocess.Popen(
-            ["bash"], cwd=folder, env={**clean, "PATH": path}, text=True, start_new_session=True,
+            ["bash"], cwd=folder, env={**clean, "PATH": path, "COLUMNS": "120"}, text=True, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
