@@ -15,22 +15,21 @@ def test_sessions_beyond_the_rooms_of_a_sink_are_told_and_the_others_go_on(world
     for number in range(5):
         world.transmit("paris", b"1", to=["tokyo"], client=f"client{number}")
 
-    def clients_in(state: SessionState) -> dict[str, str]:
-        return {each["client"]: each["reason"] for each in paris.status()["sessions"] if each["state"] == state}
-
-    def told() -> bool:
-        reasons = clients_in(SessionState.BACKING_OFF).values()
-        refused = len(reasons) == 2 and all("raise max_streams_per_caller there" in reason for reason in reasons)
-        return refused and len(clients_in(SessionState.LOG_ENTRY_SYNC)) == 3
+    def served() -> set[str]:
+        """Return the clients whose sessions are served, once one status tells both kinds; empty before."""
+        sessions = paris.status()["sessions"]
+        refused = [each for each in sessions if each["state"] == SessionState.BACKING_OFF]
+        told = all("raise max_streams_per_caller there" in each["reason"] for each in refused)
+        working = {each["client"] for each in sessions if each["state"] == SessionState.LOG_ENTRY_SYNC}
+        return working if told and (len(refused), len(working)) == (2, 3) else set()
 
     def received() -> dict[str, int]:
         return {each["client"]: each["received_total"] for each in tokyo.status()["receive_queues"]}
 
-    eventually(told)
-    served = clients_in(SessionState.LOG_ENTRY_SYNC)
-    for client in served:
+    clients = eventually(served)
+    for client in clients:
         world.transmit("paris", b"2", to=["tokyo"], client=client)
-    eventually(lambda: received() == dict.fromkeys(served, 2))
+    eventually(lambda: received() == dict.fromkeys(clients, 2))
 
 
 def test_an_idle_session_keeps_its_stream_when_silent_ones_are_ended(world: World) -> None:
