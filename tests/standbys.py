@@ -57,7 +57,7 @@ class StandbyServers:
 
     def await_synchronous(self, number: int) -> None:
         """Wait until the primary has *number* synchronous standbys."""
-        eventually(lambda: self.ask(self.primary, _SYNCHRONOUS) == number)
+        eventually(lambda: self.ask(self.primary, _SYNCHRONOUS) == number, timeout=150)
 
     def kill_primary(self, number: Signals) -> str:
         """Kill the primary, promote the standby with the longest log, and return the name of the dead server."""

@@ -30,7 +30,7 @@ def stop_at(place: str) -> None:
                 # A signal to the process could arrive a moment later, in another thread.
                 signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
-    take, read = Inbox.take, servicer._frames
+    take, read = Inbox.take, servicer._Frames.__next__
 
     def stopping_take(inbox: Inbox, frame: pb.Frame, limit: int) -> Refuse | None:
         stop(frame, "inside")
@@ -38,13 +38,13 @@ def stop_at(place: str) -> None:
         stop(frame, "stored")
         return answer
 
-    def stopping_read(*arguments: object) -> object:
-        for frame in read(*arguments):  # type: ignore[arg-type]
-            stop(frame, "before")
-            yield frame
+    def stopping_read(frames: servicer._Frames) -> pb.Frame:
+        frame = read(frames)
+        stop(frame, "before")
+        return frame
 
     Inbox.take = stopping_take  # type: ignore[method-assign]
-    servicer._frames = stopping_read  # type: ignore[assignment]
+    servicer._Frames.__next__ = stopping_read  # type: ignore[method-assign]
 
 
 def main() -> None:
