@@ -1,9 +1,11 @@
 """Three servers of a site in status, top, doctor and metrics: each shows the part of each server."""
 
+import json
+
 import pytest
 
 from lr_server import LogReplicationServer
-from tests.lrq.cli.command import Command
+from tests.lrq.cli.command import Command, lrq_process
 from tests.system.test_metrics import ANYWHERE, address_of, fetched
 from tests.system.world import World
 from tests.waiting import eventually
@@ -72,10 +74,11 @@ def test_a_table_shows_the_share_of_each_server(world: World, three: list, lrq: 
     assert sum("takes the ticks" in line for line in lines) == 1
 
 
-def test_the_doctor_tells_the_share_of_each_server(world: World, three: list, lrq: Command) -> None:
+def test_the_doctor_tells_the_share_of_each_server(world: World, three: list) -> None:
     assert len(three) == 3
-    done = lrq("doctor", "--database", url(world), "--json")
-    (finding,) = [each for each in done.json["findings"] if "servers share the work" in str(each)]
+    done = lrq_process("doctor", "--database", url(world), "--json")
+    assert done.stdout, done
+    (finding,) = [each for each in json.loads(done.stdout)["findings"] if "servers share the work" in str(each)]
     words = str(finding)
     assert "3 servers share the work" in words
     assert [words.count(f"leads {share} ranges") for share in (21, 22)] == [2, 1]

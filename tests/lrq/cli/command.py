@@ -30,6 +30,7 @@ class Done:
 
     @property
     def json(self) -> Any:
+        assert self.out, f"nothing on stdout; exit code {self.code}: {self.err}"
         return json.loads(self.out)
 
     @property
