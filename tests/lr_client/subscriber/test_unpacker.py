@@ -1,20 +1,65 @@
 """Blocks are unpacked once, in a thread beside the followers, and damage is left to the follower."""
 
 import threading
+from contextlib import closing
 
 import pytest
+from sqlalchemy import Engine
 
+from discovery import registry
+from lr_client.subscriber.follower import Follower, Options
+from lr_client.subscriber.sleepers import sleepers_of
 from lr_client.subscriber.unpacker import Unpacker
 from queues.blocks import EntryRow, encode_entries
+from queues.clock import SYSTEM_CLOCK
+from queues.database import leases
+from queues.database.transactions import reading
 from queues.errors import NeedsFullSyncError
+from queues.receive.batches import BatchLimits
 from queues.receive.kept_blocks import KeptBlock
 from queues.receive.log_blocks import ReceivedBlock
+from queues.wire.entry_pb2 import RoutingTableEntryMsg
+from tests.lr_client.subscriber.applying import Apply
+from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.waiting import eventually
+
+ONE_ENTRY = Options(BatchLimits(1, 1 << 20), "block", max_tries=1, backoff=0.01, max_backoff=0.01, idle=0.01)
 
 
 def block(end: int, body: bytes | None = None) -> KeptBlock:
     packed = encode_entries([EntryRow(b"entry %d" % end, 0, 5)]).SerializeToString() if body is None else body
     return KeptBlock(ReceivedBlock(end, 1, end - 1, end - 1, 9, packed))
+
+
+#: Blocks of such sizes are fetched one by one: a fetch has about a megabyte.
+SIZES = (1_100_000, 600_000, 600_000)
+
+
+def test_the_blocks_after_a_batch_are_read_and_unpacked_while_the_listener_works(sink: Engine, tokyo: Arrivals) -> None:
+    ends = [tokyo.tick([bytes(size)]) for size in SIZES]
+    with reading(sink) as connection:
+        [queue] = registry.find(connection, tokyo.client)
+    lease = leases.acquire(sink, "subscriber/policy", "me", ttl=60)
+    stopping, unpacker = threading.Event(), Unpacker()
+    seen: list[int] = []
+
+    def unpacked() -> list[int]:
+        return [each.end_seq for each in follower._kept._blocks if not each.is_packed]
+
+    def look(_entry: RoutingTableEntryMsg) -> None:
+        stopping.set()
+        seen.extend(eventually(lambda: unpacked() if unpacked() == ends else []))
+
+    with closing(sleepers_of(sink).sleeper(queue.queue_id, SYSTEM_CLOCK)) as sleeper:
+        told = {"stopping": stopping, "report": unexpected, "sleeper": sleeper, "clock": SYSTEM_CLOCK}
+        follower = Follower(sink, Apply(look), queue, lease, ONE_ENTRY, **told, unpacker=unpacker)
+        follower.run()
+    unpacker.close()
+    assert seen == ends
+
+
+def unexpected(_source: str, error: Exception) -> None:
+    raise error
 
 
 def unpackers() -> list[threading.Thread]:

@@ -33,7 +33,7 @@ def verdicts(outcomes: list[StoreOutcome]) -> list[tuple[RequestVerdict, int]]:
     return [(outcome.verdict, outcome.last.sequence) for outcome in outcomes]
 
 
-def test_each_waiting_request_is_a_transaction_of_its_own(store: Store) -> None:
+def test_each_waiting_request_is_a_source_transaction_of_its_own(store: Store) -> None:
     asked = [production(1, 2), production(1, producer="q"), production(2, 3), production(2, producer="q")]
     outcomes = store.store(asked, now_us())
     assert verdicts(outcomes) == [(Verdict.STORED, request.sequence) for request in asked]

@@ -17,6 +17,7 @@ from queues.send_log.outbox import NewEntry
 from queues.send_log.port import LogRow, TickLimits, TickRows
 from queues.send_log.producers import ProducerKey, Production, RequestVerdict, Store
 from queues.send_log.request_group import RequestGroup
+from tests.waiting import eventually
 
 CLIENT = ClientName("meters")
 SET = destination_set(CLIENT, ["tokyo"])
@@ -145,6 +146,32 @@ def test_two_servers_that_store_the_same_new_requests_store_each_once(site: Engi
     assert sorted(found) == ["REPEATED"] * 16 + ["STORED"] * 16
     stored = all_transactions(ticks(site, TickLimits()))
     assert sorted(stored) == sorted([entry.payload for entry in request.entries] for request in asked)
+
+
+_WAITS_FOR_A_LOCK = text(
+    "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_group_waits_for_another_server_that_stores_a_request_of_the_same_producer(
+    site: Engine, store: Store
+) -> None:
+    store.store([production(1, b"a"), production(1, b"b", producer="q")], now_us())
+    found: list[str] = []
+
+    def run() -> None:
+        asked = [production(2, b"c"), production(2, b"d", producer="q")]
+        found.extend(outcome.verdict.name for outcome in store.store(asked, now_us()))
+
+    thread = threading.Thread(target=run)
+    with site.connect() as watch, site.begin() as other:
+        other.execute(text("UPDATE lrq_producers SET sequence = 2 WHERE producer = 'p'"))
+        thread.start()
+        eventually(lambda: watch.execute(_WAITS_FOR_A_LOCK).scalar_one())
+    thread.join()
+    assert found == ["REPEATED", "STORED"]
+    assert all_transactions(ticks(site, SMALL)) == [[b"a"], [b"b"], [b"d"]]
 
 
 def test_a_group_without_a_request_to_store_leaves_no_trace(site: Engine, store: Store) -> None:
