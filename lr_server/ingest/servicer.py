@@ -11,8 +11,9 @@ from lr_server.ingest.stream import ProduceStream, UnknownOutcomeError
 from queues.clock import Clock
 from queues.logs import logger
 from queues.wire import ingest_pb2 as pb
-from sink.transport.call_slots import CallLimits, CallSlot, CallSlots
-from sink.transport.peer_identity import caller_of, certified_names
+from sink.transport.admission import entered
+from sink.transport.call_slots import CallLimits, CallSlots
+from sink.transport.peer_identity import certified_names
 
 #: The most streams of producers at one moment; each occupies two threads until it is quiet.
 STREAMS: Final = 256
@@ -40,14 +41,9 @@ class IngestServicer:
 
     def produce(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.ProduceReply]:
         """Take the requests of one stream, and yield the replies in their order."""
+        slot = entered(self._slots, context)
         # The type stubs declare other values than gRPC returns.
-        shown = context.auth_context()
-        slot = self._slots.enter(caller_of(context.peer(), shown), context.cancel)  # type: ignore[arg-type]
-        if not isinstance(slot, CallSlot):
-            if self._slots.is_news():
-                log.warning("producers are turned away", reason=slot)
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, slot)
-        intake = self._accept(certified_names(shown))  # type: ignore[arg-type]
+        intake = self._accept(certified_names(context.auth_context()))  # type: ignore[arg-type]
         stream = ProduceStream(intake.take, self._clock)
         with self._guard:
             self._streams.add(stream)

@@ -54,7 +54,7 @@ class KeptBlock:
 
 
 class KeptBlocks:
-    """About two megabytes of blocks of one history, or a single larger block; not thread-safe."""
+    """The blocks of a batch and about two megabytes after it, all of one history; not thread-safe."""
 
     def __init__(self) -> None:
         """Keep nothing yet."""

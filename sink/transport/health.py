@@ -12,8 +12,8 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1.health_pb2 import DESCRIPTOR, HealthCheckRequest, HealthCheckResponse
 
 from queues.clock import SYSTEM_CLOCK, Clock
-from sink.transport.call_slots import CallLimits, CallSlot, CallSlots
-from sink.transport.peer_identity import caller_of
+from sink.transport.admission import entered
+from sink.transport.call_slots import CallLimits, CallSlots
 
 #: Calls that have not told their request yet, and open calls of Watch; each occupies a thread.
 CHECKS: Final = CallLimits(16, 8, 10.0, "checks of its health")
@@ -112,15 +112,6 @@ class HealthService:
             "Watch": grpc.stream_stream_rpc_method_handler(self.watch, response_serializer=answer),
         }
         return grpc.method_handlers_generic_handler(service.full_name, methods)
-
-
-def entered(slots: CallSlots, context: grpc.ServicerContext) -> CallSlot:
-    """Return a slot for the call, or end the call with the reason why there is none."""
-    # The type stubs declare other values than gRPC returns.
-    slot = slots.enter(caller_of(context.peer(), context.auth_context()), context.cancel)  # type: ignore[arg-type]
-    if not isinstance(slot, CallSlot):
-        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, slot)
-    return slot
 
 
 def _service(requests: Iterator[bytes], context: grpc.ServicerContext) -> str:

@@ -12,8 +12,9 @@ from queues.errors import CorruptFrameError
 from queues.logs import logger
 from queues.wire import replication_pb2 as pb
 from sink.port import Sink
-from sink.transport.call_slots import CallSlot, CallSlots
-from sink.transport.peer_identity import Verify, accept_any, caller_of, verifier_of
+from sink.transport.admission import entered
+from sink.transport.call_slots import CallSlots
+from sink.transport.peer_identity import Verify, accept_any, verifier_of
 from sink.transport.received_bytes import ReceivedBytes
 
 log = logger("lrq.sink")
@@ -44,7 +45,7 @@ class Servicer:
 
     def negotiate(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> pb.NegotiateResponse:
         """Answer the only request; gRPC hands the call over before the request has come."""
-        slot = _entered(self._negotiations, context)
+        slot = entered(self._negotiations, context)
         try:
             asked = pb.NegotiateRequest.FromString(next(requests, b"\xff"))
         except DecodeError:
@@ -59,7 +60,7 @@ class Servicer:
 
     def replicate(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.Ack]:
         """Store the frames of one stream, and yield the answers."""
-        slot = _entered(self._streams, context)
+        slot = entered(self._streams, context)
         try:
             frames = _Frames(requests, self._doubt(context))
             for ack in self._sink.replicate(frames):
@@ -77,17 +78,6 @@ class Servicer:
     def _doubt(self, context: grpc.ServicerContext) -> Verify:
         # The type stubs declare other values than gRPC returns.
         return verifier_of(context.auth_context()) if self._verifies else accept_any  # type: ignore[arg-type]
-
-
-def _entered(slots: CallSlots, context: grpc.ServicerContext) -> CallSlot:
-    """Return a slot for the call, or end the call with the reason why there is none."""
-    # The type stubs declare other values than gRPC returns.
-    slot = slots.enter(caller_of(context.peer(), context.auth_context()), context.cancel)  # type: ignore[arg-type]
-    if not isinstance(slot, CallSlot):
-        if slots.is_news():
-            log.warning("callers are turned away", reason=slot)
-        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, slot)
-    return slot
 
 
 def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:

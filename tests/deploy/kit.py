@@ -1,11 +1,12 @@
 """The files of `deploy/`, and the tools that check them."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.programs import required
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -13,14 +14,8 @@ DEPLOY = ROOT / "deploy"
 
 def promtool() -> str:
     """Return the path of promtool; skip the test without one, and fail it if CI is set."""
-    names = (os.environ.get("LRQ_TEST_PROMTOOL", ""), "promtool", str(ROOT / ".venv/promtool/usr/bin/promtool"))
-    found = next((path for name in names if name and (path := shutil.which(name))), None)
-    if found is None:
-        words = "no promtool was found: run tools/ensure_promtool.sh, or set LRQ_TEST_PROMTOOL to the path of one"
-        if os.environ.get("CI"):
-            pytest.fail(words)
-        pytest.skip(words)
-    return found
+    words = "no promtool was found: run tools/ensure_promtool.sh, or set LRQ_TEST_PROMTOOL to the path of one"
+    return required("LRQ_TEST_PROMTOOL", "promtool", str(ROOT / ".venv/promtool/usr/bin/promtool"), words=words)
 
 
 def tool(name: str) -> str:

@@ -1,14 +1,13 @@
 """The system's Chromium, driven by playwright."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.programs import required
 
 _ARGUMENTS: Final = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -19,14 +18,8 @@ AXE: Final = Path(__file__).parent / "vendor" / "axe.min.js"
 
 def chromium() -> str:
     """Return the path of Chromium; skip the test without one, and fail it if CI is set."""
-    names = (os.environ.get("LRQ_TEST_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
-    found = next((path for name in names if name and (path := shutil.which(name))), None)
-    if found is None:
-        words = "no Chromium was found: run tools/ensure_chromium.sh, or set LRQ_TEST_CHROMIUM to the path of one"
-        if os.environ.get("CI"):
-            pytest.fail(words)
-        pytest.skip(words)
-    return found
+    words = "no Chromium was found: run tools/ensure_chromium.sh, or set LRQ_TEST_CHROMIUM to the path of one"
+    return required("LRQ_TEST_CHROMIUM", "chromium", "chromium-browser", "google-chrome", words=words)
 
 
 @contextmanager
