@@ -12,7 +12,7 @@ log = logger("lrq.sink")
 def entered(slots: CallSlots, context: grpc.ServicerContext) -> CallSlot:
     """Return a slot for the call of *context*; the caller gives it back with `leave`.
 
-    Without a free slot the call ends with RESOURCE_EXHAUSTED and the reason. The log tells of such calls from time to time.
+    Without a free slot the call ends with RESOURCE_EXHAUSTED and the reason. The log tells of it from time to time.
     """
     # The type stubs declare other values than gRPC returns.
     slot = slots.enter(caller_of(context.peer(), context.auth_context()), context.cancel)  # type: ignore[arg-type]
