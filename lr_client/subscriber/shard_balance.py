@@ -10,14 +10,14 @@ from typing import Final
 from sqlalchemy import Connection, Engine
 
 from discovery.registry import find
-from lr_client.subscriber.shard_steps import KnownMaps, read_shards
+from lr_client.subscriber.shard_steps import KnownMaps, ShardedQueue, read_shards
 from queues.database.transactions import reading
 from queues.errors import NeedsFullSyncError, StoreUnavailableError
 from queues.names import ClientName
 from queues.partitioners import adapts
 from queues.receive import log_blocks, stored_shard_maps
-from queues.shard_maps import with_moves
-from queues.shard_plan import Candidate, ShardsView
+from queues.shard_maps import ShardMap, with_moves
+from queues.shard_plan import Candidate, Change, ShardsView
 from queues.slot_moves import NO_WORK, Work, balancing_moves, work_of
 
 #: The most entries of one queue that are looked at.
@@ -31,7 +31,7 @@ def balance(engine: Engine, client: ClientName) -> bool:
         newest = stored_shard_maps.newest(connection, client)
         if newest is None or newest.shards == 1 or not adapts(newest.division):
             return False
-        found = [_work(connection, queue.queue_id, client, maps, newest.version) for queue in find(connection, client)]
+        found = [_work(connection, queue.queue_id, client, maps, newest) for queue in find(connection, client)]
     moves = balancing_moves(newest, reduce(add, found, NO_WORK))
     if moves:
         with suppress(StoreUnavailableError):  # another process has stored a map at this moment
@@ -39,12 +39,21 @@ def balance(engine: Engine, client: ClientName) -> bool:
     return bool(moves)
 
 
-def _work(connection: Connection, queue_id: int, client: ClientName, maps: KnownMaps, version: int) -> Work:
+def _work(connection: Connection, queue_id: int, client: ClientName, maps: KnownMaps, newest: ShardMap) -> Work:
     """Return the work in one queue; none while its shards have not taken the newest map."""
     queue = read_shards(connection, queue_id, client, maps)
-    if queue is None or queue.view is None or not queue.is_in_log or queue.view.changes[-1].map.version != version:
+    if queue is None or not queue.is_in_log:
         return NO_WORK
-    return work_of(queue.view, _waiting(connection, queue_id, queue.view, queue.stands.received.boundary_seq))
+    view = queue.view or _first_view(queue, newest)
+    if view.changes[-1].map.version != newest.version:
+        return NO_WORK
+    return work_of(view, _waiting(connection, queue_id, view, queue.stands.received.boundary_seq))
+
+
+def _first_view(queue: ShardedQueue, newest: ShardMap) -> ShardsView:
+    """Return the view that a queue without shards will have under its first map."""
+    begin = queue.stands.consumed.seq
+    return ShardsView(dict.fromkeys(range(newest.shards), begin), [Change(begin, newest)])
 
 
 def _waiting(connection: Connection, queue_id: int, view: ShardsView, upto: int) -> Iterator[Candidate]:

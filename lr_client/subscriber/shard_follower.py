@@ -88,7 +88,7 @@ class ShardFollower(Follower):
         self._maps = KnownMaps(queue.client)
         self._nudges = nudges
         self._settled = clock.monotonic()
-        # A backlog is balanced before its first step: later its fastest shards would be far ahead of a new map.
+        # A queue is balanced before it gets its shards: later the fastest shards would be far ahead of a new map.
         self._balanced = self._settled - _BALANCE
 
     def run(self) -> None:
@@ -152,7 +152,7 @@ class ShardFollower(Follower):
     def _balances(self, queue: ShardedQueue) -> bool:
         """Look, now and then, for better owners of the hottest slots of an adaptive partitioner."""
         is_due = self._clock.monotonic() >= self._balanced + _BALANCE
-        if not is_due or queue.view is None or not adapts(queue.view.changes[-1].map.division):
+        if not is_due or (queue.view is not None and not adapts(queue.view.changes[-1].map.division)):
             return False
         self._balanced = self._clock.monotonic()
         return balance(self._engine, self._queue.client)

@@ -328,6 +328,8 @@ def test_a_skewed_backlog_is_balanced_before_its_first_step(sink: Engine, tokyo:
     eventually(lambda: tokyo.left == 0)
     check(story(sink), 400)
     assert set(shards_of(sink, hot).values()) == {0, 1, 2, 3}
+    with reading(sink) as connection:
+        assert set(connection.execute(select(tables.shard_changes.c.version)).scalars()) == {2}
 
 
 @pytest.mark.parametrize(
