@@ -195,27 +195,25 @@ class Delivery:
 
     def _complete(self, connection: Connection, step: DeliveryStep) -> None:
         """Move the marks and remove the applied rows; only after the listener, whose COMMIT could make both durable."""
-        queue_id = self._queue.queue_id
-        if step.retry is not None:
-            done = parked.take(connection, step.retry)
-        else:
-            done = consumer_marks.move(
-                connection, queue_id, self._lease, step.seen, step.to,
-                applied=len(step.rows), applied_bytes=step.freed, back_seq=step.back_seq, fence=self._fence,
-            )  # fmt: skip
-        if not done:
+        if not self._completed(connection, step):
             raise Superseded
         if step.kind is Kind.ROLLBACK:
-            parked.forget_after(connection, queue_id, step.to.seq)
-        self._remove(connection, step)
+            parked.forget_after(connection, self._queue.queue_id, step.to.seq)
 
-    def _remove(self, connection: Connection, step: DeliveryStep) -> None:
-        queue_id, seen, removed, wanted = self._queue.queue_id, step.seen, 0, step.blocks
-        if step.kind is Kind.SNAPSHOT_ROWS:
-            removed = snapshot_blocks.remove(connection, queue_id, seen.sync_id, after=seen.row_no, upto=step.to.row_no)
-            wanted = len(step.rows)
-        elif step.blocks:
-            # A batch that ends inside a block removes nothing: the marks tell which entries are left.
-            removed = consumer_marks.remove_blocks(connection, queue_id, seen, step.to.branch, step.to.seq)
-        if removed != wanted:
-            raise Superseded
+    def _completed(self, connection: Connection, step: DeliveryStep) -> bool:
+        queue_id, seen, to = self._queue.queue_id, step.seen, step.to
+        if step.retry is not None:
+            return parked.take(connection, step.retry)
+        if step.kind is Kind.LOG_ENTRIES:
+            return consumer_marks.apply_blocks(
+                connection, queue_id, self._lease, seen, to,
+                applied=len(step.rows), blocks=step.blocks, freed=step.freed, back_seq=step.back_seq, fence=self._fence,
+            )  # fmt: skip
+        applied, back_seq = len(step.rows), step.back_seq
+        moved = consumer_marks.move(
+            connection, queue_id, self._lease, seen, to, applied=applied, back_seq=back_seq, fence=self._fence
+        )
+        if not moved or step.kind is not Kind.SNAPSHOT_ROWS:
+            return moved
+        removed = snapshot_blocks.remove(connection, queue_id, seen.sync_id, after=seen.row_no, upto=to.row_no)
+        return removed == applied

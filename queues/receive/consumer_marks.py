@@ -17,6 +17,7 @@ from sqlalchemy import (
 )
 
 from queues.clock import now_us
+from queues.database import dialects
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
 from queues.database.tables import consumers, parked_entries, receive_marks, receive_queues
@@ -178,14 +179,52 @@ def move(
     The same holds if the stored `back_seq` differs from *back_seq*, unless *to* begins another snapshot. After True,
     the marks stay locked until the end of the transaction.
     """
-    values = {
+    moving = _moving(queue_id, lease, seen, to, applied, applied_bytes, back_seq, fence)
+    return connection.execute(*moving).first() is not None
+
+
+def apply_blocks(
+    connection: Connection,
+    queue_id: int,
+    lease: Lease,
+    seen: Consumed,
+    to: Consumed,
+    *,
+    applied: int,
+    blocks: int,
+    freed: int,
+    back_seq: int,
+    fence: int | None = None,
+) -> bool:
+    """`move` the marks and delete the *blocks* that end there, in one message; return False unless both succeed.
+
+    After False the caller rolls back. *freed* is the size of the blocks.
+    """
+    moving = _moving(queue_id, lease, seen, to, applied, freed, back_seq, fence)
+    removing = _removing(queue_id, seen, to.branch, to.seq)
+    # A batch that ends inside a block removes nothing: the marks tell which entries are left.
+    statements = [moving, removing] if blocks else [moving]
+    moved, *removed = dialects.of(connection).run_all(connection, statements)
+    return len(moved) == 1 and sum(map(len, removed)) == blocks
+
+
+def _moving(
+    queue_id: int,
+    lease: Lease,
+    seen: Consumed,
+    to: Consumed,
+    applied: int,
+    applied_bytes: int,
+    back_seq: int,
+    fence: int | None,
+) -> Statement:
+    return _MOVE, {
         **as_seen(queue_id, lease.generation if fence is None else fence, seen, to, back_seq),
         "applied": applied,
         "applied_size": applied_bytes,
         "moved_us": now_us(),
         **{f"to_{name}": value for name, value in to._asdict().items()},
     }
-    return connection.execute(_MOVE, values).rowcount == 1
 
 
 def as_seen(queue_id: int, generation: int, seen: Consumed, to: Consumed, back_seq: int) -> dict[str, object]:
@@ -216,6 +255,7 @@ _MOVE = (
         updated_us=bindparam("moved_us"),
         **{name: bindparam(f"to_{name}") for name in Consumed._fields},
     )
+    .returning(consumers.c.queue_id)
 )
 
 
@@ -239,11 +279,15 @@ _UNCHANGED = select(receive_marks.c.queue_id).where(
     receive_marks.c.branch == bindparam("branch"),
 )
 _REACHES = _UNCHANGED.where(receive_marks.c.boundary_seq >= bindparam("end"))
-_REMOVE = delete(log).where(
-    log.c.queue_id == bindparam("queue"),
-    log.c.end_seq > bindparam("after"),
-    log.c.end_seq <= bindparam("end"),
-    _UNCHANGED.exists(),
+_REMOVE = (
+    delete(log)
+    .where(
+        log.c.queue_id == bindparam("queue"),
+        log.c.end_seq > bindparam("after"),
+        log.c.end_seq <= bindparam("end"),
+        _UNCHANGED.exists(),
+    )
+    .returning(log.c.end_seq)
 )
 
 
@@ -253,8 +297,11 @@ def remove_blocks(connection: Connection, queue_id: int, seen: Consumed, branch:
     Without effect if the sink has since completed another snapshot or changed the branch: other entries then have these
     numbers. One statement reads the marks and deletes, so both see the same moment.
     """
-    values = {"queue": queue_id, "sync_id": seen.sync_id, "branch": branch, "after": seen.seq, "end": end}
-    return connection.execute(_REMOVE, values).rowcount
+    return len(connection.execute(*_removing(queue_id, seen, branch, end)).all())
+
+
+def _removing(queue_id: int, seen: Consumed, branch: str, end: int) -> Statement:
+    return _REMOVE, {"queue": queue_id, "sync_id": seen.sync_id, "branch": branch, "after": seen.seq, "end": end}
 
 
 def remove_entries(connection: Connection, queue_id: int, seen: Consumed, branch: str, end: int) -> int:

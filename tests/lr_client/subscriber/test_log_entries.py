@@ -135,10 +135,13 @@ def test_entries_that_a_listener_transmits_belong_to_its_transaction(
     assert [bytes(payload) for payload in sent] == [b"e1", b"e2"]
 
 
-def test_reading_the_queue_never_scans_its_table(sink: Engine, tokyo: Arrivals) -> None:
+def test_reading_the_queue_needs_no_scan_of_its_table(sink: Engine, tokyo: Arrivals) -> None:
     for _ in range(300):
         tokyo.tick(*[[b"x"] for _ in range(10)])
     with reading(sink) as connection:
+        if connection.dialect.name == "postgresql":
+            # PostgreSQL scans a table of some pages in any case, once autovacuum has counted them.
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
         values = {"queue": tokyo.queue_id(connection), "after": 500, "upto": 3000}
         explain = "EXPLAIN QUERY PLAN " if connection.dialect.name == "sqlite" else "EXPLAIN "
         for statement in (log_blocks.NEXT, consumer_marks.STANDING):
