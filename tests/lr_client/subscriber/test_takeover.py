@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, delete, update
 
 from discovery import registry
 from lr_client.subscriber.delivery import Delivery, Superseded
@@ -112,6 +112,18 @@ def test_a_step_that_another_subscriber_has_made_is_not_repeated(
     with pytest.raises(Superseded):
         current.carry_out(step)
     assert story(sink) == ["e1"]
+
+
+def test_a_step_whose_blocks_have_gone_is_undone(sink: Engine, tokyo: Arrivals, listener: Apply) -> None:
+    tokyo.tick([b"e1"])
+    _, current = deliveries(sink, listener)
+    with reading(sink) as connection:
+        step = next_step(connection, tokyo.queue_id(connection), LIMITS, KeptBlocks(), one=False)
+    with writing(sink) as connection:
+        connection.execute(delete(tables.receive_blocks))
+    with pytest.raises(Superseded):
+        current.carry_out(step)
+    assert story(sink) == []
 
 
 @pytest.mark.parametrize("lost", [[], [b"e2"]], ids=["a tick of others", "an entry"])
