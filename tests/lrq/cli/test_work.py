@@ -161,6 +161,8 @@ def test_metrics_count_entries_failures_and_the_time_of_batches(lima: Engine, to
     eventually(lambda: metrics()[f"lrq_worker_failures_total{queue}"] >= 2)
     assert metrics()[f"lrq_worker_batch_seconds_count{queue}"] >= 1
     assert metrics()['lrq_worker_active{client="policy"}'] == 1
+    assert metrics()[f"lrq_worker_commit_to_applied_seconds_count{queue}"] == 1
+    assert metrics()[f"lrq_worker_commit_to_applied_seconds_sum{queue}"] > 3600, "these entries are old"
 
 
 def test_once_applies_the_present_entries_and_ends(lima: Engine, tokyo: Arrivals):
