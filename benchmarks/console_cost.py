@@ -1,8 +1,8 @@
 """The cost of a console for three sites under load: `python -m benchmarks.console_cost`.
 
 A source writes to two sites at a steady rate, and a subscriber at each applies everything. Windows without a console
-and windows with one take turns, so both see the same load. A tab of the console follows the stream of events, and loads
-the map after each change, as a visible tab of a browser does.
+and windows with one take turns, so both see the same load. A tab follows the stream of events, and loads the map
+after each change, as in a browser.
 """
 
 import argparse
