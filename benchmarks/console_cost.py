@@ -211,10 +211,11 @@ def measure(place: Place, make: Callable[[], Lrq], chosen: argparse.Namespace) -
                         found[tabs].append(_window(place, pids, console, chosen.seconds))
                 finally:
                     console.stop()
-        return [Measured(sites.name, tabs, *_medians(costs)) for tabs, costs in found.items()]
+        return [Measured(sites.name, tabs, *medians(costs)) for tabs, costs in found.items()]
 
 
-def _medians(costs: Sequence[Cost]) -> list[float]:
+def medians(costs: Sequence[Cost]) -> list[float]:
+    """Return the medians of `sites`, `queries` and `console`."""
     return [statistics.median(getattr(cost, name) for cost in costs) for name in ("sites", "queries", "console")]
 
 

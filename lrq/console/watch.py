@@ -22,8 +22,8 @@ UNWATCHED: Final = 10.0
 _ATTENTION: Final = 30.0
 _GOODBYE: Final = 2.0
 #: Readings take at most this share of the time, unless they take longer than `_LONGEST_PAUSE` allows.
-SHARE: Final = 0.02
-_LONGEST_PAUSE: Final = 60.0
+SHARE: Final = 0.05
+_LONGEST_PAUSE: Final = 20.0
 #: A site whose reading takes longer than this, in seconds, does not answer.
 SLOW: Final = 8.0
 

@@ -3,7 +3,7 @@
 from sqlalchemy import Engine, text
 
 from lr_client import RoutingQueueListener, subscribe
-from tests.system.world import Messages, World, in_log_sync
+from tests.system.world import Messages, World
 from tests.waiting import eventually
 
 
@@ -37,8 +37,7 @@ def rules(site: Engine) -> dict[str, str]:
 def test_a_snapshot_or_new_entries_repair_the_work_of_a_wrong_listener(world: World) -> None:
     tokyo = world.site("tokyo")
     world.execute("tokyo", "CREATE TABLE rules (name TEXT, words TEXT)")
-    world.begun("paris", "tokyo")
-    in_log_sync(world.link("paris", "tokyo", initial_sync="log"), "tokyo")
+    world.link("paris", "tokyo", initial_sync="log")
     world.transmit("paris", b"a=1", b"b=2", to=["tokyo"])
     with subscribe(tokyo, Rules(wrong=True), poll_interval=0.05):
         eventually(lambda: rules(tokyo) == {"a": "", "b": ""})

@@ -159,7 +159,7 @@ def test_the_actions_of_two_silent_sites_are_awaited_at_the_same_time(site, sile
         (0.001, False, UNWATCHED),
         (0.1, True, 0.1 / SHARE),
         (0.1, False, UNWATCHED),
-        (30.0, True, 60.0),
+        (30.0, True, 20.0),
     ],
 )
 def test_a_site_that_is_read_slowly_is_read_less_often(took: float, is_watched: bool, pause: float):
