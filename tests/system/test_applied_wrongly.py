@@ -31,7 +31,7 @@ class Rules(RoutingQueueListener):
 
 def rules(site: Engine) -> dict[str, str]:
     with site.connect() as connection:
-        return dict(connection.execute(text("SELECT name, words FROM rules")).tuples().all())
+        return {row.name: row.words for row in connection.execute(text("SELECT name, words FROM rules"))}
 
 
 def test_a_snapshot_or_new_entries_repair_the_work_of_a_wrong_listener(world: World) -> None:
