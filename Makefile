@@ -20,6 +20,7 @@ test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2 for two at once, A
 	@tools/ensure_venv.sh test
 	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
 		LRQ_TEST_CHROMIUM=$$(tools/ensure_chromium.sh) && export LRQ_TEST_CHROMIUM && \
+		LRQ_TEST_PGBOUNCER=$$(tools/ensure_pgbouncer.sh) && export LRQ_TEST_PGBOUNCER && \
 		LRQ_TEST_PROMTOOL=$$(tools/ensure_promtool.sh) && export LRQ_TEST_PROMTOOL && \
 		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 

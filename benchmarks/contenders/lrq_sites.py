@@ -94,6 +94,11 @@ class Lrq:
         """The process ids of lrq's servers."""
         return tuple(process.pid for process in self._processes)
 
+    @property
+    def engines(self) -> Sequence[Engine]:
+        """The engines of all sites, the source's last."""
+        return tuple(self._engines)
+
     def cpu_by_stage(self) -> list[dict[str, float]]:
         """Return the CPU seconds of each profiled server by stage, the source's first."""
         sinks = [process for process in self._processes if process is not self.source]

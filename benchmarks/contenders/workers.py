@@ -60,6 +60,11 @@ class Workers:
         theirs.close()
         self._running.append((ours, process))
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The process ids of all workers."""
+        return tuple(process.pid for _, process in self._running if process.pid is not None)
+
     def wait_ready(self) -> list[Any]:
         """Wait until all workers are ready; return their reports."""
         return self.wait_told(60)

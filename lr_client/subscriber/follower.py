@@ -143,8 +143,13 @@ class Follower:
         except Exception as error:  # noqa: BLE001 - recorded and reported
             return self._refused(step, error)
         if step.rows:
-            self._options.observer.applied(self._queue.source, len(step.rows), self._clock.monotonic() - began)
+            self._observe(step, self._clock.monotonic() - began)
         return self._done(step)
+
+    def _observe(self, step: DeliveryStep, seconds: float) -> None:
+        self._options.observer.applied(self._queue.source, len(step.rows), seconds)
+        if not step.of_snapshot:
+            self._options.observer.delays(self._queue.source, step.delays(self._clock.now_us()))
 
     def _next(self) -> DeliveryStep | None:
         with reading(self._engine, snapshot=True) as connection:

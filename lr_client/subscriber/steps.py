@@ -80,6 +80,11 @@ class DeliveryStep:
         """Whether rows of the snapshot are missing; a snapshot's rows are numbered without gaps."""
         return self.kind is Kind.SNAPSHOT_ROWS and len(self.rows) != self.to.row_no - self.seen.row_no
 
+    def delays(self, now_us: int) -> list[float]:
+        """Return the seconds from the commit of each source transaction until *now_us*; never below 0."""
+        committed = {row.transaction_seq: row.committed_us for row in self.rows}
+        return [max(now_us - at_us, 0) / 1_000_000 for at_us in committed.values()]
+
     @property
     def divisible(self) -> bool:
         """Whether the step brings more than one source transaction."""

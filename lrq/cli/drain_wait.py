@@ -138,25 +138,31 @@ def _standing(connection: Connection, scope: Scope) -> list[Laggard]:
 
 @dataclass(frozen=True, slots=True)
 class _Unbegun:
-    """Peers without a session: entries name the `coming` ones, and no entry names the `quiet` ones."""
+    """Sites without a session to wait for.
+
+    Entries name the `coming` peers, and no entry names the `quiet` ones. The links to `finished` sites have ended.
+    """
 
     coming: frozenset[str]
     quiet: frozenset[str]
+    finished: frozenset[str]
 
 
 def _unbegun(connection: Connection, scope: Scope) -> _Unbegun:
     known = read_known(connection)
+    finished = frozenset(owed.destination for owed in unclaimed(connection) if scope.client in (None, owed.client))
     if known is None:
-        return _Unbegun(frozenset(), frozenset())
+        return _Unbegun(frozenset(), frozenset(), finished)
     coming = {owed.destination for owed in coming_sessions(connection, known) if scope.client in (None, owed.client)}
-    return _Unbegun(frozenset(coming), frozenset(known.peers - coming))
+    return _Unbegun(frozenset(coming), frozenset(known.peers - coming), finished)
 
 
 def _outcome(
     standing: list[Laggard], unbegun: _Unbegun, scope: Scope, seq: int | None, passed: float, *, server: bool
 ) -> Outcome:
-    wanted = scope.destinations or (frozenset({"any site"}) if seq != 0 and not standing else frozenset())
+    is_alone = seq != 0 and not standing and not unbegun.finished
+    wanted = scope.destinations or (frozenset({"any site"}) if is_alone else frozenset())
     coming = unbegun.coming & (scope.destinations or unbegun.coming)
-    missing = (wanted - {each.destination for each in standing} - unbegun.quiet) | coming
+    missing = (wanted - {each.destination for each in standing} - unbegun.quiet - unbegun.finished) | coming
     behind = tuple(each for each in standing if seq is None or each.acked_seq < seq or not each.in_log)
     return Outcome(seq, len(standing), behind, tuple(sorted(missing)), passed, server)

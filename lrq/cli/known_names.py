@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from lrq.cli.place import OpenSite
 from queues import names, send_snapshot
 from queues.database.transactions import reading
-from queues.errors import UsageError
+from queues.errors import SetupError, UsageError
 from queues.receive.queue_marks import every_queue
 from queues.send_log.known_sites import read_known
 from queues.send_log.reads import clients_seen
@@ -28,16 +28,22 @@ def check_names(here: OpenSite, *, sites: Iterable[str] = (), clients: Iterable[
     A site is known as a peer of the file or of the last server, or by a session. A client is known as one of the
     setting `clients`. Without that setting, a client is known once entries, snapshots or a provider of the client are
     here. The first client of a site causes no warning, and no site does before the first server.
-    Raises `InvalidNameError` for a malformed name.
+    A role that may not read these names, such as one of `lrq grant --as sender`, gets no warning.
+    Raises `InvalidNameError` for a malformed name, and with *strict* `SetupError` for such a role.
     """
     asked_sites, asked_clients = [*map(names.site_id, sites)], [*map(names.client_name, clients)]
     if not asked_sites and not asked_clients:
         return
-    with reading(here.engine) as connection:
-        known = read_known(connection)
-        known_sites = {*listed("peers", here.place.written), *(key.destination for key in active_keys(connection))}
-        known_sites |= known.peers if known else frozenset()
-        known_clients = set(listed("clients", here.place.written)) or _clients_of(connection)
+    try:
+        with reading(here.engine) as connection:
+            known = read_known(connection)
+            known_sites = {*listed("peers", here.place.written), *(key.destination for key in active_keys(connection))}
+            known_sites |= known.peers if known else frozenset()
+            known_clients = set(listed("clients", here.place.written)) or _clients_of(connection)
+    except SetupError:
+        if strict:
+            raise
+        return
     # Before the first server has worked, no record tells the peers of its command line.
     if known is None and not known_sites and not strict:
         asked_sites = []

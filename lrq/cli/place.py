@@ -30,8 +30,14 @@ CONNECT_SECONDS: Final = 10
 _FEW: Final[Mapping[str, int]] = {}
 #: How often a waiting command looks for the tables, in seconds.
 _LOOK: Final = 0.2
-#: Options of the pool of a process whose threads follow one queue each.
-WORKER_POOL: Final[Mapping[str, int]] = {"pool_size": 5, "max_overflow": 75}
+#: The most connections of a process whose threads follow one queue each. One of them receives notifications.
+WORKER_CONNECTIONS: Final = 20
+
+
+def worker_pool(connections: int = WORKER_CONNECTIONS) -> Mapping[str, int]:
+    """Return the options of the pool of a worker with so many *connections*, 3 or more."""
+    kept = min(connections - 1, 5)
+    return {"pool_size": kept, "max_overflow": connections - 1 - kept}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """The metrics of `lrq work`: entries, failures and the time of batches, for each client and source."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from lr_client.subscriber.observer import DeliveryObserver
 from lr_server.metrics import RegistryServer
+from lr_server.session.traffic import BOUNDS
 
 _LABELS: Final = ("client", "source")
 #: Upper bounds of the time of a batch, in seconds.
@@ -33,6 +34,13 @@ class WorkerMetrics:
             "Seconds of a transaction that applied entries",
             _LABELS,
             buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self.delays: Final = Histogram(
+            "lrq_worker_commit_to_applied_seconds",
+            "Seconds from the commit of a source transaction to its application here, by the clocks of both sites",
+            _LABELS,
+            buckets=BOUNDS,
             registry=self._registry,
         )
         self._active = Gauge(
@@ -68,6 +76,12 @@ class ClientCounter(DeliveryObserver):
         self._applied[source_id] = self._applied.get(source_id, 0) + entries
         self._metrics.entries.labels(self._client, source_id).inc(entries)
         self._metrics.seconds.labels(self._client, source_id).observe(seconds)
+
+    def delays(self, source_id: str, seconds: Sequence[float]) -> None:
+        """Count each source transaction with its delay."""
+        histogram = self._metrics.delays.labels(self._client, source_id)
+        for each in seconds:
+            histogram.observe(each)
 
     def failed(self, source_id: str, error: Exception) -> None:  # noqa: ARG002 - the log has the error
         """Count one error."""

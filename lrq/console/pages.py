@@ -1,5 +1,6 @@
 """The pages of the console; each reads a bounded number of rows."""
 
+import asyncio
 from functools import partial
 from typing import Final
 from urllib.parse import urlencode
@@ -20,6 +21,7 @@ from lrq.console.watch import SiteWatch
 from queues import names, send_snapshot
 from queues.browse.api import Page, QueueSummary, Wanted, browse, payload_at, summaries
 from queues.clock import now_us
+from queues.database.actions import StoredAction
 from queues.database.actions import newest as newest_actions
 from queues.database.transactions import reading
 from queues.entry_headers import parse
@@ -212,14 +214,17 @@ def _headers(stored: str | None) -> dict[str, str]:
 
 async def actions_page(console: Console, request: Request) -> Response:
     """Show the last actions of this console, and those that the sites have stored."""
-    stored, silent = [], []
-    for watch in console.watches:
-        site = watch.look()
-        try:
-            found = await watch.pages.call(partial(newest_actions, watch.reading, _LINES))
-        except (LrqError, SQLAlchemyError) as error:
-            silent.append((site, in_words(error)))
-        else:
-            stored += [(site, each) for each in found]
+    read = await asyncio.gather(*(_stored_actions(watch) for watch in console.watches))
+    found = [(watch.look(), *each) for watch, each in zip(console.watches, read, strict=True)]
+    stored = [(site, action) for site, actions, _ in found for action in actions]
+    silent = [(site, trouble) for site, _, trouble in found if trouble]
     newest = sorted(stored, key=lambda each: each[1].at_us, reverse=True)[:_STORED]
     return console.page(request, "actions.html", log=console.log.listing(), stored=newest, silent=silent)
+
+
+async def _stored_actions(watch: SiteWatch) -> tuple[list[StoredAction], str]:
+    """Return the newest actions of one site, or the reason why the site does not tell them."""
+    try:
+        return await watch.pages.call(partial(newest_actions, watch.reading, _LINES)), ""
+    except (LrqError, SQLAlchemyError) as error:
+        return [], in_words(error)

@@ -21,8 +21,16 @@ UNWATCHED: Final = 10.0
 #: A page counts as looked at for this time after its last request, in seconds.
 _ATTENTION: Final = 30.0
 _GOODBYE: Final = 2.0
+#: Readings take at most this share of the time, unless they take longer than `_LONGEST_PAUSE` allows.
+SHARE: Final = 0.05
+_LONGEST_PAUSE: Final = 20.0
 #: A site whose reading takes longer than this, in seconds, does not answer.
 SLOW: Final = 8.0
+
+
+def pause_after(took: float, *, is_watched: bool) -> float:
+    """Return the seconds between a reading that *took* so long and the next one; a slow site is read less. Pure."""
+    return max(WATCHED if is_watched else UNWATCHED, min(took / SHARE, _LONGEST_PAUSE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,7 @@ class SiteWatch:
         self._began: float | None = None
         self._attention = 0.0
         self._stopping = threading.Event()
+        self._is_asked = False
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -101,6 +110,7 @@ class SiteWatch:
 
     def refresh(self) -> None:
         """Read the site soon, after an action."""
+        self._is_asked = True
         self._wake.set()
 
     def ask_to_stop(self) -> None:
@@ -137,8 +147,18 @@ class SiteWatch:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            began, self._is_asked = self._clock.monotonic(), False
             self.read()
+            ended = self._clock.monotonic()
             self._on_change()
+            self._rest(ended, ended - began)
+
+    def _rest(self, ended: float, took: float) -> None:
+        """Wait until the next reading is due; a new page shortens the wait, but not that after a slow reading."""
+        while not (self._stopping.is_set() or self._is_asked):
             is_watched = self._clock.monotonic() - self._attention < _ATTENTION
-            self._clock.wait(self._wake, WATCHED if is_watched else UNWATCHED)
+            left = ended + pause_after(took, is_watched=is_watched) - self._clock.monotonic()
+            if left <= 0:
+                return
+            self._clock.wait(self._wake, left)
             self._wake.clear()

@@ -32,6 +32,8 @@ CODES: Final[Mapping[str, type[LrqError]]] = {
     "LR001": InvalidNameError,
     "LR002": DestinationsError,
     "LR003": UnknownDestinationError,
+    # Python's own check comes first, with the size: `PayloadTooLargeError`.
+    "LR004": UsageError,
     "LR005": PayloadTypeError,
     "LR006": InvalidKeyError,
     "LR007": InvalidHeadersError,

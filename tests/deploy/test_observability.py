@@ -10,7 +10,7 @@ import pytest
 
 from lr_server.metrics import families
 from tests.deploy.kit import DEPLOY, promtool, run
-from tests.lr_server.statuses import a_site
+from tests.discovery.statuses import a_site
 
 RULES = DEPLOY / "prometheus" / "lrq.rules.yml"
 RULE_TESTS = DEPLOY / "prometheus" / "lrq.tests.yml"

@@ -12,6 +12,7 @@ import typer
 
 from benchmarks.bars import LOGICAL, OURS, Bar, Number, verdicts
 from benchmarks.book import Book
+from benchmarks.console_cost import Cost, medians
 from benchmarks.contenders.bare_relay import BareTickRelay
 from benchmarks.contenders.bare_transfer import BareTransfer
 from benchmarks.contenders.held_sinks import HeldSink
@@ -317,3 +318,8 @@ def test_two_revisions_are_compared_round_by_round():
 def test_a_folder_without_a_revision_is_refused(tmp_path: Path):
     with pytest.raises(typer.BadParameter, match="unpack one there with git archive"):
         compare(tmp_path, server="wheel")
+
+
+def test_the_cost_of_a_console_is_the_median_of_its_windows():
+    windows = [Cost(0.5, 0.01, 0.02), Cost(0.7, 0.03, 0.01), Cost(0.6, 0.02, 0.09)]
+    assert medians(windows) == [0.6, 0.02, 0.02]

@@ -9,7 +9,7 @@ from typer.main import get_command
 from lr_server.metrics import families
 from lr_server.settings import Settings
 from lrq.cli.main import app
-from tests.lr_server.statuses import a_site
+from tests.discovery.statuses import a_site
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
 

@@ -1,4 +1,7 @@
-"""Pages to type: their files and commands, in order, print the shown lines. Only ports and the installation differ."""
+"""Pages to type: their files and commands, in order, print the shown lines.
+
+Only ports, the folder of PostgreSQL's socket, and the installation differ.
+"""
 
 import os
 import re
@@ -6,19 +9,27 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.clusters import cluster
+from tests.programs import required
+
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
 ROOT = Path(__file__).parents[2]
-PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("tutorial", "backup", "alembic")}
+ON_SQLITE = ("tutorial", "backup", "alembic", "upgrade", "leaving")
+ON_POSTGRESQL = ("backup-postgresql", "capacity", "least-privilege", "pgbouncer")
+PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLITE, *ON_POSTGRESQL)}
+#: The folder of PostgreSQL's socket that the pages name.
+SOCKETS = "/var/run/postgresql"
 #: The languages of blocks that are files; the first line names the file.
 FILES = ("python", "toml", "ini")
 #: The blocks of shell that no test types.
-UNTYPED = {"tutorial": ["pip install '.[cli,spark]'\nmkdir tutorial\ncd tutorial\n"], "backup": [], "alembic": []}
+UNTYPED = {"tutorial": ["pip install '.[cli,spark]'\nmkdir tutorial\ncd tutorial\n"]}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: The line after the output of each command, with its exit code.
 END = re.compile(r"^<end (\d+)>$")
@@ -29,9 +40,10 @@ KILLED = re.compile(r"bash: line \d+: +\d+ (Killed|Terminated) ")
 class Terminal:
     """One shell in a folder; each command answers before the next one is typed."""
 
-    def __init__(self, folder: Path) -> None:
-        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LRQ_"))}
+    def __init__(self, folder: Path, *programs: Path) -> None:
+        """Open the shell; it also finds the programs in the folders *programs*."""
+        path = os.pathsep.join((str(Path(sys.executable).parent), *map(str, programs), os.environ["PATH"]))
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LRQ_", "PG"))}
         self._shell = subprocess.Popen(
             ["bash"], cwd=folder, env={**clean, "PATH": path, "COLUMNS": "120"}, text=True, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -56,10 +68,15 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    opened = Terminal(tmp_path)
-    yield opened
-    opened.close()
+def type_page(tmp_path: Path) -> Iterator[Callable[..., None]]:
+    with ExitStack() as stack:
+
+        def typed(page: str, *programs: Path) -> None:
+            terminal = Terminal(tmp_path, *programs)
+            stack.callback(terminal.close)
+            type_all(page, terminal, tmp_path)
+
+        yield typed
 
 
 def with_free_ports(page: str) -> str:
@@ -84,29 +101,59 @@ def fits(shown: list[str], printed: list[str]) -> bool:
     return re.fullmatch(wanted, "".join(f"{line}\n" for line in printed)) is not None
 
 
-@pytest.mark.parametrize("page", [pytest.param("tutorial", marks=pytest.mark.spark), "backup", "alembic"])
-def test_a_page_works_as_printed(page: str, terminal: Terminal, tmp_path: Path):
+def type_all(page: str, terminal: Terminal, folder: Path) -> None:
+    """Write the files of *page* and type its commands, in order."""
     typed = 0
-    for language, block in BLOCK.findall(with_free_ports(PAGES[page])):
+    for language, block in BLOCK.findall(with_free_ports(page)):
         if language in FILES:
-            file = tmp_path / block.split()[1]
+            file = folder / block.split()[1]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block)
         elif language == "console":
             for command, shown in commands(block):
                 printed, code = terminal.type(command)
                 print(f"$ {command}", *printed, sep="\n")
-                logs = {log.name: log.read_text()[-2000:] for log in tmp_path.glob("*.log")}
+                logs = {log.name: log.read_text()[-2000:] for log in folder.glob("*.log")}
                 assert code == 0, (command, printed, logs)
                 assert fits(shown, printed), (command, shown, printed, logs)
                 typed += 1
     assert typed > 5
 
 
+SPARK = pytest.param("tutorial", marks=pytest.mark.spark)
+
+
+@pytest.mark.parametrize("page", [SPARK, *(page for page in ON_SQLITE if page != "tutorial")])
+def test_a_page_works_as_printed(page: str, type_page: Callable[..., None]):
+    type_page(PAGES[page])
+
+
+def pooler(folder: Path, user: str) -> Path:
+    """Return a folder with PgBouncer, which refuses to run as root: then it runs as *user*."""
+    words = "no PgBouncer was found: run tools/ensure_pgbouncer.sh, or set LRQ_TEST_PGBOUNCER to the path of one"
+    found = required("LRQ_TEST_PGBOUNCER", "pgbouncer", "/usr/sbin/pgbouncer", words=words)
+    script = folder / "pgbouncer"
+    script.write_text(f'#!/bin/sh\nexec {found} {f"-u {user}" if os.geteuid() == 0 else ""} "$@"\n')
+    script.chmod(0o755)
+    return folder
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("page", ON_POSTGRESQL)
+def test_a_page_works_as_printed_on_postgresql(
+    page: str, type_page: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
+):
+    with cluster(max_connections="100") as server:
+        programs = [server.programs]
+        if page == "pgbouncer":
+            programs.append(pooler(tmp_path_factory.mktemp("pooler"), server.folder.owner()))
+        type_page(PAGES[page].replace(SOCKETS, str(server.folder)), *programs)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_the_installation_is_the_only_block_that_is_not_typed(page: str):
     blocks = BLOCK.findall(PAGES[page])
-    assert [block for language, block in blocks if language not in (*FILES, "console")] == UNTYPED[page]
+    assert [block for language, block in blocks if language not in (*FILES, "console")] == UNTYPED.get(page, [])
 
 
 @pytest.mark.parametrize(

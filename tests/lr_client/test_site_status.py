@@ -16,8 +16,8 @@ from queues.names import ClientName, SiteId
 from queues.send_log import links
 from queues.send_log.port import SessionKey
 from queues.states import LinkWish, SessionState
+from tests.discovery.statuses import a_queue, a_session, a_site, a_snapshot
 from tests.lr_client.subscriber.arrivals import Arrivals
-from tests.lr_server.statuses import a_queue, a_session, a_site, a_snapshot
 from tests.lrq.cli.source import SourceSite
 
 

@@ -24,7 +24,7 @@ from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
 from queues.states import SessionState, SnapshotState
 from sink.transport.received_bytes import ReceivedStream
-from tests.lr_server.statuses import a_log, a_queue, a_session, a_site, a_snapshot
+from tests.discovery.statuses import a_log, a_queue, a_session, a_site, a_snapshot
 
 QUEUE = a_queue(
     received_seq=9, source_seq=11, received_total=90, duplicates_total=1, applied_total=80, outstanding=10,

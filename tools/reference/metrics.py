@@ -11,7 +11,7 @@ from lr_server.metrics import MetricsServer, RegistryServer
 from lrq.cli.worker_metrics import ClientCounter, WorkerMetrics
 from queues.database.standby_facts import StandbyFacts
 from queues.names import ClientName, SiteId
-from tests.lr_server.statuses import a_log, a_queue, a_server, a_session, a_site, a_snapshot
+from tests.discovery.statuses import a_log, a_queue, a_server, a_session, a_site, a_snapshot
 from tools.reference.tables import table
 
 #: A site in which each part of a status stands once, so that each metric shows its labels.

@@ -89,5 +89,5 @@ def _engines(stack: ExitStack, configs: Sequence[Path], databases: Sequence[str]
         name = place.site if place.site and place.site not in found else f"site {number}"
         if place.shown in {str(each.url.set(query={})) for each in found.values()}:
             raise UsageError(f"{place.shown} is named twice: name each site once")
-        found[name] = stack.enter_context(engine_of(place, pool=_POOL))
+        found[name] = stack.enter_context(engine_of(place, pool=_POOL, role="console"))
     return found

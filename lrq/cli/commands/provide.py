@@ -55,7 +55,7 @@ def provide(
     from lr_client.sender import RoutingQueueSenderClient
     from lrq.cli.application_objects import named_provider
     from lrq.cli.logs import log_to_stderr
-    from lrq.cli.place import WORKER_POOL, max_payload_bytes, opened
+    from lrq.cli.place import max_payload_bytes, opened, worker_pool
     from lrq.cli.provided_wait import WantedSnapshots, pending
     from lrq.cli.stop_signals import StopSignals
     from queues.errors import UsageError
@@ -64,7 +64,7 @@ def provide(
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
-    with opened(config, database, site, pool=WORKER_POOL, role="provider", wait=await_tables) as here:
+    with opened(config, database, site, pool=worker_pool(), role="provider", wait=await_tables) as here:
         sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
         found = named_provider(reference)
         signals = StopSignals()

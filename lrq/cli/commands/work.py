@@ -31,6 +31,10 @@ def work(
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve metrics for Prometheus there.")
     ] = None,
+    max_connections: Annotated[
+        int,
+        typer.Option("--max-connections", metavar="N", min=3, help="How many connections to the database at most."),
+    ] = 20,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
     config: Config = None,
@@ -50,7 +54,7 @@ def work(
     from lrq.cli.application_objects import listeners_of
     from lrq.cli.applied_wait import look
     from lrq.cli.logs import log_to_stderr
-    from lrq.cli.place import WORKER_POOL, opened
+    from lrq.cli.place import opened, worker_pool
     from lrq.cli.stop_signals import StopSignals
     from lrq.cli.worker import Worker, present_targets
     from queues.errors import UsageError
@@ -59,7 +63,7 @@ def work(
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
-    with opened(config, database, site, pool=WORKER_POOL, role="worker", wait=await_tables) as here:
+    with opened(config, database, site, pool=worker_pool(max_connections), role="worker", wait=await_tables) as here:
         listeners = listeners_of(references)
         signals = StopSignals()
         wanted = present_targets(here.engine, listeners) if once else []

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: Seconds for the checks of the database, whose connection alone may take ten, and for each other check.
 DATABASE_SECONDS: Final = 20.0
 SECONDS: Final = 12.0
+#: The connections of a server whose settings cannot be read: the default of `max_connections`.
+CONNECTIONS: Final = 20
 
 
 def checkup(config: Path | None, database_url: str | None, site: str | None) -> list[Finding]:
@@ -44,7 +46,7 @@ def _probes(
     settings: "Settings | None",
     known: Mapping[SiteId, Peer],
 ) -> Iterator[Probe]:
-    yield Probe("database", partial(_database, config, database_url, site, is_told=settings is None), DATABASE_SECONDS)
+    yield Probe("database", partial(_database, config, database_url, site, settings), DATABASE_SECONDS)
     yield Probe("libraries", libraries.look, SECONDS)
     yield Probe("java", java.look, SECONDS)
     if settings is None:
@@ -58,10 +60,12 @@ def _probes(
             yield Probe(check, partial(guarded, check, ask), SECONDS)
 
 
-def _database(config: Path | None, database_url: str | None, site: str | None, *, is_told: bool) -> Sequence[Finding]:
-    """Look at the database even if other settings are wrong; a place that *is_told* missing gives no second problem."""
+def _database(
+    config: Path | None, database_url: str | None, site: str | None, settings: "Settings | None"
+) -> Sequence[Finding]:
+    """Look at the database even if other settings are wrong; then a missing place gives no second problem."""
     try:
         place = locate(config, database_url, site)
     except ConfigurationError as error:
-        return [] if is_told else [told("database", error)]
-    return list(database.look(place))
+        return [] if settings is None else [told("database", error)]
+    return list(database.look(place, CONNECTIONS if settings is None else settings.max_connections))

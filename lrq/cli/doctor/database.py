@@ -25,14 +25,19 @@ _CHECK: Final = "database"
 _NAMED: Final = 4
 
 
-def look(place: SitePlace) -> Iterator[Finding]:
-    """Yield the findings about the database at *place*; without a connection, one problem only."""
+def look(place: SitePlace, connections: int) -> Iterator[Finding]:
+    """Yield the findings about the database at *place*, where a server of the site opens up to *connections*.
+
+    Without a connection, there is one problem only.
+    """
     is_sqlite = urls.is_sqlite(place.url)
     with plain_engine(place) as engine:
         with mapped_errors(engine), engine.connect():
             pass
         yield ok(_CHECK, f"{place.shown} can be reached")
-        yield from guarded(_CHECK, lambda: (sqlite_file if is_sqlite else postgresql).look(engine))
+        yield from guarded(
+            _CHECK, lambda: sqlite_file.look(engine) if is_sqlite else postgresql.look(engine, connections)
+        )
         if not is_sqlite:  # the clock of a file is the machine's clock
             yield from guarded("clock", lambda: [_clock(engine)])
         yield from guarded("tables", lambda: _tables(engine, place))

@@ -15,34 +15,36 @@ _CHECK: Final = "postgresql"
 _STANDBYS: Final = "standbys"
 #: The oldest version that lrq supports.
 OLDEST: Final = 14
-#: The connections that a server of lrq uses at most, by the default of `max_connections`.
-CONNECTIONS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresqlFacts:
-    """The facts that matter; `role_connections` is -1 for a role without a limit of its own."""
+    """The facts that matter; `role_connections` is -1 for a role without a limit of its own.
+
+    `others` are connections in use now, without those of lrq's servers.
+    """
 
     version: int
     prepared: int
     connections: int
+    others: int
     role_connections: int
     in_recovery: bool
     read_only: bool
 
 
-def look(engine: Engine) -> Iterator[Finding]:
-    """Yield the findings about the server of *engine*."""
+def look(engine: Engine, needed: int) -> Iterator[Finding]:
+    """Yield the findings about the server of *engine*; a server of lrq opens up to *needed* connections there."""
     with engine.connect() as connection:
         row = connection.execute(_FACTS).one()
         standbys = standby_facts(connection)
-    yield from judge(PostgresqlFacts(*row))
+    yield from judge(PostgresqlFacts(*row), needed)
     if standbys is not None:
         yield from judge_standbys(standbys)
 
 
-def judge(facts: PostgresqlFacts) -> Iterator[Finding]:
-    """Yield a finding for each fact that hinders lrq, and one for the version. Pure."""
+def judge(facts: PostgresqlFacts, needed: int) -> Iterator[Finding]:
+    """Yield a finding for each fact that hinders a server with *needed* connections, and one for the version. Pure."""
     if facts.version < OLDEST:
         yield problem(_CHECK, f"PostgreSQL {facts.version} is too old", f"upgrade to PostgreSQL {OLDEST} or later")
     else:
@@ -56,17 +58,18 @@ def judge(facts: PostgresqlFacts) -> Iterator[Finding]:
             f"max_prepared_transactions is {facts.prepared}, so no commit notifies an idle server",
             "set it to 0 unless the application prepares transactions, or lower idle_poll_seconds",
         )
-    if facts.connections < CONNECTIONS:
+    if facts.connections - facts.others < needed:
         yield warning(
             _CHECK,
-            f"the server admits {facts.connections} connections, and lrq uses up to {CONNECTIONS}",
-            "raise max_connections",
+            f"PostgreSQL admits {facts.connections} connections, of which others use {facts.others}, and a server of "
+            f"this site opens up to {needed}",
+            "raise max_connections of PostgreSQL, or lower max_connections of this site (9 or more)",
         )
-    if 0 <= facts.role_connections < CONNECTIONS:
+    if 0 <= facts.role_connections < needed:
         yield warning(
             _CHECK,
-            f"the role may have {facts.role_connections} connections, and lrq uses up to {CONNECTIONS}",
-            f"ALTER ROLE with CONNECTION LIMIT {CONNECTIONS} or more",
+            f"the role may have {facts.role_connections} connections, and a server of this site opens up to {needed}",
+            f"ALTER ROLE with CONNECTION LIMIT {needed} for each server, or lower max_connections of this site",
         )
 
 
@@ -88,6 +91,8 @@ _FACTS: Final = text("""
     SELECT current_setting('server_version_num')::int / 10000,
       current_setting('max_prepared_transactions')::int,
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+      (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL AND pid <> pg_backend_pid()
+        AND application_name !~ '^lrq .*(server|control)$'),
       (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user),
       pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool
 """)

@@ -5,7 +5,10 @@ import threading
 import pytest
 
 from lrq.cli.drain_wait import Scope, drain
-from queues.send_log.port import TickLimits
+from queues.names import ClientName, SiteId
+from queues.send_log.links import set_wish
+from queues.send_log.port import SessionKey, TickLimits
+from queues.states import LinkWish
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
 from tests.waiting import eventually
@@ -130,3 +133,15 @@ def test_drain_returns_as_soon_as_all_entries_are_acknowledged(source: SourceSit
     eventually(lambda: outcomes)
     waiting.join()
     assert outcomes[0].drained
+
+
+@pytest.mark.parametrize("scope", [(), ("--destination", "tokyo")])
+def test_a_site_whose_only_link_has_ended_is_drained(drained, source: SourceSite, scope: tuple[str, ...]):
+    source.transmit(b"x", to=["tokyo"])
+    end = source.tick()
+    assert drained(*scope).code == 3
+    source.session("tokyo", end, state="finished")
+    with source.engine.begin() as connection:
+        set_wish(connection, [SessionKey(ClientName("policy"), SiteId("tokyo"))], LinkWish.ENDED)
+    done = drained(*scope)
+    assert (done.code, done.out) == (0, "drained: there is nothing to replicate\n")

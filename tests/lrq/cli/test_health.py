@@ -21,7 +21,7 @@ from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
 from queues.states import SessionState, SnapshotState
-from tests.lr_server.statuses import a_log, a_queue, a_session, a_site, a_snapshot
+from tests.discovery.statuses import a_log, a_queue, a_session, a_site, a_snapshot
 
 OWED = Lag(1, 10, 90.0)
 SERVED = (OwnerStatus("server", "me", 1, alive=True),)

@@ -7,6 +7,8 @@ from sqlalchemy import delete
 
 from lrq.cli.known_names import listed, unknown_names
 from queues.browse.api import browse
+from queues.database import grants
+from queues.database.grantees import Grantee
 from queues.database.tables import sessions
 from queues.database.transactions import reading, writing
 from queues.names import SEND_LOG_ENTRIES, SiteId
@@ -14,6 +16,7 @@ from queues.send_log.known_sites import KnownSites, record_known
 from queues.send_snapshot import listing
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
+from tests.system import roles
 
 
 @pytest.fixture
@@ -90,6 +93,18 @@ def test_the_first_client_of_a_site_is_told_only_if_strict(lrq: Command, known: 
     options = ["send", "x", "--to", "tokyo", "--client", "policy", "--database", source.url]
     assert "client 'policy' is not known here" in lrq(*options, "--strict").error
     assert lrq(*options).warnings == []
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_role_that_may_only_send_sends_without_a_warning_unless_strict(lrq: Command, known: SourceSite):
+    with roles.new_role(known.engine) as role:
+        grants.grant(known.engine, role, Grantee.SENDER)
+        url = known.engine.url.set(username=role, password="secret").render_as_string(hide_password=False)
+        send = "send", "x", "--to", "tokio", "--client", "policy", "--database", url
+        done = lrq(*send)
+        assert (done.code, done.err) == (0, "")
+        refused = lrq(*send, "--strict")
+        assert (refused.code, "run `lrq grant` as the tables' owner" in refused.error) == (1, True)
 
 
 def test_the_names_of_a_setting_come_from_its_variable_before_the_file(monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,7 @@ from lrq.cli import removal
 from queues.database import leases, migrations
 from queues.database.schema import SCHEMA
 from queues.states import SessionState
-from tests.lr_server.statuses import a_log, a_queue, a_session, a_site
+from tests.discovery.statuses import a_log, a_queue, a_session, a_site
 from tests.lrq.cli.command import Command
 
 

@@ -5,7 +5,7 @@ import pytest
 from discovery.status_types import SiteStatus
 from lrq.cli import words
 from lrq.cli.rates import Look, rates
-from tests.lr_server.statuses import a_log, a_session, a_site
+from tests.discovery.statuses import a_log, a_session, a_site
 
 
 @pytest.mark.parametrize(

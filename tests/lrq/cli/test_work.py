@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
+from lrq.cli.place import worker_pool
 from tests.conftest import NewSite
 from tests.lr_client.subscriber.applying import applied, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
@@ -161,6 +162,8 @@ def test_metrics_count_entries_failures_and_the_time_of_batches(lima: Engine, to
     eventually(lambda: metrics()[f"lrq_worker_failures_total{queue}"] >= 2)
     assert metrics()[f"lrq_worker_batch_seconds_count{queue}"] >= 1
     assert metrics()['lrq_worker_active{client="policy"}'] == 1
+    assert metrics()[f"lrq_worker_commit_to_applied_seconds_count{queue}"] == 1
+    assert metrics()[f"lrq_worker_commit_to_applied_seconds_sum{queue}"] > 3600, "these entries are old"
 
 
 def test_once_applies_the_present_entries_and_ends(lima: Engine, tokyo: Arrivals):
@@ -219,3 +222,32 @@ def test_a_module_is_found_in_the_working_directory_and_its_own_error_is_told(li
     assert done.stderr.startswith(b"lrq: the module rules cannot be imported (rules.py:3: ModuleNotFoundError: No mod")
     assert len(done.stderr.splitlines()) == 1
     assert b"Traceback" in lrq_process("work", "rules:apply", "--debug", *at(lima)).stderr
+
+
+@pytest.mark.parametrize("connections", [3, 5, 20])
+def test_the_pool_of_a_worker_leaves_one_connection_for_notifications(connections: int):
+    pool = worker_pool(connections)
+    assert pool["pool_size"] + pool["max_overflow"] == connections - 1
+    assert 1 <= pool["pool_size"] <= 5
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_worker_applies_more_queues_than_it_has_connections(lima: Engine, start: Start):
+    arrivals = [Arrivals(lima, source=f"site{number}") for number in range(8)]
+    for each in arrivals:
+        each.tick(*[[payload] for payload in payloads("e", 20)])
+    start(APPLY, "--max-connections", "3")
+    own = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lrq worker' AND datname = current_database()"
+    )
+    most = 0
+
+    def is_done() -> bool:
+        nonlocal most
+        with lima.connect() as connection:
+            most = max(most, int(connection.execute(own).scalar_one()))
+        return all(each.left == 0 for each in arrivals)
+
+    eventually(is_done)
+    assert 1 <= most <= 3
+    assert all(story(lima, f"site{number}") == texts("e", 20) for number in range(8))

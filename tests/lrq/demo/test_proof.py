@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from lrq.demo.airports import Airport, Base
 from lrq.demo.proof import SiteProof, prove
 from lrq.demo.tally import Tally
-from tests.lr_server.statuses import a_queue
+from tests.discovery.statuses import a_queue
 
 
 def airport(icao: str, tz: str = "Asia/Tokyo", elevation: float = 1.0) -> Airport:

@@ -193,6 +193,19 @@ def test_a_file_outside_wal_mode_gives_a_warning_and_stays_as_it_is(lrq: Command
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
+def test_the_connections_of_the_site_are_counted_by_its_settings(lrq: Command, site: Engine) -> None:
+    if site.dialect.name == "sqlite":
+        pytest.skip("SQLite has no connections to count")
+
+    def worst(most: int) -> str:
+        Path("paris.toml").write_text(f'site_id = "paris"\nmax_connections = {most}\n')
+        found = Examined(lrq, "--config", "paris.toml", "--database", url_of(site))
+        return str(found.worst("postgresql")["sentence"])
+
+    assert "is supported" in worst(9)
+    assert "a server of this site opens up to 1000000" in worst(1_000_000)
+
+
 def test_a_trigger_that_is_off_is_told_with_its_cure(lrq: Command, site: Engine) -> None:
     if site.dialect.name == "sqlite":
         pytest.skip("SQLite needs no trigger")

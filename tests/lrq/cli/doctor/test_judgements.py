@@ -164,7 +164,7 @@ def test_java_is_judged_by_its_version(words: str | None, level: str) -> None:
 
 # --- databases ------------------------------------------------------------------------------------------------
 
-GOOD = postgresql.PostgresqlFacts(16, 0, 97, -1, in_recovery=False, read_only=False)
+GOOD = postgresql.PostgresqlFacts(16, 0, 97, 0, -1, in_recovery=False, read_only=False)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +174,8 @@ GOOD = postgresql.PostgresqlFacts(16, 0, 97, -1, in_recovery=False, read_only=Fa
         ({"version": 13}, ["problem"]),
         ({"prepared": 5}, ["ok", "warning"]),
         ({"connections": 19}, ["ok", "warning"]),
+        ({"others": 77}, ["ok"]),
+        ({"others": 78}, ["ok", "warning"]),
         ({"role_connections": 0}, ["ok", "warning"]),
         ({"role_connections": 20}, ["ok"]),
         ({"in_recovery": True}, ["ok", "problem"]),
@@ -181,7 +183,15 @@ GOOD = postgresql.PostgresqlFacts(16, 0, 97, -1, in_recovery=False, read_only=Fa
     ],
 )
 def test_the_facts_of_postgresql_that_hinder_are_told(change: dict[str, int], expected: list[str]) -> None:
-    assert levels(list(postgresql.judge(replace(GOOD, **change)))) == expected
+    assert levels(list(postgresql.judge(replace(GOOD, **change), 20))) == expected
+
+
+def test_the_connections_are_judged_by_the_setting_of_the_site() -> None:
+    facts = replace(GOOD, connections=12, role_connections=11)
+    assert levels(list(postgresql.judge(facts, 9))) == ["ok"]
+    found = list(postgresql.judge(facts, 13))
+    assert levels(found) == ["ok", "warning", "warning"]
+    assert all("13" in each.sentence for each in found[1:])
 
 
 def test_the_facts_of_a_sqlite_file_that_hinder_are_told() -> None:

@@ -29,9 +29,9 @@ class Command(BaseCommand):
         """Work until a signal comes."""
         try:
             # Imported here, where a missing library of the extra `cli` becomes one sentence.
-            from lrq.cli.place import WORKER_POOL
+            from lrq.cli.place import worker_pool
 
-            made = engine(options["using"], **WORKER_POOL)
+            made = engine(options["using"], **worker_pool())
             try:
                 self._work(made, options["listener"], options["metrics"])
             finally:
