@@ -29,7 +29,12 @@ NewSite = Callable[[str], Engine]
 
 
 def pytest_configure() -> None:
-    """Restore Ctrl-C for child processes: a shell that runs the suite in the background makes it ignored."""
+    """Prepare for child processes.
+
+    A shell that runs the suite in the background makes Ctrl-C ignored. The start of a program as another user forks;
+    the handlers of gRPC for forks then sometimes crash the child before the program runs.
+    """
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
