@@ -88,7 +88,7 @@ class ShardFollower(Follower):
         self._maps = KnownMaps(queue.client)
         self._nudges = nudges
         self._settled = clock.monotonic()
-        # A queue is balanced before it gets its shards: later the fastest shards would be far ahead of a new map.
+        # A queue is balanced before it gets its shards: later its fastest shards would be ahead of a new map.
         self._balanced = self._settled - _BALANCE
 
     def run(self) -> None:
