@@ -32,8 +32,8 @@ NewSite = Callable[[str], Engine]
 def pytest_configure() -> None:
     """Prepare for child processes.
 
-    A shell that runs the suite in the background makes Ctrl-C ignored. The start of a program as another user forks;
-    the handlers of gRPC for forks then sometimes crash the child before the program runs.
+    A shell that runs the suite in the background makes Ctrl-C ignored. PostgreSQL's programs start as another user,
+    with a fork. The handlers of gRPC for forks sometimes crash the child before the program runs.
     """
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
