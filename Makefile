@@ -6,6 +6,9 @@ SEED ?=
 MINUTES ?= 30
 BIN := .venv/bin
 
+# Thousands of processes import lrq in the tests: without compiled modules each would compile all of them again.
+test unit oldest oldest-spark faults: export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test unit oldest oldest-spark faults mutants bench bench-snapshot check docs format proto diagram clean
 

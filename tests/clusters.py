@@ -19,7 +19,7 @@ _MEMORY = Path("/dev/shm")
 _ENOUGH_MEMORY = 4 * 1024**3
 
 
-def _folder_for_databases() -> Path | None:
+def folder_for_databases() -> Path | None:
     """Return the folder in memory if it has room; None stands for the usual one."""
     has_room = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ENOUGH_MEMORY
     return _MEMORY if has_room else None
@@ -128,7 +128,7 @@ class Cluster:
 @contextmanager
 def cluster(name: str = "first", **settings: str) -> Iterator[Cluster]:
     """Run a server with *settings* in a folder *name*; its folder and those of its standbys are deleted afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="lrq-cluster-", dir=_folder_for_databases()))
+    folder = Path(tempfile.mkdtemp(prefix="lrq-cluster-", dir=folder_for_databases()))
     folder.chmod(0o777)  # a root's test runs the server as another user
     (folder / name).mkdir()
     made = Cluster(folder / name)

@@ -24,7 +24,7 @@ from queues.names import site_id
 from queues.receive import log_blocks
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
-from tests.clusters import _folder_for_databases, patiently
+from tests.clusters import folder_for_databases, patiently
 from tests.sink.frames import batch, request, tick
 from tests.waiting import eventually
 
@@ -163,7 +163,7 @@ def main() -> int:
     options.add_argument("--moments", type=int, default=50)
     chosen = options.parse_args()
     print(f"seed {chosen.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="lrq-crash-", dir=_folder_for_databases()) as folder:
+    with tempfile.TemporaryDirectory(prefix="lrq-crash-", dir=folder_for_databases()) as folder:
         database = CrashingDatabase(Path(folder))
         try:
             crash_often(database, random.Random(chosen.seed), chosen.moments)

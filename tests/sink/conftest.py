@@ -65,15 +65,13 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def tokyo(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], Engine]]:
+def tokyo(request: pytest.FixtureRequest, database_folder: Path) -> Iterator[Callable[[str], Engine]]:
     """Give the only database of site `tokyo` for each dialect: making a database takes longer than most tests."""
     made: dict[str, Engine] = {}
 
     def database(dialect: str) -> str:
         if dialect == "sqlite":
-            return f"sqlite:///{tmp_path_factory.mktemp('tokyo') / 'tokyo.db'}"
+            return f"sqlite:///{database_folder / 'tokyo.db'}"
         server = make_url(request.getfixturevalue("postgres_server"))
         admin = queues.create_engine(server, isolation_level="AUTOCOMMIT")
         name = f"tokyo_{uuid.uuid4().hex}"

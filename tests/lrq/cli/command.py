@@ -1,6 +1,7 @@
 """The command `lrq`, run in this process or in a new one."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -53,11 +54,14 @@ class Command:
         self._capsys = capsys
 
     def __call__(self, *arguments: str) -> Done:
-        if arguments[:1] in (("serve",), ("work",), ("provide",)):
+        if arguments[:1] in (("serve",), ("work",), ("provide",), ("console",)):
             process = lrq_process(*arguments)
             return Done(process.returncode, process.stdout.decode(), process.stderr.decode())
         self._capsys.readouterr()
+        handlers = [*logging.getLogger().handlers]
         code = run(arguments)
+        # Such a handler would write the logs of later tests to the closed stream of this test.
+        assert logging.getLogger().handlers == handlers, f"lrq {arguments[0]} takes over the logs: start a process"
         captured = self._capsys.readouterr()
         return Done(int(code), captured.out, captured.err)
 
