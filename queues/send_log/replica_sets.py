@@ -1,0 +1,74 @@
+"""Let the destination sets follow changed groups of replicas, between two ticks.
+
+The members of a set are rows, which every read of the log uses. So a change holds for old entries too: a late member is
+owed each entry that the log still has.
+"""
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, delete, insert, select
+
+from queues.database import dialects
+from queues.database.tables import tag_set_members, tag_sets
+from queues.destinations import members
+from queues.names import ClientName, SiteId
+from queues.replica_groups import Groups, owed_sites
+from queues.send_log.port import Regrouped, SessionKey
+from queues.send_log.reads import source_clients, trimmed_seq
+from queues.send_log.replica_members import read_groups, store_groups
+from queues.send_log.sessions import every_key
+from queues.send_log.strangers import record_stranger
+
+
+def regroup(connection: Connection, groups: Groups) -> Regrouped:
+    """Make every set follow *groups*; return the sessions whose sites are owed other entries from now on.
+
+    No tick may be taken meanwhile. A new member may have lost trimmed entries, so its log does not count as whole.
+    """
+    if not dialects.of(connection).one_writer:
+        # An earlier sequencer may still record sets, which would follow the old groups.
+        connection.exec_driver_sql("LOCK TABLE lrq_tag_sets IN SHARE ROW EXCLUSIVE MODE")
+    before = read_groups(connection)
+    if before != groups:
+        store_groups(connection, groups)
+    changed = _follow(connection, before, groups)
+    sessions = frozenset(every_key(connection))
+    _note_strangers(connection, {*_sites(groups)} - {*_sites(before)}, sessions)
+    return Regrouped(changed & sessions, before != groups)
+
+
+def _follow(connection: Connection, before: Groups, groups: Groups) -> frozenset[SessionKey]:
+    """Replace the members of all sets that name a group or a member; return the pairs that came or went."""
+    named = {*before, *groups, *_sites(before), *_sites(groups)}
+    if not named:
+        return frozenset()
+    changed: set[SessionKey] = set()
+    for row in connection.execute(select(tag_sets.c.number, tag_sets.c.client, tag_sets.c.destinations)).all():
+        text = members(row.destinations)
+        if named.isdisjoint(text):
+            continue
+        wanted = set(owed_sites(text, groups))
+        own = tag_set_members.c.tag_set == row.number
+        stored = {SiteId(name) for name in connection.execute(select(tag_set_members.c.destination).where(own)).scalars()}
+        if wanted == stored:
+            continue
+        connection.execute(delete(tag_set_members).where(own))
+        connection.execute(
+            insert(tag_set_members),
+            [{"client": row.client, "destination": name, "tag_set": row.number} for name in sorted(wanted)],
+        )
+        changed |= {SessionKey(ClientName(row.client), name) for name in wanted ^ stored}
+    return frozenset(changed)
+
+
+def _note_strangers(connection: Connection, new: Iterable[SiteId], sessions: frozenset[SessionKey]) -> None:
+    if not trimmed_seq(connection):
+        return
+    clients = source_clients(connection) | {key.client for key in sessions}
+    for key in sorted(SessionKey(client, site) for client in clients for site in new):
+        if key not in sessions:
+            record_stranger(connection, key)
+
+
+def _sites(groups: Groups) -> Iterable[SiteId]:
+    return (member for listed in groups.values() for member in listed)
