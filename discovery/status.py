@@ -52,6 +52,7 @@ from queues.send_log.lag import owed_after
 from queues.send_log.links import every_link
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
+from queues.send_log.replica_members import read_groups
 from queues.send_log.sessions import SessionRow, every_session
 from queues.send_snapshot.progress import Progress, cut_seconds, progress_of
 from queues.states import SessionState
@@ -147,7 +148,9 @@ def _quiet(connection: Connection, rows: Sequence[SessionRow]) -> tuple[SessionK
         return ()
     clients = known.clients or source_clients(connection)
     there = {(row.client, row.destination) for row in rows}
-    pairs = (SessionKey(client, peer) for client in sorted(clients) for peer in sorted(known.peers))
+    # The name of a group of replicas is known to senders, and has no session of its own.
+    sites = sorted(known.peers - read_groups(connection).keys())
+    pairs = (SessionKey(client, peer) for client in sorted(clients) for peer in sites)
     return tuple(pair for pair in pairs if pair not in there)
 
 

@@ -11,11 +11,13 @@ from queues.names import SiteId, site_id
 
 #: The members of each group, in the order in which the operator wrote them.
 Groups = Mapping[SiteId, tuple[SiteId, ...]]
+#: Groups as an operator wrote them, not checked yet.
+WrittenGroups = Mapping[str, Sequence[str]] | Groups
 #: A site without replicas.
 NO_GROUPS: Final[Groups] = {}
 
 
-def checked_groups(written: Mapping[str, Sequence[str]], peers: Collection[str]) -> Groups:
+def checked_groups(written: WrittenGroups, peers: Collection[str]) -> Groups:
     """Return the groups with checked names, in the order of their names.
 
     Raises `ConfigurationError` or `InvalidNameError` with one sentence for a wrong table: an empty group, a group with

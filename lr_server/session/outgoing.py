@@ -61,7 +61,7 @@ class Outgoing:
 
     def __init__(self, owed: SessionKey, source: Log, feed: LiveFeed, limits: TickLimits, *, part_bytes: int) -> None:
         """Read up to *limits* at a time; a larger tick comes in parts of *part_bytes*, at least one row each."""
-        self._owed = owed
+        self.owed = owed
         self._log = source
         self._feed = feed
         self._limits = limits
@@ -76,19 +76,19 @@ class Outgoing:
         True; call `leave` after each change of its result. Raises `TrimmedError`.
         """
         seq = max(position.seq, read_after)
-        found = self._feed.after(self._owed, seq, timeout, wanted)
+        found = self._feed.after(self.owed, seq, timeout, wanted)
         if isinstance(found, Behind) or any(not group.is_held for group in found.groups):
             return Found(self._from_database(position, seq), is_live=False)
         return Found([self._live(group, position) for group in found.groups], is_live=True)
 
     def leave(self) -> None:
         """Leave the live feed, which no longer waits for this session; a waiting `after` returns."""
-        self._feed.leave(self._owed)
+        self._feed.leave(self.owed)
 
     def _live(self, group: RoutedTick, position: Position) -> TickPart:
         tick = group.tick
         cut = _cut(position)
-        rows = group.routed(self._owed) if cut is None else group.routed_after(self._owed, cut)
+        rows = group.routed(self.owed) if cut is None else group.routed_after(self.owed, cut)
         return _piece(tick, rows, position)
 
     def _from_database(self, position: Position, seq: int) -> Iterator[TickPart]:
@@ -96,7 +96,7 @@ class Outgoing:
         if ticks and ticks[0].is_large:
             yield from self._in_parts(ticks[0], position)
             return
-        for tick, rows in zip(ticks, self._log.read(self._owed, ticks) if ticks else (), strict=True):
+        for tick, rows in zip(ticks, self._log.read(self.owed, ticks) if ticks else (), strict=True):
             cut = _cut(position)
             yield _piece(tick, encoded(rows if cut is None else after_cut(rows, cut)), position)
 
@@ -105,7 +105,7 @@ class Outgoing:
         skip = max(position.seq - tick.start_seq, 0)
         cut = _cut(position)
         sent = skip
-        for rows, replaced in self._log.stream(self._owed, tick, skip, self._part):
+        for rows, replaced in self._log.stream(self.owed, tick, skip, self._part):
             kept = after_cut(rows, cut) if cut is not None else rows
             if kept:
                 entries = [packed_row(row, 0) for row in kept]

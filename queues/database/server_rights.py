@@ -58,7 +58,7 @@ SERVER_RIGHTS: Final = {
     "lrq_receive_marks": _ALL,
     "lrq_receive_headers": ("SELECT", "INSERT", "DELETE"),
     "lrq_receive_branches": ("SELECT", "INSERT", "DELETE"),
-    "lrq_told_members": _KEEP,
+    "lrq_told_members": _ALL,
     "lrq_receive_blocks": _ALL,
     "lrq_receive_snapshot_blocks": ("SELECT", "INSERT", "DELETE"),
     "lrq_consumers": _ALL,

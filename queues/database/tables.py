@@ -293,7 +293,7 @@ known_sites = Table(
     Column("known_only", Boolean, nullable=False),
 )
 
-#: The groups of replicas that the destination sets follow now, with their members in order; see `queues.replica_groups`.
+#: The groups of replicas that the destination sets follow now, with their members in order.
 replicas = Table(
     "lrq_replicas",
     metadata,

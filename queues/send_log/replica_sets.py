@@ -49,7 +49,7 @@ def _follow(connection: Connection, before: Groups, groups: Groups) -> frozenset
             continue
         wanted = set(owed_sites(text, groups))
         own = tag_set_members.c.tag_set == row.number
-        stored = {SiteId(name) for name in connection.execute(select(tag_set_members.c.destination).where(own)).scalars()}
+        stored = set(map(SiteId, connection.execute(select(tag_set_members.c.destination).where(own)).scalars()))
         if wanted == stored:
             continue
         connection.execute(delete(tag_set_members).where(own))
