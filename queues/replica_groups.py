@@ -4,7 +4,7 @@ See docs/replicas.md.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from queues.errors import ConfigurationError
 from queues.names import SiteId, site_id
@@ -15,6 +15,14 @@ Groups = Mapping[SiteId, tuple[SiteId, ...]]
 WrittenGroups = Mapping[str, Sequence[str]] | Groups
 #: A site without replicas.
 NO_GROUPS: Final[Groups] = {}
+
+
+class ActiveMember(NamedTuple):
+    """The member of the group `name` that serves; a later choice has a higher generation."""
+
+    name: SiteId
+    member: SiteId
+    generation: int
 
 
 def checked_groups(written: WrittenGroups, peers: Collection[str]) -> Groups:

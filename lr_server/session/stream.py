@@ -36,7 +36,7 @@ from queues.clock import Clock
 from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, StoreUnavailableError, TrimmedError
 from queues.logs import logger
 from queues.positions import Position, Tick
-from queues.send_log.replica_members import ActiveMember
+from queues.replica_groups import ActiveMember
 from queues.send_snapshot import SnapshotSync
 from queues.wire.replication_pb2 import Ack, Batch, EndOfStream, Frame, SessionId
 from queues.wire.replication_pb2 import Position as WirePosition

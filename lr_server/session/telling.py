@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from queues.clock import Clock
-from queues.send_log.replica_members import ActiveMember
+from queues.replica_groups import ActiveMember
 from queues.wire.replication_pb2 import ActiveMember as WireMember
 from queues.wire.replication_pb2 import Frame
 

@@ -14,8 +14,9 @@ from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.logs import logger
 from queues.names import SiteId
+from queues.replica_groups import ActiveMember
 from queues.send_log.port import Log, Regrouped
-from queues.send_log.replica_members import ActiveMember, choose, read_active, read_groups
+from queues.send_log.replica_members import choose, read_active, read_groups
 
 log = logger("lrq.replicas")
 

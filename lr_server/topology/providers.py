@@ -10,6 +10,7 @@ from discovery.topology import Peer, peers_of
 from queues.database import peers as table
 from queues.database.transactions import reading
 from queues.errors import ConfigurationError
+from queues.names import SiteId
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ class TableProvider:
 def list_of(found: table.PeerTable) -> PeerList:
     """Return the rows of the table as a list of peers."""
     others: dict[str, str] = {row.site: row.snapshot_endpoint for row in found.rows if row.snapshot_endpoint}
-    return PeerList({row.site: row.endpoint for row in found.rows}, found.version.number, others, {**found.replicas})
+    replicas: dict[str, tuple[SiteId, ...]] = {str(name): members for name, members in found.replicas.items()}
+    return PeerList({row.site: row.endpoint for row in found.rows}, found.version.number, others, replicas)
 
 
 def required(found: object) -> PeerList:

@@ -1,7 +1,6 @@
 """The groups of replicas at their source, and the member of each that serves: every read and every change."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -9,15 +8,7 @@ from queues.clock import now_us
 from queues.database import generations
 from queues.database.tables import active_members, replicas
 from queues.names import SiteId
-from queues.replica_groups import Groups
-
-
-class ActiveMember(NamedTuple):
-    """The member of the group `name` that serves; a later choice has a higher generation."""
-
-    name: SiteId
-    member: SiteId
-    generation: int
+from queues.replica_groups import ActiveMember, Groups
 
 
 def read_groups(connection: Connection) -> Groups:
@@ -51,6 +42,13 @@ def read_active(connection: Connection, names: Iterable[SiteId] | None = None) -
     if names is not None:
         chosen = chosen.where(active_members.c.name.in_(list(names)))
     return [ActiveMember(SiteId(name), SiteId(member), number) for name, member, number in connection.execute(chosen)]
+
+
+def lock_active(connection: Connection, name: SiteId) -> ActiveMember | None:
+    """Return the member that serves for *name*, which no other transaction changes before this one ends."""
+    own = active_members.c.name == name
+    connection.execute(update(active_members).where(own).values(member=active_members.c.member))
+    return next(iter(read_active(connection, [name])), None)
 
 
 def choose(connection: Connection, name: SiteId, member: SiteId) -> ActiveMember:

@@ -4,7 +4,7 @@ The members of a set are rows, which every read of the log uses. So a change hol
 owed each entry that the log still has.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -13,17 +13,20 @@ from queues.database.tables import tag_set_members, tag_sets
 from queues.destinations import members
 from queues.names import ClientName, SiteId
 from queues.replica_groups import Groups, owed_sites
+from queues.send_log.links import unclaimed
 from queues.send_log.port import Regrouped, SessionKey
 from queues.send_log.reads import source_clients, trimmed_seq
 from queues.send_log.replica_members import read_groups, store_groups
-from queues.send_log.sessions import every_key
-from queues.send_log.strangers import record_stranger
+from queues.send_log.sessions import add_session, every_key
+from queues.send_log.strangers import lost_by, record_stranger
+from queues.states import SessionState
 
 
 def regroup(connection: Connection, groups: Groups) -> Regrouped:
     """Make every set follow *groups*; return the sessions whose sites are owed other entries from now on.
 
-    No tick may be taken meanwhile. A new member may have lost trimmed entries, so its log does not count as whole.
+    No tick may be taken meanwhile. A new member may have lost trimmed entries, so its log does not count as whole. Its
+    sessions begin for each client that has one with another member.
     """
     if not dialects.of(connection).one_writer:
         # An earlier sequencer may still record sets, which would follow the old groups.
@@ -33,7 +36,9 @@ def regroup(connection: Connection, groups: Groups) -> Regrouped:
         store_groups(connection, groups)
     changed = _follow(connection, before, groups)
     sessions = frozenset(every_key(connection))
-    _note_strangers(connection, {*_sites(groups)} - {*_sites(before)}, sessions)
+    new = {*_sites(groups)} - {*_sites(before)}
+    _note_strangers(connection, new, sessions)
+    _begin(connection, groups, new, sessions)
     return Regrouped(changed & sessions, before != groups)
 
 
@@ -68,6 +73,16 @@ def _note_strangers(connection: Connection, new: Iterable[SiteId], sessions: fro
     for key in sorted(SessionKey(client, site) for client in clients for site in new):
         if key not in sessions:
             record_stranger(connection, key)
+
+
+def _begin(connection: Connection, groups: Groups, new: Collection[SiteId], sessions: frozenset[SessionKey]) -> None:
+    """Begin the sessions of *new* members for the clients of the others, also if all their entries are trimmed."""
+    over = unclaimed(connection)
+    for members_of in groups.values():
+        clients = {key.client for key in sessions if key.destination in members_of and key not in over}
+        wanted = {SessionKey(client, site) for client in clients for site in members_of if site in new}
+        for key in sorted(wanted - sessions - over):
+            add_session(connection, key, SessionState.IDLE, "", lost_seq=lost_by(connection, key))
 
 
 def _sites(groups: Groups) -> Iterable[SiteId]:
