@@ -22,6 +22,7 @@ from discovery.status_types import (
     OwnerStatus,
     ReceivePhase,
     ReceiveQueueStatus,
+    ReplicasStatus,
     SessionStatus,
     ShardStatus,
     SiteServer,
@@ -52,7 +53,7 @@ from queues.send_log.lag import owed_after
 from queues.send_log.links import every_link
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
-from queues.send_log.replica_members import read_groups
+from queues.send_log.replica_members import read_active, read_groups
 from queues.send_log.sessions import SessionRow, every_session
 from queues.send_snapshot.progress import Progress, cut_seconds, progress_of
 from queues.states import SessionState
@@ -115,6 +116,7 @@ def read_status(engine: Engine) -> SiteStatus:
             servers=_servers(view),
             standbys=standby_facts(connection),
             links=tuple(LinkStatus(*each) for each in every_link(connection)),
+            replicas=_replicas(connection),
             receive_queues=tuple(_receive(connection, row, alive) for row in every_queue(connection)),
         )
 
@@ -140,6 +142,12 @@ def without_cancelled(
 
 def _unprovided(connection: Connection) -> set[SessionKey]:
     return {SessionKey(each.client, each.destination) for each in send_snapshot.unprovided(connection)}
+
+
+def _replicas(connection: Connection) -> tuple[ReplicasStatus, ...]:
+    groups = read_groups(connection)
+    chosen = {each.name: (each.member, each.generation) for each in read_active(connection)} if groups else {}
+    return tuple(ReplicasStatus(name, members, *chosen.get(name, ("", 0))) for name, members in groups.items())
 
 
 def _quiet(connection: Connection, rows: Sequence[SessionRow]) -> tuple[SessionKey, ...]:

@@ -74,6 +74,8 @@ class Settings(BaseSettings):
             one process. Several endpoints stand between commas, one for each server of the site. Each session prefers
             one of them, and goes on to the next after a failure.
         snapshot_endpoints: Other endpoints for the snapshots of some peers, for example other ports or servers.
+        replicas: Names for groups of peers, such as tokyo = ["tokyo-a", "tokyo-b"]: an entry for the name, or for one
+            member, goes to all members. One member serves; `lrq replica promote` chooses another.
         topology: The place that the peers come from. "file": `peers`, which `lrq serve` reads again from its file after
             SIGHUP. "table": the table that `lrq peer` changes. "module:name", or the name of an entry point in the
             group "lrq.topology": a `TopologyProvider`. Only this place counts.
