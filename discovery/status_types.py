@@ -206,7 +206,7 @@ class LinkStatus:
 class ReplicasStatus:
     """A group of replicas that this source sends to: its members in order, and the one that serves.
 
-    `active` is empty before the first choice; each later choice has a higher `generation`.
+    Each choice of `active` has a higher `generation` than the one before.
     """
 
     name: SiteId

@@ -75,6 +75,10 @@ listen = ["tcp://127.0.0.1:7400"]
 [snapshot_endpoints]
 # tokyo = "tcp://127.0.0.1:7402"
 
+# Names for groups of these sites: each member gets the same entries, and one of them serves (docs/replicas.md).
+[replicas]
+# tokyo = ["tokyo-a", "tokyo-b"]
+
 # The producers, with the clients and destinations that each may use; empty lists mean all.
 [producers]
 # "meter-*" = { clients = ["meters"], destinations = ["tokyo"] }

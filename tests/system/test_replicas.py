@@ -105,7 +105,9 @@ def test_an_entry_of_plain_sql_is_owed_to_every_member(world: World) -> None:
 
 
 _FROM_SQL = {
-    "sqlite": "INSERT INTO lrq_transmit (client, payload, destinations) VALUES ('policy', CAST('from sql' AS BLOB), 'tokyo')",
+    "sqlite": (
+        "INSERT INTO lrq_transmit (client, payload, destinations) VALUES ('policy', CAST('from sql' AS BLOB), 'tokyo')"
+    ),
     "postgresql": "SELECT lrq_transmit('policy', convert_to('from sql', 'UTF8'), ARRAY['tokyo'])",
 }
 
