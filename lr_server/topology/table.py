@@ -21,7 +21,7 @@ from queues.database.servers import view_of
 from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError
 from queues.names import SiteId
-from queues.replica_groups import checked_groups
+from queues.replica_groups import checked_groups, group_of
 
 
 class PeerChange(NamedTuple):
@@ -68,7 +68,10 @@ def drop_peer(engine: Engine, site: SiteId) -> PeerChange:
         before = found.by_site.get(site)
         if before is None:
             return PeerChange(None, None, found.version.number)
-        checked_groups(found.replicas, found.by_site.keys() - {site})
+        if (group := group_of(site, found.replicas)) is not None:
+            raise ConfigurationError(
+                f"{site} is a member of the replicas {group}: give {group} other members first (`lrq replica add`)"
+            )
         remove_peer(connection, site)
     return PeerChange(before, None, found.version.number + 1)
 
