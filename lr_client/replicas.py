@@ -47,7 +47,7 @@ def active_member(
     found = chosen[0] if chosen else _believed(group, told, source, fresh_seconds)
     if found.generation < known:
         raise ServingUnknownError(
-            f"this site knows generation {found.generation} of {group}, but generation {known} was seen elsewhere: "
+            f"generation {found.generation} of {group} is known here, but generation {known} was seen elsewhere: "
             "ask at the source, or at another member"
         )
     return found
@@ -62,14 +62,14 @@ def require_continued(connection: Connection, client: str, source: str, position
     """
     marks = member_marks(connection, names.client_name(client), names.site_id(source), position)
     if marks is None or marks.phase != IN_LOG or marks.sync_id != marks.newest_sync_id:
-        raise ServingUnknownError(f"this site has no complete state of {client} from {source}: try again later")
+        raise ServingUnknownError(f"a complete state of {client} from {source} is not here yet: try again later")
     is_shared = position.branch == marks.branch or marks.has_later_header
     # A snapshot holds earlier entries, and some of the ticks around its cut, without their numbers.
     is_before = bool(marks.sync_id) and (marks.has_cut or position.seq < marks.oldest_header_seq)
     if not is_shared or is_before:
-        why = "began with a later snapshot" if is_shared else "has another history"
+        why = "the site began with a later snapshot" if is_shared else "the site has another history"
         raise VersionLostError(
-            f"this site {why}, so its entries of {client} do not go on after {position}: read its whole state first"
+            f"entries of {client} do not go on after {position} here, because {why}: read the whole state first"
         )
 
 

@@ -44,8 +44,8 @@ class ReplicaWork:
     def follow(self, lease: Lease) -> None:
         """As the sequencer, let the destination sets follow the groups of the topology.
 
-        A site with a session that is owed other entries than before gets a snapshot: the numbers of its entries have
-        changed. Raises `OwnershipLostError` and `StoreUnavailableError`.
+        A session with other entries than before gets a snapshot, because the numbers of its entries have changed.
+        Raises `OwnershipLostError` and `StoreUnavailableError`.
         """
         groups, peers = self._topology.replicas(), self._topology.peers()
 

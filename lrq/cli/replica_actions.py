@@ -75,7 +75,7 @@ def read_replicas(connection: Connection) -> Replicas:
 def promote(
     engine: Engine, member: SiteId, *, timeout: float, force: bool = False, clock: Clock = SYSTEM_CLOCK
 ) -> Promotion:
-    """Let *member* serve for its group; wait up to *timeout* seconds until it has what the active member had applied.
+    """Let *member* serve for its group; wait up to *timeout* seconds for entries that the active member had applied.
 
     Raises `ConfigurationError` for a site in no group. Raises `NoError` if the time is over, or the histories differ;
     with *force* the member serves all the same.

@@ -292,9 +292,9 @@ def test_a_reader_may_go_on_in_the_same_history_only(world: World) -> None:
     with world.site(B).connect() as connection:
         eventually(lambda: not connection.execute(text("SELECT cut FROM lrq_receive_marks WHERE cut != ''")).all())
         require_continued(connection, "policy", "paris", Position(branch, newest))
-        with pytest.raises(VersionLostError, match="this site began with a later snapshot"):
+        with pytest.raises(VersionLostError, match="because the site began with a later snapshot"):
             require_continued(connection, "policy", "paris", Position(branch, early))
-        with pytest.raises(VersionLostError, match="this site has another history"):
+        with pytest.raises(VersionLostError, match="because the site has another history"):
             require_continued(connection, "policy", "paris", Position("other", newest))
     with world.site(A).connect() as connection:
         require_continued(connection, "policy", "paris", Position(branch, early))
