@@ -142,7 +142,7 @@ class StoreUnavailableError(TransientError):
 
 
 class ServingUnknownError(TransientError):
-    """This site cannot tell now which member of a group of replicas serves."""
+    """The site cannot tell now which member of a group of replicas serves."""
 
 
 class WaitTimeoutError(TransientError, TimeoutError):

@@ -62,7 +62,7 @@ def decide_promotion(
 
     Args:
         member: The site that shall serve.
-        target: Its clients.
+        target: The clients of that site.
         floor: For each client the position that the active member had applied when the promotion was asked for.
         starts: All branches of the source with the numbers before them, oldest first.
     """

@@ -28,8 +28,8 @@ class ActiveMember(NamedTuple):
 def checked_groups(written: WrittenGroups, peers: Collection[str]) -> Groups:
     """Return the groups with checked names, in the order of their names.
 
-    Raises `ConfigurationError` or `InvalidNameError` with one sentence for a wrong table: an empty group, a group with
-    the name of a peer, groups that name each other, a member that is no peer, and a member that occurs twice.
+    Raises `ConfigurationError` or `InvalidNameError` for a wrong table. Wrong is an empty group, one with the name of a
+    peer, or groups that name each other. So is a member that is no peer or that occurs twice.
     """
     groups = {site_id(name): _members(name, listed) for name, listed in sorted(written.items())}
     homes: dict[SiteId, SiteId] = {}
@@ -50,8 +50,8 @@ def checked_groups(written: WrittenGroups, peers: Collection[str]) -> Groups:
 def owed_sites(destinations: Iterable[SiteId], groups: Groups) -> tuple[SiteId, ...]:
     """Return the sites that an entry to *destinations* is owed to, sorted.
 
-    A group stands for its members, and so does each member: all members of a group have the same entries, with the same
-    numbers.
+    A group stands for its members, and so does each member. So all members of a group have the same entries, with the
+    same numbers.
     """
     named = set(destinations)
     for name, members in groups.items():

@@ -21,7 +21,7 @@ def read_groups(connection: Connection) -> Groups:
 
 
 def store_groups(connection: Connection, groups: Groups) -> None:
-    """Replace the groups; a new group is served by its first member, and the choice for a removed group is gone."""
+    """Replace the groups; the first member of a new group serves, and the choice for a removed group is gone."""
     connection.execute(delete(replicas))
     rows = [
         {"name": name, "member": member, "place": place}

@@ -25,8 +25,8 @@ from queues.states import SessionState
 def regroup(connection: Connection, groups: Groups) -> Regrouped:
     """Make every set follow *groups*; return the sessions whose sites are owed other entries from now on.
 
-    No tick may be taken meanwhile. A new member may have lost trimmed entries, so its log does not count as whole. Its
-    sessions begin for each client that has one with another member.
+    No tick may be taken meanwhile. A new member may have lost trimmed entries, so its log does not count as whole. The
+    member gets a session of each client that has one with another member.
     """
     if not dialects.of(connection).one_writer:
         # An earlier sequencer may still record sets, which would follow the old groups.

@@ -1,4 +1,4 @@
-"""The decision about a promotion: the histories agree, and the member has what the active one had."""
+"""The decision about a promotion: the histories agree, and the member has the entries of the active one."""
 
 from typing import Any
 
