@@ -4,8 +4,8 @@ A set is recorded in the transaction of its first tick, so the reader of a tick 
 again is `shared`: from then on rows carry only the set's number. Shared sets are never deleted, because a slow
 transaction may still use the number. So their count is limited; sets beyond the limit stay inline in the rows.
 
-A set keeps the destinations of entries as text. The members of a set are the sites that the entries are owed to, where
-a group of replicas stands for its sites (`queues.send_log.replica_sets`).
+A set keeps the destinations of entries as text. The members of a set are the sites that the entries are owed to. A
+group of replicas stands for its sites (`queues.send_log.replica_sets`).
 """
 
 from collections import OrderedDict
