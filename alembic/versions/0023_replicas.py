@@ -10,6 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
+    op.add_column("lrq_log_head", sa.Column("regrouped_seq", sa.BigInteger(), nullable=False, server_default="0"))
     op.create_table(
         "lrq_replicas",
         sa.Column("name", sa.Text(), nullable=False),
@@ -47,3 +48,4 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in ("lrq_told_members", "lrq_peer_replicas", "lrq_active_members", "lrq_replicas"):
         op.drop_table(table)
+    op.drop_column("lrq_log_head", "regrouped_seq")

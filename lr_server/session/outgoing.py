@@ -59,12 +59,25 @@ class Found:
 class Outgoing:
     """Read the log for one session. The same position gives the same rows with the same numbers, live or not."""
 
-    def __init__(self, owed: SessionKey, source: Log, feed: LiveFeed, limits: TickLimits, *, part_bytes: int) -> None:
-        """Read up to *limits* at a time; a larger tick comes in parts of *part_bytes*, at least one row each."""
+    def __init__(
+        self,
+        owed: SessionKey,
+        source: Log,
+        feed: LiveFeed,
+        limits: TickLimits,
+        *,
+        part_bytes: int,
+        regrouped: Callable[[], int] = int,
+    ) -> None:
+        """Read up to *limits* at a time; a larger tick comes in parts of *part_bytes*, at least one row each.
+
+        Ticks up to the sequence that *regrouped* returns come from the database only.
+        """
         self.owed = owed
         self._log = source
         self._feed = feed
         self._limits = limits
+        self._regrouped = regrouped
         self._part = TickLimits(limits.rows, part_bytes)
 
     def after(
@@ -76,6 +89,9 @@ class Outgoing:
         True; call `leave` after each change of its result. Raises `TrimmedError`.
         """
         seq = max(position.seq, read_after)
+        if seq < self._regrouped():
+            self.leave()
+            return Found(self._from_database(position, seq), is_live=False)
         found = self._feed.after(self.owed, seq, timeout, wanted)
         if isinstance(found, Behind) or any(not group.is_held for group in found.groups):
             return Found(self._from_database(position, seq), is_live=False)

@@ -17,6 +17,7 @@ from queues.names import SiteId
 from queues.replica_groups import ActiveMember
 from queues.send_log.port import Log, Regrouped
 from queues.send_log.replica_members import choose, read_active, read_groups
+from queues.send_log.replica_sets import regrouped_seq
 
 log = logger("lrq.replicas")
 
@@ -40,6 +41,8 @@ class ReplicaWork:
         self._clock = clock
         self._active: Mapping[SiteId, ActiveMember] = {}
         self._read_at = -math.inf
+        #: Sessions read ticks up to this sequence from the database: those in memory may go to the sites of before.
+        self.regrouped_seq = 0
 
     def follow(self, lease: Lease) -> None:
         """As the sequencer, let the destination sets follow the groups of the topology.
@@ -60,12 +63,14 @@ class ReplicaWork:
         self.look(at_once=True)
 
     def look(self, *, at_once: bool) -> None:
-        """Read which members serve; without *at_once* only if the last read is a pause ago."""
+        """Read which members serve; without *at_once* only if there are groups, and the last read is a pause ago."""
         began = self._clock.monotonic()
-        if not self._topology.replicas() or not (at_once or began - self._read_at >= self._pause):
+        is_due = bool(self._topology.replicas()) and began - self._read_at >= self._pause
+        if not is_due and not at_once:
             return
         with reading(self._engine, snapshot=True) as connection:
             groups, chosen = read_groups(connection), read_active(connection)
+            self.regrouped_seq = regrouped_seq(connection)
         self._active = {member: each for each in chosen for member in groups.get(each.name, ())}
         self._read_at = began
 

@@ -257,7 +257,12 @@ class Source:
             on_lost=self._on_lost_range,
             on_ended=self._on_ended,
             outgoing=lambda owed: Outgoing(
-                owed, self._log, self.feed, self._limits, part_bytes=settings.max_batch_bytes
+                owed,
+                self._log,
+                self.feed,
+                self._limits,
+                part_bytes=settings.max_batch_bytes,
+                regrouped=lambda: self._replicas.regrouped_seq,
             ),
             paths=self._paths,
             heard=self._replicas.heard,

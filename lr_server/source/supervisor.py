@@ -355,7 +355,10 @@ class Supervisor:
             and self._lease_of(owed) is not None
         )
 
-    def _begin_sessions(self, missing: Iterable[SessionKey]) -> None:
+    def _begin_sessions(self, missing: Sequence[SessionKey]) -> None:
+        if missing:
+            # A change of the groups may have made the sessions: its sequence must be known before the first tick.
+            self._replicas.look(at_once=True)
         for owed in missing:
             replaced = session_table.ensure(self._engine, owed)
             with self._guard:

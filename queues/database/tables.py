@@ -75,6 +75,8 @@ log_head = Table(
     Column("trimmed_seq", BigInteger, nullable=False),
     # Equal to `trimmed_seq` while every run of trim has recorded the destinations in `strangers`.
     Column("strangers_seq", BigInteger, nullable=False, server_default="0"),
+    # The end of the newest tick at the last change of the groups of replicas.
+    Column("regrouped_seq", BigInteger, nullable=False, server_default="0"),
 )
 
 

@@ -142,6 +142,7 @@ def test_a_member_that_comes_after_a_trim_gets_a_snapshot_and_then_the_log(world
     assert world.execute("paris", "SELECT trimmed_seq FROM lrq_log_head")[0][0] > 0
     # Without a provider, only the record of lost entries can ask for the snapshot.
     paris = paris_with(world, A, B, segment_bytes=1)
+    world.transmit("paris", b"first", to=["tokyo"])
     eventually(lambda: sessions_of(paris).get(B, {}).get("state") == "snapshot sync")
     world.provide("paris", provider)
     world.transmit("paris", b"late", to=["tokyo"])
