@@ -28,6 +28,8 @@ def regroup(connection: Connection, groups: Groups) -> Regrouped:
     No tick may be taken meanwhile. A new member may have lost trimmed entries, so its log does not count as whole. The
     member gets a session of each client that has one with another member.
     """
+    if not groups and not read_groups(connection):
+        return Regrouped()
     if not dialects.of(connection).one_writer:
         # An earlier sequencer may still take a tick and record sets, which would follow the old groups.
         connection.exec_driver_sql("LOCK TABLE lrq_tag_sets, lrq_ticks IN SHARE ROW EXCLUSIVE MODE")
