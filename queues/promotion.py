@@ -34,7 +34,7 @@ Standings = Mapping[ClientName, MemberStanding]
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class MayServe:
     """The member may serve: its histories agree with those of the active member."""
 
 
@@ -52,7 +52,7 @@ class Differs:
     reason: str
 
 
-Readiness = Ready | NotYet | Differs
+Readiness = MayServe | NotYet | Differs
 
 
 def decide_promotion(
@@ -76,9 +76,9 @@ def decide_promotion(
             return Differs(f"{member} has no session for client {client}")
     for client, standing in sorted(target.items()):
         answer = _of_client(member, client, standing, floor.get(client), starts)
-        if not isinstance(answer, Ready):
+        if not isinstance(answer, MayServe):
             return answer
-    return Ready()
+    return MayServe()
 
 
 def _of_client(
@@ -98,4 +98,4 @@ def _of_client(
         return Differs(f"{member} has applied {client} up to {applied}, which is not in the history of this source")
     if needed is not None and applied.seq < needed.seq:
         return NotYet(f"{member} has applied {client} up to {applied.seq} of {needed.seq}")
-    return Ready()
+    return MayServe()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lr_server.feed.feed import Behind, LiveFeed, RoutedTick
 from lr_server.feed.router import RoutedRows, after_cut, encoded, packed_row
 from queues.blocks import encode_entries
+from queues.names import SiteId
 from queues.positions import Position, Tick, Visibility
 from queues.receive.marks import ENTRY_BYTES
 from queues.send_log.port import Log, SessionKey, TickLimits
@@ -73,12 +74,17 @@ class Outgoing:
 
         Ticks up to the sequence that *regrouped* returns come from the database only.
         """
-        self.owed = owed
+        self._owed = owed
         self._log = source
         self._feed = feed
         self._limits = limits
         self._regrouped = regrouped
         self._part = TickLimits(limits.rows, part_bytes)
+
+    @property
+    def destination(self) -> SiteId:
+        """The site that the ticks are for."""
+        return self._owed.destination
 
     def after(
         self, position: Position, read_after: int, timeout: float, wanted: Callable[[], bool] = lambda: True
@@ -92,19 +98,19 @@ class Outgoing:
         if seq < self._regrouped():
             self.leave()
             return Found(self._from_database(position, seq), is_live=False)
-        found = self._feed.after(self.owed, seq, timeout, wanted)
+        found = self._feed.after(self._owed, seq, timeout, wanted)
         if isinstance(found, Behind) or any(not group.is_held for group in found.groups):
             return Found(self._from_database(position, seq), is_live=False)
         return Found([self._live(group, position) for group in found.groups], is_live=True)
 
     def leave(self) -> None:
         """Leave the live feed, which no longer waits for this session; a waiting `after` returns."""
-        self._feed.leave(self.owed)
+        self._feed.leave(self._owed)
 
     def _live(self, group: RoutedTick, position: Position) -> TickPart:
         tick = group.tick
         cut = _cut(position)
-        rows = group.routed(self.owed) if cut is None else group.routed_after(self.owed, cut)
+        rows = group.routed(self._owed) if cut is None else group.routed_after(self._owed, cut)
         return _piece(tick, rows, position)
 
     def _from_database(self, position: Position, seq: int) -> Iterator[TickPart]:
@@ -112,7 +118,7 @@ class Outgoing:
         if ticks and ticks[0].is_large:
             yield from self._in_parts(ticks[0], position)
             return
-        for tick, rows in zip(ticks, self._log.read(self.owed, ticks) if ticks else (), strict=True):
+        for tick, rows in zip(ticks, self._log.read(self._owed, ticks) if ticks else (), strict=True):
             cut = _cut(position)
             yield _piece(tick, encoded(rows if cut is None else after_cut(rows, cut)), position)
 
@@ -121,7 +127,7 @@ class Outgoing:
         skip = max(position.seq - tick.start_seq, 0)
         cut = _cut(position)
         sent = skip
-        for rows, replaced in self._log.stream(self.owed, tick, skip, self._part):
+        for rows, replaced in self._log.stream(self._owed, tick, skip, self._part):
             kept = after_cut(rows, cut) if cut is not None else rows
             if kept:
                 entries = [packed_row(row, 0) for row in kept]

@@ -277,7 +277,7 @@ class Source:
                 self._engine, snapshot, after_row, chunk_bytes=self._settings.max_batch_bytes
             ),
             newest=lambda: self.feed.newest,
-            active=lambda: self._replicas.serving(outgoing.owed.destination),
+            active=lambda: self._replicas.serving(outgoing.destination),
         )
 
     def _has_snapshot_way(self, owed: SessionKey) -> bool:

@@ -12,7 +12,7 @@ from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.promotion import Differs, MemberStanding, NotYet, Readiness, Ready, Standings, decide_promotion
+from queues.promotion import Differs, MayServe, MemberStanding, NotYet, Readiness, Standings, decide_promotion
 from queues.receive.told_members import ToldMember, read_told
 from queues.replica_groups import ActiveMember, Groups, group_of
 from queues.send_log.history import branch_starts
@@ -97,7 +97,7 @@ def promote(
             )
         case Differs(reason):
             raise NoError(f"{reason}: promote another member, or read about --force in {_PAGE}")
-        case Ready():
+        case MayServe():
             raise AssertionError
 
 
@@ -110,7 +110,7 @@ def _try(
         return Promotion(before, member)
     if not force:
         answer = decide_promotion(member, _standings(connection, member), floor, branch_starts(connection))
-        if not isinstance(answer, Ready):
+        if not isinstance(answer, MayServe):
             return answer
     return Promotion(choose(connection, group, member), None if before is None else before.member)
 

@@ -6,7 +6,7 @@ import pytest
 
 from queues.names import ClientName, SiteId
 from queues.positions import Position
-from queues.promotion import Differs, MemberStanding, NotYet, Ready, decide_promotion
+from queues.promotion import Differs, MayServe, MemberStanding, NotYet, decide_promotion
 from queues.states import SessionState
 
 B = SiteId("tokyo-b")
@@ -19,7 +19,7 @@ def standing(branch: str = "second", seq: int = 80, **other: Any) -> MemberStand
     return MemberStanding(**values)
 
 
-def decided(target: MemberStanding | None, needed: Position | None = None) -> Ready | NotYet | Differs:
+def decided(target: MemberStanding | None, needed: Position | None = None) -> MayServe | NotYet | Differs:
     clients = {} if target is None else {POLICY: target}
     return decide_promotion(B, clients, {} if needed is None else {POLICY: needed}, STARTS)
 
@@ -38,7 +38,7 @@ def decided(target: MemberStanding | None, needed: Position | None = None) -> Re
 def test_a_member_with_everything_that_the_active_one_applied_is_ready(
     target: MemberStanding | None, needed: Position | None
 ) -> None:
-    assert decided(target, needed) == Ready()
+    assert decided(target, needed) == MayServe()
 
 
 @pytest.mark.parametrize(
