@@ -68,16 +68,13 @@ listen = ["tcp://127.0.0.1:7400"]
 
 # The other sites with their endpoints; several servers of one site stand between commas.
 # After a change, SIGHUP makes a running server read them again. docs/peers.md has other places for them.
+# A table [replicas] gives several of these sites one name: see docs/replicas.md.
 [peers]
 # tokyo = "tcp://127.0.0.1:7401"
 
 # Other endpoints of some of these sites, for snapshots only.
 [snapshot_endpoints]
 # tokyo = "tcp://127.0.0.1:7402"
-
-# Names for groups of these sites: each member gets the same entries, and one of them serves (docs/replicas.md).
-[replicas]
-# tokyo = ["tokyo-a", "tokyo-b"]
 
 # The producers, with the clients and destinations that each may use; empty lists mean all.
 [producers]
