@@ -22,6 +22,7 @@ from discovery.status_types import (
     OwnerStatus,
     ReceivePhase,
     ReceiveQueueStatus,
+    ReplicasStatus,
     SessionStatus,
     ShardStatus,
     SiteServer,
@@ -52,6 +53,7 @@ from queues.send_log.lag import owed_after
 from queues.send_log.links import every_link
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
+from queues.send_log.replica_members import read_active, read_groups
 from queues.send_log.sessions import SessionRow, every_session
 from queues.send_snapshot.progress import Progress, cut_seconds, progress_of
 from queues.states import SessionState
@@ -114,6 +116,7 @@ def read_status(engine: Engine) -> SiteStatus:
             servers=_servers(view),
             standbys=standby_facts(connection),
             links=tuple(LinkStatus(*each) for each in every_link(connection)),
+            replicas=_replicas(connection),
             receive_queues=tuple(_receive(connection, row, alive) for row in every_queue(connection)),
         )
 
@@ -141,13 +144,21 @@ def _unprovided(connection: Connection) -> set[SessionKey]:
     return {SessionKey(each.client, each.destination) for each in send_snapshot.unprovided(connection)}
 
 
+def _replicas(connection: Connection) -> tuple[ReplicasStatus, ...]:
+    groups = read_groups(connection)
+    chosen = {each.name: (each.member, each.generation) for each in read_active(connection)} if groups else {}
+    return tuple(ReplicasStatus(name, members, *chosen.get(name, ("", 0))) for name, members in groups.items())
+
+
 def _quiet(connection: Connection, rows: Sequence[SessionRow]) -> tuple[SessionKey, ...]:
     known = read_known(connection)
     if known is None:
         return ()
     clients = known.clients or source_clients(connection)
     there = {(row.client, row.destination) for row in rows}
-    pairs = (SessionKey(client, peer) for client in sorted(clients) for peer in sorted(known.peers))
+    # The name of a group of replicas is known to senders, and has no session of its own.
+    sites = sorted(known.peers - read_groups(connection).keys())
+    pairs = (SessionKey(client, peer) for client in sorted(clients) for peer in sites)
     return tuple(pair for pair in pairs if pair not in there)
 
 

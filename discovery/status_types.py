@@ -203,6 +203,23 @@ class LinkStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicasStatus:
+    """A group of replicas that this source sends to: its members in order, and the one that serves.
+
+    Each choice of `active` has a higher `generation` than the one before.
+    """
+
+    name: SiteId
+    members: tuple[SiteId, ...]
+    active: str
+    generation: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `replicas`."""
+        return {**asdict(self), "members": list(self.members)}
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotStatus:
     """A request for a snapshot: `share` is between 0 and 1; None, here and below, for an unknown number.
 
@@ -521,7 +538,8 @@ class SiteStatus:
 
     `quiet` are the peers to which a client has sent nothing yet, so there is no session. `links` are those with a wish
     of an operator. `server` is None in a status that no server gives. `servers` are the running ones, and for a while
-    those that have ended. `standbys` is None for a database without standby servers.
+    those that have ended. `standbys` is None for a database without standby servers. `replicas` are the groups that the
+    site sends to.
     """
 
     site: str
@@ -536,6 +554,7 @@ class SiteStatus:
     servers: tuple[SiteServer, ...] = ()
     standbys: StandbyFacts | None = None
     links: tuple[LinkStatus, ...] = ()
+    replicas: tuple[ReplicasStatus, ...] = ()
 
     @property
     def living(self) -> tuple[SiteServer, ...]:
@@ -561,6 +580,7 @@ class SiteStatus:
             "log": self.log.as_json(),
             "sessions": [each.as_json() for each in self.sessions],
             "links": [each.as_json() for each in self.links],
+            "replicas": [each.as_json() for each in self.replicas],
             "snapshots": [each.as_json() for each in self.snapshots],
             "receive_queues": [each.as_json() for each in self.receive_queues],
             "quiet": [each._asdict() for each in self.quiet],

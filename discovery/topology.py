@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from queues.errors import ConfigurationError
 from queues.names import SiteId, site_id
+from queues.replica_groups import NO_GROUPS, Groups, WrittenGroups, checked_groups
 
 
 class Peer(NamedTuple):
@@ -31,19 +32,31 @@ class Topology(Protocol):
         """Return the sites that can be reached, with their endpoints; the mapping never changes."""
         ...
 
+    def replicas(self) -> Groups:
+        """Return the groups of replicas among these sites; the mapping never changes."""
+        ...
+
 
 class StaticTopology:
     """A topology that never changes."""
 
     version = 1
 
-    def __init__(self, peers: Mapping[str, str]) -> None:
-        """Keep the endpoint of each site; raise `InvalidNameError` for a malformed site id."""
+    def __init__(self, peers: Mapping[str, str], replicas: WrittenGroups = NO_GROUPS) -> None:
+        """Keep the endpoint of each site; raise `InvalidNameError` for a malformed site id.
+
+        Raises `ConfigurationError` for wrong *replicas*.
+        """
         self._peers = {site_id(site): Peer(endpoint) for site, endpoint in peers.items()}
+        self._replicas = checked_groups(replicas, self._peers)
 
     def peers(self) -> Mapping[SiteId, Peer]:
         """Return the sites that can be reached."""
         return self._peers
+
+    def replicas(self) -> Groups:
+        """Return the groups of replicas."""
+        return self._replicas
 
 
 def peer_of(topology: Topology, site: SiteId) -> Peer:

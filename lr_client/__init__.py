@@ -13,10 +13,12 @@ if TYPE_CHECKING:
         FailureStatus,
         LinkStatus,
         ReceiveQueueStatus,
+        ReplicasStatus,
         SessionStatus,
         SiteStatus,
         SnapshotStatus,
     )
+    from lr_client.replicas import active_member, require_continued
     from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
     from lr_client.site_status import status, watch_status
     from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
     from lr_client.subscriber.subscription import Subscription, subscribe
     from lr_client.subscriber.wait_applied import wait_applied
     from queues.positions import PositionToken
+    from queues.replica_groups import ActiveMember
     from queues.wire.entry_pb2 import RoutingTableEntryMsg
 
 _HOMES: Final = {
+    "ActiveMember": "queues.replica_groups",
     "ColumnBatch": "lr_client.subscriber.column_batch",
     "DeliveryObserver": "lr_client.subscriber.observer",
     "FailureStatus": "discovery.status_types",
@@ -40,6 +44,7 @@ _HOMES: Final = {
     "LinkStatus": "discovery.status_types",
     "PositionToken": "queues.positions",
     "ReceiveQueueStatus": "discovery.status_types",
+    "ReplicasStatus": "discovery.status_types",
     "RoutingQueueListener": "lr_client.subscriber.listener",
     "RoutingQueueSenderClient": "lr_client.sender",
     "RoutingTableEntryMsg": "queues.wire.entry_pb2",
@@ -52,7 +57,9 @@ _HOMES: Final = {
     "SqlSnapshotProvider": "lr_client.snapshot.sql_provider",
     "StatusChange": "discovery.status_changes",
     "Subscription": "lr_client.subscriber.subscription",
+    "active_member": "lr_client.replicas",
     "listener": "lr_client.subscriber.function_listener",
+    "require_continued": "lr_client.replicas",
     "status": "lr_client.site_status",
     "subscribe": "lr_client.subscriber.subscription",
     "wait_applied": "lr_client.subscriber.wait_applied",
@@ -60,6 +67,7 @@ _HOMES: Final = {
 }
 
 __all__ = [
+    "ActiveMember",
     "ColumnBatch",
     "DeliveryObserver",
     "FailureStatus",
@@ -68,6 +76,7 @@ __all__ = [
     "LinkStatus",
     "PositionToken",
     "ReceiveQueueStatus",
+    "ReplicasStatus",
     "RoutingQueueListener",
     "RoutingQueueSenderClient",
     "RoutingTableEntryMsg",
@@ -80,7 +89,9 @@ __all__ = [
     "SqlSnapshotProvider",
     "StatusChange",
     "Subscription",
+    "active_member",
     "listener",
+    "require_continued",
     "status",
     "subscribe",
     "wait_applied",

@@ -11,7 +11,9 @@ from queues.errors import VersionLostError, WaitTimeoutError
 from queues.lineage import trace
 from queues.names import ClientName, SiteId
 from queues.positions import PositionToken, Visibility
+from queues.replica_groups import owed_sites
 from queues.send_log.history import branches_from, end_covering, lineage
+from queues.send_log.replica_members import read_groups
 from queues.send_log.sessions import sessions_of
 
 _PAUSE = 0.02
@@ -48,12 +50,14 @@ def _missing(
     ends = ((holder, end_covering(connection, holder, token.transaction)) for holder in found.holders)
     holder, end = next(((holder, end) for holder, end in ends if end is not None), ("", None))
     later = branches_from(connection, holder)
+    # A group of replicas has the transaction once all members have it.
+    wanted = owed_sites(destinations, read_groups(connection))
     have = set()
-    for row in sessions_of(connection, client, destinations):
+    for row in sessions_of(connection, client, wanted):
         # A cut names transactions by number, and a promoted database may use the same numbers again.
         is_ours = row.branch in found.holders
         in_snapshot = is_ours and bool(row.cut) and Visibility.parse(row.cut).surely_covers(token.transaction)
         in_log = end is not None and row.branch in later and row.acked_seq >= end
         if in_log or in_snapshot:
             have.add(row.destination)
-    return [name for name in destinations if name not in have]
+    return [name for name in wanted if name not in have]

@@ -43,6 +43,7 @@ from queues.database import urls
 from queues.errors import ConfigurationError
 from queues.logs import logger
 from queues.names import ClientName, SiteId
+from queues.replica_groups import checked_groups
 from queues.send_log.port import Retention
 from queues.send_snapshot.block_packer import FULL_BLOCK_BYTES
 from sink.transport.credentials import Credentials
@@ -73,6 +74,8 @@ class Settings(BaseSettings):
             one process. Several endpoints stand between commas, one for each server of the site. Each session prefers
             one of them, and goes on to the next after a failure.
         snapshot_endpoints: Other endpoints for the snapshots of some peers, for example other ports or servers.
+        replicas: Names for groups of peers, such as tokyo = ["tokyo-a", "tokyo-b"]: an entry for the name, or for one
+            member, goes to all members. One member serves; `lrq replica promote` chooses another.
         topology: The place that the peers come from. "file": `peers`, which `lrq serve` reads again from its file after
             SIGHUP. "table": the table that `lrq peer` changes. "module:name", or the name of an entry point in the
             group "lrq.topology": a `TopologyProvider`. Only this place counts.
@@ -149,6 +152,7 @@ class Settings(BaseSettings):
     listen: Annotated[Sequence[ListenEndpoint], NoDecode, ListFromText] = ()
     peers: Annotated[Mapping[Site, PeerEndpoint], NoDecode, TableFromText] = {}
     snapshot_endpoints: Annotated[Mapping[Site, PeerEndpoint], NoDecode, TableFromText] = {}
+    replicas: Annotated[Mapping[Site, Sequence[Site]], NoDecode, TableFromText] = {}
     topology: TopologyName = FILE
     topology_poll_seconds: Seconds = 1.0
     preferred_network: Annotated[Sequence[NetworkRange], NoDecode, ListFromText] = ()
@@ -303,7 +307,9 @@ def _check_together(settings: Settings) -> None:
         )
     for pair in settings.look_alikes:
         log.warning(look_alikes.warning(pair))
-    checked_peers(settings.peer_table, settings.own)
+    peers = checked_peers(settings.peer_table, settings.own)
+    if settings.topology == FILE:
+        checked_groups(settings.replicas, peers)
     needed = max(settings.max_payload_bytes + settings.max_batch_bytes, settings.tick_bytes) + FRAME_OVERHEAD_BYTES
     if settings.max_message_bytes < needed:
         raise ConfigurationError(

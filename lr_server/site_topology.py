@@ -20,7 +20,7 @@ log = logger("lrq.topology")
 #: The words for the place of the peers, by the setting; other settings stand for themselves.
 SOURCES: Final = {FILE: "the settings", TABLE: "the table lrq_peers"}
 #: The settings that a reading of the file changes in a running server.
-_RELOADED: Final = frozenset({"peers", "snapshot_endpoints"})
+_RELOADED: Final = frozenset({"peers", "snapshot_endpoints", "replicas"})
 
 
 def followed_topology(
@@ -39,6 +39,8 @@ def followed_topology(
     name = settings.topology
     if name != FILE and settings.peers:
         log.warning("`peers` of the settings is not used", topology=name)
+    if name != FILE and settings.replicas:
+        log.warning("`replicas` of the settings is not used", topology=name)
     return FollowedTopology(
         provider_of(settings, lambda: engine, reread),
         SOURCES.get(name, name),
@@ -68,10 +70,14 @@ def _file(settings: Settings, reread: Callable[[], Settings] | None) -> FileProv
             return first
         found = reread()
         _tell_others(settings, found)
-        return PeerList(found.peers, snapshot_endpoints=found.snapshot_endpoints)
+        return _listed(found)
 
-    first = PeerList(settings.peers, snapshot_endpoints=settings.snapshot_endpoints)
+    first = _listed(settings)
     return FileProvider(first, again)
+
+
+def _listed(settings: Settings) -> PeerList:
+    return PeerList(settings.peers, snapshot_endpoints=settings.snapshot_endpoints, replicas=dict(settings.replicas))
 
 
 def _tell_others(before: Settings, now: Settings) -> None:

@@ -22,6 +22,7 @@
       x TransientError        try again later; nothing was lost
         + PeerUnreachableError
         + StoreUnavailableError
+        + ServingUnknownError   ask at the source of the replicas, or at another member
         + WaitTimeoutError      (also a TimeoutError)
           + OutcomeUnknownError   do not repeat the call: the producer repeats its request itself
       x NeedsFullSyncError    only a full snapshot helps
@@ -138,6 +139,10 @@ class PeerUnreachableError(TransientError):
 
 class StoreUnavailableError(TransientError):
     """The database is locked, full, read-only, stopping or gone."""
+
+
+class ServingUnknownError(TransientError):
+    """The site cannot tell now which member of a group of replicas serves."""
 
 
 class WaitTimeoutError(TransientError, TimeoutError):

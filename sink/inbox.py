@@ -11,7 +11,7 @@ from queues.database.dialect import Statement
 from queues.names import ClientName, SiteId
 from queues.positions import Header, Position
 from queues.receive import entries as receive_entries
-from queues.receive import snapshot_blocks, writer_marks
+from queues.receive import snapshot_blocks, told_members, writer_marks
 from queues.receive.entries import NO_BLOCKS
 from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState, stored_size, with_rows
@@ -21,7 +21,7 @@ from queues.wire import replication_pb2 as pb
 from sink.protocol import log_rules, snapshot_rules
 from sink.protocol.log_rules import Advance, FrameTick, Refuse
 from sink.protocol.room import counted_from, refuse_full, room_left
-from sink.wire import claim_of, group_of, header_of, position_of, to_header, to_position
+from sink.wire import active_of, claim_of, group_of, header_of, position_of, to_header, to_position
 
 #: The most headers in one answer to a negotiation.
 ANSWERED_HEADERS = 256
@@ -42,6 +42,12 @@ class Inbox:
     marks: ReceiveState
     kept: LockedMarks | ExpectedMarks | None
     receive_bytes: int = 0
+
+    def hear(self, frame: pb.Frame) -> None:
+        """Store the word of *frame* about the member that serves, if there is one."""
+        if frame.HasField("active"):
+            told = active_of(frame.active)
+            told_members.note(self.connection, self.client, self.source, **told._asdict())
 
     def take(self, frame: pb.Frame, limit: int) -> Refuse | None:
         """Store the new rows of *frame*, at most *limit* bytes of them; return the refusal, if any.
@@ -92,6 +98,7 @@ class Inbox:
             room=room_left(self.receive_bytes, self.marks, *self._applied),
             stream=self.version,
             takes_end=True,
+            active_generation=told_members.newest_generation(self.connection, self.client, self.source),
         )
 
     @property

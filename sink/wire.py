@@ -1,7 +1,10 @@
 """Convert frames to the types of `sink.protocol` and back. Pure."""
 
+from typing import NamedTuple
+
 from queues.errors import CorruptFrameError, InvalidPositionError
 from queues.lineage import TOLD_BRANCHES, BranchOrigin
+from queues.names import SiteId, site_id
 from queues.positions import Header, PgSnapshot, Position
 from queues.wire import replication_pb2 as pb
 from queues.words import cleaned
@@ -83,6 +86,21 @@ def speaker_of(message: pb.SessionId) -> Speaker:
     if len(message.installation) > _LONGEST_INSTALLATION:
         raise CorruptFrameError(f"the name of an installation has {len(message.installation)} characters")
     return Speaker(message.source, message.sink, message.client, generation, message.installation)
+
+
+class ActiveChoice(NamedTuple):
+    """The member of a group of replicas that serves, as a source tells it."""
+
+    name: SiteId
+    member: SiteId
+    generation: int
+
+
+def active_of(message: pb.ActiveMember) -> ActiveChoice:
+    """Convert the member that serves; raises `CorruptFrameError` or `InvalidNameError` for a malformed one."""
+    return ActiveChoice(
+        site_id(message.group), site_id(message.member), _number(message.generation, "the generation of a member")
+    )
 
 
 def to_refusal(refuse: Refuse) -> pb.Refusal:

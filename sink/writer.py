@@ -177,6 +177,8 @@ class SinkWriter:
             if refuse is None:
                 if inbox.kept is None and stream.begun is not None:
                     lineages.keep(connection, inbox.client, inbox.source, stream.begun.branches)
+                # Before the rows: their last statement may commit.
+                inbox.hear(frame)
                 refuse = inbox.take(frame, self._limit)
             if refuse is not None and expected is not None:
                 raise StaleMarks

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lr_server.feed.feed import Behind, LiveFeed, RoutedTick
 from lr_server.feed.router import RoutedRows, after_cut, encoded, packed_row
 from queues.blocks import encode_entries
+from queues.names import SiteId
 from queues.positions import Position, Tick, Visibility
 from queues.receive.marks import ENTRY_BYTES
 from queues.send_log.port import Log, SessionKey, TickLimits
@@ -59,13 +60,31 @@ class Found:
 class Outgoing:
     """Read the log for one session. The same position gives the same rows with the same numbers, live or not."""
 
-    def __init__(self, owed: SessionKey, source: Log, feed: LiveFeed, limits: TickLimits, *, part_bytes: int) -> None:
-        """Read up to *limits* at a time; a larger tick comes in parts of *part_bytes*, at least one row each."""
+    def __init__(
+        self,
+        owed: SessionKey,
+        source: Log,
+        feed: LiveFeed,
+        limits: TickLimits,
+        *,
+        part_bytes: int,
+        regrouped: Callable[[], int] = int,
+    ) -> None:
+        """Read up to *limits* at a time; a larger tick comes in parts of *part_bytes*, at least one row each.
+
+        Ticks up to the sequence that *regrouped* returns come from the database only.
+        """
         self._owed = owed
         self._log = source
         self._feed = feed
         self._limits = limits
+        self._regrouped = regrouped
         self._part = TickLimits(limits.rows, part_bytes)
+
+    @property
+    def destination(self) -> SiteId:
+        """The site that the ticks are for."""
+        return self._owed.destination
 
     def after(
         self, position: Position, read_after: int, timeout: float, wanted: Callable[[], bool] = lambda: True
@@ -76,6 +95,9 @@ class Outgoing:
         True; call `leave` after each change of its result. Raises `TrimmedError`.
         """
         seq = max(position.seq, read_after)
+        if seq < self._regrouped():
+            self.leave()
+            return Found(self._from_database(position, seq), is_live=False)
         found = self._feed.after(self._owed, seq, timeout, wanted)
         if isinstance(found, Behind) or any(not group.is_held for group in found.groups):
             return Found(self._from_database(position, seq), is_live=False)

@@ -122,6 +122,8 @@ class SessionContext:
     paths: Callable[[Outgoing], FrameSources]
     outages: Outages
     traffic: Callable[[SessionKey], SessionTraffic]
+    #: Called with the newest generation of a member that the sink has been told, 0 for none.
+    heard: Callable[[SiteId, int], None]
 
 
 class Session:
@@ -440,6 +442,7 @@ class Session:
         self._progress.note(answer.received.seq, answer.applied_seq)
         self._room = answer.room if answer.HasField("room") else None
         self._takes_end = answer.takes_end
+        self._context.heard(self.owed.destination, answer.active_generation)
         return sink
 
     def _take_way(self, sync_id: str) -> bool:

@@ -29,12 +29,14 @@ from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, log_frame
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import Questions, SinkProgress
+from lr_server.session.telling import Telling
 from lr_server.session.traffic import SessionTraffic
 from queues.block_limits import MAX_GROUPS, MAX_ROWS
 from queues.clock import Clock
 from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, StoreUnavailableError, TrimmedError
 from queues.logs import logger
 from queues.positions import Position, Tick
+from queues.replica_groups import ActiveMember
 from queues.send_snapshot import SnapshotSync
 from queues.wire.replication_pb2 import Ack, Batch, EndOfStream, Frame, SessionId
 from queues.wire.replication_pb2 import Position as WirePosition
@@ -77,13 +79,18 @@ class EndWork:
 Work = LogWork | SnapshotWork | EndWork
 
 
+def not_a_member() -> None:
+    """Return no member: the site of the session is in no group of replicas."""
+
+
 @dataclass(frozen=True, slots=True)
 class FrameSources:
-    """The sources of a stream's frames: the log, the snapshots, and the newest tick."""
+    """The sources of a stream's frames: the log, the snapshots, the newest tick, and the member that serves."""
 
     outgoing: Outgoing
     snapshot_frames: Callable[[SnapshotSync, int], Iterator[tuple[Frame, int, int]]]
     newest: Callable[[], Tick | None]
+    active: Callable[[], ActiveMember | None] = not_a_member
 
 
 class FrameStream:
@@ -122,6 +129,7 @@ class FrameStream:
         self._progress = progress
         self._batch_bytes = batch_bytes
         self._heartbeat = heartbeat
+        self._telling = Telling(paths.active, heartbeat, clock)
         self._clock = clock
         self._report = report
         self._work: Work | None = None
@@ -242,20 +250,23 @@ class FrameStream:
         """Yield the frames of all work; an error here is a failure of this site, and ends the stream."""
         try:
             # A sink ends a stream whose first frame does not come in time. An idle source has nothing else to send.
-            yield Frame(session=self._session, batch=Batch(start=self._received))
+            yield self._telling.added(Frame(session=self._session, batch=Batch(start=self._received)))
             while (work := self._next_work()) is not None:
-                match work:
-                    case LogWork():
-                        yield from self._log(work)
-                    case SnapshotWork():
-                        yield from self._snapshot(work)
-                    case EndWork():
-                        yield from self._end(work)
+                yield from map(self._telling.added, self._frames_of(work))
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001 - the transport would report the error as the sink's
             self._report_while_open(source_failed(error))
             self.close()
+
+    def _frames_of(self, work: Work) -> Iterator[Frame]:
+        match work:
+            case LogWork():
+                return self._log(work)
+            case SnapshotWork():
+                return self._snapshot(work)
+            case EndWork():
+                return self._end(work)
 
     def _next_work(self, done: Work | None = None) -> Work | None:
         """Wait for work other than *done*; None when the stream is closed."""
@@ -356,7 +367,7 @@ class FrameStream:
         questions = Questions(self._progress, self._inflight, heartbeat=self._heartbeat, idle=_IDLE)
         while wanted():
             self._inflight.gather(self._batch_bytes, wanted)
-            idle = self._heartbeat if waiting else questions.pause
+            idle = self._heartbeat if waiting else min(questions.pause, self._telling.pause)
             found = self._paths.outgoing.after(cursor, read_after, idle, wanted)
             if not wanted():
                 return
@@ -379,7 +390,7 @@ class FrameStream:
             if waiting and (not waiting[0].is_quiet or self._clock.monotonic() - told >= self._heartbeat):
                 yield sent, waiting
                 sent, waiting, size, rows, told = cursor, [], 0, 0, self._clock.monotonic()
-            elif not waiting and questions.is_due(self._clock.monotonic() - told):
+            elif not waiting and (self._telling.is_due or questions.is_due(self._clock.monotonic() - told)):
                 yield sent, []
                 told = self._clock.monotonic()
                 questions.asked()

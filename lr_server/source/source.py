@@ -21,6 +21,7 @@ from lr_server.settings import Settings
 from lr_server.source.incarnation import adopt, adopted_branch
 from lr_server.source.job_troubles import JobTroubles
 from lr_server.source.provider_watch import ProviderWatch
+from lr_server.source.replica_work import ReplicaWork
 from lr_server.source.sequencer import Sequencer
 from lr_server.source.site_work import SiteWork
 from lr_server.source.supervisor import Supervisor
@@ -88,10 +89,11 @@ class Source:
         self._follower: TickFollower | None = None
         # Guards the roles and the branch: the supervisor may find a new branch while the role changes.
         self._roles = threading.RLock()
+        self._replicas = ReplicaWork(engine, topology, lambda: self._log, pause=settings.heartbeat_seconds, clock=clock)
         self.supervisor = Supervisor(
             engine, topology, self._session_context(clock), clients=settings.client_names, ranges=settings.ranges,
             look_seconds=settings.snapshot_poll_seconds, clock=clock, told=settings.look_alikes,
-            known_only=settings.known_destinations_only, find_branch=self._find_branch,
+            known_only=settings.known_destinations_only, find_branch=self._find_branch, replicas=self._replicas,
         )  # fmt: skip
         self._providers = ProviderWatch(engine, settings.initial_sync, clock)
         self._jobs = Jobs(on_ended=on_ended)
@@ -255,9 +257,15 @@ class Source:
             on_lost=self._on_lost_range,
             on_ended=self._on_ended,
             outgoing=lambda owed: Outgoing(
-                owed, self._log, self.feed, self._limits, part_bytes=settings.max_batch_bytes
+                owed,
+                self._log,
+                self.feed,
+                self._limits,
+                part_bytes=settings.max_batch_bytes,
+                regrouped=lambda: self._replicas.regrouped_seq,
             ),
             paths=self._paths,
+            heard=self._replicas.heard,
             outages=Outages(clock),
             traffic=self._traffic.of,
         )
@@ -269,6 +277,7 @@ class Source:
                 self._engine, snapshot, after_row, chunk_bytes=self._settings.max_batch_bytes
             ),
             newest=lambda: self.feed.newest,
+            active=lambda: self._replicas.serving(outgoing.destination),
         )
 
     def _has_snapshot_way(self, owed: SessionKey) -> bool:

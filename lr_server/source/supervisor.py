@@ -17,6 +17,7 @@ from lr_server.session.runner import Leadership, Session, SessionContext
 from lr_server.session.table import Standing
 from lr_server.source.link_ends import LinkEnds
 from lr_server.source.pacing import rest_after
+from lr_server.source.replica_work import ReplicaWork
 from queues import look_alikes, send_snapshot
 from queues.clock import Clock
 from queues.database.leases import Lease
@@ -62,6 +63,7 @@ class Supervisor:
         clock: Clock,
         told: Iterable[tuple[str, str]] = (),
         known_only: bool = False,
+        replicas: ReplicaWork,
     ) -> None:
         """Divide the sessions among *ranges*; *find_branch* returns the log's branch, or None for "not known yet".
 
@@ -73,6 +75,7 @@ class Supervisor:
         self._context = context
         self._clients = frozenset(clients)
         self._known_only = known_only
+        self._replicas = replicas
         self._look = look_seconds
         self._clock = clock
         self._sessions: dict[SessionKey, Session] = {}
@@ -206,6 +209,7 @@ class Supervisor:
                     is_due = self._follow_branch() or is_due
                     is_due = self._follow_topology() or is_due
                     is_due = self._record_sites() or is_due
+                    self._replicas.look(at_once=is_due)
                     # A site without peers begins no session.
                     look = is_due and bool(self._topology.peers())
                     self._turn(look=look)
@@ -255,10 +259,13 @@ class Supervisor:
         lease, version = self._site_lease, self._topology.version
         if lease is None or not version or self._recorded == (version, lease):
             return False
-        known = KnownSites(frozenset(self._topology.peers()), self._clients, self._known_only)
+        # A group of replicas is a name that entries may have too.
+        names = frozenset(self._topology.peers()) | self._topology.replicas().keys()
+        known = KnownSites(names, self._clients, self._known_only)
         # A save in progress could make sessions of removed sites active again.
         with self._saving:
             session_table.follow(self._engine, lease, known)
+        self._replicas.follow(lease)
         self._recorded = version, lease
         return True
 
@@ -348,7 +355,10 @@ class Supervisor:
             and self._lease_of(owed) is not None
         )
 
-    def _begin_sessions(self, missing: Iterable[SessionKey]) -> None:
+    def _begin_sessions(self, missing: Sequence[SessionKey]) -> None:
+        if missing:
+            # A change of the groups may have made the sessions: its sequence must be known before the first tick.
+            self._replicas.look(at_once=True)
         for owed in missing:
             replaced = session_table.ensure(self._engine, owed)
             with self._guard:
@@ -361,19 +371,24 @@ class Supervisor:
                 session.start()
 
     def _one_a_site(self, requests: Sequence[SnapshotSync]) -> Sequence[SnapshotSync]:
-        """Split each request for every site into one request for each site; return the newest requests afterwards.
+        """Split each request for several sites into one request for each; return the newest requests afterwards.
 
         The sequencer does that; the other servers see the result later.
         """
         if self._site_lease is None:
             return requests
-        for_all = {request.client for request in requests if request.destination == EVERY_SITE}
+        sites = {EVERY_SITE: self._topology.peers().keys(), **self._topology.replicas()}
+        for_all = {
+            (request.client, request.destination)
+            for request in requests
+            if request.destination in sites and not request.finished
+        }
         if not for_all:
             return requests
         with writing(self._engine) as connection:
-            for client in for_all:
+            for client, asked in for_all:
                 closed = closed_links(connection).get(client, frozenset())
-                send_snapshot.expand(connection, client, sorted(self._topology.peers().keys() - closed))
+                send_snapshot.expand(connection, client, sorted({*sites[asked]} - closed), asked)
             return send_snapshot.newest_of_each(connection)
 
     def _pass_on(self, requests: Iterable[SnapshotSync]) -> None:

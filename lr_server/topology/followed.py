@@ -12,6 +12,7 @@ from queues.errors import ConfigurationError, LrqError
 from queues.leadership import TopologyFacts
 from queues.logs import logger
 from queues.names import SiteId
+from queues.replica_groups import NO_GROUPS, Groups, checked_groups
 from queues.words import in_words
 
 log = logger("lrq.topology")
@@ -54,7 +55,7 @@ class FollowedTopology:
         self._may_go_back = may_go_back
         self._clock = clock
         self._on_change = on_change
-        self._now: tuple[int, Mapping[SiteId, Peer]] = (0, {})
+        self._now: tuple[int, Mapping[SiteId, Peer], Groups] = (0, {}, NO_GROUPS)
         self._given: int | None = None
         self._accepted: PeerList | None = None
         self._trouble = ""
@@ -73,6 +74,10 @@ class FollowedTopology:
     def peers(self) -> Mapping[SiteId, Peer]:
         """Return the last good peers."""
         return self._now[1]
+
+    def replicas(self) -> Groups:
+        """Return the groups of replicas among the last good peers."""
+        return self._now[2]
 
     @property
     def facts(self) -> TopologyFacts:
@@ -131,19 +136,22 @@ class FollowedTopology:
         if listed == self._accepted:
             # The usual case: checking the names of a thousand sites each second would cost CPU.
             return
-        number, present = self._now
+        number, *present = self._now
         least = None if self._may_go_back else self._given
         if least is not None and listed.version is not None and listed.version < least:
             raise ConfigurationError(f"version {listed.version} is older than version {least}, which stays")
         peers = self._check(listed.by_site)
-        is_new = not number or peers != present
+        groups = checked_groups(listed.replicas, peers)
+        is_new = not number or [peers, groups] != present
         if is_new and least is not None and listed.version == least:
             raise ConfigurationError(f"the peers changed, but version {listed.version} did not: raise the version")
         self._given = listed.version
         # A copy, because the provider may change its own mapping later.
-        self._accepted = PeerList(dict(listed.peers), listed.version, dict(listed.snapshot_endpoints))
+        self._accepted = PeerList(
+            dict(listed.peers), listed.version, dict(listed.snapshot_endpoints), dict(listed.replicas)
+        )
         if is_new:
-            self._now = number + 1, peers
+            self._now = number + 1, peers, groups
             log.info("the peers are read", source=self._source, version=self.facts.version, count=len(peers))
 
     def _note(self, error: BaseException) -> None:

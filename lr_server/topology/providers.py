@@ -1,6 +1,6 @@
 """The places of a site's peers: settings, the site's file, the table, or an object of a third party."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from discovery.topology import Peer, peers_of
 from queues.database import peers as table
 from queues.database.transactions import reading
 from queues.errors import ConfigurationError
+from queues.names import SiteId
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,13 @@ class PeerList:
         version: A number from 1 that rises with each change; a server ignores a list with a lower one than before.
             Without a version the server counts the changes itself.
         snapshot_endpoints: Other endpoints for the snapshots of some of the sites.
+        replicas: Groups of these sites as in `[replicas]` of the site's file: all members get the same entries.
     """
 
     peers: Mapping[str, str]
     version: int | None = None
     snapshot_endpoints: Mapping[str, str] = field(default_factory=dict)
+    replicas: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def by_site(self) -> Mapping[str, Peer]:
@@ -102,7 +105,8 @@ class TableProvider:
 def list_of(found: table.PeerTable) -> PeerList:
     """Return the rows of the table as a list of peers."""
     others: dict[str, str] = {row.site: row.snapshot_endpoint for row in found.rows if row.snapshot_endpoint}
-    return PeerList({row.site: row.endpoint for row in found.rows}, found.version.number, others)
+    replicas: dict[str, tuple[SiteId, ...]] = {str(name): members for name, members in found.replicas.items()}
+    return PeerList({row.site: row.endpoint for row in found.rows}, found.version.number, others, replicas)
 
 
 def required(found: object) -> PeerList:
@@ -111,6 +115,8 @@ def required(found: object) -> PeerList:
         raise ConfigurationError(f"the provider returned {type(found).__name__}, not a lr_server.PeerList")
     if not isinstance(found.peers, Mapping) or not isinstance(found.snapshot_endpoints, Mapping):
         raise ConfigurationError("the provider returned peers that are no mapping of site ids to endpoints")
+    if not isinstance(found.replicas, Mapping):
+        raise ConfigurationError("the provider returned replicas that are no mapping of names to lists of sites")
     if found.version is not None and type(found.version) is not int:
         raise ConfigurationError(f"the provider returned {found.version!r} as version, which is no whole number")
     if found.version is not None and found.version < 1:

@@ -1,15 +1,27 @@
 """Change the table of peers: each change is checked as a whole first, and a wrong one changes nothing."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine
 
 from lr_server.topology.providers import list_of
 from lr_server.topology.rules import OwnSite, checked_peers
-from queues.database.peers import PeerRow, PeerTable, lock_table, put_peer, read_table, remove_peer
+from queues.database.peers import (
+    PeerRow,
+    PeerTable,
+    lock_table,
+    put_peer,
+    put_replicas,
+    read_table,
+    remove_peer,
+    remove_replicas,
+)
 from queues.database.servers import view_of
 from queues.database.transactions import reading, writing
+from queues.errors import ConfigurationError
 from queues.names import SiteId
+from queues.replica_groups import checked_groups, group_of
 
 
 class PeerChange(NamedTuple):
@@ -41,7 +53,7 @@ def add_peer(engine: Engine, row: PeerRow, own: OwnSite) -> PeerChange:
         found = lock_table(connection)
         rows = {**found.by_site, row.site: row}
         after = found._replace(rows=tuple(rows.values()))
-        checked_peers(list_of(after).by_site, _with_servers(connection, own))
+        checked_groups(after.replicas, checked_peers(list_of(after).by_site, _with_servers(connection, own)))
         before = found.by_site.get(row.site)
         if before == row:
             return PeerChange(before, row, found.version.number)
@@ -50,14 +62,51 @@ def add_peer(engine: Engine, row: PeerRow, own: OwnSite) -> PeerChange:
 
 
 def drop_peer(engine: Engine, site: SiteId) -> PeerChange:
-    """Remove a peer; without such a peer nothing changes."""
+    """Remove a peer; without such a peer nothing changes. Raises `ConfigurationError` for a member of a group."""
     with writing(engine) as connection:
         found = lock_table(connection)
         before = found.by_site.get(site)
         if before is None:
             return PeerChange(None, None, found.version.number)
+        if (group := group_of(site, found.replicas)) is not None:
+            raise ConfigurationError(
+                f"{site} is a member of the replicas {group}: give {group} other members first (`lrq replica add`)"
+            )
         remove_peer(connection, site)
     return PeerChange(before, None, found.version.number + 1)
+
+
+class ReplicasChange(NamedTuple):
+    """The members of one group after a change of the table, and the version of the table; `is_change`: of the group."""
+
+    members: tuple[SiteId, ...]
+    version: int
+    is_change: bool
+
+
+def put_group(engine: Engine, name: SiteId, members: Sequence[SiteId]) -> ReplicasChange:
+    """Make *name* a group of *members*; the same group again changes nothing.
+
+    All groups together are checked first: see `checked_groups` for the errors.
+    """
+    with writing(engine) as connection:
+        found = lock_table(connection)
+        after = {**found.replicas, name: tuple(members)}
+        checked_groups(after, found.by_site)
+        if found.replicas.get(name) == tuple(members):
+            return ReplicasChange(tuple(members), found.version.number, is_change=False)
+        put_replicas(connection, name, members)
+    return ReplicasChange(tuple(members), found.version.number + 1, is_change=True)
+
+
+def drop_group(engine: Engine, name: SiteId) -> ReplicasChange:
+    """Remove a group; its members stay peers. Raises `ConfigurationError` without such a group."""
+    with writing(engine) as connection:
+        found = lock_table(connection)
+        if name not in found.replicas:
+            raise ConfigurationError(f"there are no replicas {name!r} in the table: `lrq replica list` shows them")
+        remove_replicas(connection, name)
+    return ReplicasChange((), found.version.number + 1, is_change=True)
 
 
 def _with_servers(connection: Connection, own: OwnSite) -> OwnSite:

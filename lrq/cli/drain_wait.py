@@ -1,6 +1,6 @@
 """Wait, outside the server, until every session has acknowledged all entries committed now."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine
@@ -11,9 +11,12 @@ from queues.browse.send_log import browsing
 from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database import leases
 from queues.database.transactions import reading
+from queues.names import SiteId
+from queues.replica_groups import owed_sites
 from queues.send_log.known_sites import read_known
 from queues.send_log.links import unclaimed
 from queues.send_log.port import SessionKey
+from queues.send_log.replica_members import read_groups
 from queues.send_log.sessions import every_session
 from queues.states import SessionState
 
@@ -64,6 +67,7 @@ class Outcome:
     missing: tuple[str, ...]
     seconds: float
     server: bool
+    has_ended: bool = False
 
     @property
     def drained(self) -> bool:
@@ -86,6 +90,8 @@ class Outcome:
 
     def words(self) -> str:
         """Return the line that reports success."""
+        if not self.sessions and self.has_ended:
+            return "drained: every link has ended"
         if not self.sessions:
             return "drained: there is nothing to replicate"
         return f"drained: {plural(self.sessions, 'session')} up to {self.seq} after {self.seconds:.1f} s"
@@ -115,13 +121,19 @@ def drain(engine: Engine, scope: Scope, timeout: float, *, clock: Clock = SYSTEM
         with reading(engine, snapshot=True) as connection:
             if seq is None:
                 seq = closed_at(connection, committed)
-            standing = _standing(connection, scope)
-            unbegun = _unbegun(connection, scope)
+            chosen = _of_sites(connection, scope)
+            standing = _standing(connection, chosen)
+            unbegun = _unbegun(connection, chosen)
         held = leases.holder(engine, "server")
         passed = clock.monotonic() - began
-        return _outcome(standing, unbegun, scope, seq, passed, server=held is not None and not held.expired)
+        return _outcome(standing, unbegun, chosen, seq, passed, server=held is not None and not held.expired)
 
     return poll(look, lambda outcome: outcome.drained, timeout=timeout, pause=_PAUSE, clock=clock)
+
+
+def _of_sites(connection: Connection, scope: Scope) -> Scope:
+    """Return *scope* with the members of a group of replicas in its place."""
+    return replace(scope, destinations=frozenset(owed_sites(map(SiteId, scope.destinations), read_groups(connection))))
 
 
 def _standing(connection: Connection, scope: Scope) -> list[Laggard]:
@@ -165,4 +177,4 @@ def _outcome(
     coming = unbegun.coming & (scope.destinations or unbegun.coming)
     missing = (wanted - {each.destination for each in standing} - unbegun.quiet - unbegun.finished) | coming
     behind = tuple(each for each in standing if seq is None or each.acked_seq < seq or not each.in_log)
-    return Outcome(seq, len(standing), behind, tuple(sorted(missing)), passed, server)
+    return Outcome(seq, len(standing), behind, tuple(sorted(missing)), passed, server, has_ended=bool(unbegun.finished))

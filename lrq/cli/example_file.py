@@ -68,6 +68,7 @@ listen = ["tcp://127.0.0.1:7400"]
 
 # The other sites with their endpoints; several servers of one site stand between commas.
 # After a change, SIGHUP makes a running server read them again. docs/peers.md has other places for them.
+# A table [replicas] gives several of these sites one name: see docs/replicas.md.
 [peers]
 # tokyo = "tcp://127.0.0.1:7401"
 

@@ -29,6 +29,7 @@ def troubles(status: SiteStatus) -> list[str]:
         *_standbys(status),
         *_server(status),
         *_topology(status),
+        *_replicas(status),
         *unordered(status.log.ordering),
         *unknown(status.log.unknown),
         *_sessions(status),
@@ -73,6 +74,16 @@ def _topology(status: SiteStatus) -> Iterator[str]:
     sources = sorted({each.topology.source for each in status.living if each.topology.source})
     if len(sources) > 1:
         yield f"the servers read their peers from different places ({', '.join(sources)}): set `topology` alike"
+
+
+def _replicas(status: SiteStatus) -> Iterator[str]:
+    """Yield one sentence for each group whose serving site is no member any more."""
+    for group in status.replicas:
+        if group.active not in group.members:
+            yield (
+                f"{group.active or 'no site'} serves for {group.name}, and is no member of it: promote one of "
+                f"{', '.join(group.members)} (`lrq replica promote`)"
+            )
 
 
 def unordered(ordering: OrderingStatus) -> Iterator[str]:

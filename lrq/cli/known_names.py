@@ -37,7 +37,8 @@ def check_names(here: OpenSite, *, sites: Iterable[str] = (), clients: Iterable[
     try:
         with reading(here.engine) as connection:
             known = read_known(connection)
-            known_sites = {*listed("peers", here.place.written), *(key.destination for key in active_keys(connection))}
+            written = (*listed("peers", here.place.written), *listed("replicas", here.place.written))
+            known_sites = {*written, *(key.destination for key in active_keys(connection))}
             known_sites |= known.peers if known else frozenset()
             known_clients = set(listed("clients", here.place.written)) or _clients_of(connection)
     except SetupError:
@@ -78,7 +79,7 @@ def unknown_names(kind: str, asked: Sequence[str], known: Collection[str], why: 
 
 
 def listed(setting: str, written: Mapping[str, object]) -> list[str]:
-    """Return the names in the setting `peers` or `clients`: in its variable, otherwise in the site's file.
+    """Return the names in the setting `peers`, `replicas` or `clients`: in its variable, otherwise in the site's file.
 
     The server checks these values; a value of another form has no names here.
     """

@@ -22,6 +22,7 @@ from lrq.cli.commands import (
     peer,
     produce,
     provide,
+    replica,
     send,
     serve,
     snapshot,
@@ -51,6 +52,7 @@ _ORDER = (
     "drain",
     "trim",
     "peer",
+    "replica",
     "link",
     "subscribe",
     "park",
@@ -116,6 +118,7 @@ app.add_typer(snapshot.app, name="snapshot")
 app.command("drain")(drain.drain)
 app.command("trim")(trim.trim)
 app.add_typer(peer.app, name="peer")
+app.add_typer(replica.app, name="replica")
 app.add_typer(link.app, name="link")
 app.add_typer(subscribe.app, name="subscribe")
 app.add_typer(park.app, name="park")

@@ -9,6 +9,7 @@ from discovery.topology import Peer
 from queues.errors import ConfigurationError, LrqError
 from queues.leadership import ServerRow
 from queues.names import SiteId
+from queues.replica_groups import NO_GROUPS, Groups, checked_groups
 from queues.words import describe
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class ListedPeers(NamedTuple):
     source: str
     version: int | None
     peers: Mapping[SiteId, Peer]
+    replicas: Groups = NO_GROUPS
 
     def as_json(self) -> dict[str, Any]:
         """Return the facts of `lrq peer list --json`, without the servers."""
@@ -45,7 +47,8 @@ def read_peers(settings: "Settings", engine: Callable[[], Engine]) -> ListedPeer
     except Exception as error:
         raise ConfigurationError(f"topology {settings.topology!r} cannot be read ({describe(error)})") from error
     peers = checked_peers(found.by_site, settings.own)
-    return ListedPeers(SOURCES.get(settings.topology, settings.topology), found.version, peers)
+    groups = checked_groups(found.replicas, peers)
+    return ListedPeers(SOURCES.get(settings.topology, settings.topology), found.version, peers, groups)
 
 
 def followed(servers: Mapping[str, ServerRow], listed: ListedPeers) -> Iterator[str]:

@@ -76,6 +76,10 @@ def _head(status: SiteStatus, where: str, rates: Rates | None, history: Sequence
     if log.waiting:
         parts.append(f"{number(log.waiting)} in no tick yet")
     head.add_row("log", Text(" · ".join(parts)))
+    for group in status.replicas:
+        head.add_row(
+            "replicas", Text(f"{group.name}: {group.active or 'no member'} serves, of {', '.join(group.members)}")
+        )
     for client in dict.fromkeys(pair.client for pair in status.quiet):
         sites = [pair.destination for pair in status.quiet if pair.client == client]
         head.add_row("quiet", Text(f"{client} has nothing for {some(sites)} yet", style="dim"))

@@ -16,6 +16,13 @@ _STORED = case((_LEASED > _LED, _LEASED), else_=_LED)
 _NEWEST = case((_STORED > _COUNTED, _STORED), else_=_COUNTED)
 
 
+def pass_over(connection: Connection, generation: int) -> None:
+    """Make every later generation of this site higher than *generation*, which another site has heard from it."""
+    advance(connection)
+    lower = generation > _COUNTED
+    connection.execute(update(generations).where(lower).values(generation=generation))
+
+
 def advance(connection: Connection, count: int = 1) -> int:
     """Take *count* generations in the caller's transaction; return the first. No generation is given twice.
 

@@ -1,13 +1,14 @@
-"""The table of peers, for servers that read their topology there: every read and every change."""
+"""The table of peers and their groups, for servers that read their topology there: every read and every change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from queues.database import dialects
-from queues.database.tables import peers, peers_version
-from queues.names import SiteId
+from queues.database.tables import peer_replicas, peers, peers_version
+from queues.names import SET_SEPARATOR, SiteId
+from queues.replica_groups import NO_GROUPS, Groups
 
 
 class PeersVersion(NamedTuple):
@@ -29,10 +30,11 @@ class PeerRow(NamedTuple):
 
 
 class PeerTable(NamedTuple):
-    """The whole table at one version, in the order of the sites."""
+    """The whole table at one version, in the order of the sites, with the groups of replicas."""
 
     version: PeersVersion
     rows: tuple[PeerRow, ...] = ()
+    replicas: Groups = NO_GROUPS
 
     @property
     def by_site(self) -> Mapping[SiteId, PeerRow]:
@@ -51,7 +53,9 @@ def read_table(connection: Connection) -> PeerTable:
     version = read_version(connection)
     columns = peers.c.site, peers.c.endpoint, peers.c.snapshot_endpoint
     rows = connection.execute(select(*columns).order_by(peers.c.site))
-    return PeerTable(version, tuple(PeerRow(SiteId(site), *rest) for site, *rest in rows))
+    listed = tuple(PeerRow(SiteId(site), *rest) for site, *rest in rows)
+    groups = connection.execute(select(peer_replicas.c.name, peer_replicas.c.members))
+    return PeerTable(version, listed, {SiteId(name): _members(members) for name, members in groups})
 
 
 def lock_table(connection: Connection) -> PeerTable:
@@ -73,6 +77,24 @@ def remove_peer(connection: Connection, site: SiteId) -> None:
     """Remove a peer; `lock_table` must come first."""
     _raise_version(connection)
     connection.execute(delete(peers).where(peers.c.site == site))
+
+
+def put_replicas(connection: Connection, name: SiteId, members: Sequence[SiteId]) -> None:
+    """Add a group of replicas, or replace its members; `lock_table` must come first."""
+    now = _raise_version(connection)
+    connection.execute(delete(peer_replicas).where(peer_replicas.c.name == name))
+    values = {"name": name, "members": SET_SEPARATOR.join(members), "changed_us": now}
+    connection.execute(insert(peer_replicas).values(values))
+
+
+def remove_replicas(connection: Connection, name: SiteId) -> None:
+    """Remove a group of replicas; `lock_table` must come first."""
+    _raise_version(connection)
+    connection.execute(delete(peer_replicas).where(peer_replicas.c.name == name))
+
+
+def _members(text: str) -> tuple[SiteId, ...]:
+    return tuple(SiteId(name) for name in text.split(SET_SEPARATOR))
 
 
 def _raise_version(connection: Connection) -> int:

@@ -75,6 +75,8 @@ log_head = Table(
     Column("trimmed_seq", BigInteger, nullable=False),
     # Equal to `trimmed_seq` while every run of trim has recorded the destinations in `strangers`.
     Column("strangers_seq", BigInteger, nullable=False, server_default="0"),
+    # The end of the newest tick at the last change of the groups of replicas.
+    Column("regrouped_seq", BigInteger, nullable=False, server_default="0"),
 )
 
 
@@ -293,6 +295,25 @@ known_sites = Table(
     Column("known_only", Boolean, nullable=False),
 )
 
+#: The groups of replicas that the destination sets follow now, with their members in order.
+replicas = Table(
+    "lrq_replicas",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("member", Text, primary_key=True),
+    Column("place", Integer, nullable=False),
+)
+
+#: The member of each group that serves, as the source has decided; each change has a higher generation.
+active_members = Table(
+    "lrq_active_members",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("member", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("changed_us", BigInteger, nullable=False),
+)
+
 #: The number of entries that were trimmed for each destination that was no peer, until an operator forgets it.
 dropped_entries = Table(
     "lrq_dropped_entries",
@@ -413,7 +434,16 @@ peers = Table(
     Column("changed_us", BigInteger, nullable=False),
 )
 
-#: One row: each change of `peers` raises the version in its transaction.
+#: The groups of replicas beside `peers`: `members` are names between commas.
+peer_replicas = Table(
+    "lrq_peer_replicas",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("members", Text, nullable=False),
+    Column("changed_us", BigInteger, nullable=False),
+)
+
+#: One row: each change of `peers` or `peer_replicas` raises the version in its transaction.
 peers_version = Table(
     "lrq_peers_version",
     metadata,
@@ -548,6 +578,18 @@ receive_branches = Table(
     Column("branch", Text, nullable=False),
     Column("timeline", Text, nullable=False),
     Column("inherited", Text, nullable=False),
+)
+
+#: The member of a group that serves, as the session of each client has told it last; `told_us` is the time of that.
+told_members = Table(
+    "lrq_told_members",
+    metadata,
+    Column("source", Text, primary_key=True),
+    Column("client", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("member", Text, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("told_us", BigInteger, nullable=False),
 )
 
 #: Log entries as received: `block` is the wire's `Block` of one tick, or of a part of one. Row k of a block, from 0,

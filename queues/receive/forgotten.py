@@ -18,6 +18,7 @@ from queues.database.tables import (
     shard_changes,
     shard_failures,
     shard_marks,
+    told_members,
 )
 from queues.receive.registry import ReceiveQueue
 
@@ -41,8 +42,8 @@ def forget_queue(connection: Connection, queue: ReceiveQueue) -> None:
     """Delete *queue*. A source that goes on gets a new queue, which is empty."""
     for table in _TABLES:
         connection.execute(delete(table).where(table.c.queue_id == queue.queue_id))
-    told = (receive_branches.c.client == queue.client) & (receive_branches.c.source == queue.source)
-    connection.execute(delete(receive_branches).where(told))
+    for told in (receive_branches, told_members):
+        connection.execute(delete(told).where(told.c.client == queue.client, told.c.source == queue.source))
     # SQLite would give the id away again, while a subscriber still follows it.
     lower = link_changes.c.last_queue_id < queue.queue_id
     connection.execute(update(link_changes).where(lower).values(last_queue_id=queue.queue_id))

@@ -3,10 +3,13 @@
 A set is recorded in the transaction of its first tick, so the reader of a tick finds all sets. A set that occurs
 again is `shared`: from then on rows carry only the set's number. Shared sets are never deleted, because a slow
 transaction may still use the number. So their count is limited; sets beyond the limit stay inline in the rows.
+
+A set keeps the destinations of entries as text. The members of a set are the sites that the entries are owed to. A
+group of replicas stands for its sites (`queues.send_log.replica_sets`).
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +19,8 @@ from queues.database.tables import tag_set_members, tag_sets
 from queues.destinations import members
 from queues.errors import DataLossError
 from queues.names import SiteId
+from queues.replica_groups import owed_sites
+from queues.send_log.replica_members import read_groups
 
 #: The largest number of shared sets.
 MAX_SHARED = 4_096
@@ -42,7 +47,7 @@ class Sighting:
 
 
 class StoredSet(NamedTuple):
-    """One client's set of destinations, as stored in the dictionary."""
+    """One client's set: the sites that its entries are owed to, as stored in the dictionary."""
 
     number: int
     client: str
@@ -66,7 +71,7 @@ class SetDictionary:
         return {number: known.destinations for number, known in found.items() if known is not None}
 
     def record(self, connection: Connection, sightings: Iterable[Sighting], seq: int) -> dict[int, frozenset[SiteId]]:
-        """Write missing sets in the caller's transaction; return the destinations of every set.
+        """Write missing sets in the caller's transaction; return the sites that the entries of every set are owed to.
 
         *seq* is the end of the tick with these sets. Raises `DataLossError` for a number without a set in the
         dictionary.
@@ -86,15 +91,17 @@ class SetDictionary:
         return found
 
     def forget(self) -> None:
-        """Clear the memory, after the transaction of `record` was rolled back."""
+        """Clear the memory, after the transaction of `record` was rolled back, or after a change of the groups."""
         self._known.clear()
         self._shared_count = None
 
     def _load(self, connection: Connection, numbers: list[int]) -> None:
         for begin in range(0, len(numbers), 500):
             chosen = select(tag_sets).where(tag_sets.c.number.in_(numbers[begin : begin + 500]))
-            for row in connection.execute(chosen):
-                self._known[row.number] = _Known(frozenset(members(row.destinations)), row.shared)
+            rows = connection.execute(chosen).all()
+            owed = _owed(connection, [row.number for row in rows])
+            for row in rows:
+                self._known[row.number] = _Known(frozenset(owed[row.number]), row.shared)
 
     def _room(self, connection: Connection) -> bool:
         if self._shared_count is None:
@@ -113,7 +120,8 @@ class SetDictionary:
         connection.execute(
             insert(tag_sets).values(number=number, client=client, destinations=text, shared=shared, last_seq=seq)
         )
-        names = members(text)
+        # After the insertion: a change of the groups waits for it, or is visible here.
+        names = owed_sites(members(text), read_groups(connection))
         connection.execute(
             insert(tag_set_members), [{"client": client, "destination": name, "tag_set": number} for name in names]
         )
@@ -150,9 +158,20 @@ def recorded(connection: Connection, numbers: Iterable[int]) -> dict[int, Stored
     wanted = list(numbers)
     found: dict[int, StoredSet] = {}
     for begin in range(0, len(wanted), 500):
-        for row in connection.execute(select(tag_sets).where(tag_sets.c.number.in_(wanted[begin : begin + 500]))):
-            found[row.number] = StoredSet(row.number, row.client, members(row.destinations))
+        rows = connection.execute(select(tag_sets).where(tag_sets.c.number.in_(wanted[begin : begin + 500]))).all()
+        owed = _owed(connection, [row.number for row in rows])
+        found |= {row.number: StoredSet(row.number, row.client, owed[row.number]) for row in rows}
     return found
+
+
+def _owed(connection: Connection, numbers: Sequence[int]) -> dict[int, tuple[SiteId, ...]]:
+    """Return the members of at most 500 sets, sorted."""
+    found: dict[int, list[SiteId]] = {number: [] for number in numbers}
+    if numbers:
+        chosen = select(tag_set_members.c.tag_set, tag_set_members.c.destination)
+        for number, destination in connection.execute(chosen.where(tag_set_members.c.tag_set.in_(numbers))):
+            found[number].append(SiteId(destination))
+    return {number: tuple(sorted(names)) for number, names in found.items()}
 
 
 def forget_unused(connection: Connection, trimmed_seq: int) -> None:

@@ -14,6 +14,7 @@ from queues.database.leases import Lease
 from queues.errors import OwnershipLostError, TrimmedError
 from queues.names import ClientName, SiteId
 from queues.positions import Tick, Visibility
+from queues.replica_groups import NO_GROUPS, Groups, owed_sites
 from queues.send_log.outbox import NewEntry
 from queues.send_log.port import (
     Bounds,
@@ -22,6 +23,7 @@ from queues.send_log.port import (
     LogRow,
     Retention,
     SessionKey,
+    Then,
     TickLimits,
     TickRows,
     TrimResult,
@@ -88,7 +90,17 @@ class MemoryLog:
         self._opened_us = now_us()
         self._generation = 0
         self._ids = 0
+        self._groups: Groups = NO_GROUPS
         self._guard = threading.RLock()
+
+    def regroup(self, lease: Lease, groups: Groups, then: Then) -> None:  # noqa: ARG002 - there is no database
+        """See the port."""
+        with self._guard:
+            self._check(lease)
+            self._groups = groups
+
+    def _owed(self, stored: _Stored) -> frozenset[SiteId]:
+        return frozenset(owed_sites(stored.destinations, self._groups))
 
     def begin(self, client: str) -> MemoryTransaction:
         """Open a transaction of *client*."""
@@ -141,7 +153,7 @@ class MemoryLog:
                 omits_replaced=True,
             )  # fmt: skip
             self._ticks.append(tick)
-            sets = {stored.row.tag_set: stored.destinations for stored in chosen}
+            sets = {stored.row.tag_set: self._owed(stored) for stored in chosen}
             more = chosen[-1] is not self._stored[-1]
             return TickRows(tick, None if is_large else [stored.row for stored in chosen], sets, more=more)
 
@@ -204,7 +216,7 @@ class MemoryLog:
 
     def _entries(self, tick: Tick) -> list[LoggedEntry]:
         return [
-            LoggedEntry(stored.row, tuple(sorted(stored.destinations)), tick, seq)
+            LoggedEntry(stored.row, tuple(sorted(self._owed(stored))), tick, seq)
             for seq, stored in enumerate(self._held(tick), start=tick.start_seq + 1)
         ]
 
@@ -212,7 +224,7 @@ class MemoryLog:
         return [
             stored.row
             for stored in self._held(tick)
-            if owed.destination in stored.destinations and stored.row.client == owed.client
+            if owed.destination in self._owed(stored) and stored.row.client == owed.client
         ]
 
     def _held(self, tick: Tick) -> list[_Stored]:
@@ -228,7 +240,7 @@ class MemoryLog:
 
     def _followed(self, tick: Tick) -> TickRows:
         held = self._held(tick)
-        return TickRows(tick, [stored.row for stored in held], {each.row.tag_set: each.destinations for each in held})
+        return TickRows(tick, [stored.row for stored in held], {each.row.tag_set: self._owed(each) for each in held})
 
     def rotate(
         self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None
@@ -273,7 +285,7 @@ class MemoryLog:
         strangers = Counter(
             owed
             for stored in self._stored[:count]
-            for destination in stored.destinations
+            for destination in self._owed(stored)
             if (owed := SessionKey(ClientName(stored.row.client), destination)) not in known
         )
         peers = retention.peers

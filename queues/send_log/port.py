@@ -6,10 +6,13 @@ from itertools import accumulate, takewhile
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
+from sqlalchemy import Connection
+
 from queues.database.leases import Lease
 from queues.entry_headers import text_size
 from queues.names import ClientName, SiteId
 from queues.positions import Tick
+from queues.replica_groups import Groups
 
 
 class LogRow(NamedTuple):
@@ -143,6 +146,17 @@ class TrimResult:
     dropped_unknown: Mapping[SessionKey, int] = field(default_factory=dict)
 
 
+class Regrouped(NamedTuple):
+    """The sessions with other entries than before, whose numbers of entries are others too; `is_change`: of groups."""
+
+    sessions: frozenset[SessionKey] = frozenset()
+    is_change: bool = False
+
+
+#: A further change in the transaction of `Log.regroup`.
+Then = Callable[[Connection, Regrouped], None]
+
+
 def ignore(group: TickRows) -> None:
     """Do nothing with a tick that is not durable yet."""
 
@@ -176,6 +190,13 @@ class Log(Protocol):
 
         While the disk writes the tick, *meanwhile* may be called once with the object that is returned later. Nothing
         of it may leave this process yet: the tick may still fail.
+        """
+        ...
+
+    def regroup(self, lease: Lease, groups: Groups, then: Then) -> None:
+        """Let all entries, old ones too, follow *groups* of replicas, in one transaction between two ticks.
+
+        The transaction calls *then*; a log without a database does not. Raises `OwnershipLostError`.
         """
         ...
 

@@ -83,13 +83,17 @@ def _insert(connection: Connection, client: ClientName, destination: SiteId, rea
     return sync_id
 
 
-def expand(connection: Connection, client: ClientName, destinations: Iterable[SiteId]) -> list[str]:
-    """Turn the requests for every site into one for each of *destinations*; return the new sync ids.
+def expand(
+    connection: Connection, client: ClientName, destinations: Iterable[SiteId], asked_for: SiteId = EVERY_SITE
+) -> list[str]:
+    """Turn the requests for every site, or for the group *asked_for*, into one for each of *destinations*.
+
+    Return the new sync ids.
 
     A destination with a newer request of its own is skipped. The call reads before it writes, so it needs a transaction
     of `queues.database.transactions.writing`.
     """
-    every = (snapshots.c.client == client, snapshots.c.destination == EVERY_SITE)
+    every = (snapshots.c.client == client, snapshots.c.destination == asked_for)
     asked = connection.execute(select(snapshots).where(*every).order_by(snapshots.c.requested_us.desc())).first()
     if asked is None:
         return []

@@ -221,6 +221,7 @@ class NegotiateResponse(_message.Message):
     ROOM_FIELD_NUMBER: _builtins.int
     STREAM_FIELD_NUMBER: _builtins.int
     TAKES_END_FIELD_NUMBER: _builtins.int
+    ACTIVE_GENERATION_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     """the version that the sink has chosen"""
     site: _builtins.str
@@ -237,6 +238,8 @@ class NegotiateResponse(_message.Message):
     """names the stream that may follow; absent from an older sink"""
     takes_end: _builtins.bool
     """the sink knows EndOfStream; false from an older sink"""
+    active_generation: _builtins.int
+    """the newest generation of an ActiveMember from this source; 0 for none"""
     @_builtins.property
     def received(self) -> Global___Position:
         """durable at the sink"""
@@ -271,10 +274,11 @@ class NegotiateResponse(_message.Message):
         room: _builtins.int | None = ...,
         stream: _builtins.int | None = ...,
         takes_end: _builtins.bool = ...,
+        active_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "boundary", b"boundary", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging", "stream", b"stream"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "room", b"room", "site", b"site", "staging", b"staging", "stream", b"stream", "sync_id", b"sync_id", "takes_end", b"takes_end", "undoes", b"undoes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "active_generation", b"active_generation", "applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "room", b"room", "site", b"site", "staging", b"staging", "stream", b"stream", "sync_id", b"sync_id", "takes_end", b"takes_end", "undoes", b"undoes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__room: _TypeAlias = _typing.Literal["room"]  # noqa: Y015
     _WhichOneofArgType__room: _TypeAlias = _typing.Literal["_room", b"_room"]  # noqa: Y015
@@ -607,10 +611,39 @@ class EndOfStream(_message.Message):
 Global___EndOfStream: _TypeAlias = EndOfStream  # noqa: Y015
 
 @_typing.final
+class ActiveMember(_message.Message):
+    """The member that serves, of the group of replicas that the sink belongs to; told again and again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    member: _builtins.str
+    generation: _builtins.int
+    """the sink ignores lower generations"""
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        member: _builtins.str = ...,
+        generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "group", b"group", "member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActiveMember: _TypeAlias = ActiveMember  # noqa: Y015
+
+@_typing.final
 class Frame(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
     SNAPSHOT_BEGIN_FIELD_NUMBER: _builtins.int
     SNAPSHOT_CHUNK_FIELD_NUMBER: _builtins.int
@@ -618,6 +651,8 @@ class Frame(_message.Message):
     END_OF_STREAM_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def session(self) -> Global___SessionId: ...
+    @_builtins.property
+    def active(self) -> Global___ActiveMember: ...
     @_builtins.property
     def batch(self) -> Global___Batch: ...
     @_builtins.property
@@ -634,15 +669,16 @@ class Frame(_message.Message):
         self,
         *,
         session: Global___SessionId | None = ...,
+        active: Global___ActiveMember | None = ...,
         batch: Global___Batch | None = ...,
         snapshot_begin: Global___SnapshotBegin | None = ...,
         snapshot_chunk: Global___SnapshotChunk | None = ...,
         snapshot_end: Global___SnapshotEnd | None = ...,
         end_of_stream: Global___EndOfStream | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "end_of_stream", b"end_of_stream", "kind", b"kind", "session", b"session", "snapshot_begin", b"snapshot_begin", "snapshot_chunk", b"snapshot_chunk", "snapshot_end", b"snapshot_end"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "batch", b"batch", "end_of_stream", b"end_of_stream", "kind", b"kind", "session", b"session", "snapshot_begin", b"snapshot_begin", "snapshot_chunk", b"snapshot_chunk", "snapshot_end", b"snapshot_end"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "end_of_stream", b"end_of_stream", "kind", b"kind", "session", b"session", "snapshot_begin", b"snapshot_begin", "snapshot_chunk", b"snapshot_chunk", "snapshot_end", b"snapshot_end"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "batch", b"batch", "end_of_stream", b"end_of_stream", "kind", b"kind", "session", b"session", "snapshot_begin", b"snapshot_begin", "snapshot_chunk", b"snapshot_chunk", "snapshot_end", b"snapshot_end"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["batch", "snapshot_begin", "snapshot_chunk", "snapshot_end", "end_of_stream"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015

@@ -50,6 +50,7 @@ EXPECTED: dict[str, Any] = {
         },
     ],
     "links": [],
+    "replicas": [],
     "snapshots": [
         {
             "sync_id": "id", "client": "policy", "destination": "tokyo", "state": "building", "reason": "wanted",

@@ -12,6 +12,7 @@ from lrq.cli.health import remarks, troubles
 from lrq.cli.link_actions import forget
 from queues.database.transactions import reading
 from queues.names import SiteId
+from queues.replica_groups import Groups
 from queues.send_log.links import unclaimed
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
@@ -32,6 +33,9 @@ class Changing:
 
     def peers(self) -> Mapping[SiteId, Peer]:
         return self._now.peers()
+
+    def replicas(self) -> Groups:
+        return self._now.replicas()
 
 
 def begin(world: World, *sites: str) -> None:

@@ -74,7 +74,7 @@ def add_(
         change = add_peer(here.engine, row, settings.own)
         for pair in look_alikes.look_alikes([here.site, row.site]):
             typer.echo(f"lrq: warning: {look_alikes.warning(pair)}", err=True)
-    _warn(settings.topology)
+    warn_unused(settings.topology)
     done = "is added" if change.before is None else "has another endpoint now" if change.is_change else "is as it was"
     _tell(here.site, row.site, f"{row.site} {done}", change.version, is_change=change.is_change, as_json=as_json)
 
@@ -97,11 +97,12 @@ def remove(
         change = drop_peer(here.engine, name)
     if not change.is_change:
         raise NoError(f"{name} is no peer in the table: `lrq peer list` shows the peers")
-    _warn(settings.topology)
+    warn_unused(settings.topology)
     _tell(here.site, name, f"{name} is removed", change.version, is_change=True, as_json=as_json)
 
 
-def _warn(topology: str) -> None:
+def warn_unused(topology: str) -> None:
+    """Warn if servers with this setting do not use the table."""
     from lr_server.topology.loading import TABLE
 
     if topology != TABLE:

@@ -54,6 +54,8 @@ def _listed(listed: ListedPeers, settings: "Settings") -> Iterator[Finding]:
 
     version = "" if listed.version is None else f", version {listed.version}"
     yield ok(_CHECK, f"{plural(len(listed.peers), 'peer')} in {listed.source}{version}")
+    for name, members in listed.replicas.items():
+        yield ok(_CHECK, f"{name} stands for {', '.join(members)}")
     if settings.topology != FILE and settings.peers:
         yield warning(
             _CHECK,

@@ -3,6 +3,7 @@
 See docs/design.md, "The tick".
 """
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -18,7 +19,9 @@ from queues.database.postgresql.truncation import BusyError
 from queues.database.transactions import writing
 from queues.errors import DataLossError
 from queues.positions import Tick, Visibility
+from queues.replica_groups import Groups
 from queues.send_log import reads as sql_log
+from queues.send_log import replica_sets
 from queues.send_log.logged_entries import large_entries, tick_rows, usual_entries
 from queues.send_log.port import (
     Bounds,
@@ -27,6 +30,7 @@ from queues.send_log.port import (
     LogRow,
     Retention,
     SessionKey,
+    Then,
     TickLimits,
     TickRows,
     TrimResult,
@@ -50,6 +54,8 @@ class PostgresqlLog:
         engine = engine.execution_options(isolation_level="READ COMMITTED")
         self._engine = engine
         self._ticks = TickTaker(engine, limits)
+        # No tick is taken while the sets follow other groups.
+        self._taking = threading.Lock()
         # The transaction id from which the next run looks for unordered entries.
         self._looked_upto = 0
         finalize(self, self._ticks.close)
@@ -62,7 +68,18 @@ class PostgresqlLog:
         self, lease: Lease, last: Tick | None, meanwhile: Callable[[TickRows], None] = ignore
     ) -> TickRows | None:
         """See the port."""
-        return self._ticks.take(lease, last, meanwhile)
+        with self._taking:
+            return self._ticks.take(lease, last, meanwhile)
+
+    def regroup(self, lease: Lease, groups: Groups, then: Then) -> None:
+        """See the port."""
+        with self._taking:
+            try:
+                with writing(self._engine) as connection:
+                    leases.check(connection, lease)
+                    then(connection, replica_sets.regroup(connection, groups))
+            finally:
+                self._ticks.forget()
 
     def close(self) -> None:
         """See the port."""

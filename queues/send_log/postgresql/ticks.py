@@ -154,6 +154,10 @@ class TickTaker:
         mark = Visibility(window=hi) if complete else Visibility(window=hi, base=lo, upto=rows[-1].order)
         return TickDraft(mark, rows, seen, len(rows), size_of(rows), more=not complete)
 
+    def forget(self) -> None:
+        """Clear the memory of sets, because their members have changed."""
+        self._dictionary.forget()
+
     def close(self) -> None:
         """Close the connection; the next tick opens another."""
         self._direct.close()

@@ -1,5 +1,6 @@
 """The send log on SQLite. With one writer at a time, ids are in commit order, so a tick ends at an id."""
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing as closed
@@ -13,7 +14,8 @@ from queues.database.leases import Lease
 from queues.database.tables import PARTITIONS, log_head, sqlite_segments, ticks
 from queues.database.transactions import reading, writing
 from queues.positions import Tick, Visibility
-from queues.send_log import logged_entries, segments
+from queues.replica_groups import Groups
+from queues.send_log import logged_entries, replica_sets, segments
 from queues.send_log import reads as sql_log
 from queues.send_log.destination_sets import SetDictionary, Sighting, sightings
 from queues.send_log.port import (
@@ -23,6 +25,7 @@ from queues.send_log.port import (
     LogRow,
     Retention,
     SessionKey,
+    Then,
     TickLimits,
     TickRows,
     TrimResult,
@@ -86,6 +89,8 @@ class SqliteLog:
         self._engine = engine
         self._limits = limits
         self._dictionary = SetDictionary()
+        # No tick is taken while the sets follow other groups.
+        self._taking = threading.Lock()
 
     def bounds(self) -> Bounds:
         """See the port."""
@@ -98,6 +103,10 @@ class SqliteLog:
         meanwhile: Callable[[TickRows], None] = ignore,  # noqa: ARG002 - the commit leaves no time in between
     ) -> TickRows | None:
         """See the port. Reading precedes the write lock, because committed rows never change."""
+        with self._taking:
+            return self._take(lease, last)
+
+    def _take(self, lease: Lease, last: Tick | None) -> TickRows | None:
         after = Visibility.parse(last.mark).high if last else 0
         with reading(self._engine) as connection:
             closing = self._next(connection, after)
@@ -110,6 +119,16 @@ class SqliteLog:
         except BaseException:
             self._dictionary.forget()
             raise
+
+    def regroup(self, lease: Lease, groups: Groups, then: Then) -> None:
+        """See the port."""
+        with self._taking:
+            try:
+                with writing(self._engine) as connection:
+                    leases.check(connection, lease)
+                    then(connection, replica_sets.regroup(connection, groups))
+            finally:
+                self._dictionary.forget()
 
     def _next(self, connection: Connection, after: int) -> TickDraft | None:
         head = connection.execute(select(log_head.c.last_id)).scalar_one()

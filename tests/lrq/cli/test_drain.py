@@ -5,9 +5,11 @@ import threading
 import pytest
 
 from lrq.cli.drain_wait import Scope, drain
+from queues.database.transactions import writing
 from queues.names import ClientName, SiteId
 from queues.send_log.links import set_wish
 from queues.send_log.port import SessionKey, TickLimits
+from queues.send_log.replica_members import store_groups
 from queues.states import LinkWish
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
@@ -23,6 +25,18 @@ def drained(lrq: Command, source: SourceSite):
 def test_an_empty_site_is_drained(drained):
     done = drained()
     assert (done.code, done.out) == (0, "drained: there is nothing to replicate\n")
+
+
+def test_a_group_of_replicas_is_drained_once_all_members_are(drained, source: SourceSite):
+    source.transmit(b"x", to=["tokyo-a", "tokyo-b"])
+    end = source.tick()
+    source.session("tokyo-a", end)
+    source.session("tokyo-b", 0, state="backing off", reason="no answer")
+    with writing(source.engine) as connection:
+        store_groups(connection, {SiteId("tokyo"): (SiteId("tokyo-a"), SiteId("tokyo-b"))})
+    behind = drained("--destination", "tokyo")
+    assert behind.code == 3
+    assert behind.error.endswith("policy to tokyo-b has 0 of 1 (backing off, no answer)")
 
 
 def test_a_site_is_drained_when_every_session_has_every_entry(drained, source: SourceSite):
@@ -141,7 +155,7 @@ def test_a_site_whose_only_link_has_ended_is_drained(drained, source: SourceSite
     end = source.tick()
     assert drained(*scope).code == 3
     source.session("tokyo", end, state="finished")
-    with source.engine.begin() as connection:
+    with writing(source.engine) as connection:
         set_wish(connection, [SessionKey(ClientName("policy"), SiteId("tokyo"))], LinkWish.ENDED)
     done = drained(*scope)
-    assert (done.code, done.out) == (0, "drained: there is nothing to replicate\n")
+    assert (done.code, done.out) == (0, "drained: every link has ended\n")

@@ -555,3 +555,29 @@ def test_only_the_most_repeated_items_of_a_large_tick_are_remembered(
     commit(store, *(item(b"%s%d" % (key.encode(), n), key) for n in range(4) for key in "abb"))
     (group,) = drain(store)
     assert payloads(read_by_session(store, TOKYO, group.tick)) == [b"a0", b"a1", b"a2", b"a3", b"b3"]
+
+
+def test_all_reads_follow_the_groups_of_replicas_old_entries_too(store: Store) -> None:
+    commit(store, entry(b"before", "tokyo"))
+    (first,) = drain(store)
+    groups = {SiteId("tokyo"): (SiteId("tokyo-a"), SiteId("tokyo-b"))}
+    store.log.regroup(store.lease, groups, lambda _connection, _changed: None)
+    commit(store, entry(b"after", "tokyo"), entry(b"for one", "tokyo-b"), entry(b"another", "lima"))
+    (second,) = drain(store)
+    members = frozenset(map(SiteId, ("tokyo-a", "tokyo-b")))
+    assert sorted(map(sorted, second.sets.values())) == sorted(map(sorted, [members, members, {"lima"}]))
+    for member in sorted(members):
+        owed = store.log.read(SessionKey(CLIENT, member), [first.tick, second.tick])
+        assert list(map(payloads, owed)) == [[b"before"], [b"after", b"for one"]]
+    assert store.log.read(TOKYO, [first.tick, second.tick]) == [[], []]
+    (found,) = store.log.followed([second.tick])
+    assert found.sets == second.sets
+
+
+def test_a_lost_lease_changes_no_groups(store: Store) -> None:
+    commit(store, entry(b"1"))
+    (group,) = drain(store)
+    store.another_owner()
+    with pytest.raises(OwnershipLostError):
+        store.log.regroup(store.lease, {SiteId("tokyo"): (SiteId("tokyo-a"),)}, lambda _connection, _changed: None)
+    assert everything(store, TOKYO, [group.tick]) == [b"1"]
