@@ -108,10 +108,14 @@ def test_a_parked_transaction_shows_its_class_place_times_and_traceback(park):
     assert park("show", str(first["id"]), "--json").json["parked"]["trace"] == TRACE
 
 
+#: 4h 10m: in hours and minutes the words stay the same for 60 s on a slow machine.
+LONG_US = 15_000_000_000
+
+
 def block(engine, **changes) -> None:
     """Record a failure of the first entry from tokyo."""
     failure = Failure(
-        1, 3, "ValueError: no", "ValueError", "shop.py, line 7, in apply", now_us() - 250_000_000, now_us(), TRACE
+        1, 3, "ValueError: no", "ValueError", "shop.py, line 7, in apply", now_us() - LONG_US, now_us(), TRACE
     )
     with reading(engine) as connection:
         queue_id = Arrivals(engine).queue_id(connection)
@@ -121,13 +125,13 @@ def block(engine, **changes) -> None:
 def test_a_blocked_queue_is_listed_since_when_and_with_its_error(park, lrq: Command, source: SourceSite):
     block(source.engine)
     listed = park("list").out
-    for words in ("Blocked", "4m 10s", "ValueError: no", "shop.py, line 7, in apply"):
+    for words in ("Blocked", "4h 10m", "ValueError: no", "shop.py, line 7, in apply"):
         assert words in listed
     [facts] = park("list", "--json").json["blocked"]
     assert (facts["client"], facts["source"], facts["sequence"], facts["tries"]) == ("policy", "tokyo", 1, 3)
     assert 'File "/app/shop.py", line 7, in apply' in park("blocked", "policy", "tokyo").out
     assert park("blocked", "policy", "tokyo", "--json").json["blocked"]["trace"] == TRACE
-    assert "is blocked for 4m 10s, refused 3 times: ValueError: no" in lrq("status", "--database", source.url).out
+    assert "is blocked for 4h 10m, refused 3 times: ValueError: no" in lrq("status", "--database", source.url).out
 
 
 def test_park_now_parks_the_entry_that_blocks_and_stores_the_action(park, source: SourceSite):
