@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from queues.block_limits import Extent, too_many
 from queues.blocks import SnapshotColumns, check_packed, decode_snapshot, encode_snapshot
+from queues.database import dialects
 from queues.database.dialect import Statement
 from queues.names import ClientName, SiteId
 from queues.positions import Header, Position
@@ -230,6 +231,9 @@ class Inbox:
                 fresh.append(encode_snapshot(left) if skip else block)
                 progress = with_rows(progress, *left)
             skip = max(skip - block.rows, 0)
+        # The source keeps all rows, and asks for the staged ones after a crash. The publication is durable, and so is
+        # everything before it.
+        dialects.of(self.connection).hasten_commit(self.connection)
         snapshot_blocks.stage(self.connection, self._queue_id(), there.sync_id, there.rows, fresh)
         self._save(replace(self.marks, staging=progress))
 

@@ -14,7 +14,8 @@ class Sink(Protocol):
     * `negotiate` begins a stream: the session's next `replicate` belongs to it, and older streams are refused from then
       on. Every stream needs its own `negotiate`.
     * An entry that is sent twice is stored once, also over several streams and restarts.
-    * An acknowledgement covers only durable entries.
+    * An acknowledgement covers only durable entries. A crash may take rows of a snapshot before its publication. The
+      next negotiation tells the rows that are left.
     """
 
     def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:

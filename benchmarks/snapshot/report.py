@@ -19,7 +19,7 @@ def table(found: Sequence[Compared], facts: Mapping[str, object]) -> str:
         bar = f"{each.bar:.2f}" + ("" if each.ratio >= each.bar else " !")
         ours, theirs = f"{each.our_rate:,.0f}", f"{each.their_rate:,.0f}"
         text += _LINE.format(each.what, f"{each.rows:,}", ours, theirs, f"{each.ratio:.2f}", bar, each.against)
-    for line in (*_stages(found), *_start(found), *_growth(found), *_peaks(found)):
+    for line in (*_stages(found), *_cpu(found), *_start(found), *_growth(found), *_peaks(found)):
         text += line + "\n"
     return text
 
@@ -46,6 +46,20 @@ def _stages(found: Sequence[Compared]) -> Iterator[str]:
             yield f"{each.what}, {each.rows:,} rows, by stage: seconds and share"
             for fact, words in STAGES.items():
                 yield f"  {words:<62} {seconds[fact]:>7.2f} {seconds[fact] / total:>6.0%}"
+
+
+def _cpu(found: Sequence[Compared]) -> Iterator[str]:
+    for each in found:
+        if each.cpu:
+            yield ""
+            yield f"{each.what}, {each.rows:,} rows, CPU seconds: {_spent(each.cpu)}"
+            yield f"  {each.against}: {_spent(each.cpu_against)}"
+
+
+def _spent(rounds: Sequence[Mapping[str, float]]) -> str:
+    kinds = dict.fromkeys(kind for each in rounds for kind in each)
+    seconds = {kind: median(each.get(kind, 0.0) for each in rounds) for kind in kinds}
+    return ", ".join(f"{kind} {spent:.2f}" for kind, spent in {**seconds, "sum": sum(seconds.values())}.items())
 
 
 def _growth(found: Sequence[Compared]) -> Iterator[str]:

@@ -1,9 +1,11 @@
 """Rounds in which both sides take turns, and their results."""
 
+import os
 from dataclasses import dataclass, field
 from statistics import median
 
 from benchmarks.snapshot.applying import ByColumns, ByEntries, apply_seconds
+from benchmarks.snapshot.cpu import since
 from benchmarks.snapshot.stages import durations
 from benchmarks.snapshot.travel import PLAIN, SPARK, Travel
 from benchmarks.snapshot.writing import Writing
@@ -24,6 +26,8 @@ class Compared:
     theirs: list[float] = field(default_factory=list)
     ready: list[float] = field(default_factory=list)
     stages: list[dict[str, float]] = field(default_factory=list)
+    cpu: list[dict[str, float]] = field(default_factory=list)
+    cpu_against: list[dict[str, float]] = field(default_factory=list)
     resident: dict[str, int] = field(default_factory=dict)
     peaks: dict[str, int] = field(default_factory=dict)
 
@@ -52,6 +56,8 @@ class Compared:
             "seconds_against": self.theirs,
             "seconds_until_ready": self.ready,
             "seconds_of_stages": self.stages,
+            "cpu_seconds": self.cpu,
+            "cpu_seconds_against": self.cpu_against,
             "rows_per_second": round(self.our_rate),
             "rows_per_second_against": round(self.their_rate),
             "ratio": round(self.ratio, 3),
@@ -83,17 +89,28 @@ def compare_travel(travel: Travel, rows: int, size: int, rounds: int, *, plain: 
     travel.forget()
     clients[SPARK].resident = travel.peaks()
     for number in range(rounds):
-        dumped = [] if number % 2 == 0 else [travel.by_dump()]
+        dumped = [] if number % 2 == 0 else [_dumped(travel)]
         for client, found in clients.items():
+            before = travel.cpu()
             times = travel.by_lrq(client)
+            found.cpu.append(since(before, travel.cpu()))
             found.ours.append(times["applied"])
             found.ready.append(times["ready"])
             found.stages.append(durations(times))
-        dumped = dumped or [travel.by_dump()]
+        (seconds, spent), *_ = dumped or [_dumped(travel)]
         for found in clients.values():
-            found.theirs += dumped
+            found.theirs.append(seconds)
+            found.cpu_against.append(spent)
     clients[SPARK].peaks = travel.peaks()
     return list(clients.values())
+
+
+def _dumped(travel: Travel) -> tuple[float, dict[str, float]]:
+    before, ours = travel.cpu(), os.times()
+    seconds = travel.by_dump()
+    now, spent = os.times(), since(before, travel.cpu())
+    programs = now.children_user + now.children_system - ours.children_user - ours.children_system
+    return seconds, {"PostgreSQL": spent.get("PostgreSQL", 0.0), "pg_dump, psql": programs}
 
 
 def compare_apply(travel: Travel, rows: int, size: int, rounds: int) -> Compared:

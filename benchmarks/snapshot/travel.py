@@ -16,7 +16,7 @@ from typing import Any, cast
 from sqlalchemy import Engine, text
 
 import queues
-from benchmarks.snapshot import memory
+from benchmarks.snapshot import cpu, memory
 from benchmarks.snapshot.postgres import Server, empty, libpq, settle
 from benchmarks.snapshot.stages import Watch
 from lr_client.snapshot.requests import SnapshotContext, SnapshotProvider, SnapshotTransmitter, request_snapshot_sync
@@ -43,6 +43,7 @@ class Travel:
         queues.initialize(self.source, site_id=SOURCE)
         queues.initialize(self.sink, site_id=SINK)
         self.pids: dict[str, list[int]] = {}
+        self._postmaster = cpu.postmaster(self.source)
         self._rows = 0
         self._watch: Watch | None = None
 
@@ -96,6 +97,10 @@ class Travel:
         if dumping.returncode:
             raise RuntimeError("pg_dump failed")
         return perf_counter() - began
+
+    def cpu(self) -> dict[str, float]:
+        """Return the CPU seconds so far by kind of process; needs `running`."""
+        return cpu.used(self.pids, self._postmaster)
 
     def peaks(self) -> dict[str, int]:
         """Return the peak memory since `forget` by kind of process, of the largest process of each kind."""

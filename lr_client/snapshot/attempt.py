@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from sqlalchemy import Connection, Engine
 
@@ -11,10 +11,11 @@ from lr_client.snapshot.cut import Cut
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
-from queues.errors import OwnershipLostError, SnapshotCancelledError, UsageError
+from queues.errors import LrqError, OwnershipLostError, SnapshotCancelledError, UsageError
 from queues.names import SiteId
 from queues.send_log import wakeup
 from queues.send_snapshot import attempts as snapshot_attempts
+from queues.send_snapshot import hints
 from queues.send_snapshot.block_packer import WriteLimits
 from queues.send_snapshot.states import Attempt, Part
 from queues.send_snapshot.writer import PartWriter, persistently
@@ -150,16 +151,11 @@ class SnapshotAttempt:
             self._check_open()
             self._publish(all_parts)
 
-    def adopt(self) -> None:
-        """Mark this attempt completed after another process of the provider has published it.
-
-        Raises `SnapshotCancelledError` when no process has published it, or a newer request has cancelled it since.
-        """
-        with self._guard, reading(self._engine) as connection:
-            if not snapshot_attempts.is_published(connection, self.claimed):
-                raise snapshot_attempts.cancelled(self.claimed)
-            self._completed = True
+    def _tell_servers(self) -> None:
         wakeup.wake_server(self.cut.base.branch)
+        # The snapshot is published; a server that misses the hint looks again soon.
+        with suppress(LrqError), reading(self._engine) as connection:
+            hints.send(hints.names_at(connection).servers())
 
     def _check_open(self) -> None:
         if self._completed:
@@ -189,7 +185,7 @@ class SnapshotAttempt:
 
         persistently(publish, patience=self.limits.patience, stop=self._cancel)
         self._completed = True
-        wakeup.wake_server(self.cut.base.branch)
+        self._tell_servers()
 
     @contextmanager
     def _noticing(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ from queues.errors import LinkEndedError
 from queues.names import client_name, site_id
 from queues.send_log.destination_check import link_ended
 from queues.send_log.links import closed_links
+from queues.send_snapshot import hints
 
 __all__ = [
     "Cut",
@@ -65,4 +66,6 @@ def _request(session: Session | Connection, client: str, destinations: list[str]
         if closed:
             send_snapshot.withdraw(connection, sync_id)
             raise LinkEndedError(link_ended(client, min(closed)))
+        # Before the commit: the transmitter then looks often for a moment.
+        hints.send(hints.names_at(connection).transmitter(client_name(client)))
     return sync_id

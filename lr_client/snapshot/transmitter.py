@@ -1,8 +1,8 @@
 """The transmitter: finds the snapshot requests of one client and lets the client's provider serve them."""
 
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Collection
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,8 +25,9 @@ from queues.database.transactions import reading, writing, writing_briefly
 from queues.errors import ConfigurationError, LrqError, OwnershipLostError, ThreadEndedError
 from queues.logs import logger
 from queues.names import client_name
+from queues.send_log.known_sites import read_known
 from queues.send_snapshot import attempts as snapshot_attempts
-from queues.send_snapshot import claims
+from queues.send_snapshot import claims, hints
 from queues.send_snapshot.block_packer import BLOCK_ROWS, WriteLimits
 from queues.send_snapshot.progress import progress_of
 from queues.send_snapshot.states import Attempt, transmitter_lease
@@ -143,10 +144,19 @@ class SnapshotTransmitter:
         self.close()
 
     def _work(self) -> None:
+        with ExitStack() as listening:
+            self._look_for_requests(listening)
+        self._finish()
+
+    def _look_for_requests(self, listening: ExitStack) -> None:
         pause = _QUICKEST_POLL
+        listens = False
         while not self._stop.is_set():
             self._wake.clear()
             try:
+                if not listens:
+                    listening.enter_context(self._hints())
+                    listens = True
                 due_in = self._turn()
                 self._problem = ""
                 pause = min(2 * pause if due_in is None else max(due_in, _QUICKEST_POLL), self._poll_interval)
@@ -157,8 +167,14 @@ class SnapshotTransmitter:
                 log.warning("snapshot transmitter cannot work", client=self._client, error=self._problem)
                 pause = self._poll_interval
             self._has_begun.set()
-            self._clock.wait(self._wake, pause)
-        self._finish()
+            if self._clock.wait(self._wake, pause):
+                # The hint of a request may come before its commit.
+                pause = _QUICKEST_POLL / 2
+
+    def _hints(self) -> hints.HintReceiver:
+        with reading(self._engine) as connection:
+            names = hints.names_at(connection)
+        return hints.HintReceiver(names.transmitter(self._client), self._wake)
 
     def _turn(self) -> float | None:
         """Cancel builds without a request and begin the due ones.
@@ -172,7 +188,7 @@ class SnapshotTransmitter:
         free = self._parallel - len(running) if self._clock.monotonic() >= self._rest_until else 0
         with reading(self._engine) as connection:
             unwanted = [build for build in running.values() if not _is_wanted(connection, build.attempt)]
-            due_in = claims.due_in(connection, self._client, running=running, window=self._window) if free > 0 else None
+            due_in = self._due_in(connection, running) if free > 0 else None
         for build in unwanted:
             build.cancel()
         if due_in is None or due_in > 0:
@@ -185,6 +201,15 @@ class SnapshotTransmitter:
         for attempt in begun:
             self._start(Build(self._engine, attempt, lease, self._provider, self._settings))
         return 0.0 if begun else None
+
+    def _due_in(self, connection: Connection, running: Collection[str]) -> float | None:
+        """Return the seconds until a waiting request is due; no request waits for others once every peer has asked."""
+        due_in = claims.due_in(connection, self._client, running=running, window=self._window)
+        if due_in:
+            known = read_known(connection)
+            if known and claims.is_asked_for_by_all(connection, self._client, known.peers, running=running):
+                return 0.0
+        return due_in
 
     def _own(self) -> Lease | None:
         """Acquire or renew the client's lease and return it; return None while another transmitter holds it."""

@@ -3,12 +3,14 @@
 import sys
 import threading
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Spark refuses a format that two threads register at the same time.
 _REGISTERING = threading.Lock()
+_registered: "WeakSet[SparkSession]" = WeakSet()
 
 
 def register(spark: "SparkSession") -> None:
@@ -28,5 +30,8 @@ def register(spark: "SparkSession") -> None:
     # Spark looks up formats in the active session of the thread; createDataFrame activates *spark*.
     spark.createDataFrame([], "payload binary")
     with _REGISTERING:
+        if spark in _registered:
+            return
         for source in (SnapshotFormat, TableFormat, ReceiveFormat, LogFormat):
             spark.dataSource.register(source)
+        _registered.add(spark)

@@ -59,7 +59,7 @@ from queues.names import MAX_NAME_LENGTH, SiteId
 from queues.positions import Position
 from queues.send_log import links
 from queues.send_log.port import SessionKey
-from queues.send_snapshot import SnapshotState, SnapshotSync
+from queues.send_snapshot import SnapshotState, SnapshotSync, hints
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, SessionId
 from queues.wire.replication_pb2 import Position as WirePosition
 from queues.words import cleaned
@@ -570,6 +570,8 @@ class Session:
         """Replace every older request of this session; return the new `sync_id`."""
         with writing(self._context.engine) as connection:
             (sync_id,) = send_snapshot.request(connection, self.owed.client, [self.owed.destination], reason)
+            transmitter = hints.names_at(connection).transmitter(self.owed.client)
+        hints.send(transmitter)
         return sync_id
 
     def _cancel_snapshot(self, sync_id: str, reason: str) -> None:

@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from sqlalchemy import Engine
@@ -32,7 +32,7 @@ from queues.send_log.opening import watch_commits
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import source_clients
 from queues.send_log.sessions import every_key
-from queues.send_snapshot import EVERY_SITE, SnapshotSync
+from queues.send_snapshot import EVERY_SITE, SnapshotSync, hints
 from queues.states import LinkWish
 from queues.words import in_words
 
@@ -197,13 +197,21 @@ class Supervisor:
                     self._context.on_lost(error)
 
     def _run(self) -> None:
+        with ExitStack() as listening:
+            self._watch(listening)
+
+    def _watch(self, listening: ExitStack) -> None:
         commits = watch_commits(self._engine)
+        listens = False
         is_due = True
         try:
             while not self._stopping.is_set():
                 began = self.turned = self._clock.monotonic()
                 self._awake.clear()
                 try:
+                    if not listens:
+                        listening.enter_context(self._hints())
+                        listens = True
                     # `is_due` stays True after an error, so that the next turn repeats the work without a new commit.
                     is_due = commits.changed() or is_due
                     is_due = self._follow_branch() or is_due
@@ -224,6 +232,10 @@ class Supervisor:
                     self._clock.wait(self._awake, self._look)
         finally:
             commits.close()
+
+    def _hints(self) -> hints.HintReceiver:
+        with reading(self._engine) as connection:
+            return hints.HintReceiver(hints.names_at(connection).servers(), self._awake)
 
     def _follow_branch(self) -> bool:
         """Find the log's branch after a change of ranges; return whether sessions may begin that could not before."""
@@ -389,7 +401,10 @@ class Supervisor:
             for client, asked in for_all:
                 closed = closed_links(connection).get(client, frozenset())
                 send_snapshot.expand(connection, client, sorted({*sites[asked]} - closed), asked)
-            return send_snapshot.newest_of_each(connection)
+            expanded, names = send_snapshot.newest_of_each(connection), hints.names_at(connection)
+        for client, _ in for_all:
+            hints.send(names.transmitter(client))
+        return expanded
 
     def _pass_on(self, requests: Iterable[SnapshotSync]) -> None:
         for request in requests:

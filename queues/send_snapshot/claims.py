@@ -27,6 +27,14 @@ def due_in(
     return None if oldest is None else max(0.0, window - (now - int(oldest)) / 1_000_000)
 
 
+def is_asked_for_by_all(
+    connection: Connection, client: ClientName, sites: Collection[SiteId], *, running: Collection[str] = ()
+) -> bool:
+    """Return whether each of *sites*, at least one, has a request that waits for an attempt: none can follow soon."""
+    waiting = select(snapshots.c.destination).where(*_due(client, dialects.of(connection).now_us(connection), running))
+    return bool(sites) and set(sites) <= set(connection.execute(waiting).scalars())
+
+
 def claim(
     connection: Connection,
     client: ClientName,

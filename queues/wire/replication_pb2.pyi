@@ -700,7 +700,7 @@ class Ack(_message.Message):
     applied_seq: _builtins.int
     """applied by the subscriber"""
     sync_id: _builtins.str
-    """the last complete snapshot"""
+    """the last complete snapshot, durably"""
     room: _builtins.int
     """Bytes of log entries that the receive queue still takes, beyond `received`; absent for a queue without a limit.
     An entry counts as its payload, its headers and 64 bytes.
@@ -712,7 +712,9 @@ class Ack(_message.Message):
         """durable at the sink, cumulative"""
 
     @_builtins.property
-    def staging(self) -> Global___SnapshotProgress: ...
+    def staging(self) -> Global___SnapshotProgress:
+        """a crash of the sink may take some of its newest rows"""
+
     @_builtins.property
     def refusal(self) -> Global___Refusal:
         """if set, the frame was not stored and the stream ends"""

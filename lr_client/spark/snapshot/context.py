@@ -4,13 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, TableClause
-
 from lr_client.snapshot.context import SnapshotContext
-from lr_client.snapshot.cut import Cut, connect_at
+from lr_client.snapshot.cut import Cut
 from lr_client.spark.errors import in_one_sentence
 from lr_client.spark.snapshot.staging import TableCopies
-from queues.database import dialects
 from queues.names import SiteId
 from queues.positions import Position
 
@@ -78,19 +75,16 @@ class SparkSnapshotContext:
         Until the cut is closed, PostgreSQL locks the table against altering and truncation. Raises
         `SnapshotFailedError` when there is no such table, or a column's type has no Spark type. Choose *columns* then.
         """
+        from lr_client.spark.snapshot.table_format import TableReader, ranges_of
+
         options = {"url": self._url, "cut": str(self.snapshot), "table": name, "partitions": str(partitions)}
         if columns is not None:
             options["columns"] = json.dumps(list(columns))
         with in_one_sentence():
-            table = self._spark.read.format("lrq_table").options(**options).load()
+            reader = TableReader(options)
+            table = ranges_of(self._spark, reader)
         self.snapshot.keep(name)
-        with connect_at(self.snapshot.engine, str(self.snapshot)) as connection:
-            self._rows += _estimated_rows(connection, name)
+        self._rows += reader.estimated_rows
         self._context.attempt.expect(self._rows)
         with in_one_sentence():
             return table if self._staging is None else self._staging.copied(table)
-
-
-def _estimated_rows(connection: Connection, name: str) -> int:
-    schema, _, plain = name.rpartition(".")
-    return dialects.of(connection).estimate_rows(connection, TableClause(plain, schema=schema or None))

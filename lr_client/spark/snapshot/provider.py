@@ -12,6 +12,7 @@ PySpark is imported only when the first snapshot is built.
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, Engine, make_url
@@ -27,6 +28,7 @@ from lr_client.spark.snapshot.job_watch import JobWatch
 from lr_client.spark.snapshot.staging import TableCopies
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import SnapshotFailedError, UsageError
+from queues.send_snapshot.states import Part
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,7 +117,6 @@ class SparkSnapshotProvider:
 
     def _run(self, job: _Job, context: SnapshotContext) -> None:
         context.attempt.check()
-        limits = context.attempt.limits
         url = _shared(context.snapshot.engine, self._url)
         _make_ready(job, context)
         staging = None if self._staging is None else TableCopies(job.spark, self._staging, context.attempt.build)
@@ -128,17 +129,20 @@ class SparkSnapshotProvider:
             context.attempt.check()
             if staging is not None:
                 context.snapshot.close()
-            ending.enter_context(in_one_sentence())
-            ending.enter_context(JobWatch(job.spark, job.group, context.attempt))
-            (
-                rows.write.format("lrq_snapshot")
-                .options(url=url, sync_id=context.sync_id)
-                .options(build=context.attempt.build, generation=str(context.attempt.lease.generation))
-                .options(max_payload_bytes=str(limits.payload_bytes), block_rows=str(limits.block_rows))
-                .mode("append")
-                .save()
-            )
-        context.attempt.adopt()
+            with in_one_sentence(), JobWatch(job.spark, job.group, context.attempt):
+                parts = _written(rows, context, url)
+            context.attempt.publish(parts)
+
+
+def _written(rows: "DataFrame", context: SnapshotContext, url: str) -> list[Part]:
+    """Write *rows* in Spark's tasks; return the parts to publish."""
+    from lr_client.spark.snapshot.part_task import PartTask, usual_limits, write_parts
+
+    attempt, given = context.attempt, context.attempt.limits
+    limits = replace(
+        usual_limits(context.snapshot.engine), payload_bytes=given.payload_bytes, block_rows=given.block_rows
+    )
+    return write_parts(rows, PartTask(url, attempt.claimed, limits))
 
 
 def _make_ready(job: _Job, context: SnapshotContext) -> None:

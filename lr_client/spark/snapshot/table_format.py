@@ -5,22 +5,24 @@ spark.read.format("lrq_table").options(url=..., cut=..., table="airports", parti
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
-from sqlalchemy import Connection, CursorResult, MetaData, NullPool, Table, exc, select
+from sqlalchemy import Connection, MetaData, Table, exc, select
 
-import queues
 from lr_client.snapshot.cut import connect_at
 from lr_client.spark.snapshot.columns import Field, field_of, struct_of
+from lr_client.spark.snapshot.mapping import mapped
+from lr_client.spark.snapshot.part_task import engine_at
 from queues.database import dialects
 from queues.errors import SnapshotFailedError
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Rows in the first Arrow batch, then the limits of each later batch.
 _FETCH = 200
@@ -53,6 +55,31 @@ class TableFormat(DataSource):
         return TableReader(cast("Mapping[str, str]", self.options))
 
 
+class RangeTask:
+    """Reads the ranges of a table whose numbers Spark's tasks get."""
+
+    def __init__(self, reader: "TableReader", ranges: Sequence[InputPartition]) -> None:
+        self._reader = reader
+        self._ranges = ranges
+
+    def __call__(self, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
+        """Yield the rows of each range."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self._reader.read(self._ranges[number])
+
+
+def ranges_of(spark: "SparkSession", reader: "TableReader") -> "DataFrame":
+    """Return the table of *reader*, with one partition for each range.
+
+    The driver has read the columns and the ranges already. The format `lrq_table` starts two more Python processes for
+    that, which takes longer than the rows of a small table.
+    """
+    ranges = reader.partitions()
+    numbers = spark.range(0, len(ranges), 1, len(ranges))
+    return mapped(numbers, RangeTask(reader, ranges), struct_of(reader.fields))
+
+
 class TableReader(DataSourceReader):
     """Plans ranges of rows in the driver and reads the ranges in tasks, all at the same cut."""
 
@@ -62,16 +89,18 @@ class TableReader(DataSourceReader):
         self._partitions = int(options.get("partitions", "1"))
         with self._connect() as connection:
             self._table = _reflected(connection, options["table"])
+            dialect = dialects.of(connection)
+            self._extent = dialect.extent(connection, self._table)
+            #: About the number of rows, from the statistics of the database.
+            self.estimated_rows = dialect.estimate_rows(connection, self._table)
         chosen = json.loads(options.get("columns", "null")) or [column.name for column in self._table.columns]
         self.fields = [field_of(self._table, name) for name in chosen]
 
     def partitions(self) -> list[InputPartition]:
         """Divide the table into at most as many ranges as the option `partitions` says."""
-        with self._connect() as connection:
-            bounds = dialects.of(connection).extent(connection, self._table)
-        if bounds is None:
+        if self._extent is None:
             return [Range(None, None)]
-        low, high = bounds
+        low, high = self._extent
         count = max(1, min(self._partitions, high - low))
         inner = [low + (high - low) * number // count for number in range(1, count)]
         return [Range(*ends) for ends in zip([None, *inner], [*inner, None], strict=True)]
@@ -86,17 +115,17 @@ class TableReader(DataSourceReader):
             part = cast("Range", partition)
             wanted = wanted.where(*dialects.of(connection).between(part.low, part.high))
             with connection.execution_options(stream_results=True).execute(wanted) as rows:
-                for columns in _batches(rows):
-                    yield _arrow(columns, self.fields, schema)
+                fetch = _FETCH
+                while found := rows.fetchmany(fetch):
+                    batch = _arrow(list(zip(*found, strict=True)), self.fields, schema)
+                    yield batch
+                    # The size of each batch sets the number of rows of the next one.
+                    fetch = max(1, min(_BATCH_ROWS, _BATCH_BYTES * len(found) // max(1, batch.nbytes)))
 
     @contextmanager
     def _connect(self) -> Iterator[Connection]:
-        engine = queues.create_engine(self._url, poolclass=NullPool)
-        try:
-            with connect_at(engine, self._cut) as connection:
-                yield connection
-        finally:
-            engine.dispose()
+        with engine_at(self._url) as engine, connect_at(engine, self._cut) as connection:
+            yield connection
 
 
 def _reflected(connection: Connection, name: str) -> Table:
@@ -105,20 +134,6 @@ def _reflected(connection: Connection, name: str) -> Table:
         return Table(plain, MetaData(), schema=schema or None, autoload_with=connection)
     except exc.NoSuchTableError:
         raise SnapshotFailedError(f"there is no table {name} in the database of this snapshot") from None
-
-
-def _batches(rows: CursorResult[Any]) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield batches as lists of columns; each batch's size in bytes sets the number of rows of the next one."""
-    fetch = _FETCH
-    while batch := rows.fetchmany(fetch):
-        columns = list(zip(*batch, strict=True))
-        yield columns
-        size = sum(sum(map(len, filter(_has_length, column))) for column in columns)
-        fetch = max(1, min(_BATCH_ROWS, _BATCH_BYTES * len(batch) // max(1, size)))
-
-
-def _has_length(value: object) -> bool:
-    return isinstance(value, bytes | str)
 
 
 def _arrow(values: list[tuple[Any, ...]], fields: list[Field], schema: "pyarrow.Schema") -> "pyarrow.RecordBatch":

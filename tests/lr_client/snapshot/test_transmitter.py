@@ -1,5 +1,6 @@
 """The transmitter that owns the lease serves every request, once and completely."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -10,12 +11,15 @@ from sqlalchemy.orm import Session
 
 import queues
 from lr_client.sender import RoutingQueueSenderClient
-from lr_client.snapshot.requests import SnapshotContext
+from lr_client.snapshot.requests import SnapshotContext, request_snapshot_sync
 from queues import send_snapshot
 from queues.clock import SystemClock
 from queues.database import leases
-from queues.database.transactions import reading
+from queues.database.transactions import reading, writing
 from queues.errors import PayloadTooLargeError, SnapshotCancelledError, UsageError
+from queues.names import SiteId
+from queues.send_log.known_sites import KnownSites, record_known
+from queues.send_snapshot import hints
 from tests.lr_client.snapshot.providing import (
     LIMA,
     POLICY,
@@ -83,6 +87,64 @@ def test_the_next_look_at_a_waiting_request_comes_when_its_window_ends(site: Eng
     with quick(site, Provider(numbered(1)), poll_interval=3600, share_window=1000, clock=clock):
         # Doubled waits from 0.02 on have no value in this range.
         eventually(lambda: any(900 < seconds <= 1000 for seconds in clock.waits))
+
+
+def known_peers(engine: Engine, *peers: str) -> None:
+    with writing(engine) as connection:
+        record_known(connection, KnownSites(frozenset(map(SiteId, peers))))
+
+
+def test_a_request_waits_for_no_other_once_every_peer_has_asked(site: Engine) -> None:
+    known_peers(site, "tokyo", "lima")
+    provider = Provider(numbered(1))
+    request(site, "tokyo")
+    clock = RecordedClock()
+    with quick(site, provider, share_window=1000, clock=clock):
+        # The request of Tokyo waits for the one of Lima.
+        eventually(lambda: any(seconds <= 0.02 for seconds in clock.waits) and len(clock.waits) > 3)
+        assert provider.contexts == []
+        request(site, "lima")
+        eventually(lambda: newest(site, LIMA).state == "ready")
+    assert [context.attempt.destinations for context in provider.contexts] == [(TOKYO, LIMA)]
+    assert newest(site, TOKYO).state == "ready"
+
+
+def test_the_request_of_the_only_peer_waits_for_no_other(site: Engine) -> None:
+    known_peers(site, "tokyo")
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, Provider(numbered(1)), share_window=1000):
+        ready(site, sync_id)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no datagrams")
+def test_a_request_is_found_before_the_next_poll(site: Engine) -> None:
+    class Hurried(RecordedClock):
+        """Shortens the waits up to a minute: no transmitter is idle before."""
+
+        def wait(self, event: threading.Event, timeout: float) -> bool:
+            self.waits.append(timeout)
+            return SystemClock.wait(self, event, timeout if timeout > 60 else min(timeout, 0.25))
+
+    clock = Hurried()
+    with quick(site, Provider(numbered(1)), poll_interval=3600.0, lease_seconds=1e6, share_window=0.0, clock=clock):
+        eventually(lambda: any(seconds > 60 for seconds in clock.waits))
+        with Session(site) as session, session.begin():
+            sync_id = request_snapshot_sync(session, "policy", "tokyo")
+        ready(site, sync_id)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no datagrams")
+def test_a_published_snapshot_wakes_the_servers(site: Engine) -> None:
+    with reading(site) as connection:
+        servers = hints.names_at(connection).servers()
+    woken = threading.Event()
+    with hints.HintReceiver(servers, woken), quick(site, Provider(numbered(1))):
+
+        def is_woken() -> bool:
+            request(site, "tokyo")
+            return woken.wait(1)
+
+        eventually(is_woken)
 
 
 def test_an_empty_snapshot_completes(site: Engine) -> None:

@@ -12,10 +12,20 @@ from sqlalchemy import Engine
 from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter
 from lr_client.spark import SparkSnapshotContext, SparkSnapshotProvider, register
 from lr_client.spark.snapshot.format import SnapshotFormat, SnapshotWriter
+from lr_client.spark.snapshot.part_task import PartTask, usual_limits, write_parts
+from queues.send_snapshot.states import Part
 from tests.lr_client.snapshot.providing import Provider, numbered, quick, ready, request
 from tests.lr_client.spark.faults import readings
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+LONG_ROWS = sorted((b"%d%s" % (n, b"x" * 200), str(n)) for n in range(readings.ROWS))
+
+
+def long_rows(spark: Any) -> Any:
+    """Return `LONG_ROWS` as a DataFrame of two partitions."""
+    rows = spark.range(0, readings.ROWS, 1, 2)
+    return rows.selectExpr("cast(concat(id, repeat('x', 200)) as binary) payload", "cast(id as string) item_key")
 
 
 def die_in_the_second_part(things: Iterator[Any], after: int) -> Iterator[Any]:
@@ -51,6 +61,24 @@ def test_a_worker_that_dies_while_reading_is_repeated_from_its_first_row(site: E
 
 
 def test_a_worker_that_dies_while_writing_is_repeated_from_its_first_row(site: Engine, spark: Any) -> None:
+    class DyingTask(PartTask):
+        def write(self, batches: Iterator[Any]) -> Part:
+            return PartTask.write(self, die_in_the_second_part(batches, 12))
+
+    class Own(Provider):
+        def provide_full_state_data(self, context: SnapshotContext) -> None:
+            url = site.url.render_as_string(hide_password=False)
+            task = DyingTask(url, context.attempt.claimed, usual_limits(site))
+            context.attempt.publish(write_parts(long_rows(spark), task))
+
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, Own(numbered(0))):
+        ready(site, sync_id, timeout=readings.PATIENCE)
+        assert sum(readings.written(site).values()) > readings.ROWS
+        exact(site, sync_id, LONG_ROWS)
+
+
+def test_a_worker_that_dies_while_writing_by_the_format_is_repeated(site: Engine, spark: Any) -> None:
     class DyingWriter(SnapshotWriter):
         def write(self, iterator: Iterator[Any]) -> Any:
             return SnapshotWriter.write(self, die_in_the_second_part(iterator, 12))
@@ -68,15 +96,11 @@ def test_a_worker_that_dies_while_writing_is_repeated_from_its_first_row(site: E
         def provide_full_state_data(self, context: SnapshotContext) -> None:
             register(spark)
             spark.dataSource.register(DyingFormat)
-            rows = spark.range(0, readings.ROWS, 1, 2)
-            rows = rows.selectExpr(
-                "cast(concat(id, repeat('x', 200)) as binary) payload", "cast(id as string) item_key"
-            )
             url = site.url.render_as_string(hide_password=False)
-            rows.write.format("dying").options(url=url, sync_id=context.sync_id).mode("append").save()
+            long_rows(spark).write.format("dying").options(url=url, sync_id=context.sync_id).mode("append").save()
 
     (sync_id,) = request(site, "tokyo")
     with quick(site, Own(numbered(0))):
         ready(site, sync_id, timeout=readings.PATIENCE)
         assert sum(readings.written(site).values()) > readings.ROWS
-        exact(site, sync_id, sorted((b"%d%s" % (n, b"x" * 200), str(n)) for n in range(readings.ROWS)))
+        exact(site, sync_id, LONG_ROWS)

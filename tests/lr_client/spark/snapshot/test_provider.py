@@ -11,6 +11,7 @@ from sqlalchemy import Engine, text
 
 from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter
 from lr_client.spark import SparkSnapshotContext, SparkSnapshotProvider, register
+from lr_client.spark.snapshot.mapping import mapped
 from tests.lr_client.snapshot.providing import (
     POLICY,
     Provider,
@@ -219,3 +220,20 @@ def test_a_table_cannot_be_truncated_during_the_reading(airports: Engine, spark:
     with transmitter(airports, spark, build):
         assert ready(airports, sync_id, timeout=_PATIENCE).rows == 1000
     assert "lock timeout" in blocked[0]
+
+
+def test_a_worker_exempts_its_modules_from_later_garbage_collections(spark: Any) -> None:
+    def exempt(batches: Iterator[Any]) -> Iterator[Any]:
+        import gc
+
+        import pyarrow  # type: ignore[import-untyped]
+
+        for _ in batches:
+            pass
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.array([gc.get_freeze_count()])], ["exempt"])
+
+    def found() -> bool:
+        rows = mapped(spark.range(0, 1, 1, 1), exempt, "exempt bigint").collect()
+        return bool(rows[0].exempt > 10_000)
+
+    eventually(found, timeout=_PATIENCE)
