@@ -148,12 +148,13 @@ def _one_by_one(connection: Connection, requests: Sequence[Request]) -> list[Ans
 
 
 def _begin(connection: Connection, known: "_Known", requests: Sequence[Request]) -> list[Answer]:
-    """Begin the transaction with the oldest prepared statement of the connection.
+    """Begin the transaction with the oldest of the prepared statements that follow it.
 
     After some errors the driver drops all prepared statements of a connection. So if the oldest exists, all exist.
     """
     driver = cast("Any", connection.connection.dbapi_connection)
     sent = [_beginning(driver) or _BEGIN, *requests]
+    known.choose(sent[0][0])
     results = _ask(driver, known.prepared(connection, sent))
     if _is_unknown(results[0]):
         known.statements.clear()
@@ -213,6 +214,11 @@ class _Known:
     def __init__(self) -> None:
         self.statements: dict[str, tuple[bytes, Sequence[str]]] = {}
         self.seen_in: ref[object] | None = None
+        self._after: dict[str, dict[str, tuple[bytes, Sequence[str]]]] = {}
+
+    def choose(self, beginning: str) -> None:
+        """Go on with the statements that were prepared after *beginning*: each isolation level has its own."""
+        self.statements = self._after.setdefault(beginning, {})
 
     def prepared(self, connection: Connection, requests: Sequence[Request]) -> list[_Prepared]:
         """Prepare each statement of *requests* once per connection; return them with their values."""

@@ -181,6 +181,22 @@ def test_statements_are_prepared_again_after_the_driver_has_discarded_them(opene
             connection.commit()
 
 
+def test_discarded_statements_are_prepared_again_after_a_use_with_another_level(site: Engine):
+    first, second = ("SELECT 1", {}), ("SELECT 2", {})
+    # A new connection has no level of its own yet.
+    site.dispose()
+    with writing(site) as connection:
+        exchange(connection, [first])
+        exchange(connection, [second])
+    # The pool sets the level back, but explicitly.
+    with site.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        connection.exec_driver_sql("DEALLOCATE ALL")
+    for _ in range(2):
+        with writing(site) as connection:
+            exchange(connection, [("SELECT 3", {})])
+            assert [answer.rows for answer in exchange(connection, [first, second])] == [[(1,)], [(2,)]]
+
+
 def test_large_values_are_sent_and_returned(opened):
     many = bytes(range(256)) * 40_000
     with opened() as connection:
