@@ -45,8 +45,8 @@ oldest-spark: ## Run some tests of Spark's formats on SQLite with the oldest sup
 		.venv-oldest/bin/python -m pytest -m "spark and sqlite and not (processes or long)" \
 		-W "ignore::DeprecationWarning" \
 		tests/lr_client/spark/sources/test_log.py tests/lr_client/spark/sources/test_log_writing.py \
-		tests/lr_client/spark/sources/test_receive.py \
-		-k "in_parallel or each_row or doubled or spark_repeats or origin_of" $(ARGS)
+		tests/lr_client/spark/sources/test_receive.py tests/lr_client/spark/snapshot/test_provider.py \
+		-k "in_parallel or each_row or doubled or spark_repeats or origin_of or at_the_cut_arrives or fails_once" $(ARGS)
 
 faults: ## Kill processes at random moments and judge what arrived (SEED=number repeats a run, ARGS="--moments 200")
 	@tools/ensure_venv.sh test
