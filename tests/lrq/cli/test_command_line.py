@@ -48,8 +48,8 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
         line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2] != " " and line[2] != "-"
     ]
     assert " ".join(listed) == (
-        "init doctor serve work provide status top console browse send produce snapshot drain trim peer link subscribe "
-        "park fence grant tls uninstall demo"
+        "init doctor serve work provide status top console browse send produce snapshot drain trim peer replica link "
+        "subscribe park fence grant tls uninstall demo"
     )
 
 

@@ -21,6 +21,7 @@ from queues.errors import (
     WaitTimeoutError,
     WrongSiteError,
 )
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
 
@@ -175,8 +176,13 @@ def test_a_wait_for_an_uncommitted_transaction_says_so():
 def test_a_session_that_waits_for_a_provider_is_named():
     with pair("paris", "tokyo", initial_sync="snapshot") as (paris, _):
         paris.send("policy", b"1")
-        with pytest.raises(WaitTimeoutError, match="the session of policy to tokyo is in snapshot"):
-            paris.settle(timeout=0.5)
+        eventually(lambda: _waits_for_a_provider(paris))
+
+
+def _waits_for_a_provider(paris: LocalSite) -> bool:
+    with pytest.raises(WaitTimeoutError, match="the session of policy to tokyo is in ") as told:
+        paris.settle(timeout=0.5)
+    return "is in snapshot" in str(told.value)
 
 
 def test_an_open_transaction_that_stops_the_server_is_named():
