@@ -15,6 +15,7 @@ from tests.waiting import eventually
 #: Names all servers. A server is never its own standby, so the setting suits each of them as primary.
 ANY_1: Final = "ANY 1 (b1, b2, b3)"
 _SYNCHRONOUS: Final = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'"
+_RECEIVERS: Final = "SELECT count(*) FROM pg_stat_wal_receiver"
 
 
 class StandbyServers:
@@ -65,6 +66,8 @@ class StandbyServers:
         self.servers[dead].signal(number)
         eventually(lambda: not self._answers(dead))
         alive = [name for name in self.servers if name != dead and self._answers(name)]
+        # Children of the dead server may still send: a standby with more than the new primary could not follow.
+        eventually(lambda: not any(self.ask(name, _RECEIVERS) for name in alive))
         self.primary = max(alive, key=self._received)
         self.servers[self.primary].promote()
         return dead

@@ -23,7 +23,6 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from queues.database.dialect import Statement
-from queues.database.postgresql.pipeline import exchange
 
 #: Seconds without a statement after which PostgreSQL ends a brief transaction.
 _IDLE_SECONDS: Final = 2
@@ -57,10 +56,10 @@ class PostgresqlTransactions:
         return True
 
     def keep(self, connection: Connection, *tables: str) -> None:
-        """Take a shared lock on *tables*, without taking a snapshot; one message with the beginning."""
+        """Take a shared lock on *tables*, without taking a snapshot."""
         quote = connection.dialect.identifier_preparer.quote
         names = (".".join(quote(part) for part in table.split(".")) for table in tables)
-        exchange(connection, [(f"LOCK TABLE {', '.join(names)} IN ACCESS SHARE MODE", {})])
+        connection.exec_driver_sql(f"LOCK TABLE {', '.join(names)} IN ACCESS SHARE MODE")
 
     def commits_alone(self, connection: Connection) -> bool:
         """Return the driver's `autocommit`."""
