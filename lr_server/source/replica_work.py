@@ -18,6 +18,7 @@ from queues.replica_groups import ActiveMember
 from queues.send_log.port import Log, Regrouped
 from queues.send_log.replica_members import choose, read_active, read_groups
 from queues.send_log.replica_sets import regrouped_seq
+from sink.protocol.log_rules import believable
 
 log = logger("lrq.replicas")
 
@@ -85,10 +86,14 @@ class ReplicaWork:
     def heard(self, site: SiteId, generation: int) -> None:
         """Choose the same member again, above *generation*, if *site* knows a later choice than this source.
 
-        So the word of a source counts that was restored from an old backup. Raises `StoreUnavailableError`.
+        So the word of a source counts that was restored from an old backup. A generation far above is not believed,
+        because the site's counter would come near its end. Raises `StoreUnavailableError`.
         """
         known = self.serving(site)
         if known is None or generation <= known.generation:
+            return
+        if generation > believable(known.generation):
+            log.warning("a member tells a generation that no source can have told", site=site, told=generation)
             return
         with writing(self._engine) as connection:
             found = read_active(connection, [known.name])

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, delete, select, update
 
-from queues.database.tables import receive_marks, receive_queues
+from queues.database.tables import receive_marks, receive_queues, told_members
 from queues.names import ClientName, SiteId
 
 
@@ -29,7 +29,10 @@ def fences(connection: Connection, source: SiteId | None = None, client: ClientN
 
 
 def reset_fences(connection: Connection, found: list[StoredFence]) -> None:
-    """Forget the generations of the receive queues in *found*; the next negotiation of their sources is believed."""
+    """Forget the generations of the receive queues in *found*; the next words of their sources are believed.
+
+    That includes the words about the member that serves for a group of replicas.
+    """
     for fence in found:
         queue_id = select(receive_queues.c.queue_id).where(
             receive_queues.c.source == fence.source, receive_queues.c.client == fence.client
@@ -37,3 +40,5 @@ def reset_fences(connection: Connection, found: list[StoredFence]) -> None:
         # A new version makes a writer that expects the earlier marks read them again.
         reset = {"generation": 0, "version": receive_marks.c.version + 1}
         connection.execute(update(receive_marks).where(receive_marks.c.queue_id.in_(queue_id)).values(reset))
+        told = told_members.c.source == fence.source, told_members.c.client == fence.client
+        connection.execute(delete(told_members).where(*told))

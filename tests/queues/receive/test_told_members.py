@@ -4,6 +4,7 @@ from sqlalchemy import Engine
 
 from queues.database.transactions import reading, writing
 from queues.names import ClientName, SiteId
+from queues.receive.fences import StoredFence, reset_fences
 from queues.receive.told_members import newest_generation, note, read_told
 
 PARIS, OSLO, TOKYO = SiteId("paris"), SiteId("oslo"), SiteId("tokyo")
@@ -43,3 +44,12 @@ def test_the_newest_word_of_all_sessions_counts_for_each_source(site: Engine) ->
     tell(site, B, 7, client=AUDIT)
     tell(site, A, 2, source=OSLO)
     assert told(site) == [("oslo", "tokyo-a", 2), ("paris", "tokyo-b", 7)]
+
+
+def test_a_reset_fence_forgets_the_words_of_its_source_and_client_alone(site: Engine) -> None:
+    tell(site, B, 7)
+    tell(site, A, 6, client=AUDIT)
+    tell(site, A, 2, source=OSLO)
+    with writing(site) as connection:
+        reset_fences(connection, [StoredFence(PARIS, POLICY, 7)])
+    assert told(site) == [("oslo", "tokyo-a", 2), ("paris", "tokyo-a", 6)]
