@@ -31,7 +31,7 @@ def fences(connection: Connection, source: SiteId | None = None, client: ClientN
 def reset_fences(connection: Connection, found: list[StoredFence]) -> None:
     """Forget the generations of the receive queues in *found*; the next words of their sources are believed.
 
-    That includes the words about the member that serves for a group of replicas.
+    The words about the member that serves for a group of replicas are forgotten, too.
     """
     for fence in found:
         queue_id = select(receive_queues.c.queue_id).where(
