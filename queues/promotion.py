@@ -14,6 +14,8 @@ from queues.states import SessionState
 
 #: A member in another state has no connection, or no complete state.
 _READY: Final = (SessionState.LOG_ENTRY_SYNC, SessionState.DRAINING, SessionState.FINISHED)
+#: No such session goes on by itself.
+_ENDED: Final = (SessionState.FAILED, SessionState.INACTIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +42,14 @@ class MayServe:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """The member lacks entries that the active member has applied, and may still get them."""
+    """The member lacks entries or its connection, and may still get them."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Differs:
-    """The histories differ, or the member cannot be reached; only force promotes it."""
+    """The histories differ, or an operator must mend the session; only force promotes the member."""
 
     reason: str
 
@@ -90,7 +92,8 @@ def _of_client(
 ) -> Readiness:
     if standing.state not in _READY:
         words = f"{standing.state}: {standing.reason}".removesuffix(": ")
-        return Differs(f"the session of {client} to {member} does not follow the log ({words})")
+        reason = f"the session of {client} to {member} does not follow the log ({words})"
+        return Differs(reason) if standing.state in _ENDED else NotYet(reason)
     applied = standing.applied
     if not standing.is_complete or applied is None:
         return NotYet(f"{member} has not applied its snapshot of {client} yet")

@@ -47,6 +47,18 @@ def test_a_member_with_everything_that_the_active_one_applied_is_ready(
         (standing(seq=79), "tokyo-b has applied policy up to 79 of 80"),
         (standing(is_complete=False), "tokyo-b has not applied its snapshot of policy yet"),
         (standing(applied=None), "tokyo-b has not applied its snapshot of policy yet"),
+        (
+            standing(state=SessionState.BACKING_OFF, reason="no answer"),
+            "the session of policy to tokyo-b does not follow the log (backing off: no answer)",
+        ),
+        (
+            standing(state=SessionState.STOPPED, reason=""),
+            "the session of policy to tokyo-b does not follow the log (stopped)",
+        ),
+        (
+            standing(state=SessionState.SNAPSHOT_SYNC, reason=""),
+            "the session of policy to tokyo-b does not follow the log (snapshot sync)",
+        ),
     ],
 )
 def test_a_member_that_lacks_entries_may_still_get_them(target: MemberStanding, words: str) -> None:
@@ -61,10 +73,10 @@ def test_a_member_that_lacks_entries_may_still_get_them(target: MemberStanding, 
         (standing("first", 60), Position("first", 40), "tokyo-b has applied policy up to first@60, which is not in"),
         (standing(), Position("first", 60), "the active member has applied policy up to first@60, which the history"),
         (
-            standing(state=SessionState.BACKING_OFF, reason="no answer"), None,
-            "the session of policy to tokyo-b does not follow the log (backing off: no answer)",
+            standing(state=SessionState.FAILED, reason="another site answers"), None,
+            "the session of policy to tokyo-b does not follow the log (failed: another site answers)",
         ),
-        (standing(state=SessionState.SNAPSHOT_SYNC, reason=""), None, "the session of policy to tokyo-b does not"),
+        (standing(state=SessionState.INACTIVE, reason=""), None, "the session of policy to tokyo-b does not follow"),
     ],
 )  # fmt: skip
 def test_a_member_with_another_history_or_without_a_session_is_refused(

@@ -1,6 +1,7 @@
 """Spark writes DataFrames and streams into the log of a site, each row once."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from lr_server import LogReplicationServer, Settings
 from tests.conftest import NewSite
 from tests.lr_client.spark.sources.log_writing import Site, feed, lines, numbers, save, texts, write_stream
 from tests.lr_client.spark.sources.taking import url_of
+from tests.system.world import World
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -268,3 +270,18 @@ def test_a_large_epoch_arrives_whole_in_transactions_of_the_chosen_size(spark: A
     assert [entry.payload.rstrip(b"x").decode() for entry in found] == texts(0, 50_000)
     assert max(sizes.values()) <= 4_000
     assert paris.left() == 0
+
+
+def test_rows_for_a_group_of_replicas_are_owed_to_every_member(spark: Any, new_site: NewSite) -> None:
+    members = ("tokyo-a", "tokyo-b")
+    with ExitStack() as stack:
+        world = World(new_site, stack)
+        paris = world.link("paris", *members, replicas={"tokyo": members}, known_destinations_only=True)
+        recorders = [world.subscribe(member) for member in members]
+        eventually(lambda: world.execute("paris", "SELECT one FROM lrq_known_sites WHERE known_only"))
+        save(numbers(spark, 0, 20).orderBy("payload"), url_of(world.site("paris")))
+        paris.drain(timeout=30)
+        for recorder in recorders:
+            eventually(
+                lambda recorder=recorder: recorder.log("paris") == [each.encode() for each in sorted(texts(0, 20))]
+            )
