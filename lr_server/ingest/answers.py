@@ -1,9 +1,10 @@
 """Answer stored requests once a durable tick covers them: on PostgreSQL, whose commits do not wait for the disk."""
 
+import math
 import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from operator import attrgetter
 from typing import Final
 
@@ -20,6 +21,8 @@ from queues.words import in_words
 
 #: The seconds after which an unanswered request is looked up, because the tick that covers it may not be told.
 _LOOK: Final = 1.0
+#: The most requests that are looked up between two events.
+_AT_ONCE: Final = 16
 
 log = logger("lrq.ingest")
 
@@ -80,6 +83,8 @@ class Answers:
         self._recent: dict[_Request, Position] | None = None
         # Whether a large tick came, whose only transaction is unknown here.
         self._is_large = False
+        # No request is looked up before, in `monotonic` seconds.
+        self._next_look = math.inf
         self._is_stopping = False
         self._stop_at = 0.0
         #: The reason why outcomes cannot be looked up now; empty while all is well.
@@ -112,7 +117,7 @@ class Answers:
         try:
             while not self._is_done():
                 try:
-                    event = self._events.get(timeout=_LOOK if self._unanswered else None)
+                    event = self._events.get(timeout=self._patience())
                 except queue.Empty:
                     event = None
                 self._take(event)
@@ -143,13 +148,16 @@ class Answers:
             self._is_large = True
             for waiting in self._unanswered.values():
                 waiting.look_at = 0.0
+            self._next_look = 0.0
         if self._recent is None and not self._unanswered:
             return
         ends = tick.ends()
         if self._recent is not None:
             self._recent.update(ends)
-        for request in ends.keys() & self._unanswered.keys():
-            self._settle(self._unanswered.pop(request), ends[request])
+        # The last one first: the stream that waits for the first one then finds all its replies, in one message.
+        for request in reversed(ends):
+            if (covered := self._unanswered.pop(request, None)) is not None:
+                self._settle(covered, ends[request])
 
     def _file(self, pending: Pending, outcome: StoreOutcome, transactions: dict[str, int]) -> None:
         """Settle a request whose last transaction a tick covers; let others wait for their tick.
@@ -168,6 +176,7 @@ class Answers:
             # Requests stored earlier, and those in a large tick, are looked up at once.
             is_new = outcome.verdict.is_new and not self._is_large
             waiting = _Unanswered(outcome.last, self._clock.monotonic() + _LOOK if is_new else 0.0)
+            self._next_look = min(self._next_look, waiting.look_at)
         waiting.requests.append((pending, outcome))
         place = (self._recent or {}).get(request)
         if place is not None:
@@ -179,21 +188,36 @@ class Answers:
         for pending, outcome in waiting.requests:
             pending.settle(reply_for(pending, outcome, place))
 
+    def _patience(self) -> float | None:
+        """Return the longest wait for an event; None while nothing can be looked up, 0 if something is due."""
+        if not self._unanswered:
+            return None
+        return min(max(self._next_look - self._clock.monotonic(), 0.0), _LOOK)
+
     def _look_up(self) -> None:
+        """Look up some of the requests that are due; one while events wait, because events may tell the rest.
+
+        Each look costs as much as the storing of many requests.
+        """
         now = self._clock.monotonic()
-        for request, waiting in list(self._unanswered.items()):
-            if waiting.look_at > now:
-                continue
+        if now < self._next_look:
+            return
+        most = _AT_ONCE if self._events.empty() else 1
+        due = list(islice((each for each in self._unanswered.items() if each[1].look_at <= now), most))
+        for request, waiting in due:
             waiting.look_at = now + _LOOK
             try:
                 place = self._store.place(waiting.last)
             except LrqError as error:
                 self.trouble = in_words(error)
+                self._next_look = now + _LOOK
                 return
             self.trouble = ""
             if place.is_durable:
                 del self._unanswered[request]
                 self._settle(waiting, place.position)
+        if len(due) < most:
+            self._next_look = min((each.look_at for each in self._unanswered.values()), default=math.inf)
 
 
 _REQUEST: Callable[[LogRow], _Request] = attrgetter("transaction", "request")

@@ -86,5 +86,6 @@ class IngestWork:
         if self._answers is not None:
             self._answers.answer(group, outcomes)
             return
-        for pending, outcome in zip(group, outcomes, strict=True):
+        # The last one first: the stream that waits for the first one then finds all its replies, in one message.
+        for pending, outcome in reversed(list(zip(group, outcomes, strict=True))):
             pending.settle(reply_for(pending, outcome, outcome.position))

@@ -1,0 +1,132 @@
+"""Stored requests are answered by the tick that covers them; looking them up costs much and is the exception."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from lr_server.ingest.answers import Answers
+from lr_server.ingest.waiting import Pending
+from queues.clock import SystemClock
+from queues.errors import StoreUnavailableError
+from queues.names import ClientName, SiteId
+from queues.positions import Position, PositionToken, Tick
+from queues.send_log.port import LogRow, TickRows
+from queues.send_log.producers import Last, Place, ProducerKey, Production, RequestVerdict, StoreOutcome
+from queues.wire import ingest_pb2 as pb
+from tests.waiting import eventually
+
+POLICY: Final = ClientName("policy")
+MANY: Final = 200
+TRANSACTION: Final = 7
+
+
+class SlowMachine(SystemClock):
+    """Each look at the clock is some seconds later than the one before, so that every request is late."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def monotonic(self) -> float:
+        self._seconds += 2.0
+        return self._seconds
+
+
+class Looked:
+    """A store in which requests have a known place; it keeps the requests that were looked up."""
+
+    is_durable_at_once = False
+
+    def __init__(self) -> None:
+        self.looked: list[int] = []
+        self.is_down = False
+
+    def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
+        raise NotImplementedError
+
+    def place(self, last: Last) -> Place:
+        self.looked.append(last.sequence)
+        if self.is_down:
+            raise StoreUnavailableError("the database cannot be used just now")
+        return Place(is_durable=True, position=Position("b", last.sequence))
+
+    def close(self) -> None:
+        pass
+
+
+class Replies:
+    """The replies to requests, by their numbers."""
+
+    def __init__(self) -> None:
+        self.seqs: dict[int, int] = {}
+
+    def group(self, count: int) -> tuple[list[Pending], list[StoreOutcome]]:
+        """Return *count* requests that share a transaction, with their outcomes."""
+        token = str(PositionToken(SiteId("paris"), POLICY, "b", TRANSACTION))
+        pending, outcomes = [], []
+        for number in range(1, count + 1):
+            production = Production(ProducerKey(POLICY, f"p{number}"), number, [])
+
+            def settle(reply: pb.ProduceReply | None, number: int = number) -> None:
+                self.seqs[number] = reply.position.seq if reply is not None else -1
+
+            pending.append(Pending(production, 1, settle))
+            last = Last(number, token, request=number - 1)
+            outcomes.append(StoreOutcome(RequestVerdict.STORED, last))
+        return pending, outcomes
+
+
+def tick(count: int) -> TickRows:
+    """Return the tick of `Replies.group`."""
+    rows = [
+        LogRow(TRANSACTION, 1, number, "policy", 1, None, 0, b"x", request=number or None) for number in range(count)
+    ]
+    return TickRows(Tick(1, 1, "b", 0, count, count, False, "", 0), rows, {})
+
+
+@pytest.fixture
+def store() -> Looked:
+    return Looked()
+
+
+def made(store: Looked, clock: SystemClock) -> Answers:
+    return Answers(store, clock=clock, on_ended=lambda _: None)
+
+
+def test_late_requests_are_not_looked_up_while_their_tick_waits_to_be_heard(store: Looked) -> None:
+    answers, replies = made(store, SlowMachine()), Replies()
+    answers.begin()
+    answers.answer(*replies.group(MANY))
+    answers.ticked(tick(MANY))
+    answers.start()
+    answers.stop(60)
+    assert replies.seqs == {number: number for number in range(1, MANY + 1)}
+    assert len(store.looked) <= 1
+
+
+def test_requests_whose_tick_is_not_told_are_all_looked_up_without_further_events(store: Looked) -> None:
+    answers, replies = made(store, SlowMachine()), Replies()
+    answers.start()
+    answers.begin()
+    answers.answer(*replies.group(MANY))
+    eventually(lambda: len(replies.seqs) == MANY)
+    answers.stop(60)
+    assert replies.seqs == {number: number for number in range(1, MANY + 1)}
+    assert sorted(store.looked) == list(range(1, MANY + 1))
+
+
+def test_a_database_that_is_down_is_asked_now_and_then_and_the_requests_are_answered_later(store: Looked) -> None:
+    answers, replies = made(store, SystemClock()), Replies()
+    store.is_down = True
+    answers.start()
+    answers.begin()
+    answers.answer(*replies.group(MANY))
+    eventually(lambda: answers.trouble)
+    for _ in range(MANY):
+        answers.begin()
+    eventually(answers._events.empty)
+    assert len(store.looked) < MANY // 2
+    store.is_down = False
+    eventually(lambda: len(replies.seqs) == MANY)
+    answers.stop(60)
+    assert answers.trouble == ""
