@@ -7,7 +7,7 @@ invariants R1 to R9 are in docs/ring.md.
 from typing import assert_never
 
 from lr_server.protocol.agreement import ballots, beginnings, newcomers, ticks
-from lr_server.protocol.agreement.effects import Decline, Disregard, SendMessage
+from lr_server.protocol.agreement.effects import Alarm, Decline, Disregard, SendMessage
 from lr_server.protocol.agreement.events import (
     BeatDue,
     EntriesOffered,
@@ -68,6 +68,9 @@ def _message(member: RingMember, sender: int, store: StoreId, message: RingMessa
     known = member.record.stores[sender]
     if store.number < known.number:
         return member, (SendMessage(sender, Replaced(known)),)
+    if store.number > known.number:
+        # A newcomer counts only after both others have written its store, so this store has lost what it wrote.
+        return _retired(member, f"rank {sender} has a store that this one should know: this one is of a backup")
     if store != known:
         return disregarded(member, Disregard.OTHER_STORE)
     return _of_known_store(member, sender, message)
@@ -106,12 +109,12 @@ def _of_known_store(member: RingMember, sender: int, message: RingMessage) -> Ri
         case Registered() | StoreCopy() | Register():
             return disregarded(member, Disregard.NO_NEWCOMER)
         case Replaced(by=by):
-            return _replaced(member, by)
+            if by.number <= member.record.store.number:
+                return disregarded(member, Disregard.OTHER_STORE)
+            return _retired(member, f"this store was replaced by store {by.number} of its member")
         case _:
             assert_never(message)
 
 
-def _replaced(member: RingMember, by: StoreId) -> RingStep:
-    if by.number <= member.record.store.number:
-        return disregarded(member, Disregard.OTHER_STORE)
-    return RingMember(member.record, Retired(by), member.released), ()
+def _retired(member: RingMember, reason: str) -> RingStep:
+    return RingMember(member.record, Retired(reason), member.released), (Alarm(reason),)

@@ -68,9 +68,9 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """Another store has taken this store's place for good."""
+    """The store takes no part any more: it was replaced, or it comes from a backup."""
 
-    by: StoreId
+    reason: str
 
 
 Role = Newcomer | Following | Proposing | Adopting | Leading | Fenced | Retired

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from lr_server.protocol.agreement.effects import (
-    Durable,
     KeepPromise,
     KeepTicks,
     Release,
-    RingEffect,
     SendMessage,
     kept,
 )
@@ -22,8 +20,8 @@ from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.history import EMPTY, TickHistory, TickMark
 from lr_server.protocol.agreement.machine import advance
 from lr_server.protocol.agreement.messages import Append, Ballot, Denial
-from lr_server.protocol.agreement.record import MemberRecord, founders
-from lr_server.protocol.agreement.roles import Following, Leading, Newcomer, Proposing, RingMember, reopened
+from lr_server.protocol.agreement.record import founders
+from lr_server.protocol.agreement.roles import Following, Leading, Proposing, RingMember, reopened
 from tests.lr_server.protocol.agreement.invariants import check_state, check_step
 
 #: The generations of the walk: one of rank 0, one of rank 1, in any order.
@@ -97,7 +95,7 @@ class Walk:
                 outcomes += self._steps[key]
             for outcome in outcomes:
                 end = outcome.released
-                if end is None or len_of(end) <= len_of(released) and agree(end, released):
+                if end is None or (len_of(end) <= len_of(released) and agree(end, released)):
                     end = released
                 else:
                     assert agree(end, released), f"{end} was released, and {released} before"
@@ -140,7 +138,9 @@ class Walk:
         return taken <= self.ticks
 
     def _number(self, member: RingMember) -> int:
-        member = replace(member, attempt=0, released=member.released if isinstance(member.role, Leading) else 0, highest=0)
+        member = replace(
+            member, attempt=0, released=member.released if isinstance(member.role, Leading) else 0, highest=0
+        )
         if isinstance(member.role, Following):
             member = replace(member, role=Following())
         if member not in self._member_numbers:
