@@ -7,9 +7,6 @@ from lr_server.protocol.agreement.history import TickMark
 from lr_server.protocol.agreement.messages import Append, Denial, Fetch, Promise, Tail
 from lr_server.protocol.agreement.roles import Adopting, Leading, RingMember, RingStep, disregarded
 
-#: The most ticks in one message, and the most ticks that wait for a follower.
-MOST_TICKS = 64
-
 
 def adopt_or_begin(member: RingMember, sender: int, promise: Promise) -> RingStep:
     """Take over the log of the member that promised if its log is longer; otherwise begin the generation."""
@@ -28,7 +25,7 @@ def answer_fetch(member: RingMember, sender: int, fetch: Fetch) -> RingStep:
         return member, (SendMessage(sender, Denial(fetch.generation, record.promised)),)
     if fetch.generation > record.promised or not record.history.holds(fetch.after):
         return disregarded(member, Disregard.NO_PROPOSAL)
-    ticks = record.history.after(fetch.after.seq, MOST_TICKS)
+    ticks = record.history.after(fetch.after.seq, member.limits.in_message)
     return member, (SendMessage(sender, Tail(fetch.generation, fetch.after, ticks)),)
 
 

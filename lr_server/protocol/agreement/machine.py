@@ -4,6 +4,7 @@ Every pair of a state and an event has an outcome: an event without effect gives
 invariants R1 to R9 are in docs/ring.md.
 """
 
+from dataclasses import replace
 from typing import assert_never
 
 from lr_server.protocol.agreement import ballots, beginnings, newcomers, ticks
@@ -117,4 +118,4 @@ def _of_known_store(member: RingMember, sender: int, message: RingMessage) -> Ri
 
 
 def _retired(member: RingMember, reason: str) -> RingStep:
-    return RingMember(member.record, Retired(reason), member.released), (Alarm(reason),)
+    return replace(member, role=Retired(reason)), (Alarm(reason),)

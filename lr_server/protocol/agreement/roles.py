@@ -1,6 +1,7 @@
 """The states of one member of a token. Pure."""
 
 from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from lr_server.protocol.agreement.effects import (
     Disregard,
@@ -76,6 +77,16 @@ class Retired:
 Role = Newcomer | Following | Proposing | Adopting | Leading | Fenced | Retired
 
 
+class RingLimits(NamedTuple):
+    """The most ticks in one message, and the most ticks that wait for a follower."""
+
+    in_message: int = 64
+    waiting: int = 64
+
+
+DEFAULT_LIMITS: Final = RingLimits()
+
+
 @dataclass(frozen=True, slots=True)
 class RingMember:
     """The whole state of one member of one token.
@@ -86,6 +97,7 @@ class RingMember:
         released: The ticks up to here are released, as far as this member knows.
         highest: The highest generation that the member has seen.
         attempt: The number of denials since the last success.
+        limits: The limits of messages and of waiting ticks.
     """
 
     record: MemberRecord
@@ -93,6 +105,7 @@ class RingMember:
     released: int = 0
     highest: int = 0
     attempt: int = 0
+    limits: RingLimits = DEFAULT_LIMITS
 
     def keeping(self, effect: Durable) -> "RingMember":
         """Return the member after a durable effect."""
@@ -106,19 +119,19 @@ class RingMember:
 RingStep = tuple[RingMember, tuple[RingEffect, ...]]
 
 
-def reopened(record: MemberRecord) -> RingMember:
+def reopened(record: MemberRecord, limits: RingLimits = DEFAULT_LIMITS) -> RingMember:
     """Return a member that starts with the record of its store.
 
     The edge has proved that the store holds everything that was ever durable there. Without the proof the edge calls
     `newcomer`.
     """
-    return RingMember(record, Following())
+    return RingMember(record, Following(), limits=limits)
 
 
-def newcomer(rank: int, uid: int) -> RingMember:
+def newcomer(rank: int, uid: int, limits: RingLimits = DEFAULT_LIMITS) -> RingMember:
     """Return a member that starts with an empty store, or with one from a backup; *uid* is a new random number."""
     stores = with_store((UNKNOWN_STORE,) * 3, rank, StoreId(1, uid))
-    return RingMember(MemberRecord(rank, stores), Newcomer())
+    return RingMember(MemberRecord(rank, stores), Newcomer(), limits=limits)
 
 
 def disregarded(member: RingMember, why: Disregard) -> RingStep:

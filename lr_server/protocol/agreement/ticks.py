@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from lr_server.protocol.agreement.beginnings import MOST_TICKS
 from lr_server.protocol.agreement.effects import (
     Alarm,
     Decline,
@@ -35,8 +34,8 @@ def take_entries(member: RingMember) -> RingStep:
         return member, (_decline(member),)
     if member.released < role.seal:
         return member, (Decline(None, "the new generation waits for its first follower"),)
-    if history.end - member.released >= MOST_TICKS:
-        return member, (Decline(None, f"{MOST_TICKS} ticks wait for a follower"),)
+    if history.end - member.released >= member.limits.waiting:
+        return member, (Decline(None, f"{member.limits.waiting} ticks wait for a follower"),)
     tick = TickMark(role.generation, history.end + 1)
     stored = KeepTicks(history.end, (tick,))
     append = Append(role.generation, history.newest, (tick,), tick, member.released)
@@ -99,7 +98,7 @@ def lose_followers(member: RingMember) -> RingStep:
 
 def _append(member: RingMember, role: Leading, to: int, after: int) -> SendMessage:
     history = member.record.history
-    ticks = history.after(after, MOST_TICKS)
+    ticks = history.after(after, member.limits.in_message)
     append = Append(role.generation, history.mark_at(after), ticks, history.newest, member.released)
     return SendMessage(to, append)
 

@@ -21,11 +21,13 @@ from lr_server.protocol.agreement.history import EMPTY, TickHistory, TickMark
 from lr_server.protocol.agreement.machine import advance
 from lr_server.protocol.agreement.messages import Append, Ballot, Denial
 from lr_server.protocol.agreement.record import founders
-from lr_server.protocol.agreement.roles import Following, Leading, Proposing, RingMember, reopened
+from lr_server.protocol.agreement.roles import Following, Leading, Proposing, RingLimits, RingMember, reopened
 from tests.lr_server.protocol.agreement.invariants import check_state, check_step
 
 #: The generations of the walk: one of rank 0, one of rank 1, in any order.
 GENERATIONS = (2, 3)
+#: One tick in a message shows each step of a catch-up.
+LIMITS = RingLimits(in_message=1)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Walk:
     def run(self) -> int:
         """Walk every state; return how many there are."""
         first = [replace(record, promised=GENERATIONS[0] - 1) for record in founders([11, 12, 13])]
-        start = (*(self._number(reopened(record)) for record in first), EMPTY), 0
+        start = (*(self._number(reopened(record, LIMITS)) for record in first), EMPTY), 0
         seen, waiting = {start[0]: [0]}, [start]
         states = 0
         while waiting:
@@ -104,7 +106,7 @@ class Walk:
     def _alone(self, number: int) -> tuple[Outcome, ...]:
         if number not in self._spontaneous:
             member = self.members[number]
-            found = [Outcome(self._number(reopened(member.record)), 0, None)]
+            found = [Outcome(self._number(reopened(member.record, LIMITS)), 0, None)]
             for event in (TryDue(), EntriesOffered()):
                 found += self._outcomes(number, event)
             self._spontaneous[number] = tuple(one for one in found if (one.member, one.sent) != (number, 0))
@@ -128,7 +130,7 @@ class Walk:
                 case KeepPromise() | KeepTicks():
                     record = kept(record, effect)
             if record != after.record:
-                yield Outcome(self._number(reopened(record)), sent, released)
+                yield Outcome(self._number(reopened(record, LIMITS)), sent, released)
         yield Outcome(self._number(after), sent, released)
 
     def _is_within(self, member: RingMember, effects) -> bool:

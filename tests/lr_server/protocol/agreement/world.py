@@ -13,7 +13,16 @@ from lr_server.protocol.agreement.history import EMPTY, TickHistory
 from lr_server.protocol.agreement.machine import advance
 from lr_server.protocol.agreement.messages import Ballot
 from lr_server.protocol.agreement.record import MemberRecord, founders
-from lr_server.protocol.agreement.roles import Leading, Newcomer, Retired, RingMember, newcomer, reopened
+from lr_server.protocol.agreement.roles import (
+    DEFAULT_LIMITS,
+    Leading,
+    Newcomer,
+    Retired,
+    RingLimits,
+    RingMember,
+    newcomer,
+    reopened,
+)
 from tests.lr_server.protocol.agreement.invariants import DURABLE, begins, check_state, check_step
 
 #: The ring of the tests: three machines.
@@ -44,6 +53,7 @@ class RingWorld:
     """The members of *tokens*; every step is checked, and so is every state after a step."""
 
     tokens: int = 1
+    limits: RingLimits = DEFAULT_LIMITS
     disks: dict[MemberKey, MemberRecord | None] = field(default_factory=dict)
     members: dict[MemberKey, RingMember] = field(default_factory=dict)
     network: list[Envelope] = field(default_factory=list)
@@ -57,7 +67,7 @@ class RingWorld:
             self.released[token] = EMPTY
             for record in founders([next(self._uids) for _ in RANKS]):
                 key = MemberKey(token, record.rank)
-                self.disks[key], self.members[key] = record, reopened(record)
+                self.disks[key], self.members[key] = record, reopened(record, self.limits)
 
     def of_machine(self, machine: int) -> list[MemberKey]:
         """Return the members of one machine."""
@@ -127,7 +137,9 @@ class RingWorld:
     def reopen(self, key: MemberKey) -> None:
         """Start the member's process again, from its disk."""
         disk = self.disks[key]
-        self.members[key] = newcomer(key.rank, next(self._uids)) if disk is None else reopened(disk)
+        self.members[key] = (
+            newcomer(key.rank, next(self._uids), self.limits) if disk is None else reopened(disk, self.limits)
+        )
 
     def crash(self, machine: int) -> None:
         """Kill the machine and start it again."""
