@@ -13,7 +13,7 @@ each token, all logs are equal, and no generation begins without a cause.
 
 from hypothesis import event, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from lr_server.protocol.agreement.events import (
     BeatDue,
@@ -42,6 +42,11 @@ class RingUnderFaults(RuleBasedStateMachine):
         self.world = RingWorld(TOKENS)
         self.earlier: dict[int, dict[MemberKey, MemberRecord]] = {}
 
+    @initialize(rank=st.integers(0, 1))
+    def begin(self, rank: int) -> None:
+        for token in range(TOKENS):
+            self.take_over(token, rank, 1)
+
     # --- work -------------------------------------------------------------------------------------------------
 
     @rule(key=KEYS, clock=CLOCKS, crash=CRASHES)
@@ -53,7 +58,6 @@ class RingUnderFaults(RuleBasedStateMachine):
         for rank in RANKS:
             self.world.step(MemberKey(token, rank), EntriesOffered(), crash)
 
-    @precondition(lambda self: self.world.network)
     @rule(data=st.data(), count=st.integers(1, 6), crash=CRASHES, again=st.booleans())
     def deliver(self, data: st.DataObject, count: int, crash: int | None, again: bool) -> None:
         for _ in range(count):
@@ -61,7 +65,7 @@ class RingUnderFaults(RuleBasedStateMachine):
                 index = data.draw(st.integers(0, len(self.world.network) - 1))
                 self.world.deliver(index, crash, again=again)
 
-    @rule(rounds=st.integers(1, 8))
+    @rule(rounds=st.integers(1, 12))
     def work(self, rounds: int) -> None:
         """Deliver in order, as most connections do."""
         for _ in range(rounds):
@@ -81,7 +85,6 @@ class RingUnderFaults(RuleBasedStateMachine):
 
     # --- faults -----------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.world.network)
     @rule(data=st.data(), count=st.integers(1, 10))
     def lose(self, data: st.DataObject, count: int) -> None:
         for _ in range(min(count, len(self.world.network))):
@@ -146,5 +149,5 @@ class RingUnderFaults(RuleBasedStateMachine):
         self.calm()
 
 
-RingUnderFaults.TestCase.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+RingUnderFaults.TestCase.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
 TestRingUnderFaults = RingUnderFaults.TestCase

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lr_server.protocol.agreement.generations import RANKS
 from tests.lr_server.protocol.agreement.walk import Walk
 
 pytestmark = pytest.mark.long
@@ -16,3 +17,8 @@ pytestmark = pytest.mark.long
 )
 def test_every_reachable_state_keeps_the_invariants(generations: tuple[int, ...], ticks: int, least: int):
     assert Walk(generations, ticks).run() > least
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_a_disk_that_is_lost_at_any_moment_keeps_the_invariants(rank: int):
+    assert Walk((2, 3), 1, loses_disk=rank).run() > 10_000

@@ -11,21 +11,24 @@ A state with the same members and fewer messages than a known one is not walked:
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from lr_server.protocol.agreement.effects import (
-    KeepPromise,
-    KeepTicks,
-    Release,
-    SendMessage,
-    kept,
-)
+from lr_server.protocol.agreement.effects import Release, SendMessage, kept
 from lr_server.protocol.agreement.events import EntriesOffered, MessageCame, RingEvent, TryDue
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.history import EMPTY, TickHistory, TickMark
 from lr_server.protocol.agreement.machine import advance
 from lr_server.protocol.agreement.messages import Append, Ballot, Denial
-from lr_server.protocol.agreement.record import founders
-from lr_server.protocol.agreement.roles import Following, Leading, Proposing, RingLimits, RingMember, reopened
-from tests.lr_server.protocol.agreement.invariants import begins, check_state, check_step
+from lr_server.protocol.agreement.record import MemberRecord, StoreId, founders, with_store
+from lr_server.protocol.agreement.roles import (
+    Following,
+    Leading,
+    Newcomer,
+    Proposing,
+    RingLimits,
+    RingMember,
+    newcomer,
+    reopened,
+)
+from tests.lr_server.protocol.agreement.invariants import DURABLE, begins, check_state, check_step
 
 #: One tick in a message shows each step of a catch-up.
 LIMITS = RingLimits(in_message=1)
@@ -44,11 +47,12 @@ class Outcome:
 class Walk:
     """Members and messages have numbers; a state is three members, the released ticks, and a set of messages.
 
-    A leader takes *ticks* ticks, the seal included.
+    A leader takes *ticks* ticks, the seal included. The member *loses_disk* starts with an empty disk once, at any time.
     """
 
     generations: tuple[int, ...]
     ticks: int
+    loses_disk: int | None = None
     members: list[RingMember] = field(default_factory=list)
     messages: list[tuple[int, MessageCame]] = field(default_factory=list)
 
@@ -73,7 +77,7 @@ class Walk:
             for after, more in self._next(now, network):
                 known = seen.get(after)
                 if known is None:
-                    check_state([self.members[number] for number in after[:3]], after[3])
+                    check_state([self.members[number] for number in after[:3] if self._counts(number)], after[3])
                     seen[after] = [more]
                 elif any(not more & ~one for one in known):
                     continue
@@ -88,6 +92,8 @@ class Walk:
         for rank in RANKS:
             number = state[rank]
             outcomes = list(self._alone(number))
+            if rank == self.loses_disk and self.members[number].record.store.number == 1:
+                outcomes.append(Outcome(self._number(replaced(rank)), 0, None))
             waiting = network & self.to[rank]
             while waiting:
                 lowest = waiting & -waiting
@@ -104,7 +110,7 @@ class Walk:
     def _alone(self, number: int) -> tuple[Outcome, ...]:
         if number not in self._spontaneous:
             member = self.members[number]
-            found = [Outcome(self._number(reopened(member.record, LIMITS)), 0, None)]
+            found = [Outcome(self._number(crashed(member, member.record)), 0, None)]
             for event in (TryDue(), EntriesOffered()):
                 found += self._outcomes(number, event)
             self._spontaneous[number] = tuple(one for one in found if (one.member, one.sent) != (number, 0))
@@ -125,11 +131,14 @@ class Walk:
                     sent |= 1 << self._bit(to, MessageCame(before.record.rank, record.store, message))
                 case Release(upto=upto):
                     released = record.history.until(upto)
-                case KeepPromise() | KeepTicks():
+                case _ if isinstance(effect, DURABLE):
                     record = kept(record, effect)
             if record != after.record:
-                yield Outcome(self._number(reopened(record, LIMITS)), sent, released)
+                yield Outcome(self._number(crashed(before, record)), sent, released)
         yield Outcome(self._number(after), sent, released)
+
+    def _counts(self, number: int) -> bool:
+        return not isinstance(self.members[number].role, Newcomer)
 
     def _is_within(self, member: RingMember, effects) -> bool:
         if isinstance(member.role, Proposing) and member.role.generation not in self.generations:
@@ -168,3 +177,17 @@ def longer(end: TickHistory | None, released: TickHistory) -> TickHistory:
         return released
     assert begins(end, released) or begins(released, end), f"{end} is released, and was {released}"
     return max(end, released, key=lambda history: history.end)
+
+
+def crashed(member: RingMember, record: MemberRecord) -> RingMember:
+    """Return the member after a crash with *record* on its disk; a newcomer has none until it counts."""
+    if isinstance(member.role, Newcomer) and record == member.record:
+        return replace(member, role=Newcomer())
+    return reopened(record, LIMITS)
+
+
+def replaced(rank: int) -> RingMember:
+    """Return the member with an empty disk; it knows the number of its store, so that the walk is shorter."""
+    empty = newcomer(rank, 20 + rank, LIMITS)
+    stores = with_store(empty.record.stores, rank, StoreId(2, 20 + rank))
+    return replace(empty, record=replace(empty.record, stores=stores))
