@@ -47,7 +47,7 @@ class Outcome:
 class Walk:
     """Members and messages have numbers; a state is three members, the released ticks, and a set of messages.
 
-    A leader takes *ticks* ticks, the seal included. The member *loses_disk* starts with an empty disk once, at any time.
+    A leader takes *ticks* ticks, the seal included. The rank *loses_disk* starts with an empty disk once, at any time.
     """
 
     generations: tuple[int, ...]
