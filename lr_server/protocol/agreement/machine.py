@@ -70,7 +70,7 @@ def _message(member: RingMember, sender: int, store: StoreId, message: RingMessa
     if store.number < known.number:
         return member, (SendMessage(sender, Replaced(known)),)
     if store.number > known.number:
-        # A newcomer counts only after both others have written its store, so this store has lost what it wrote.
+        # A newcomer counts only after both others have written its store: this store has lost that row.
         return _retired(member, f"rank {sender} has a store that this one should know: this one is of a backup")
     if store != known:
         return disregarded(member, Disregard.OTHER_STORE)

@@ -1,4 +1,4 @@
-"""A store that is empty or restored: it counts again once it holds all that its earlier store may have held. Pure.
+"""A store that is empty or restored counts again once it holds all that its earlier store may have held. Pure.
 
 The earlier store's promises and acknowledgements are lost here. Each of them went to one of the other members, which
 had stored the same before. So the newcomer copies from both others, and both forget the earlier store first.

@@ -18,7 +18,7 @@ from lr_server.protocol.agreement.record import UNKNOWN_STORE, MemberRecord, Sto
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """The store is empty or not proven; the member asks both others for all that its earlier store may have held."""
+    """The store is empty or not proven. The member asks both others for all that its earlier store may have held."""
 
     answers: tuple[Registered | None, ...] = (None, None, None)
 
