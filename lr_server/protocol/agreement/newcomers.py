@@ -1,7 +1,8 @@
 """A store that is empty or restored counts again once it holds all that its earlier store may have held. Pure.
 
-The earlier store's promises and acknowledgements are lost here. Each of them went to one of the other members, which
-had stored the same before. So the newcomer copies from both others, and both forget the earlier store first.
+The earlier store's promises and acknowledgements are lost here. An acknowledged tick is in its leader's log. A promise
+is known to its proposer, or is refused on its arrival. For both others forget the earlier store before they tell the
+newcomer their records.
 """
 
 from dataclasses import replace

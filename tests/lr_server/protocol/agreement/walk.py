@@ -5,7 +5,7 @@
 * A leader counts as unheard at every moment, and each proposer as level. So a member promises as much as it ever may.
 * Denials are left out: their loss is allowed, and a crash does more than they do.
 
-A state with fewer messages than a known one of the same members is not walked: it leads to nothing new.
+A state with fewer messages than a known one of the same members leads to nothing new.
 """
 
 from collections.abc import Iterator
