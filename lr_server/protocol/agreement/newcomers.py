@@ -46,17 +46,16 @@ def take_registered(member: RingMember, sender: int, store: StoreId, answer: Reg
         return disregarded(member, Disregard.OTHER_STORE)
     answers = (*role.answers[:sender], answer, *role.answers[sender + 1 :])
     member = replace(member, role=Newcomer(answers))
-    told = _both(member)
+    told = _both(answers)
     if told is None:
         return member, ()
     longest = max(told, key=lambda rank: told[rank].history.newest)
     return member, (SendMessage(longest, CopyRequest()),)
 
 
-def _both(member: RingMember) -> dict[int, Registered] | None:
+def _both(answers: tuple[Registered | None, ...]) -> dict[int, Registered] | None:
     """Return the answers of both others by rank, if both know the same stores; None otherwise."""
-    assert isinstance(member.role, Newcomer)
-    told = {rank: answer for rank, answer in enumerate(member.role.answers) if answer is not None}
+    told = {rank: answer for rank, answer in enumerate(answers) if answer is not None}
     return told if len(told) == 2 and len({answer.stores for answer in told.values()}) == 1 else None
 
 
@@ -70,10 +69,12 @@ def answer_copy_request(member: RingMember, sender: int) -> RingStep:
 def take_copy(member: RingMember, copied: StoreCopy) -> RingStep:
     """Keep the copy, with the highest promise of both others; from here on the store counts."""
     record = member.record
-    told = _both(member) if isinstance(member.role, Newcomer) else None
+    told = _both(member.role.answers) if isinstance(member.role, Newcomer) else None
     if told is None or copied.receiver != record.store:
         return disregarded(member, Disregard.OTHER_COPY)
     answers = [*told.values()]
+    if copied.stores != answers[0].stores:
+        return disregarded(member, Disregard.OTHER_STORE)
     if copied.history.newest < max(answer.history.newest for answer in answers):
         return disregarded(member, Disregard.OTHER_COPY)
     promised = max(copied.promised, *(answer.promised for answer in answers))

@@ -128,7 +128,7 @@ def take_append(member: RingMember, sender: int, append: Append) -> RingStep:
     new = append.ticks[history.first_difference(append.ticks) :]
     if new and new[0].seq <= member.released:
         words = f"rank {sender} has another tick {new[0].seq}, which was released: a store was restored or changed"
-        return member, (*effects, Alarm(words))
+        return replace(member, role=Following(hears=True)), (*effects, Alarm(words))
     if new:
         stored = KeepTicks(new[0].seq - 1, new)
         member = member.keeping(stored)

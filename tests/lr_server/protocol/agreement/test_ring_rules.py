@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lr_server.protocol.agreement.effects import (
+    Alarm,
     Decline,
     Disregard,
     Disregarded,
@@ -191,6 +192,14 @@ def test_ticks_are_durable_before_they_are_acknowledged_and_a_later_generation_b
     assert effects == (KeepPromise(6), KeepTicks(5, (TickMark(6, 6),)), held)
 
 
+def test_a_released_tick_is_kept_with_an_alarm_and_its_holder_leads_no_more():
+    leading = replace(member(1, Leading(3, 4, (5, 0, 0)), 3, LOG), released=5)
+    after, effects = advance(leading, came(0, Append(4, TickMark(2, 3), (TickMark(4, 4),), TickMark(4, 4), 0)))
+    assert [type(effect) for effect in effects] == [KeepPromise, Alarm]
+    assert after.record.history == LOG
+    assert isinstance(after.role, Following)
+
+
 def test_a_leader_whose_generation_is_over_stops_leading():
     leading = member(0, Leading(2, 1, (0, 0, 0)), 2, TickHistory((GenerationStart(2, 1),), 1))
     after, _ = advance(leading, came(2, Denial(2, 3)))
@@ -271,14 +280,18 @@ def test_a_return_takes_one_generation():
 # --- stores -------------------------------------------------------------------------------------------------------
 
 
+def asking() -> RingMember:
+    """Return a newcomer that has asked both others to count its store 2."""
+    empty = newcomer(2, 20)
+    return replace(empty, record=replace(empty.record, stores=(*empty.record.stores[:2], StoreId(2, 20))))
+
+
 def registered(promised: int, history: TickHistory = EMPTY) -> Registered:
     return Registered(promised, (*STORES[:2], StoreId(2, 20)), history)
 
 
 def test_a_newcomer_keeps_the_highest_promise_and_the_longest_log_of_both_others():
-    asking = newcomer(2, 20)
-    asking = replace(asking, record=replace(asking.record, stores=(*asking.record.stores[:2], StoreId(2, 20))))
-    one, effects = advance(asking, came(0, registered(3, LOG)))
+    one, effects = advance(asking(), came(0, registered(3, LOG)))
     assert effects == ()
     both, effects = advance(one, came(1, registered(7)))
     assert effects == (SendMessage(0, CopyRequest()),)
@@ -289,18 +302,21 @@ def test_a_newcomer_keeps_the_highest_promise_and_the_longest_log_of_both_others
 
 
 def test_a_newcomer_takes_no_shorter_copy():
-    asking = newcomer(2, 20)
-    asking = replace(asking, record=replace(asking.record, stores=(*asking.record.stores[:2], StoreId(2, 20))))
-    both, _ = advance(advance(asking, came(0, registered(3, LOG)))[0], came(1, registered(3)))
+    both, _ = advance(advance(asking(), came(0, registered(3, LOG)))[0], came(1, registered(3)))
     after, effects = advance(both, came(1, StoreCopy(StoreId(2, 20), 3, registered(3).stores, EMPTY)))
     assert (after, effects) == (both, (Disregarded(Disregard.OTHER_COPY),))
 
 
+def test_a_newcomer_takes_no_copy_of_a_store_that_the_others_do_not_know():
+    both, _ = advance(advance(asking(), came(0, registered(3, LOG)))[0], came(1, registered(3)))
+    stores = (StoreId(5, 50), STORES[1], StoreId(2, 20))
+    after, effects = advance(both, came(0, StoreCopy(StoreId(2, 20), 3, stores, LOG)))
+    assert (after, effects) == (both, (Disregarded(Disregard.OTHER_STORE),))
+
+
 def test_a_newcomer_needs_two_answers_that_know_the_same_stores():
-    asking = newcomer(2, 20)
-    asking = replace(asking, record=replace(asking.record, stores=(*asking.record.stores[:2], StoreId(2, 20))))
     other = replace(registered(3), stores=(StoreId(5, 50), STORES[1], StoreId(2, 20)))
-    after, effects = advance(advance(asking, came(0, registered(3)))[0], came(1, other))
+    after, effects = advance(advance(asking(), came(0, registered(3)))[0], came(1, other))
     assert effects == ()
     assert isinstance(after.role, Newcomer)
 
