@@ -24,6 +24,7 @@ PLAIN = [
     "docs/faults.md",
     "docs/links.md",
     "docs/peers.md",
+    "docs/ring.md",
     "docs/servers.md",
     "docs/shards.md",
     "docs/tls.md",
@@ -43,10 +44,10 @@ TERMS = {
     "destination", "lane", "barrier", "destination set", "effect", "end of stream", "entry", "envelope", "fencing",
     "followed table", "generation", "grantee", "header", "headers of an entry", "incarnation", "item", "lease", "link",
     "listener", "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer", "position",
-    "producer", "provider", "range", "rank", "receive state", "registry", "replace", "replicas", "retention", "room",
-    "routing queue", "segment", "send log", "sequencer", "session", "shard", "sink", "site", "slot", "snapshot sync",
-    "source", "stream tag", "subscriber", "tick", "topology", "transmit", "trim", "visibility", "wakeup", "window",
-    "worker",
+    "producer", "promise of a member", "provider", "range", "rank", "receive state", "registry", "released tick",
+    "replace", "replicas", "retention", "ring", "room", "routing queue", "seal", "segment", "send log", "sequencer",
+    "session", "shard", "sink", "site", "slot", "snapshot sync", "source", "stream tag", "subscriber", "tick",
+    "token of a ring", "topology", "transmit", "trim", "visibility", "wakeup", "window", "worker",
 }  # fmt: skip
 
 
