@@ -43,7 +43,7 @@ def refuse_replay(facts: QueueFacts, after_seq: int | None, *, undo: bool) -> st
         return f"entries up to {facts.applied_seq:,} are applied, so none after {after_seq:,} can come again"
     if after_seq is not None and after_seq < facts.floor_seq:
         return (
-            f"entries up to {facts.floor_seq:,} came in a snapshot: order those from {facts.floor_seq + 1:,}, or "
+            f"entries up to {facts.floor_seq:,} came with a snapshot: order those from {facts.floor_seq + 1:,}, or "
             "request a snapshot at the source"
         )
     if undo and not facts.undoes:
