@@ -1,6 +1,6 @@
-"""Order applied entries of a receive queue again, at the site that has applied them (docs/operating.md, "Replays").
+"""Order applied entries of a receive queue again, at the site that has applied them.
 
-A listener that applied entries wrongly is mended first. The source answers an order in its next negotiation, which
+See docs/operating.md, "Entries applied wrongly". A listener that applied entries wrongly is mended first. The source answers an order in its next negotiation, which
 comes within a second while both servers work. Every order and its end is stored among the actions of operators.
 """
 
@@ -49,8 +49,8 @@ def request_replay(
         source: The site that sends the entries.
         start: The first entry that shall come again: its number, or its position, also as `<branch>@<number>`.
         since: In place of *start*: entries that the source has committed since then, by its clock. UTC without a zone.
-        undo: Whether the listener's `on_rollback` undoes the entries first. With False they are applied over the rows
-            that are there.
+        undo: Whether the listener's `on_rollback` undoes the entries first. With False they are applied over the
+            present rows.
         person: The name to store with the order.
 
     Raises `UsageError` for an unknown queue, and if the site knows already that the replay is impossible. The source

@@ -105,7 +105,7 @@ def active_of(message: pb.ActiveMember) -> ActiveChoice:
 
 
 class ReplayWord(NamedTuple):
-    """The answer of a source to an order for a replay: the tick after which entries come again, or the refusal."""
+    """The answer of a source to an order for a replay: entries after the tick `after` come again, or a refusal."""
 
     order_id: str
     after: Header

@@ -8,7 +8,7 @@ from typing import Final
 
 from lr_server.protocol.events import RefusalKind, Refused
 from lr_server.protocol.histories import SinkHistory, StagedSnapshot, TickKey
-from lr_server.protocol.replays import ReplayOrder
+from lr_server.protocol.replays import OrderedReplay
 from queues.errors import InvalidPositionError, ProtocolError
 from queues.positions import Position, Visibility
 from queues.wire import replication_pb2 as pb
@@ -114,9 +114,9 @@ def history_of(answer: pb.NegotiateResponse) -> SinkHistory:
     )
 
 
-def replay_of(message: pb.ReplayOrder) -> ReplayOrder:
+def replay_of(message: pb.ReplayOrder) -> OrderedReplay:
     """Convert an order for a replay; raise `ProtocolError` for numbers and texts that no sink has."""
-    return ReplayOrder(
+    return OrderedReplay(
         _name(message.order_id, "id of an order"),
         _number(message.from_seq, "a sequence number"),
         _name(message.branch, "branch"),

@@ -12,7 +12,7 @@ from queues.positions import Position
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayOrder:
+class OrderedReplay:
     """The order of a sink: entries from number `from_seq` on, or with 0 those committed since `since_us`.
 
     `branch` is that of the number, or empty for any.
@@ -25,7 +25,7 @@ class ReplayOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReplayTarget:
     """The tick after which the ordered entries begin, and the branch of the first of them.
 
     `regrouped_seq` is the end of the newest tick at the last change of the groups of replicas. `group` is the group of
@@ -39,7 +39,12 @@ class Target:
 
 
 def refuse_replay(
-    source: SourceHistory, sink: SinkHistory, order: ReplayOrder, target: Target | None, *, initial_sync: InitialSync
+    source: SourceHistory,
+    sink: SinkHistory,
+    order: OrderedReplay,
+    target: ReplayTarget | None,
+    *,
+    initial_sync: InitialSync,
 ) -> str:
     """Return why entries after *target* are not sent again, or an empty text; None: there are none.
 

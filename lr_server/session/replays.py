@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Engine
 
 from lr_server.protocol.histories import SinkHistory, TickKey
 from lr_server.protocol.negotiation import InitialSync
-from lr_server.protocol.replays import ReplayOrder, Target, refuse_replay
+from lr_server.protocol.replays import OrderedReplay, ReplayTarget, refuse_replay
 from lr_server.session.history import history_within
 from queues.database.leases import Lease
 from queues.database.servers import check_ranges
@@ -30,7 +30,7 @@ class Replay(NamedTuple):
 
 
 def answer_order(
-    engine: Engine, owed: SessionKey, lease: Lease, sink: SinkHistory, order: ReplayOrder, initial_sync: InitialSync
+    engine: Engine, owed: SessionKey, lease: Lease, sink: SinkHistory, order: OrderedReplay, initial_sync: InitialSync
 ) -> Replay:
     """Decide about *order*; if it is granted, the log keeps the entries for the session from the commit on.
 
@@ -52,7 +52,7 @@ def answer_order(
         return Replay(ReplayAnswer(order_id=order.order_id, after=header), back)
 
 
-def _find(connection: Connection, owed: SessionKey, order: ReplayOrder) -> tuple[Target, TickHeader] | None:
+def _find(connection: Connection, owed: SessionKey, order: OrderedReplay) -> tuple[ReplayTarget, TickHeader] | None:
     """Return the tick after which the ordered entries begin, also as the sink keeps it; None if there are none."""
     first_seq = order.from_seq
     if not first_seq:
@@ -66,8 +66,8 @@ def _find(connection: Connection, owed: SessionKey, order: ReplayOrder) -> tuple
     if tick is None:
         # No tick is kept before the first one.
         branch = branch_at(connection, 0)
-        return Target(TickKey(branch, 0, 0), *facts), TickHeader(branch=branch)
+        return ReplayTarget(TickKey(branch, 0, 0), *facts), TickHeader(branch=branch)
     header = TickHeader(
         branch=tick.branch, start_seq=tick.start_seq, end_seq=tick.end_seq, uid=tick.uid, mark=tick.mark
     )
-    return Target(TickKey(tick.branch, tick.end_seq, tick.uid), *facts), header
+    return ReplayTarget(TickKey(tick.branch, tick.end_seq, tick.uid), *facts), header

@@ -49,7 +49,7 @@ class ReplayWish(NamedTuple):
 
 
 class ReplayOrder(NamedTuple):
-    """One order: its queue, its wish, its person, and what has become of it."""
+    """One order: its queue, its wish, its person, its state and its outcome."""
 
     client: ClientName
     source: SiteId
@@ -165,7 +165,7 @@ def place(connection: Connection, queue_id: int, wish: ReplayWish, person: str) 
 
 
 def end(connection: Connection, order: ReplayOrder, state: ReplayState, outcome: str, *, person: str = "") -> bool:
-    """Store what has become of an order that waits, also as an action of *person*, by default the one who ordered.
+    """Store the end of an order that waits, also as an action of *person*, by default the person of the order.
 
     Return False if the order waits no more.
     """
@@ -238,7 +238,7 @@ def set_back(connection: Connection, queue_id: int, branch: str, seq: int) -> No
 
 
 def keep_header(connection: Connection, queue_id: int, header: Header) -> None:
-    """Store the header to which a queue has gone back, unless it is there; before the first tick there is none."""
+    """Store the header to which a queue has gone back, unless it is there. Before the first tick there is none."""
     own = (receive_headers.c.queue_id == queue_id, receive_headers.c.seq == header.seq)
     if header.seq and connection.execute(select(receive_headers.c.seq).where(*own)).first() is None:
         connection.execute(insert(receive_headers).values(queue_id=queue_id, **header._asdict()))

@@ -35,5 +35,5 @@ def is_kept(claims: Sequence[Claim], created_us: int, retention: Retention, now:
 
 
 def is_replayable(created_us: int, retention: Retention, now: int) -> bool:
-    """Return whether a segment whose newest tick is of *created_us* is kept for replays, whoever has its entries."""
+    """Return whether a segment whose newest tick is of *created_us* is kept for replays."""
     return created_us + int(retention.acknowledged_seconds * 1_000_000) > now

@@ -1,4 +1,4 @@
-"""Real processes of a source and of a sink: each is killed at random moments of replays, and each entry comes once."""
+"""Processes of a source and a sink are killed at random moments of replays, and each entry comes again once."""
 
 import random
 import subprocess

@@ -43,8 +43,8 @@ TERMS = {
     "destination", "lane", "barrier", "destination set", "effect", "end of stream", "entry", "envelope", "fencing",
     "followed table", "generation", "grantee", "header", "headers of an entry", "incarnation", "item", "lease", "link",
     "listener", "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer", "position",
-    "producer", "provider", "range", "rank", "receive state", "registry", "replace", "replicas", "retention", "room",
-    "routing queue", "segment", "send log", "sequencer", "session", "shard", "sink", "site", "slot", "snapshot sync",
+    "producer", "provider", "range", "rank", "receive state", "registry", "replace", "replay", "replicas", "retention",
+    "room", "routing queue", "segment", "send log", "sequencer", "session", "shard", "sink", "site", "slot", "snapshot sync",
     "source", "stream tag", "subscriber", "tick", "topology", "transmit", "trim", "visibility", "wakeup", "window",
     "worker",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A sink with an order for a replay: it tells the order, and carries out or ends it by the word of the source."""
+"""A sink tells an order for a replay, and carries it out or ends it by the word of the source."""
 
 from collections.abc import Sequence
 

@@ -12,7 +12,7 @@ from lr_client import RoutingQueueSenderClient
 from queues.positions import Position
 from tests.system.world import Recorder
 
-#: Each row is one entry with its number and payload, or a rollback ("back") with the number to which it goes back.
+#: Each row is one entry with its number and payload, or a rollback ("back") with its number.
 journal = Table(
     "journal",
     MetaData(),

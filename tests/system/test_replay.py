@@ -256,7 +256,7 @@ def test_an_ended_link_brings_nothing_again(world: World) -> None:
     eventually(ended)
 
 
-def test_the_source_refuses_trimmed_entries_and_nobody_needs_a_snapshot(world: World) -> None:
+def test_the_source_refuses_trimmed_entries_and_no_site_needs_a_snapshot(world: World) -> None:
     paris = linked(world, options={"initial_sync": "log", "segment_seconds": 0.1, "trim_seconds": 0.1})
     tokyo = world.site("tokyo")
     first, *_ = sent_one_by_one(world, 1)

@@ -80,7 +80,7 @@ def order(
 
 @app.command("list")
 def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
-    """Show the last order of each receive queue, and what has become of it."""
+    """Show the last order of each receive queue, with its outcome."""
     from lr_client.replays import replay_orders
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened

@@ -40,7 +40,7 @@ def current(connection: Connection) -> int:
 
 
 def keep(connection: Connection) -> None:
-    """Wait for the end of a trim that has judged a segment, and let no other one begin before the transaction ends."""
+    """Wait for a trim that has judged a segment, and let no other one judge before the transaction ends."""
     # The mode of a writer: a trim excludes writers before its last verdict.
     connection.exec_driver_sql("LOCK TABLE lrq_log_entries IN ROW EXCLUSIVE MODE")
 

@@ -7,22 +7,22 @@ import pytest
 
 from lr_server.protocol.histories import Branch, OfferedSnapshot, SinkHistory, SourceHistory, TickKey
 from lr_server.protocol.negotiation import Resume, decide
-from lr_server.protocol.replays import ReplayOrder, Target, refuse_replay
+from lr_server.protocol.replays import OrderedReplay, ReplayTarget, refuse_replay
 from queues.positions import Position
 
 TICKS = tuple(TickKey("b", seq, seq) for seq in (10, 20, 30, 40))
 BRANCH = (Branch("b", 0),)
 SOURCE = SourceHistory(BRANCH, newest_seq=40, known=frozenset(TICKS), is_whole=True)
 SINK = SinkHistory(Position("b", 40), boundary_seq=40, applied_seq=30, headers=TICKS[::-1])
-ORDER = ReplayOrder("o", from_seq=21)
-AFTER_20 = Target(TICKS[1], "b")
+ORDER = OrderedReplay("o", from_seq=21)
+AFTER_20 = ReplayTarget(TICKS[1], "b")
 
 
 def refused(
     source: SourceHistory = SOURCE,
     sink: SinkHistory = SINK,
-    order: ReplayOrder = ORDER,
-    target: Target | None = AFTER_20,
+    order: OrderedReplay = ORDER,
+    target: ReplayTarget | None = AFTER_20,
     initial_sync: str = "auto",
 ) -> str:
     return refuse_replay(source, sink, order, target, initial_sync=initial_sync)  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def test_a_granted_replay_always_resumes_from_there_and_never_needs_a_snapshot(
     source = replace(SOURCE, trimmed_seq=lost, lost_seq=lost, is_whole=is_whole)
     sink = replace(SINK, received=Position("b", 40, cut), headers=SINK.headers[:headers])
     target = TickKey("b", after, after)
-    why = refused(source, sink, target=Target(target, "b"), initial_sync=initial_sync)
+    why = refused(source, sink, target=ReplayTarget(target, "b"), initial_sync=initial_sync)
     gone = SinkHistory(
         Position("b", after, cut),
         after,
@@ -59,13 +59,16 @@ def test_a_granted_replay_always_resumes_from_there_and_never_needs_a_snapshot(
     [
         ({"target": None}, "the source has taken no entries since then"),
         ({"target": replace(AFTER_20, group="tokyo")}, "a member of the replicas tokyo"),
-        ({"target": Target(TICKS[3], "b")}, "received entries up to 40 only"),
+        ({"target": ReplayTarget(TICKS[3], "b")}, "received entries up to 40 only"),
         ({"source": replace(SOURCE, trimmed_seq=30, lost_seq=30)}, "up to 30 are trimmed at the source"),
         ({"target": replace(AFTER_20, regrouped_seq=30)}, "groups of replicas have changed at 30"),
         ({"order": replace(ORDER, branch="other")}, "other@21 is not in the source's history, which has b there"),
         ({"source": replace(SOURCE, snapshot=OfferedSnapshot("s"))}, "snapshot s was requested"),
         ({"source": replace(SOURCE, known=frozenset())}, "the log does not go on now"),
-        ({"target": Target(TickKey("b", 0, 0), "b"), "initial_sync": "snapshot"}, "the log could not go on from there"),
+        (
+            {"target": ReplayTarget(TickKey("b", 0, 0), "b"), "initial_sync": "snapshot"},
+            "the log could not go on from there",
+        ),
     ],
 )
 def test_each_refusal_says_its_reason(changes: dict[str, object], words: str) -> None:

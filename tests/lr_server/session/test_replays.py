@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine, update
 
 from lr_server.protocol.histories import SinkHistory, TickKey
-from lr_server.protocol.replays import ReplayOrder
+from lr_server.protocol.replays import OrderedReplay
 from lr_server.session.replays import Replay, answer_order
 from queues.database import leases
 from queues.database.tables import sessions
@@ -50,7 +50,7 @@ def ordered(site: Engine, reader: Reader, **order: int) -> Replay:
     keys = tuple(TickKey(tick.branch, tick.end_seq, tick.uid) for tick in reversed(ticks(reader)))
     sink = SinkHistory(Position(keys[0].branch, 3), boundary_seq=3, applied_seq=3, headers=keys)
     [lease] = lead(site)
-    return answer_order(site, TOKYO, lease, sink, ReplayOrder("o", **order), "log")
+    return answer_order(site, TOKYO, lease, sink, OrderedReplay("o", **order), "log")
 
 
 def acked(site: Engine) -> int:
@@ -88,7 +88,7 @@ def test_only_the_leader_of_the_session_grants(site: Engine, reader: Reader) -> 
     old = replace(lease, generation=lease.generation - 1)
     sink = SinkHistory(Position(ticks(reader)[0].branch, 3), boundary_seq=3)
     with pytest.raises(OwnershipLostError):
-        answer_order(site, TOKYO, old, sink, ReplayOrder("o", from_seq=2), "log")
+        answer_order(site, TOKYO, old, sink, OrderedReplay("o", from_seq=2), "log")
 
 
 def test_a_time_is_that_of_the_first_tick_at_or_after_it(site: Engine, reader: Reader) -> None:
