@@ -105,7 +105,7 @@ def active_of(message: pb.ActiveMember) -> ActiveChoice:
 
 
 class ReplayWord(NamedTuple):
-    """The answer of a source to an order for a replay: entries after the tick `after` come again, or a refusal."""
+    """The answer of a source to an order: entries after the tick `after` come again, or the refusal."""
 
     order_id: str
     after: Header

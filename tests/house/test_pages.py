@@ -39,14 +39,14 @@ PATH = re.compile(
 #: The target of a link or picture within the project.
 LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
 TERMS = {
-    "acknowledgement", "active member", "apply", "base", "batch", "block", "bounds", "branch", "client", "cut",
-    "destination", "lane", "barrier", "destination set", "effect", "end of stream", "entry", "envelope", "fencing",
-    "followed table", "generation", "grantee", "header", "headers of an entry", "incarnation", "item", "lease", "link",
-    "listener", "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer", "position",
-    "producer", "provider", "range", "rank", "receive state", "registry", "replace", "replay", "replicas", "retention",
-    "room", "routing queue", "segment", "send log", "sequencer", "session", "shard", "sink", "site", "slot", "snapshot sync",
-    "source", "stream tag", "subscriber", "tick", "topology", "transmit", "trim", "visibility", "wakeup", "window",
-    "worker",
+    "acknowledgement", "active member", "apply", "barrier", "base", "batch", "block", "bounds", "branch", "client",
+    "cut", "destination", "destination set", "effect", "end of stream", "entry", "envelope", "fencing",
+    "followed table", "generation", "grantee", "header", "headers of an entry", "incarnation", "item", "lane",
+    "lease", "link", "listener", "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer",
+    "position", "producer", "provider", "range", "rank", "receive state", "registry", "replace", "replay", "replicas",
+    "retention", "room", "routing queue", "segment", "send log", "sequencer", "session", "shard", "sink", "site",
+    "slot", "snapshot sync", "source", "stream tag", "subscriber", "tick", "topology", "transmit", "trim",
+    "visibility", "wakeup", "window", "worker",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A sink tells an order for a replay, and carries it out or ends it by the word of the source."""
+"""A sink tells an order for a replay, and carries the order out or ends it as the source says."""
 
 from collections.abc import Sequence
 
