@@ -444,6 +444,8 @@ class Session:
             )
             if found.back is not None:
                 self._acked = found.back
+                # A frame of an earlier stream cannot be stored any more.
+                self._sent = None
                 self._traffic.forget()
         self._log.info("a replay was ordered", refusal=found.answer.refusal, after=found.answer.after.end_seq)
         return found.answer
