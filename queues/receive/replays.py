@@ -165,7 +165,7 @@ def place(connection: Connection, queue_id: int, wish: ReplayWish, person: str) 
 
 
 def end(connection: Connection, order: ReplayOrder, state: ReplayState, outcome: str, *, person: str = "") -> bool:
-    """Store the end of an order that waits, also as an action of *person*, by default the person of the order.
+    """Store the end of an order that waits, also as an action of *person*, by default of its person.
 
     Return False if the order waits no more.
     """

@@ -140,7 +140,8 @@ def test_an_idle_source_hears_of_an_order_without_a_frame_of_its_own(world: Worl
     eventually(lambda: len(texts(world)) == 3)
 
 
-def test_parked_entries_behind_the_position_come_again_and_earlier_ones_stay(world: World) -> None:
+@pytest.mark.parametrize("undo", [True, False])
+def test_parked_entries_behind_the_position_come_again_and_earlier_ones_stay(world: World, *, undo: bool) -> None:
     class Refusing(UndoingJournal):
         refuses = True
 
@@ -158,7 +159,7 @@ def test_parked_entries_behind_the_position_come_again_and_earlier_ones_stay(wor
         eventually(lambda number=number: len(parked(tokyo)) + len(texts(world)) == number + 1)
     listener.refuses = False
     earlier, later = (each.sequence for each in parked(tokyo))
-    replayed(tokyo, start=later)
+    replayed(tokyo, start=later, undo=undo)
     eventually(lambda: texts(world)[-2:] == ["entry 3", "entry 4"])
     assert [each.sequence for each in parked(tokyo)] == [earlier]
 
