@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         SiteStatus,
         SnapshotStatus,
     )
+    from lr_client.replays import ReplayOrder, cancel_replay, replay_orders, request_replay, wait_replay
     from lr_client.replicas import active_member, require_continued
     from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
     from lr_client.site_status import status, watch_status
@@ -44,6 +45,7 @@ _HOMES: Final = {
     "LinkStatus": "discovery.status_types",
     "PositionToken": "queues.positions",
     "ReceiveQueueStatus": "discovery.status_types",
+    "ReplayOrder": "queues.receive.replays",
     "ReplicasStatus": "discovery.status_types",
     "RoutingQueueListener": "lr_client.subscriber.listener",
     "RoutingQueueSenderClient": "lr_client.sender",
@@ -58,11 +60,15 @@ _HOMES: Final = {
     "StatusChange": "discovery.status_changes",
     "Subscription": "lr_client.subscriber.subscription",
     "active_member": "lr_client.replicas",
+    "cancel_replay": "lr_client.replays",
     "listener": "lr_client.subscriber.function_listener",
+    "replay_orders": "lr_client.replays",
+    "request_replay": "lr_client.replays",
     "require_continued": "lr_client.replicas",
     "status": "lr_client.site_status",
     "subscribe": "lr_client.subscriber.subscription",
     "wait_applied": "lr_client.subscriber.wait_applied",
+    "wait_replay": "lr_client.replays",
     "watch_status": "lr_client.site_status",
 }
 
@@ -76,6 +82,7 @@ __all__ = [
     "LinkStatus",
     "PositionToken",
     "ReceiveQueueStatus",
+    "ReplayOrder",
     "ReplicasStatus",
     "RoutingQueueListener",
     "RoutingQueueSenderClient",
@@ -90,11 +97,15 @@ __all__ = [
     "StatusChange",
     "Subscription",
     "active_member",
+    "cancel_replay",
     "listener",
+    "replay_orders",
+    "request_replay",
     "require_continued",
     "status",
     "subscribe",
     "wait_applied",
+    "wait_replay",
     "watch_status",
 ]
 

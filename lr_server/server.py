@@ -16,6 +16,7 @@ from lr_server.ingest.ingest import Ingest
 from lr_server.ingest.leader_watch import LeaderWatch
 from lr_server.ingest.servicer import INGEST
 from lr_server.metrics import MetricsServer
+from lr_server.replay_watch import ReplayWatch
 from lr_server.settings import Settings
 from lr_server.site_roles import SiteRoles
 from lr_server.site_topology import advertised, followed_topology
@@ -81,6 +82,7 @@ class LogReplicationServer:
             )
         self._topology = topology
         self._service: SinkService | None = None
+        self._replays = ReplayWatch(self._engines.control, self._end_streams, lambda error: self._roles.give_up(error))
         self._metrics: MetricsServer | None = None
         self._ingest = self._opened_ingest() if settings.ingest else None
         self._roles = SiteRoles(
@@ -123,6 +125,12 @@ class LogReplicationServer:
         local.offer(self._settings.site, self._writer)
         self._roles.start()
         self._health.start()
+        if self._service is not None:
+            self._replays.start()
+
+    def _end_streams(self, client: str, source: str) -> None:
+        if (service := self._service) is not None:
+            service.end_streams(client, source)
 
     def _listen(self) -> None:
         settings = self._settings
@@ -152,6 +160,7 @@ class LogReplicationServer:
         """Finish the current work, leave it to other servers, and stop listening. May be called twice."""
         self._health.begin_stop()
         local.withdraw(self._settings.site, self._writer)
+        self._replays.stop()
         if self._ingest is not None:
             self._ingest.stop()
         self._close()

@@ -77,6 +77,7 @@ NotNegative = Annotated[int, Field(ge=0)]
 Ranges = Annotated[int, Field(gt=0, le=4096)]
 TickRows = Annotated[int, Field(gt=0, le=MAX_ROWS)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ProducerRule(BaseModel):

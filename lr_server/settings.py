@@ -27,6 +27,7 @@ from lr_server.setting_types import (
     ProducerRule,
     Ranges,
     Seconds,
+    SecondsOrNone,
     Site,
     TableFromText,
     TickRows,
@@ -128,6 +129,9 @@ class Settings(BaseSettings):
         retention_bytes: Unacknowledged entries are kept up to this many bytes of payloads and headers.
         unknown_retention_seconds: Entries that only sites outside `peers` lack are kept for this long. The time of a
             removed site begins with its removal.
+        acknowledged_retention_seconds: Entries that every site has are kept for at least this long, so that a site can
+            order a replay. They are kept up to twice as long, because segments are trimmed as a whole. The limits
+            `retention_seconds` and `retention_bytes` hold for these entries too.
         known_destinations_only: Whether applications of this site may send to its peers only.
         segment_seconds: A segment of the log is closed after this time, and trimmed as a whole later. Where retention
             needs that, segments are shorter or longer.
@@ -190,6 +194,7 @@ class Settings(BaseSettings):
     retention_seconds: Seconds = 7 * 86_400.0
     retention_bytes: Positive = 10 * GIB
     unknown_retention_seconds: Seconds = 3_600.0
+    acknowledged_retention_seconds: SecondsOrNone = 0.0
     known_destinations_only: bool = False
     segment_seconds: Seconds = 60.0
     segment_bytes: Positive = 64 * MIB
@@ -252,7 +257,13 @@ class Settings(BaseSettings):
 
     def retention(self, peers: frozenset[SiteId] | None) -> Retention:
         """Return the retention of the log; sites outside *peers* are unknown destinations, with None none is."""
-        return Retention(self.retention_seconds, self.retention_bytes, self.unknown_retention_seconds, peers)
+        return Retention(
+            self.retention_seconds,
+            self.retention_bytes,
+            self.unknown_retention_seconds,
+            peers,
+            self.acknowledged_retention_seconds,
+        )
 
     @classmethod
     def settings_customise_sources(
@@ -322,6 +333,11 @@ def _check_together(settings: Settings) -> None:
             f"{FULL_BLOCK_BYTES}: set at least {FULL_BLOCK_BYTES}"
         )
     _check_ingest(settings)
+    if settings.acknowledged_retention_seconds > settings.retention_seconds:
+        raise ConfigurationError(
+            f"acknowledged_retention_seconds is {settings.acknowledged_retention_seconds:g}, but no entry is kept for "
+            f"more than the {settings.retention_seconds:g} of retention_seconds: raise retention_seconds"
+        )
     if settings.retry_cap_seconds < settings.retry_first_seconds:
         raise ConfigurationError("retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds")
     if settings.stall_seconds <= settings.heartbeat_seconds:

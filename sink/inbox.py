@@ -12,17 +12,29 @@ from queues.database.dialect import Statement
 from queues.names import ClientName, SiteId
 from queues.positions import Header, Position
 from queues.receive import entries as receive_entries
-from queues.receive import snapshot_blocks, told_members, writer_marks
+from queues.receive import replays, snapshot_blocks, told_members, writer_marks
 from queues.receive.entries import NO_BLOCKS
 from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import ReceiveState, stored_size, with_rows
 from queues.receive.optimistic_marks import ExpectedMarks
+from queues.receive.replays import ReplayState
 from queues.receive.writer_marks import LockedMarks, LockedProgress, Stored
 from queues.wire import replication_pb2 as pb
-from sink.protocol import log_rules, snapshot_rules
+from sink.protocol import log_rules, replay_rules, snapshot_rules
 from sink.protocol.log_rules import Advance, FrameTick, Refuse
+from sink.protocol.replay_rules import QueueFacts
 from sink.protocol.room import counted_from, refuse_full, room_left
-from sink.wire import active_of, claim_of, group_of, header_of, position_of, to_header, to_position
+from sink.wire import (
+    ReplayWord,
+    active_of,
+    claim_of,
+    group_of,
+    header_of,
+    position_of,
+    to_header,
+    to_position,
+    to_replay,
+)
 
 #: The most headers in one answer to a negotiation.
 ANSWERED_HEADERS = 256
@@ -100,7 +112,13 @@ class Inbox:
             stream=self.version,
             takes_end=True,
             active_generation=told_members.newest_generation(self.connection, self.client, self.source),
+            replay=self._ordered_replay(),
         )
+
+    def _ordered_replay(self) -> pb.ReplayOrder | None:
+        stored = self.stored()
+        order = None if stored is None else replays.waiting(self.connection, stored.queue_id)
+        return None if order is None else to_replay(order)
 
     @property
     def applied_seq(self) -> int:
@@ -155,6 +173,43 @@ class Inbox:
                     writer_marks.require_rollback(self.connection, queue_id, marks.received.seq)
                 self._save(marks, applied_seq=min(applied_seq, marks.received.seq))
         return None
+
+    def replay(self, answer: ReplayWord) -> None:
+        """Carry out the order that a source has granted, or end the one that it has refused.
+
+        An order that does not wait any more, or that another one has replaced, changes nothing.
+        """
+        order = None if self.kept is None else replays.waiting(self.connection, self.kept.stored.queue_id)
+        if order is None or order.order_id != answer.order_id:
+            return
+        before = self.marks.received.seq
+        refusal = answer.refusal or self._go_back(answer.after, undo=order.wish.undo)
+        if refusal:
+            replays.end(self.connection, order, ReplayState.REFUSED, refusal)
+            return
+        first, undone = answer.after.seq + 1, "" if order.wish.undo else ", without on_rollback"
+        words = f"entries from {first:,} to {before:,} come again{undone}"
+        replays.end(self.connection, order, ReplayState.BEGUN, words)
+
+    def _go_back(self, after: Header, *, undo: bool) -> str:
+        """Forget all entries after the tick *after*, also applied ones; return the reason if that is not allowed."""
+        queue_id = self._queue_id()
+        progress = writer_marks.lock_consumer(self.connection, queue_id, self.marks.sync_id)
+        marks = replays.read_marks(self.connection, self.client, self.source)
+        if marks is None or after.seq > self.marks.boundary_seq:
+            return f"no tick that ends at {after.seq:,} was received"
+        refusal = replay_rules.refuse_replay(QueueFacts(*marks[1:]), after.seq, undo=undo)
+        if refusal:
+            return refusal
+        gone = replay_rules.gone_back(self.marks, Position(after.branch, after.seq))
+        freed = receive_entries.forget_after(self.connection, queue_id, after.seq, progress.applied_seq)
+        replays.keep_header(self.connection, queue_id, after)
+        if undo:
+            writer_marks.require_rollback(self.connection, queue_id, after.seq)
+        else:
+            replays.set_back(self.connection, queue_id, after.branch, after.seq)
+        self._save(replace(gone, bytes_total=gone.bytes_total - freed), applied_seq=after.seq)
+        return ""
 
     def _batch(self, batch: pb.Batch, limit: int) -> Refuse | None:
         if self.kept is None and not batch.groups:

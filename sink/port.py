@@ -21,6 +21,8 @@ class Sink(Protocol):
     def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
         """Return the session's state at the sink; with `rollback_to`, first delete all entries after that header.
 
+        With `replay`, first carry out or end the order for a replay that an earlier answer told.
+
         The sink stores the session's generation: from now on a lower one is refused, also in open streams.
         """
         ...

@@ -6,6 +6,7 @@ from queues.errors import CorruptFrameError, InvalidPositionError
 from queues.lineage import TOLD_BRANCHES, BranchOrigin
 from queues.names import SiteId, site_id
 from queues.positions import Header, PgSnapshot, Position
+from queues.receive.replays import ReplayOrder
 from queues.wire import replication_pb2 as pb
 from queues.words import cleaned
 from sink.protocol.log_rules import FrameTick, Refuse, Speaker
@@ -101,6 +102,27 @@ def active_of(message: pb.ActiveMember) -> ActiveChoice:
     return ActiveChoice(
         site_id(message.group), site_id(message.member), _number(message.generation, "the generation of a member")
     )
+
+
+class ReplayWord(NamedTuple):
+    """The answer of a source to an order: entries after the tick `after` come again, or the refusal."""
+
+    order_id: str
+    after: Header
+    refusal: str
+
+
+def replay_word_of(message: pb.ReplayAnswer) -> ReplayWord:
+    """Convert the answer of a source; raises `CorruptFrameError` for one without a tick and without a refusal."""
+    if not message.refusal and not message.HasField("after"):
+        raise CorruptFrameError("the source answers an order for a replay with neither a tick nor a refusal")
+    return ReplayWord(message.order_id, header_of(message.after), cleaned(message.refusal))
+
+
+def to_replay(order: ReplayOrder) -> pb.ReplayOrder:
+    """Convert an order for the source."""
+    wish = order.wish
+    return pb.ReplayOrder(order_id=order.order_id, from_seq=wish.from_seq, branch=wish.branch, since_us=wish.since_us)
 
 
 def to_refusal(refuse: Refuse) -> pb.Refusal:

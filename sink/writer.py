@@ -28,7 +28,7 @@ from sink.protocol import log_rules, versions
 from sink.protocol.log_rules import Refuse, Speaker
 from sink.protocol.versions import SPOKEN, ProtocolVersions
 from sink.streams import LastFrame, SessionKey, Streams, ValidStream
-from sink.wire import branches_of, position_of, speaker_of, to_refusal
+from sink.wire import branches_of, position_of, replay_word_of, speaker_of, to_refusal
 
 #: The most unpacked bytes of rows in one frame.
 MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
@@ -127,6 +127,8 @@ class SinkWriter:
                     lineages.keep(connection, inbox.client, inbox.source, branches)
                 if request.HasField("rollback_to"):
                     refuse = inbox.roll_back(position_of(request.rollback_to))
+                if request.HasField("replay"):
+                    inbox.replay(replay_word_of(request.replay))
             answer = refuse or inbox.answer(self._site, protocol)
             self._place = self._place or wakeups.place_of(connection)
         if refuse is None:

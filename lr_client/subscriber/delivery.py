@@ -173,8 +173,8 @@ class Delivery:
     def _undo(self, session: Session, step: DeliveryStep) -> None:
         if not undoes(self._listener):
             raise ListenerError(
-                f"{self._queue.source} has lost the entries after {step.to.seq}, and the listener has no on_rollback "
-                f"to undo them: request a snapshot from {self._queue.source}"
+                f"the entries of {self._queue.source} after {step.to.seq} must be undone, and the listener has no "
+                f"on_rollback: request a snapshot from {self._queue.source}"
             )
         self._tell("on_rollback", session, Position(step.to.branch, step.to.seq))
 

@@ -89,8 +89,9 @@ class RoutingQueueListener(ABC):
     def on_rollback(self, session: Session, source_id: str, position: Position) -> None:
         """Undo the applied entries of *source_id* whose `sequence` is above `position.seq`.
 
-        The restored source has lost these entries. Called in the transaction that sets the queue back; the source's new
-        entries come next. For a listener without this method, the source sends a full snapshot instead.
+        The restored source has lost these entries, or an operator has ordered them again (`lrq replay`). Called in the
+        transaction that sets the queue back; the source's entries after the position come next. For a listener without
+        this method, a restored source sends a full snapshot instead, and a replay is refused.
         """
         raise NotImplementedError
 

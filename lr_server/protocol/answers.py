@@ -8,6 +8,7 @@ from typing import Final
 
 from lr_server.protocol.events import RefusalKind, Refused
 from lr_server.protocol.histories import SinkHistory, StagedSnapshot, TickKey
+from lr_server.protocol.replays import OrderedReplay
 from queues.errors import InvalidPositionError, ProtocolError
 from queues.positions import Position, Visibility
 from queues.wire import replication_pb2 as pb
@@ -110,6 +111,16 @@ def history_of(answer: pb.NegotiateResponse) -> SinkHistory:
         else None,
         sync_id=_name(answer.sync_id, "sync_id"),
         undoes=answer.undoes,
+    )
+
+
+def replay_of(message: pb.ReplayOrder) -> OrderedReplay:
+    """Convert an order for a replay; raise `ProtocolError` for numbers and texts that no sink has."""
+    return OrderedReplay(
+        _name(message.order_id, "id of an order"),
+        _number(message.from_seq, "a sequence number"),
+        _name(message.branch, "branch"),
+        message.since_us,
     )
 
 

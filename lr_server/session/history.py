@@ -19,19 +19,24 @@ def source_history(engine: Engine, owed: SessionKey, sink: SinkHistory) -> Sourc
     """Read the source's history of a session in one transaction."""
     with reading(engine, snapshot=True) as connection:
         keep_ticks(connection)
-        newest = newest_tick(connection)
-        trimmed = trimmed_seq(connection)
-        history = tuple(Branch(*start) for start in branch_starts(connection))
-        return SourceHistory(
-            branches=history,
-            newest_seq=newest.end_seq if newest else history[-1].start_seq,
-            trimmed_seq=trimmed,
-            lost_seq=min(_lost_seq(connection, owed, trimmed), trimmed),
-            known=frozenset(TickKey(*key) for key in known_ticks(connection, sink.headers)),
-            snapshot=_offered(connection, owed),
-            is_whole=is_whole(connection, owed),
-            is_provided=send_snapshot.is_provided(connection, owed.client),
-        )
+        return history_within(connection, owed, sink)
+
+
+def history_within(connection: Connection, owed: SessionKey, sink: SinkHistory) -> SourceHistory:
+    """Read the source's history of a session in the caller's transaction, which keeps ticks and segments."""
+    newest = newest_tick(connection)
+    trimmed = trimmed_seq(connection)
+    history = tuple(Branch(*start) for start in branch_starts(connection))
+    return SourceHistory(
+        branches=history,
+        newest_seq=newest.end_seq if newest else history[-1].start_seq,
+        trimmed_seq=trimmed,
+        lost_seq=min(_lost_seq(connection, owed, trimmed), trimmed),
+        known=frozenset(TickKey(*key) for key in known_ticks(connection, sink.headers)),
+        snapshot=_offered(connection, owed),
+        is_whole=is_whole(connection, owed),
+        is_provided=send_snapshot.is_provided(connection, owed.client),
+    )
 
 
 def _lost_seq(connection: Connection, owed: SessionKey, trimmed: int) -> int:

@@ -4,8 +4,9 @@ The machine decides, and the runner keeps the order of its effects. So durable w
 """
 
 import queue
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple, Protocol, assert_never
 
@@ -36,6 +37,7 @@ from lr_server.protocol.states import (
     Stopped,
     describe,
 )
+from lr_server.session import replays
 from lr_server.session import table as session_table
 from lr_server.session.failures import event_for
 from lr_server.session.fence import SessionFence
@@ -60,7 +62,7 @@ from queues.positions import Position
 from queues.send_log import links
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import SnapshotState, SnapshotSync, hints
-from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, SessionId
+from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, ReplayAnswer, SessionId
 from queues.wire.replication_pb2 import Position as WirePosition
 from queues.words import cleaned
 from sink.port import Sink
@@ -124,6 +126,8 @@ class SessionContext:
     traffic: Callable[[SessionKey], SessionTraffic]
     #: Called with the newest generation of a member that the sink has been told, 0 for none.
     heard: Callable[[SiteId, int], None]
+    #: Held while standings of sessions are read and saved.
+    saving: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Session:
@@ -404,7 +408,11 @@ class Session:
             # The log must not wait for a way that no snapshot needs any more.
             self._way_of = ""
         answer = self._ask()
-        if refusal := self._refusal(answer):
+        refusal = self._refusal(answer)
+        if refusal is None and answer.HasField("replay"):
+            answer = self._ask(replay=self._replay(answer))
+            refusal = self._refusal(answer)
+        if refusal is not None:
             self._post(refusal)
             return
         sink = self._heard(answer)
@@ -424,6 +432,23 @@ class Session:
             self._traffic.forget()
         self._open(answer)
         self._post(happened.Negotiated(decision))
+
+    def _replay(self, answer: NegotiateResponse) -> ReplayAnswer:
+        """Answer the sink's order for a replay; a granted one makes the log keep the entries at once."""
+        sink, order = answers.history_of(answer), answers.replay_of(answer.replay)
+        context = self._context
+        # An earlier standing must not be saved behind this change.
+        with context.saving:
+            found = replays.answer_order(
+                context.engine, self.owed, self.leadership.lease, sink, order, context.limits.initial_sync
+            )
+            if found.back is not None:
+                self._acked = found.back
+                # A frame of an earlier stream cannot be stored any more.
+                self._sent = None
+                self._traffic.forget()
+        self._log.info("a replay was ordered", refusal=found.answer.refusal, after=found.answer.after.end_seq)
+        return found.answer
 
     def _refusal(self, answer: NegotiateResponse) -> happened.Refused | None:
         """Return the reason why the session cannot go on with the site that answers; None if it can."""
@@ -485,7 +510,7 @@ class Session:
         self._open(answer)
         self._post(happened.RolledBack(received))
 
-    def _ask(self, rollback_to: Position | None = None) -> NegotiateResponse:
+    def _ask(self, rollback_to: Position | None = None, replay: ReplayAnswer | None = None) -> NegotiateResponse:
         if self._sink is None:
             self._sink = self._context.connect(self.owed, for_snapshots=bool(self._way_of))
         self._fence.read()
@@ -494,6 +519,8 @@ class Session:
         request.session.installation = self.leadership.branch
         if rollback_to is not None:
             request.rollback_to.CopyFrom(WirePosition(branch=rollback_to.branch, seq=rollback_to.seq))
+        if replay is not None:
+            request.replay.CopyFrom(replay)
         return self._sink.negotiate(request)
 
     def _name(self) -> SessionId:

@@ -97,7 +97,7 @@ class Supervisor:
         self._stalls_from = 0.0
         self._stall_look = context.limits.stall_seconds / _STALL_LOOKS
         self._guard = threading.Lock()
-        self._saving = threading.Lock()
+        self._saving = context.saving
         self._stopping = threading.Event()
         self._awake = threading.Event()
         self._thread = watched("lrq-supervisor", self._run, context.on_ended)

@@ -55,6 +55,8 @@ listen = ["tcp://127.0.0.1:7400"]
 # retention_bytes = 10737418240
 # Entries for a site that is no peer wait for an hour.
 # unknown_retention_seconds = 3600.0
+# Entries that every site has are kept so long for replays.
+# acknowledged_retention_seconds = 0.0
 # Whether applications may send to the peers below only.
 # known_destinations_only = false
 

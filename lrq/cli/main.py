@@ -22,6 +22,7 @@ from lrq.cli.commands import (
     peer,
     produce,
     provide,
+    replay,
     replica,
     send,
     serve,
@@ -56,6 +57,7 @@ _ORDER = (
     "link",
     "subscribe",
     "park",
+    "replay",
     "fence",
     "grant",
     "tls",
@@ -122,6 +124,7 @@ app.add_typer(replica.app, name="replica")
 app.add_typer(link.app, name="link")
 app.add_typer(subscribe.app, name="subscribe")
 app.add_typer(park.app, name="park")
+app.add_typer(replay.app, name="replay")
 app.add_typer(fence.app, name="fence")
 app.command("grant")(grant.grant)
 app.add_typer(tls.app, name="tls")

@@ -161,6 +161,8 @@ def _why(each: SegmentPlan) -> str:
         return "; ".join([*parts, *["unordered entries will go unsent"] * each.has_unordered])
     if each.fate is Fate.UNORDERED:
         return "until retention, `lrq trim --send-unordered` or `--drop-unordered`"
+    if each.fate is Fate.REPLAYABLE:
+        return "until acknowledged_retention_seconds"
     if each.fate is Fate.KEPT:
         peers = [owed for owed in each.lacking if owed not in each.unknown]
         parts = [f"for {_names(peers)}"] * bool(peers)

@@ -592,6 +592,24 @@ told_members = Table(
     Column("told_us", BigInteger, nullable=False),
 )
 
+#: The last order for a replay of each queue: entries from `from_seq` on, or those committed since `since_us`, come
+#: again. `state` and `outcome` are those of the order (`queues.receive.replays`).
+replays = Table(
+    "lrq_replays",
+    metadata,
+    Column("queue_id", Integer, primary_key=True, autoincrement=False),
+    Column("order_id", Text, nullable=False),
+    Column("from_seq", BigInteger, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("since_us", BigInteger, nullable=False),
+    Column("undo", Boolean, nullable=False),
+    Column("person", Text, nullable=False),
+    Column("ordered_us", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("ended_us", BigInteger, nullable=False),
+)
+
 #: Log entries as received: `block` is the wire's `Block` of one tick, or of a part of one. Row k of a block, from 0,
 #: has the number `start_seq` + k + 1. The `row_count` rows up to `end_seq` are in the queue. `tick_seq` is the number
 #: before the tick: transactions are numbered from there. The rows count `size` bytes in `bytes_total`.

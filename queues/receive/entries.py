@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from queues.database import dialects
 from queues.database.dialect import Statement
@@ -12,7 +12,8 @@ from queues.positions import Header, Position
 from queues.receive import log_blocks
 from queues.receive.log_blocks import NewBlocks
 
-#: The headers kept with a queue; up to `_PRUNE_EVERY` versions of the marks may pass before the next pruning.
+#: The headers kept with a queue, beside the oldest one. Up to `_PRUNE_EVERY` versions of the marks may pass before the
+#: next pruning.
 KEPT_HEADERS: Final = 1024
 _PRUNE_EVERY: Final = 64
 #: Up to this number, single inserts are faster than a bulk insert.
@@ -66,8 +67,13 @@ _OLDEST_KEPT = (
     .limit(1)
     .scalar_subquery()
 )
+_ALL = receive_headers.alias()
+# The oldest header tells later how far the queue can go back without a snapshot: see `replays.floor_seq`.
+_OLDEST = select(func.min(_ALL.c.seq)).where(_ALL.c.queue_id == bindparam("of_queue")).scalar_subquery()
 _PRUNE_HEADERS = delete(receive_headers).where(
-    receive_headers.c.queue_id == bindparam("of_queue"), receive_headers.c.seq < _OLDEST_KEPT
+    receive_headers.c.queue_id == bindparam("of_queue"),
+    receive_headers.c.seq < _OLDEST_KEPT,
+    receive_headers.c.seq > _OLDEST,
 )
 
 

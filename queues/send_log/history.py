@@ -118,3 +118,32 @@ def bytes_upto(connection: Connection, seq: int) -> int:
     """Return the payload bytes of the log up to the last kept tick that ends at or before *seq*; 0 without one."""
     last = select(ticks.c.bytes_total).where(ticks.c.end_seq <= seq).order_by(ticks.c.end_seq.desc()).limit(1)
     return connection.execute(last).scalar() or 0
+
+
+def last_before(connection: Connection, seq: int) -> Tick | None:
+    """Return the last kept tick that ends before entry *seq*; None without one."""
+    last = select(ticks).where(ticks.c.end_seq < seq).order_by(ticks.c.end_seq.desc()).limit(1)
+    row = connection.execute(last).first()
+    return None if row is None else tick_of(row)
+
+
+def first_since(connection: Connection, since_us: int) -> Tick | None:
+    """Return the first kept tick that was taken at that time or later; None if all are earlier.
+
+    Ticks follow each other in time, so a binary search finds the tick.
+    """
+    kept = select(ticks).order_by(ticks.c.number).limit(1)
+    oldest = connection.execute(kept).first()
+    newest = connection.execute(kept.order_by(None).order_by(ticks.c.number.desc())).first()
+    if oldest is None or newest is None or newest.created_us < since_us:
+        return None
+    low, high = oldest.number, newest.number
+    found = newest
+    while low < high:
+        middle = (low + high) // 2
+        row = connection.execute(kept.where(ticks.c.number >= middle)).one()
+        if row.created_us >= since_us:
+            found, high = row, middle
+        else:
+            low = row.number + 1
+    return tick_of(found)

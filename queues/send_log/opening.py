@@ -74,11 +74,15 @@ class LogWatch(CommitWatch, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SegmentReads:
-    """The reads for a trim plan: the current segment, the verdict on a segment, the times of its entries."""
+    """The reads for a trim plan: the current segment, the verdict on a segment, the times of its entries.
+
+    `keep` prevents the trimming of segments until the transaction ends.
+    """
 
     current: Callable[[Connection], int]
     verdict: Callable[[Connection, int, Retention], Verdict | None]
     written: Callable[[int], Select[int]]
+    keep: Callable[[Connection], None]
 
 
 #: Measures the entries for a session after the first visibility, up to the second; the number limits the count.
@@ -106,7 +110,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         SqliteLog,
         sqlite_commit_watch.DataVersion,
         sqlite_commit_watch.LogVersion,
-        SegmentReads(sqlite_log.current, sqlite_log.verdict, sqlite_log.written),
+        SegmentReads(sqlite_log.current, sqlite_log.verdict, sqlite_log.written, sqlite_log.keep),
         sqlite_log.owed_size,
         sqlite_uncommitted.uncommitted_rows,
         SqliteStore,
@@ -116,7 +120,12 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         PostgresqlLog,
         postgresql_commit_watch.SnapshotWatch,
         postgresql_commit_watch.PostgresqlLogWatch,
-        SegmentReads(postgresql_segments.current, postgresql_segments.verdict, postgresql_segments.written),
+        SegmentReads(
+            postgresql_segments.current,
+            postgresql_segments.verdict,
+            postgresql_segments.written,
+            postgresql_segments.keep,
+        ),
         postgresql_reads.owed_size,
         postgresql_uncommitted.uncommitted_rows,
         PostgresqlStore,

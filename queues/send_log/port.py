@@ -119,13 +119,14 @@ class Retention:
     """The age and the size up to which entries are kept for sessions that have not acknowledged them.
 
     Entries that only unknown destinations lack are kept for `unknown_seconds`. Unknown is each site outside `peers`;
-    with None, no site is unknown.
+    with None, no site is unknown. Entries that every session has acknowledged are kept for `acknowledged_seconds`.
     """
 
     seconds: float = 7 * 86_400.0
     payload_bytes: int = 10 * 1024**3
     unknown_seconds: float = 3_600.0
     peers: frozenset[SiteId] | None = None
+    acknowledged_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +257,8 @@ class Log(Protocol):
 
         Beyond retention, sessions that have not acknowledged a segment lose its entries: the same transaction records
         that. A segment with unordered entries is trimmed only beyond retention.
+
+        A segment that no session lacks is trimmed after `Retention.acknowledged_seconds`.
 
         A segment that only unknown destinations lack is trimmed after `Retention.unknown_seconds`. The same transaction
         counts the dropped entries.

@@ -23,9 +23,17 @@ def is_kept(claims: Sequence[Claim], created_us: int, retention: Retention, now:
     """Return whether *claims* keep a segment that is not beyond retention and whose newest tick is of *created_us*.
 
     The claim of a peer keeps the segment. Claims of unknown destinations keep it for `unknown_seconds` after the
-    newest tick, or after a later removal.
+    newest tick, or after a later removal. Without any claim it is kept for `acknowledged_seconds` after that tick, so
+    that sites can have its entries again.
     """
+    if is_replayable(created_us, retention, now):
+        return True
     if not all(claim.is_unknown for claim in claims):
         return True
     since_us = max((claim.since_us for claim in claims), default=0)
     return bool(claims) and max(created_us, since_us) + int(retention.unknown_seconds * 1_000_000) >= now
+
+
+def is_replayable(created_us: int, retention: Retention, now: int) -> bool:
+    """Return whether a segment whose newest tick is of *created_us* is kept for replays."""
+    return created_us + int(retention.acknowledged_seconds * 1_000_000) > now

@@ -123,6 +123,14 @@ def set_state(connection: Connection, key: SessionKey, state: SessionState, reas
     connection.execute(update(sessions).where(*_own(key)).values(values))
 
 
+def go_back(connection: Connection, key: SessionKey, position: Position) -> None:
+    """Store that a session has acknowledged only up to *position* from now on, so that trim keeps later entries."""
+    own = {"of_client": key.client, "of_destination": key.destination}
+    connection.execute(_LOSE, {"now_acked": position.seq, **own})
+    values = {"branch": position.branch, "acked_seq": position.seq, "cut": position.cut, "updated_us": now_us()}
+    connection.execute(update(sessions).where(*_own(key)).values(values))
+
+
 def save_sessions(connection: Connection, changes: Iterable[SessionChange]) -> None:
     """Change many rows, in the same order in which trimming locks them, so that no deadlock occurs."""
     ordered = [_values(change) for change in sorted(changes, key=attrgetter("key"))]

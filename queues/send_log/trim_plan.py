@@ -24,6 +24,8 @@ class Fate(StrEnum):
     UNORDERED = "holds unordered entries"
     #: A destination lacks entries of the segment.
     KEPT = "kept"
+    #: Every destination has its entries; `acknowledged_retention_seconds` keeps them for replays.
+    REPLAYABLE = "kept for replays"
     #: An older segment is kept, and segments are trimmed in order.
     BEHIND = "behind one that is kept"
     #: Some entries are not in a tick yet.
@@ -79,7 +81,9 @@ def _fate(connection: Connection, partition: int, retention: Retention) -> tuple
         return Fate.OPEN, None
     now = verdict(connection, partition, retention)
     if now is None:
-        return Fate.KEPT, at_worst
+        unclaimed = verdict(connection, partition, replace(retention, acknowledged_seconds=0.0))
+        is_only_replayable = unclaimed is not None and not unclaimed.is_held
+        return (Fate.REPLAYABLE if is_only_replayable else Fate.KEPT), at_worst
     if now.is_held:
         return Fate.UNORDERED, now
     return (Fate.LOST if now.laggards or now.unknown or now.has_unordered else Fate.FREE), now

@@ -144,6 +144,7 @@ class NegotiateRequest(_message.Message):
     ROLLBACK_TO_FIELD_NUMBER: _builtins.int
     NEWEST_PROTOCOL_FIELD_NUMBER: _builtins.int
     BRANCHES_FIELD_NUMBER: _builtins.int
+    REPLAY_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     """the oldest version that the source speaks"""
     newest_protocol: _builtins.int
@@ -158,6 +159,10 @@ class NegotiateRequest(_message.Message):
     def branches(self) -> _containers.RepeatedCompositeFieldContainer[Global___BranchOrigin]:
         """the newest branches of the source, oldest first; bounded"""
 
+    @_builtins.property
+    def replay(self) -> Global___ReplayAnswer:
+        """if set, first carry out or end the order for a replay"""
+
     def __init__(
         self,
         *,
@@ -166,14 +171,78 @@ class NegotiateRequest(_message.Message):
         rollback_to: Global___Position | None = ...,
         newest_protocol: _builtins.int = ...,
         branches: _abc.Iterable[Global___BranchOrigin] | None = ...,
+        replay: Global___ReplayAnswer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["rollback_to", b"rollback_to", "session", b"session"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["replay", b"replay", "rollback_to", b"rollback_to", "session", b"session"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["branches", b"branches", "newest_protocol", b"newest_protocol", "protocol", b"protocol", "rollback_to", b"rollback_to", "session", b"session"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["branches", b"branches", "newest_protocol", b"newest_protocol", "protocol", b"protocol", "replay", b"replay", "rollback_to", b"rollback_to", "session", b"session"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NegotiateRequest: _TypeAlias = NegotiateRequest  # noqa: Y015
+
+@_typing.final
+class ReplayOrder(_message.Message):
+    """An operator at the sink has ordered applied entries again, since an entry or since a time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORDER_ID_FIELD_NUMBER: _builtins.int
+    FROM_SEQ_FIELD_NUMBER: _builtins.int
+    BRANCH_FIELD_NUMBER: _builtins.int
+    SINCE_US_FIELD_NUMBER: _builtins.int
+    order_id: _builtins.str
+    from_seq: _builtins.int
+    """the first entry that shall come again; 0 for an order by time"""
+    branch: _builtins.str
+    """the branch that the operator has named; empty for any"""
+    since_us: _builtins.int
+    """entries that were committed since then, in microseconds since 1970"""
+    def __init__(
+        self,
+        *,
+        order_id: _builtins.str = ...,
+        from_seq: _builtins.int = ...,
+        branch: _builtins.str = ...,
+        since_us: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["branch", b"branch", "from_seq", b"from_seq", "order_id", b"order_id", "since_us", b"since_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplayOrder: _TypeAlias = ReplayOrder  # noqa: Y015
+
+@_typing.final
+class ReplayAnswer(_message.Message):
+    """The source's answer to an order: either the tick after which entries come again, or the reason why none do."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORDER_ID_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    order_id: _builtins.str
+    refusal: _builtins.str
+    @_builtins.property
+    def after(self) -> Global___TickHeader:
+        """its end_seq is 0 before the first tick"""
+
+    def __init__(
+        self,
+        *,
+        order_id: _builtins.str = ...,
+        after: Global___TickHeader | None = ...,
+        refusal: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "order_id", b"order_id", "refusal", b"refusal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplayAnswer: _TypeAlias = ReplayAnswer  # noqa: Y015
 
 @_typing.final
 class BranchOrigin(_message.Message):
@@ -222,6 +291,7 @@ class NegotiateResponse(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     TAKES_END_FIELD_NUMBER: _builtins.int
     ACTIVE_GENERATION_FIELD_NUMBER: _builtins.int
+    REPLAY_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     """the version that the sink has chosen"""
     site: _builtins.str
@@ -258,6 +328,10 @@ class NegotiateResponse(_message.Message):
 
     @_builtins.property
     def refusal(self) -> Global___Refusal: ...
+    @_builtins.property
+    def replay(self) -> Global___ReplayOrder:
+        """an order that waits for the source's answer"""
+
     def __init__(
         self,
         *,
@@ -275,10 +349,11 @@ class NegotiateResponse(_message.Message):
         stream: _builtins.int | None = ...,
         takes_end: _builtins.bool = ...,
         active_generation: _builtins.int = ...,
+        replay: Global___ReplayOrder | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "boundary", b"boundary", "received", b"received", "refusal", b"refusal", "room", b"room", "staging", b"staging", "stream", b"stream"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "boundary", b"boundary", "received", b"received", "refusal", b"refusal", "replay", b"replay", "room", b"room", "staging", b"staging", "stream", b"stream"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "active_generation", b"active_generation", "applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "room", b"room", "site", b"site", "staging", b"staging", "stream", b"stream", "sync_id", b"sync_id", "takes_end", b"takes_end", "undoes", b"undoes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_room", b"_room", "_stream", b"_stream", "active_generation", b"active_generation", "applied_seq", b"applied_seq", "boundary", b"boundary", "headers", b"headers", "protocol", b"protocol", "received", b"received", "refusal", b"refusal", "replay", b"replay", "room", b"room", "site", b"site", "staging", b"staging", "stream", b"stream", "sync_id", b"sync_id", "takes_end", b"takes_end", "undoes", b"undoes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__room: _TypeAlias = _typing.Literal["room"]  # noqa: Y015
     _WhichOneofArgType__room: _TypeAlias = _typing.Literal["_room", b"_room"]  # noqa: Y015

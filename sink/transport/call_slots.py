@@ -45,15 +45,17 @@ def turned_away(taken: int, own: int, caller: str, limits: CallLimits) -> str:
 
 @dataclass(slots=True, eq=False)
 class CallSlot:
-    """The slot of one call; `end` ends the call from another thread."""
+    """The slot of one call; `end` ends the call from another thread. `session` has the client and the source."""
 
     caller: str
     end: Callable[[], None]
     since: float
     is_confirmed: bool = False
+    session: tuple[str, str] = ("", "")
 
-    def confirm(self) -> None:
-        """Keep the slot as long as the call lasts: a valid message has come."""
+    def confirm(self, session: tuple[str, str] = ("", "")) -> None:
+        """Keep the slot as long as the call lasts: a valid message of *session* has come."""
+        self.session = session
         self.is_confirmed = True
 
 
@@ -106,3 +108,11 @@ class CallSlots:
         for slot in overdue:
             slot.end()
         return overdue
+
+    def end_session(self, session: tuple[str, str]) -> int:
+        """End the calls of *session*, a client and a source; return their number."""
+        with self._guard:
+            own = [slot for slot in self._slots if slot.is_confirmed and slot.session == session]
+        for slot in own:
+            slot.end()
+        return len(own)

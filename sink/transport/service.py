@@ -61,6 +61,7 @@ class SinkService:
         endpoints: Sequence[str],
         received: ReceivedBytes,
         health: HealthService | None,
+        streams: CallSlots,
     ) -> None:
         """See `serve`."""
         self._server = server
@@ -71,6 +72,11 @@ class SinkService:
         self.endpoints = tuple(endpoints)
         self.received = received
         self._health = health
+        self._streams = streams
+
+    def end_streams(self, client: str, source: str) -> None:
+        """End the streams of one session; its source negotiates again, also one that has nothing to send."""
+        self._streams.end_session((client, source))
 
     def stop(self, grace: float = 0.2) -> None:
         """End all streams; a frame in progress is finished, and within *grace* seconds also acknowledged.
@@ -143,7 +149,9 @@ def serve(
         target=_end_overdue, args=((streams, negotiations, *asked), stopping, clock), name="lrq-sink-watch", daemon=True
     )
     watch.start()
-    return SinkService(server, threads, watch, stopping, [str(endpoint) for endpoint in bound], received, health)
+    return SinkService(
+        server, threads, watch, stopping, [str(endpoint) for endpoint in bound], received, health, streams
+    )
 
 
 def _stream_limits(total: int, per_caller: int, patience: float) -> CallLimits:

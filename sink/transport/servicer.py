@@ -65,7 +65,7 @@ class Servicer:
             frames = _Frames(requests, self._doubt(context))
             for ack in self._sink.replicate(frames):
                 if not ack.HasField("refusal"):
-                    slot.confirm()
+                    slot.confirm(frames.newest[:2])
                     self._received.add(*frames.newest)
                 yield ack
                 if self._stopping.is_set():

@@ -173,6 +173,14 @@ def test_settings_are_immutable():
         ({"tick_rows": 262_145}, "tick_rows: Input should be less than or equal to 262144"),
         ({"max_streams": 0}, "max_streams: Input should be greater than 0"),
         ({"retry_cap_seconds": 0.01}, "retry_cap_seconds is below retry_first_seconds: raise retry_cap_seconds"),
+        (
+            {"acknowledged_retention_seconds": 3600, "retention_seconds": 60},
+            "acknowledged_retention_seconds is 3600, but no entry is kept for more than the 60 of retention_seconds",
+        ),
+        (
+            {"acknowledged_retention_seconds": -1},
+            "acknowledged_retention_seconds: Input should be greater than or equal",
+        ),
         ({"stall_seconds": 1}, "stall_seconds must be above heartbeat_seconds"),
         ({"metrics": "9464"}, "metrics: '9464' is no address: write host:port, such as 127.0.0.1:9464"),
         ({"metrics": "127.0.0.1:99999"}, "metrics: '127.0.0.1:99999' is no address: write host:port"),

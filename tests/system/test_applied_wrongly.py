@@ -1,4 +1,4 @@
-"""The cures of `docs/operating.md` for entries that a wrong listener has applied, since there is no replay."""
+"""The cures of `docs/operating.md` for entries that a wrong listener has applied and the source has trimmed."""
 
 from sqlalchemy import Engine, text
 

@@ -39,6 +39,12 @@ def current(connection: Connection) -> int:
     return int(connection.exec_driver_sql("SELECT last_value FROM lrq_log_segment").scalar_one()) % PARTITIONS
 
 
+def keep(connection: Connection) -> None:
+    """Wait for a trim that has judged a segment, and let no other one judge before the transaction ends."""
+    # The mode of a writer: a trim excludes writers before its last verdict.
+    connection.exec_driver_sql("LOCK TABLE lrq_log_entries IN ROW EXCLUSIVE MODE")
+
+
 def written(partition: int) -> Select[int]:
     """Return a query for the times of the entries of a segment, oldest transaction first."""
     return select(log_entries.c.created_us).where(log_entries.c.slot == partition).order_by(log_entries.c.xid)

@@ -325,6 +325,10 @@ def current(connection: Connection) -> int:
     return int(connection.execute(select(log_head.c.slot)).scalar_one())
 
 
+def keep(connection: Connection) -> None:
+    """Do nothing: the transaction has the write lock, so no other one trims."""
+
+
 def written(partition: int) -> Select[int]:
     """Return a query for the times of the entries of a segment, oldest entry first."""
     table = sqlite_segments[partition]

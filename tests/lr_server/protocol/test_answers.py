@@ -2,8 +2,9 @@
 
 import pytest
 
-from lr_server.protocol.answers import SentLog, SentSnapshot, history_of, position_of, refused
+from lr_server.protocol.answers import SentLog, SentSnapshot, history_of, position_of, refused, replay_of
 from lr_server.protocol.events import RefusalKind, Refused
+from lr_server.protocol.replays import OrderedReplay
 from queues.errors import ProtocolError
 from queues.positions import Position
 from queues.wire import replication_pb2 as pb
@@ -163,6 +164,17 @@ def test_an_absurd_history_is_a_protocol_error(changed: dict[str, object]):
 def test_the_position_after_a_rollback_is_checked_too():
     with pytest.raises(ProtocolError, match="malformed branch"):
         position_of(pb.Position(branch="\0"))
+
+
+def test_an_honest_order_for_a_replay_is_converted():
+    order = pb.ReplayOrder(order_id="o", from_seq=4, branch="b1", since_us=7)
+    assert replay_of(order) == OrderedReplay("o", 4, "b1", 7)
+
+
+@pytest.mark.parametrize("changed", [{"from_seq": HUGE}, {"branch": "b\0"}, {"branch": "b" * 201}, {"order_id": "\n"}])
+def test_an_absurd_order_for_a_replay_is_a_protocol_error(changed: dict[str, object]):
+    with pytest.raises(ProtocolError):
+        replay_of(pb.ReplayOrder(**{"order_id": "o", "from_seq": 4, **changed}))
 
 
 def test_the_words_of_a_refusal_are_bounded_and_printable():

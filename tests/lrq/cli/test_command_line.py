@@ -49,7 +49,7 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
     ]
     assert " ".join(listed) == (
         "init doctor serve work provide status top console browse send produce snapshot drain trim peer replica link "
-        "subscribe park fence grant tls uninstall demo"
+        "subscribe park replay fence grant tls uninstall demo"
     )
 
 

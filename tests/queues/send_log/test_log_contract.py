@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine
 
+from queues.clock import now_us
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.tables import sessions
@@ -288,6 +289,29 @@ def test_retention_trims_unacknowledged_entries_and_names_their_destination(stor
     assert store.log.trim(store.lease, Retention()).emptied_segments == 0
     trimmed = store.log.trim(store.lease, Retention(payload_bytes=0))
     assert (trimmed.emptied_segments, trimmed.laggards) == (1, (LIMA,))
+
+
+def test_acknowledged_entries_are_kept_for_their_own_time_within_retention(store: Store) -> None:
+    store.acknowledge(TOKYO, 1)
+    commit(store, entry(b"1", "tokyo"))
+    [group] = drain(store)
+    assert store.log.rotate(store.lease, 1, 0)
+    longer = (now_us() - group.tick.created_us) / 1_000_000 + 600
+    assert store.log.trim(store.lease, Retention(acknowledged_seconds=longer)).emptied_segments == 0
+    assert [row.payload for row in store.log.read(TOKYO, [group.tick])[0]] == [b"1"]
+    # The limits of the log hold for these entries, too.
+    limits = Retention(acknowledged_seconds=longer, payload_bytes=0)
+    assert store.log.trim(store.lease, limits).emptied_segments == 1
+
+
+@pytest.mark.parametrize("limit", [{"seconds": -1.0}, {"acknowledged_seconds": 0.0}, {"acknowledged_seconds": 1e-6}])
+def test_acknowledged_entries_go_with_the_end_of_their_time(store: Store, limit: dict[str, float]) -> None:
+    store.acknowledge(TOKYO, 1)
+    commit(store, entry(b"1", "tokyo"))
+    drain(store)
+    assert store.log.rotate(store.lease, 1, 0)
+    trimmed = store.log.trim(store.lease, Retention(**{"acknowledged_seconds": 600.0, **limit}))
+    assert (trimmed.emptied_segments, trimmed.laggards) == (1, ())
 
 
 def test_a_site_that_lags_loses_nothing_if_no_entry_was_for_it(store: Store) -> None:

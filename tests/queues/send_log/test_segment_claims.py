@@ -1,5 +1,6 @@
 """The claims that keep a segment: all combinations of peers and unknown destinations."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -28,3 +29,14 @@ def test_a_peer_keeps_a_segment_always_and_an_unknown_destination_for_its_own_ti
 
 def test_a_segment_without_claims_is_not_kept() -> None:
     assert not is_kept([], 0, RETENTION, 0)
+
+
+@pytest.mark.parametrize("claims", [[], [TYPO], [PEER], [PEER, TYPO]])
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 7_200.0, 86_400.0])
+@pytest.mark.parametrize("age_us", [-1, 0, 1, 999_999, 1_000_000, 2 * HOUR - 1, 2 * HOUR, 24 * HOUR - 1, 24 * HOUR])
+def test_acknowledged_entries_are_kept_for_their_own_time_and_no_longer(
+    claims: list[Claim], seconds: float, age_us: int
+) -> None:
+    retention = replace(RETENTION, acknowledged_seconds=seconds)
+    without = is_kept(claims, HOUR, RETENTION, HOUR + age_us)
+    assert is_kept(claims, HOUR, retention, HOUR + age_us) is (without or age_us < seconds * 1_000_000)

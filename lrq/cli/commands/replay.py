@@ -1,0 +1,125 @@
+"""`lrq replay`."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from lrq.cli.options import Config, Database, Json, Site
+
+app = typer.Typer(help="Have applied entries come again, after a listener was mended.", no_args_is_help=False)
+
+OfClient = Annotated[str, typer.Argument(metavar="CLIENT", help="The client of the receive queue.")]
+OfSource = Annotated[str, typer.Argument(metavar="SOURCE", help="The site that sends the entries of the queue.")]
+
+
+@app.callback(invoke_without_command=True)
+def _replay(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("order")
+def order(
+    client: OfClient,
+    source: OfSource,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="NUMBER", help="The first entry that comes again; also BRANCH@NUMBER."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Entries committed since TIME, such as 2026-07-01T12:00Z."),
+    ] = None,
+    without_undo: Annotated[
+        bool,
+        typer.Option(
+            "--without-undo", metavar="", help="Apply the entries over the present rows; do not call on_rollback."
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0, help="How long to wait for the answer of SOURCE.")
+    ] = 30.0,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Have SOURCE send entries again that this site has applied, and the listener apply them again.
+
+    Run this at the site that has applied them. The listener first undoes the entries by its on_rollback. SOURCE
+    refuses the order if it holds the entries no more; nothing changes then. Exit code 3: the order was refused, or
+    SOURCE has not answered in time. In the latter case the order stands.
+    """
+    from lr_client.replays import ReplayState, request_replay, wait_replay
+    from lrq.cli.exit_codes import NoError
+    from lrq.cli.output import emit
+    from lrq.cli.person import person
+    from lrq.cli.place import opened
+    from lrq.cli.replay_view import replay_facts
+
+    if (start is None) is (since is None):
+        raise typer.BadParameter("say either --from or --since")
+    moment = None if since is None else _time(since)
+    with opened(config, database, site) as here:
+        if not yes:
+            what = f"entries from {start} on" if start is not None else f"entries since {since}"
+            typer.confirm(f"Apply {what} of {client} from {source} again?", abort=True, err=True)
+        made = request_replay(
+            here.engine, client, source, start=start, since=moment, undo=not without_undo, person=person()
+        )
+        done = wait_replay(here.engine, made, timeout)
+    if as_json:
+        emit({"site": here.site} | replay_facts(done))
+    if done.state is not ReplayState.BEGUN:
+        raise NoError(f"the replay of {done.name} was {done.state.value}: {done.outcome}")
+    if not as_json:
+        typer.echo(f"{done.name}: {done.outcome}")
+
+
+@app.command("list")
+def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
+    """Show the last order of each receive queue, with its outcome."""
+    from lr_client.replays import replay_orders
+    from lrq.cli.output import console, emit
+    from lrq.cli.place import opened
+    from lrq.cli.replay_view import replay_facts, replays_view
+
+    with opened(config, database, site) as here:
+        found = replay_orders(here.engine)
+    if as_json:
+        emit({"site": here.site, "replays": [replay_facts(each) for each in found]})
+    else:
+        console().print(replays_view(found))
+
+
+@app.command("cancel")
+def cancel(
+    client: OfClient,
+    source: OfSource,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Withdraw an order that SOURCE has not answered; nothing has changed until then."""
+    from lr_client.replays import cancel_replay
+    from lrq.cli.output import emit
+    from lrq.cli.person import person
+    from lrq.cli.place import opened
+    from lrq.cli.replay_view import replay_facts
+
+    with opened(config, database, site) as here:
+        done = cancel_replay(here.engine, client, source, person=person())
+    if as_json:
+        emit({"site": here.site} | replay_facts(done))
+    else:
+        typer.echo(f"{done.name}: the order is withdrawn")
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no time: write one such as 2026-07-01T12:00Z") from None

@@ -1,0 +1,244 @@
+"""The orders for replays: an operator wants applied entries of a receive queue again. All in the caller's transaction.
+
+A queue has one row, that of its last order. The sink tells an order that waits to the source, in each negotiation. The
+source answers with the tick after which entries come again, or with the reason why none do.
+"""
+
+import uuid
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+
+from queues.clock import iso, now_us
+from queues.database import actions
+from queues.database.tables import consumers, receive_headers, receive_marks, receive_queues, replays, shard_marks
+from queues.names import ClientName, SiteId
+from queues.positions import Header
+from queues.receive import parked
+from queues.receive import shard_marks as shards
+from queues.receive.consumer_marks import APPLIED_SEQ, IN_LOG, NOWHERE
+from queues.receive.marks import NOT_ENDED
+from queues.words import cleaned
+
+#: The name of the action in the log of actions.
+ACTION: Final = "replay"
+
+
+class ReplayState(StrEnum):
+    """The state of an order."""
+
+    #: The source has not answered yet.
+    ORDERED = "ordered"
+    #: The queue has gone back, and the entries come again.
+    BEGUN = "begun"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+
+class ReplayWish(NamedTuple):
+    """The wanted entries: those from number `from_seq` on, or with 0 those committed since `since_us`.
+
+    `branch` is that of the number, or empty for any. Without `undo` the listener does not undo the entries first.
+    """
+
+    from_seq: int = 0
+    branch: str = ""
+    since_us: int = 0
+    undo: bool = True
+
+
+class ReplayOrder(NamedTuple):
+    """One order: its queue, its wish, its person, its state and its outcome."""
+
+    client: ClientName
+    source: SiteId
+    queue_id: int
+    order_id: str
+    wish: ReplayWish
+    person: str
+    ordered_us: int
+    state: ReplayState
+    outcome: str
+    ended_us: int
+
+    @property
+    def waits(self) -> bool:
+        """Whether the source has not answered yet."""
+        return self.state is ReplayState.ORDERED
+
+    @property
+    def words(self) -> str:
+        """The wish in words."""
+        wish = self.wish
+        place = f"{wish.branch}@{wish.from_seq}" if wish.branch else f"{wish.from_seq:,}"
+        what = f"entries from {place} on" if wish.from_seq else f"entries since {iso(wish.since_us)}"
+        return what if wish.undo else f"{what}, without on_rollback"
+
+    @property
+    def name(self) -> str:
+        """Name the queue for people."""
+        return f"{self.client} from {self.source}"
+
+
+class ReplayMarks(NamedTuple):
+    """The marks of a queue that decide about a replay: see `sink.protocol.replay_rules.QueueFacts`."""
+
+    queue_id: int
+    is_in_log: bool
+    applied_seq: int
+    floor_seq: int
+    undoes: bool
+    is_undoing: bool
+    has_ended: bool
+
+
+def read_marks(connection: Connection, client: ClientName, source: SiteId) -> ReplayMarks | None:
+    """Read the marks of a queue; None if the queue does not exist."""
+    joined = receive_queues.join(receive_marks, receive_marks.c.queue_id == receive_queues.c.queue_id).outerjoin(
+        consumers, consumers.c.queue_id == receive_queues.c.queue_id
+    )
+    own = (receive_queues.c.client == client, receive_queues.c.source == source)
+    columns = (
+        receive_queues.c.queue_id,
+        receive_marks.c.sync_id,
+        receive_marks.c.base_seq,
+        receive_marks.c.seq,
+        receive_marks.c.boundary_seq,
+        receive_marks.c.ended_seq,
+        consumers.c.phase,
+        consumers.c.sync_id.label("applied_sync_id"),
+        APPLIED_SEQ.label("applied_seq"),
+        consumers.c.back_seq,
+        consumers.c.undoes,
+    )
+    row = connection.execute(select(*columns).select_from(joined).where(*own)).first()
+    if row is None:
+        return None
+    is_in_log = row.phase == IN_LOG and row.applied_sync_id == row.sync_id
+    is_undoing = is_in_log and row.back_seq > NOWHERE
+    reached = 0 if is_undoing else _reached(connection, row.queue_id)
+    return ReplayMarks(
+        row.queue_id,
+        is_in_log,
+        max(row.applied_seq, reached) if is_in_log else 0,
+        floor_seq(connection, row.queue_id, row.sync_id, row.base_seq),
+        bool(row.undoes),
+        is_undoing,
+        row.ended_seq == row.seq == row.boundary_seq,
+    )
+
+
+def _reached(connection: Connection, queue_id: int) -> int:
+    highest = select(func.max(shard_marks.c.seq)).where(shard_marks.c.queue_id == queue_id)
+    return int(connection.execute(highest).scalar() or 0)
+
+
+def floor_seq(connection: Connection, queue_id: int, sync_id: str, base_seq: int) -> int:
+    """Return the first position to which a queue can go back without a snapshot: 0 if it never had one.
+
+    The oldest header stays, because the source numbers the rows of a snapshot and some around its cut otherwise.
+    """
+    if not sync_id:
+        return 0
+    oldest = select(func.min(receive_headers.c.seq)).where(receive_headers.c.queue_id == queue_id)
+    return max(base_seq, connection.execute(oldest).scalar() or 0)
+
+
+# --- orders -----------------------------------------------------------------------------------------------------
+
+
+def place(connection: Connection, queue_id: int, wish: ReplayWish, person: str) -> str:
+    """Order a replay, in the place of any earlier order of the queue; return the id of the order.
+
+    The stream of the source ends with its next frame, so that the source negotiates again.
+    """
+    order_id = uuid.uuid4().hex
+    # First the marks, as the sink locks them.
+    marks = update(receive_marks).where(receive_marks.c.queue_id == queue_id)
+    connection.execute(marks.values(version=receive_marks.c.version + 1))
+    connection.execute(delete(replays).where(replays.c.queue_id == queue_id))
+    values = {"queue_id": queue_id, "order_id": order_id, "person": cleaned(person), "ordered_us": now_us()}
+    state = {"state": ReplayState.ORDERED, "outcome": "", "ended_us": 0}
+    connection.execute(insert(replays).values({**values, **wish._asdict(), **state}))
+    return order_id
+
+
+def end(connection: Connection, order: ReplayOrder, state: ReplayState, outcome: str, *, person: str = "") -> bool:
+    """Store the end of an order that waits, also as an action of *person*, by default of its person.
+
+    Return False if the order waits no more.
+    """
+    own = (replays.c.queue_id == order.queue_id, replays.c.order_id == order.order_id)
+    values = {"state": state, "outcome": cleaned(outcome), "ended_us": now_us()}
+    ended = connection.execute(update(replays).where(*own, replays.c.state == ReplayState.ORDERED).values(values))
+    if ended.rowcount:
+        actions.note(connection, person or order.person, ACTION, f"replay of {order.name} {state.value}: {outcome}")
+    return ended.rowcount > 0
+
+
+def of_queue(connection: Connection, client: ClientName, source: SiteId) -> ReplayOrder | None:
+    """Return the last order of a queue; None if there was none."""
+    return _first(connection, receive_queues.c.client == client, receive_queues.c.source == source)
+
+
+def waiting(connection: Connection, queue_id: int) -> ReplayOrder | None:
+    """Return the order of a queue that the source has not answered; None if there is none."""
+    return _first(connection, replays.c.queue_id == queue_id, replays.c.state == ReplayState.ORDERED)
+
+
+def all_waiting(connection: Connection) -> list[ReplayOrder]:
+    """Return all orders that no source has answered."""
+    return _orders(connection, replays.c.state == ReplayState.ORDERED)
+
+
+def every_order(connection: Connection) -> list[ReplayOrder]:
+    """Return the last order of each queue, newest first."""
+    return _orders(connection)
+
+
+def _first(connection: Connection, *where: ColumnElement[bool]) -> ReplayOrder | None:
+    return next(iter(_orders(connection, *where)), None)
+
+
+def _orders(connection: Connection, *where: ColumnElement[bool]) -> list[ReplayOrder]:
+    columns: list[ColumnElement[Any]] = [receive_queues.c.client, receive_queues.c.source, *replays.c]
+    joined = select(*columns).join_from(replays, receive_queues, receive_queues.c.queue_id == replays.c.queue_id)
+    found = connection.execute(joined.where(*where).order_by(replays.c.ordered_us.desc()))
+    return [
+        ReplayOrder(
+            ClientName(row.client),
+            SiteId(row.source),
+            row.queue_id,
+            row.order_id,
+            ReplayWish(row.from_seq, row.branch, row.since_us, bool(row.undo)),
+            row.person,
+            row.ordered_us,
+            ReplayState(row.state),
+            row.outcome,
+            row.ended_us,
+        )
+        for row in found
+    ]
+
+
+# --- going back -------------------------------------------------------------------------------------------------
+
+
+def set_back(connection: Connection, queue_id: int, branch: str, seq: int) -> None:
+    """Let the subscriber and all its shards stand at *seq* again, without a call of the listener.
+
+    Call after `writer_marks.lock_consumer`. Parked entries after *seq* are deleted, because they come again.
+    """
+    values = {"branch": branch, "seq": seq, "back_seq": NOWHERE, "ended_seq": NOT_ENDED}
+    connection.execute(update(consumers).where(consumers.c.queue_id == queue_id).values(values))
+    if shards.rows_of(connection, queue_id):
+        shards.level(connection, queue_id, seq)
+    parked.forget_after(connection, queue_id, seq)
+
+
+def keep_header(connection: Connection, queue_id: int, header: Header) -> None:
+    """Store the header to which a queue has gone back, unless it is there. Before the first tick there is none."""
+    own = (receive_headers.c.queue_id == queue_id, receive_headers.c.seq == header.seq)
+    if header.seq and connection.execute(select(receive_headers.c.seq).where(*own)).first() is None:
+        connection.execute(insert(receive_headers).values(queue_id=queue_id, **header._asdict()))
