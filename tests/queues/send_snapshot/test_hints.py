@@ -1,5 +1,6 @@
 """Hints that wake the processes which wait for snapshots."""
 
+import socket
 import sys
 import threading
 from contextlib import ExitStack
@@ -25,10 +26,13 @@ def names(site: Engine) -> hints.HintNames:
 
 
 def is_taken(name: str) -> bool:
-    found = datagrams.receiver(name)
-    if found is not None:
-        found.close()
-    return found is None
+    # To take the name for a moment would keep a receiver from it.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(datagrams._address(name))
+        except ConnectionRefusedError:
+            return False
+    return True
 
 
 def listening(stack: ExitStack, name: str, number: int) -> threading.Event:
