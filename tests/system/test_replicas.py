@@ -227,7 +227,8 @@ def test_a_member_ignores_a_lower_generation_and_the_source_goes_above_it(world:
     world.transmit("paris", b"1", to=["tokyo"])
     found = eventually(lambda: serving(world, B))
     world.execute(B, "UPDATE lrq_told_members SET generation = 500, member = 'tokyo-b'")
-    eventually(lambda: (now := serving(world, B)) is not None and now.generation == 500)
+    # The source goes above it at once if the session happens to negotiate now.
+    eventually(lambda: (now := serving(world, B)) is not None and now.generation >= 500)
     paris.stop()
     assert found.generation < 500
     paris_with(world, A, B)
