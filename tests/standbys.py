@@ -105,7 +105,9 @@ class StandbyServers:
 @contextmanager
 def standby_servers() -> Iterator[StandbyServers]:
     """Run a primary with two synchronous standbys, one of which must have each commit."""
-    with cluster("b1", wal_receiver_status_interval="1s", wal_retrieve_retry_interval="100ms") as first:
+    # A checkpoint after a promotion must not remove WAL that a slower standby still lacks.
+    settings = {"wal_receiver_status_interval": "1s", "wal_retrieve_retry_interval": "100ms", "wal_keep_size": "512MB"}
+    with cluster("b1", **settings) as first:
         made = StandbyServers(first)
         try:
             yield made
