@@ -104,6 +104,16 @@ def test_late_requests_are_not_looked_up_while_their_tick_waits_to_be_heard(stor
     assert len(store.looked) <= 1
 
 
+def test_a_tick_answers_its_last_request_first_so_that_a_stream_finds_all_its_replies_at_once(store: Looked) -> None:
+    answers, replies = made(store, SystemClock()), Replies()
+    answers.begin()
+    answers.answer(*replies.group(MANY))
+    answers.ticked(tick(MANY))
+    answers.start()
+    answers.stop(60)
+    assert list(replies.seqs) == list(range(MANY, 0, -1))
+
+
 def test_requests_whose_tick_is_not_told_are_all_looked_up_without_further_events(store: Looked) -> None:
     answers, replies = made(store, SlowMachine()), Replies()
     answers.start()

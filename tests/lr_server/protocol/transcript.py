@@ -15,6 +15,7 @@ from lr_server.protocol.states import State, describe
 from queues.positions import Position, Visibility
 from tests.lr_server.protocol.model import Ack, Batch, Begin, Chunk, End, Frame
 from tests.lr_server.protocol.simulation import Simulation
+from tests.lr_server.protocol.transcript_text import carried_out
 
 
 class Transcript(Simulation):
@@ -202,16 +203,7 @@ class Transcript(Simulation):
 
 def run(text: str) -> str:
     """Carry out the commands of a transcript; return the text with the reactions of the machines."""
-    transcript = Transcript()
-    done: list[str] = []
-    for line in text.splitlines():
-        if line.startswith("> "):
-            transcript.lines = []
-            transcript.command(line.removeprefix("> "))
-            done += [line, *transcript.lines]
-        elif not line.startswith("  "):
-            done.append(line)
-    return "\n".join(done) + "\n"
+    return carried_out(text, Transcript())
 
 
 def _state(state: State) -> str:

@@ -28,6 +28,7 @@ from tests.lr_server.protocol.agreement.transcript_words import (
     role_of,
 )
 from tests.lr_server.protocol.agreement.world import MemberKey, RingWorld
+from tests.lr_server.protocol.transcript_text import carried_out
 
 
 class RingTranscript(RingWorld):
@@ -176,16 +177,7 @@ class RingTranscript(RingWorld):
 
 def run(text: str) -> str:
     """Carry out the commands of a transcript; return the text with the reactions of the machines."""
-    transcript = RingTranscript()
-    done: list[str] = []
-    for line in text.splitlines():
-        if line.startswith("> "):
-            transcript.lines = []
-            transcript.command(line.removeprefix("> "))
-            done += [line, *transcript.lines]
-        elif not line.startswith("  "):
-            done.append(line)
-    return "\n".join(done) + "\n"
+    return carried_out(text, RingTranscript())
 
 
 def _argument(word: str) -> "MemberKey | int":
