@@ -214,7 +214,7 @@ def test_a_leader_that_cannot_be_followed_is_ignored(server: SmallServer, new_pr
 def test_without_a_server_nothing_is_stored_and_the_error_names_the_endpoint(new_producer: Make):
     producer = new_producer("tcp://127.0.0.1:1")
     with pytest.raises(errors.PeerUnreachableError, match=r"send it again: tcp://127.0.0.1:1: .*refused"):
-        producer.send(messages(b"1"), timeout=0.5)
+        producer.send(messages(b"1"), timeout=2.0)
     with pytest.raises(errors.PeerUnreachableError):
         producer.last_sequence(timeout=0.2)
 
