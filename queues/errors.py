@@ -31,6 +31,7 @@
       x DataLossError         restore the tables that the sentence names from a backup
       x OwnershipLostError    stop working: another owner has taken over
         + OtherIncarnationError take the lease again: the database was promoted, restored or copied
+      x StoreTakenError       stop working: another process has opened the store of the ring's member
       x ProducerTakenError    give each process a producer name of its own
       x ThreadEndedError      nothing: the lease is released, and the sentence names the bug to report
       x ListenerError         the listener refused a batch or ended its transaction; the batch returns
@@ -193,6 +194,10 @@ class OwnershipLostError(LrqError):
         self.name = name
         self.held = held
         self.current = current
+
+
+class StoreTakenError(LrqError):
+    """Another process has opened the store of a member of a ring; the process must stop its work on it."""
 
 
 class OtherIncarnationError(OwnershipLostError):

@@ -145,6 +145,36 @@ sql_written = Table(
     Column("headers", Text),
 )
 
+#: SQLite: one row in the file of a member of a ring: the token, the member's rank, and its promise. `opening` is the
+#: random number of the last start. Without the row the file does not count: it belongs to no ring, or to a newcomer.
+ring_member = Table(
+    "lrq_ring_member",
+    sqlite_metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("token", BigInteger, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("promised", BigInteger, nullable=False),
+    Column("opening", BigInteger, nullable=False),
+)
+
+#: SQLite: the stores of a token's members that count, by rank.
+ring_stores = Table(
+    "lrq_ring_stores",
+    sqlite_metadata,
+    Column("rank", Integer, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, nullable=False),
+    Column("uid", BigInteger, nullable=False),
+)
+
+#: SQLite: the generations of a token with ticks in this log; tick number `seal` is the first one. The branch of
+#: generation g has the number g + 1 in `lrq_branches`.
+ring_generations = Table(
+    "lrq_ring_generations",
+    sqlite_metadata,
+    Column("generation", BigInteger, primary_key=True, autoincrement=False),
+    Column("seal", BigInteger, nullable=False),
+)
+
 #: PostgreSQL: the partition `lrq_log_entries_<slot>` holds the rows with this `slot`.
 log_entries = Table(
     "lrq_log_entries",

@@ -205,11 +205,11 @@ class SqliteLog:
             piece = partial(_piece, tick=ticks[0], limits=limits)
             yield from logged_entries.large_entries(self._engine, ticks[0], piece)
         else:
-            yield logged_entries.usual_entries(self._engine, ticks, partial(_all_rows, ticks=ticks))
+            yield logged_entries.usual_entries(self._engine, ticks, partial(all_rows, ticks=ticks))
 
     def followed(self, ticks: Sequence[Tick]) -> list[TickRows]:
         """See the port."""
-        return logged_entries.tick_rows(self._engine, ticks, partial(_all_rows, ticks=ticks))
+        return logged_entries.tick_rows(self._engine, ticks, partial(all_rows, ticks=ticks))
 
     def rotate(
         self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None
@@ -268,7 +268,8 @@ def _by_tick(rows: Iterable[_Row], ids: Iterable[int], highs: Sequence[int]) -> 
     return groups
 
 
-def _all_rows(connection: Connection, ticks: Sequence[Tick]) -> list[list[LogRow]]:
+def all_rows(connection: Connection, ticks: Sequence[Tick]) -> list[list[LogRow]]:
+    """Return the rows of each of *ticks* (neighbours, in order); raise `TrimmedError` without the tick before."""
     highs = [Visibility.parse(tick.mark).high for tick in ticks]
     found = _between(connection, _high_before(connection, ticks[0]), highs[-1])
     return _by_tick(found, [row.id for row in found], highs)
