@@ -46,18 +46,13 @@ class TokenStore:
         self._dictionary = SetDictionary()
         with writing(engine) as connection:
             member_rows.require_durable(connection)
-            found = member_rows.open_member(connection)
+            found = member_rows.find_member(connection)
             if found is not None and found.token != token:
                 raise ConfigurationError(
                     f"the database holds token {found.token}, not token {token}: give its own file"
                 )
             member_rows.begin_log(connection, token)
-        self._opening = 0 if found is None else found.opening
-
-    @property
-    def opening(self) -> int:
-        """The number of this start of the member; 0 for a store that does not count."""
-        return self._opening
+            member_rows.write_opening(connection, self._opening)
 
     def record(self) -> MemberRecord | None:
         """Return the record of the member; None for a store that does not count, which is a newcomer's.
