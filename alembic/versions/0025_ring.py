@@ -18,7 +18,8 @@ def upgrade() -> None:
         sa.Column("token", sa.BigInteger(), nullable=False),
         sa.Column("rank", sa.Integer(), nullable=False),
         sa.Column("promised", sa.BigInteger(), nullable=False),
-        sa.Column("opening", sa.BigInteger(), nullable=False),
+        sa.Column("step", sa.BigInteger(), nullable=False),
+        sa.Column("step_before", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("one", name="pk_lrq_ring_member"),
     )
     op.create_table(

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine
 from lr_server.protocol.agreement.effects import Durable, KeepPromise, KeepRecord, KeepStore, KeepTicks
 from lr_server.protocol.agreement.history import GenerationStart, TickHistory, TickMark
 from lr_server.protocol.agreement.record import MemberRecord, StoreId
+from lr_server.ring.witness import StoreWitness
 from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, CorruptFrameError, DataLossError, StoreTakenError
 from queues.send_log.destination_sets import SetDictionary
@@ -30,35 +31,66 @@ def mark_of(content: TickContent) -> TickMark:
 class TokenStore:
     """The durable effects of one member, each in one transaction, which is on the disk when the call returns.
 
+    A store counts only if its witness knows the last durable step. So a copy from a backup does not count.
+
     Each store of a file fences those that were opened earlier: their writes raise `StoreTakenError`. A failed write
-    has changed nothing. All methods raise `StoreUnavailableError` if the file is locked, full or unreachable. Not for
-    several threads.
+    has changed nothing, or the member has said nothing of it. The caller ends the member then. All methods raise
+    `StoreUnavailableError` if the file or the witness is locked, full or unreachable. Not for several threads.
     """
 
-    def __init__(self, engine: Engine, token: int) -> None:
+    def __init__(self, engine: Engine, token: int, witness: StoreWitness) -> None:
         """Open the initialised database of *engine* for *token*, and fence the stores of the file opened before.
 
-        Raises `ConfigurationError` for a database whose commits are not durable, and for one with another log.
+        The store owns *witness*. Raises `ConfigurationError` for a database whose commits are not durable, and for one
+        with another log.
         """
         self._engine = engine
         self._token = token
-        self._opening = secrets.randbits(62)
+        self._witness = witness
         self._dictionary = SetDictionary()
-        with writing(engine) as connection:
+        self._step = 0
+        try:
+            self._found = self._open()
+            self._doubt = _doubt(self._found, witness.step)
+            if self._found is not None and self._doubt is None:
+                # Now both know the same step, however often a start is broken off.
+                witness.write(self._found.step)
+                self._step = self._found.step
+                with self._stepping():
+                    pass
+        except BaseException:
+            witness.close()
+            raise
+
+    def _open(self) -> MemberRow | None:
+        with writing(self._engine) as connection:
             member_rows.require_durable(connection)
             found = member_rows.find_member(connection)
-            if found is not None and found.token != token:
-                raise ConfigurationError(
-                    f"the database holds token {found.token}, not token {token}: give its own file"
-                )
-            member_rows.begin_log(connection, token)
-            member_rows.write_opening(connection, self._opening)
+            if found is not None and found.token != self._token:
+                words = f"the database holds token {found.token}, not token {self._token}: give each token its own file"
+                raise ConfigurationError(words)
+            member_rows.begin_log(connection, self._token)
+            return found
+
+    @property
+    def doubt(self) -> str | None:
+        """The reason why the record in the file is not believed; None without a doubt.
+
+        A start with the right witness may still believe it, as long as nothing was copied into the store.
+        """
+        return self._doubt
+
+    def close(self) -> None:
+        """Let another process open the store."""
+        self._witness.close()
 
     def record(self) -> MemberRecord | None:
         """Return the record of the member; None for a store that does not count, which is a newcomer's.
 
         Raises `DataLossError` if the parts of the record contradict each other.
         """
+        if self._doubt is not None:
+            return None
         with reading(self._engine) as connection:
             found = member_rows.find_member(connection)
             if found is None:
@@ -96,8 +128,7 @@ class TokenStore:
         if isinstance(effect, KeepRecord):
             self._begin(effect.record)
             return
-        with self._writing() as connection:
-            member_rows.check_opening(connection, self._opening)
+        with self._stepping() as connection:
             match effect:
                 case KeepPromise(generation=generation):
                     member_rows.write_promise(connection, generation)
@@ -119,23 +150,35 @@ class TokenStore:
             self._require_newcomer(connection)
             replace_ticks(connection, self._dictionary, after, contents)
 
-    def disown(self) -> None:
-        """Let the store count no more, because nothing proves that it is whole. The log stays, for a copy to follow."""
-        with self._writing() as connection:
-            member_rows.check_opening(connection, self._opening)
-            member_rows.forget_member(connection)
-
     def _begin(self, record: MemberRecord) -> None:
+        step = secrets.randbits(62)
         with self._writing() as connection:
             self._require_newcomer(connection)
             if _history(connection) != record.history:
                 raise CorruptFrameError("the copied log ends elsewhere than the record beside it")
-            row = MemberRow(self._token, record.rank, record.promised, self._opening)
+            row = MemberRow(self._token, record.rank, record.promised, step, 0)
             member_rows.write_member(connection, row, record.stores)
+        self._witness.write(step)
+        self._step, self._doubt = step, None
 
     def _require_newcomer(self, connection: Connection) -> None:
-        if member_rows.find_member(connection) is not None:
-            raise StoreTakenError("another process has made this store count: this one stands down")
+        """Refuse a record that counts, and forget one that is not believed."""
+        there = member_rows.find_member(connection)
+        if there is None:
+            return
+        if self._doubt is None or there != self._found:
+            raise StoreTakenError("this store counts already, or another process has made it count")
+        member_rows.forget_member(connection)
+
+    @contextmanager
+    def _stepping(self) -> Iterator[Connection]:
+        """Write a durable step: first in the store, then in the witness."""
+        step = secrets.randbits(62)
+        with self._writing() as connection:
+            member_rows.take_step(connection, self._step, step)
+            yield connection
+        self._witness.write(step)
+        self._step = step
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -150,3 +193,15 @@ class TokenStore:
 def _history(connection: Connection) -> TickHistory:
     starts = tuple(GenerationStart(*each) for each in member_rows.generations(connection))
     return TickHistory(starts, member_rows.newest_number(connection))
+
+
+def _doubt(found: MemberRow | None, known: int | None) -> str | None:
+    """Return the reason why the row of a member is not believed. Pure.
+
+    A crash may leave the store one step ahead of the witness.
+    """
+    if found is None or (known is not None and known in (found.step, found.step_before)):
+        return None
+    if known is None:
+        return "its witness is lost or new, so nothing proves that the store is whole"
+    return "its witness knows another last step, so the store is a copy or was restored"

@@ -145,8 +145,8 @@ sql_written = Table(
     Column("headers", Text),
 )
 
-#: SQLite: one row in the file of a member of a ring: the token, the member's rank, and its promise. `opening` is the
-#: random number of the last start. Without the row the file does not count: it belongs to no ring, or to a newcomer.
+#: SQLite: one row in the file of a member of a ring: the token, the member's rank, and its promise. `step` and
+#: `step_before` are the random numbers of the last two durable steps. Without the row the file does not count.
 ring_member = Table(
     "lrq_ring_member",
     sqlite_metadata,
@@ -154,7 +154,8 @@ ring_member = Table(
     Column("token", BigInteger, nullable=False),
     Column("rank", Integer, nullable=False),
     Column("promised", BigInteger, nullable=False),
-    Column("opening", BigInteger, nullable=False),
+    Column("step", BigInteger, nullable=False),
+    Column("step_before", BigInteger, nullable=False),
 )
 
 #: SQLite: the stores of a token's members that count, by rank.

@@ -16,12 +16,13 @@ _FULL: Final = 2
 
 
 class MemberRow(NamedTuple):
-    """The token of a file, the rank and the promise of its member, and the random number of the last start."""
+    """The token of a file, the rank and the promise of its member, and the random numbers of the last two steps."""
 
     token: int
     rank: int
     promised: int
-    opening: int
+    step: int
+    step_before: int
 
 
 def require_durable(connection: Connection) -> None:
@@ -55,15 +56,13 @@ def newest_number(connection: Connection) -> int:
     return connection.execute(select(func.max(ticks.c.number))).scalar() or 0
 
 
-def write_opening(connection: Connection, opening: int) -> None:
-    """Write the random number of a start; from here on `check_opening` refuses the starts before."""
-    connection.execute(update(ring_member).values(opening=opening))
+def take_step(connection: Connection, last: int, step: int) -> None:
+    """Write the random number of a durable step that follows *last*.
 
-
-def check_opening(connection: Connection, opening: int) -> None:
-    """Raise `StoreTakenError` if another process has opened the file since, or if the file counts no more."""
-    found = find_member(connection)
-    if found is None or found.opening != opening:
+    Raises `StoreTakenError` if another process has taken a step since, or if the file counts no more.
+    """
+    following = update(ring_member).where(ring_member.c.step == last).values(step=step, step_before=last)
+    if not connection.execute(following).rowcount:
         raise StoreTakenError("another process has opened the store of this token: this one stands down")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import count
+from pathlib import Path
 
 from sqlalchemy import Engine, text
 
@@ -9,6 +10,7 @@ from lr_server.protocol.agreement.effects import KeepPromise, KeepTicks
 from lr_server.protocol.agreement.record import founders
 from lr_server.ring.founding import found
 from lr_server.ring.store import TokenStore, mark_of
+from lr_server.ring.witness import StoreWitness
 from queues.destinations import destination_set
 from queues.names import ClientName
 from queues.send_log.outbox import NewEntry, SourceTransaction
@@ -25,9 +27,24 @@ def stamp() -> TickStamp:
     return TickStamp(1_000_000 + number, number)
 
 
+def witness_path(engine: Engine) -> Path:
+    return Path(f"{engine.url.database}.witness")
+
+
+def open_store(engine: Engine, token: int = TOKEN) -> TokenStore:
+    """Open the store of an initialised database, with its witness beside the file."""
+    return TokenStore(engine, token, StoreWitness(witness_path(engine)))
+
+
+def reopen(engine: Engine, store: TokenStore) -> TokenStore:
+    """Open the store again, as after the end of its process."""
+    store.close()
+    return open_store(engine)
+
+
 def new_store(engine: Engine, rank: int = 0) -> TokenStore:
     """Return the store of a founder on an initialised database."""
-    store = TokenStore(engine, TOKEN)
+    store = open_store(engine)
     found(store, founders(UIDS)[rank])
     return store
 

@@ -9,10 +9,9 @@ from random import Random
 
 import pytest
 
-from lr_server.ring.store import TokenStore
 from queues.send_log.opening import open_log
 from tests.conftest import NewSite
-from tests.lr_server.ring.stores import TOKEN, new_store
+from tests.lr_server.ring.stores import new_store, open_store
 
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(300)]
 
@@ -21,12 +20,10 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
 import queues
-from tests.lr_server.ring.stores import TOKEN, begin, keep_after, stamp, take, transaction
+from tests.lr_server.ring.stores import begin, open_store, take, transaction
 from lr_server.protocol.agreement.effects import KeepPromise
-from lr_server.ring.store import TokenStore
-from queues.send_log.ring.tick_contents import seal_after
 
-store = TokenStore(queues.create_engine(sys.argv[1]), TOKEN)
+store = open_store(queues.create_engine(sys.argv[1]))
 generation = 2
 begin(generation, store)
 while True:
@@ -47,7 +44,7 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 def test_all_that_a_store_has_returned_is_in_the_file_after_a_kill(new_site: NewSite, chance: Random) -> None:
     engine = new_site("paris")
-    new_store(engine)
+    new_store(engine).close()
     url = engine.url.render_as_string(hide_password=False)
     printed: list[tuple[str, int, int, int]] = []
     command = [sys.executable, "-c", PROGRAM, url]
@@ -58,9 +55,9 @@ def test_all_that_a_store_has_returned_is_in_the_file_after_a_kill(new_site: New
             printed.append((kind, *map(int, numbers)))
         process.send_signal(signal.SIGKILL)
         printed += [(line.split()[0], *map(int, line.split()[1:])) for line in process.stdout if line.endswith("\n")]
-    store = TokenStore(engine, TOKEN)
+    store = open_store(engine)
     record = store.record()
-    assert record is not None
+    assert record is not None, f"a killed process leaves a store that is not believed: {store.doubt}"
     assert record.promised >= max(generation for _, generation, *_ in printed)
     ends = [each for each in printed if each[0] == "end"]
     kept = {content.tick.number: content for content in store.read(0, 10_000)}

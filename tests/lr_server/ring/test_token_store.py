@@ -25,13 +25,14 @@ from queues.send_log.port import SessionKey, TickLimits
 from queues.send_log.ring.tick_contents import TickContent, content_after, empty_end, seal_after
 from tests.conftest import NewSite
 from tests.lr_server.ring.stores import (
-    TOKEN,
     UIDS,
     begin,
     keep_after,
     log_rows,
     new_entry,
     new_store,
+    open_store,
+    reopen,
     stamp,
     take,
     transaction,
@@ -68,40 +69,30 @@ def test_each_durable_effect_is_in_the_record_of_the_next_process(new_file: File
     take([transaction(b"one")], store)
     store.keep(KeepPromise(6))
     stores = (*founders(UIDS)[1].stores[:2], StoreId(5, 900))
-    assert TokenStore(engine, TOKEN).record() == MemberRecord(1, stores, 6, history_of(3, 3))
+    assert reopen(engine, store).record() == MemberRecord(1, stores, 6, history_of(3, 3))
 
 
 def test_a_store_that_is_no_founder_counts_only_with_its_copied_record(new_file: Files):
     whole, engine = new_store(new_file()), new_file()
     begin(2, whole)
     take([transaction(b"one")], whole)
-    copy = TokenStore(engine, TOKEN)
+    copy = open_store(engine)
     copy.copy(0, whole.read(0, 64)[:1])
-    assert TokenStore(engine, TOKEN).record() is None
+    copy = reopen(engine, copy)
+    assert copy.record() is None
     copy.copy(1, whole.read(1, 64))
     record = MemberRecord(2, founders(UIDS)[2].stores, 4, history_of(2, 2))
     copy.keep(KeepRecord(record))
-    assert TokenStore(engine, TOKEN).record() == record
+    assert reopen(engine, copy).record() == record
 
 
 def test_a_copied_record_needs_exactly_its_ticks(new_file: Files):
-    whole, copy = new_store(new_file()), TokenStore(new_file(), TOKEN)
+    whole, copy = new_store(new_file()), open_store(new_file())
     begin(2, whole)
     copy.copy(0, whole.read(0, 64))
     with pytest.raises(CorruptFrameError, match="the copied log ends elsewhere"):
         copy.keep(KeepRecord(MemberRecord(2, founders(UIDS)[2].stores, 4, history_of(2, 2))))
     assert copy.record() is None
-
-
-def test_a_disowned_store_counts_no_more_and_keeps_its_log_for_the_copy(new_file: Files):
-    engine = new_file()
-    store = new_store(engine)
-    begin(2, store)
-    store.disown()
-    again = TokenStore(engine, TOKEN)
-    assert (again.record(), again.history()) == (None, history_of(2))
-    with pytest.raises(StoreTakenError):
-        store.keep(KeepPromise(4))
 
 
 def test_a_store_that_counts_takes_no_copy(new_file: Files):
@@ -115,7 +106,7 @@ def test_a_store_that_counts_takes_no_copy(new_file: Files):
 def test_a_process_that_opened_the_file_earlier_changes_nothing(new_file: Files, effect):
     engine = new_file()
     earlier = new_store(engine)
-    later = TokenStore(engine, TOKEN)
+    later = reopen(engine, earlier)
     before = later.record()
     with pytest.raises(StoreTakenError, match="another process has opened"):
         earlier.keep(effect)
@@ -140,14 +131,16 @@ def test_a_founder_is_founded_once(new_file: Files):
     engine = new_file()
     store = new_store(engine)
     store.keep(KeepPromise(2))
-    new_store(engine)
-    assert TokenStore(engine, TOKEN).record().promised == 2
+    store.close()
+    again = new_store(engine)
+    assert again.record().promised == 2
+    again.close()
     with pytest.raises(ConfigurationError, match="belongs to rank 0 already"):
         new_store(engine, rank=1)
 
 
 def test_a_store_with_ticks_is_not_founded(new_file: Files):
-    whole, copy = new_store(new_file()), TokenStore(new_file(), TOKEN)
+    whole, copy = new_store(new_file()), open_store(new_file())
     copy.copy(0, [begin(2, whole)])
     with pytest.raises(ConfigurationError, match="has ticks"):
         found(copy, founders(UIDS)[1])
@@ -155,9 +148,9 @@ def test_a_store_with_ticks_is_not_founded(new_file: Files):
 
 def test_a_file_of_another_token_is_refused(new_file: Files):
     engine = new_file()
-    new_store(engine)
+    new_store(engine).close()
     with pytest.raises(ConfigurationError, match="holds token 7, not token 8"):
-        TokenStore(engine, 8)
+        open_store(engine, 8)
 
 
 def test_a_log_that_an_application_has_written_is_refused(new_file: Files):
@@ -165,7 +158,7 @@ def test_a_log_that_an_application_has_written_is_refused(new_file: Files):
     with engine.begin() as connection:
         connection.execute(text("UPDATE lrq_log_head SET last_id = 1"))
     with pytest.raises(ConfigurationError, match="belongs to no ring"):
-        TokenStore(engine, TOKEN)
+        open_store(engine)
 
 
 def test_an_engine_without_durable_commits_is_refused(new_file: Files):
@@ -176,7 +169,7 @@ def test_an_engine_without_durable_commits_is_refused(new_file: Files):
         connection.execute("PRAGMA synchronous = NORMAL")
 
     with pytest.raises(ConfigurationError, match="are not durable"):
-        TokenStore(weak, TOKEN)
+        open_store(weak)
     weak.dispose()
 
 
