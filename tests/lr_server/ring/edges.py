@@ -1,0 +1,197 @@
+"""Three members of a token on SQLite files, without threads: the test delivers each message, and draws each crash.
+
+The memory of a process ends with a crash; the files stay.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Engine
+
+from lr_server.protocol.agreement.events import BeatDue, LeaderUnheard, RingEvent, TryDue
+from lr_server.protocol.agreement.generations import RANKS
+from lr_server.protocol.agreement.record import founders
+from lr_server.protocol.agreement.roles import Leading, Newcomer, Retired, RingLimits
+from lr_server.ring.edge import MemberEdge, RingParcel
+from lr_server.ring.founding import found
+from lr_server.ring.store import TokenStore
+from queues.errors import ProtocolError, TransientError
+from queues.send_log.outbox import SourceTransaction
+from queues.send_log.ring.tick_contents import TickContent
+from tests.lr_server.ring.stores import UIDS, open_store, transaction, witness_path
+
+
+class CrashError(BaseException):
+    """The process of a member ends here, between two effects."""
+
+
+class OnItsWay(NamedTuple):
+    """A parcel for the member `to`."""
+
+    to: int
+    parcel: RingParcel
+
+
+class Machine:
+    """The machine of one member: its file, its process, and the surroundings of the process."""
+
+    def __init__(self, ring: "RingOfFiles", rank: int, engine: Engine) -> None:
+        self.ring, self.rank, self.engine = ring, rank, engine
+        self.alarms: list[str] = []
+        #: The number of effects until the process ends; None for no crash.
+        self.effects_left: int | None = None
+        self.store = open_store(engine)
+        found(self.store, founders(UIDS)[rank])
+        self.edge = self._begin()
+
+    def _begin(self) -> MemberEdge:
+        self.effects_left = None
+        self._watch(self.store)
+        return MemberEdge(self.store, self.rank, self, limits=self.ring.limits)
+
+    def _watch(self, store: TokenStore) -> None:
+        """Let a crash come after each durable effect, and between the parts of a copy."""
+        keep, copy = store.keep, store.copy
+        store.keep = lambda *given: self._counted(lambda: keep(*given))  # type: ignore[method-assign]
+        store.copy = lambda *given: self._counted(lambda: copy(*given))  # type: ignore[method-assign]
+
+    def _counted(self, work: Callable[[], None]) -> None:
+        if self.effects_left == 0:
+            raise CrashError
+        if self.effects_left is not None:
+            self.effects_left -= 1
+        work()
+
+    def start_again(self) -> None:
+        """End the process, and begin another from the file."""
+        self.store.close()
+        self.store = open_store(self.engine)
+        self.edge = self._begin()
+
+    def step(self, work: Callable[[], object], crash_after: int | None) -> None:
+        """Let the member work; end its process after some effects, or by an error of its own."""
+        self.effects_left = crash_after
+        try:
+            work()
+        except CrashError:
+            self.start_again()
+        except (ProtocolError, TransientError):
+            self.start_again()
+        else:
+            if crash_after is not None:
+                self.start_again()
+
+    # --- the surroundings of the member -----------------------------------------------------------------------
+
+    def send(self, to: int, parcel: RingParcel) -> None:
+        self._counted(lambda: self.ring.send(self.rank, to, parcel))
+
+    def pull(self, rank: int, after: int) -> Sequence[TickContent]:
+        return self.ring.machines[rank].store.read(after, 2)
+
+    def release(self, upto: int) -> None:
+        self._counted(lambda: self.ring.release(self, upto))
+
+    def try_after(self, attempt: int) -> None:
+        pass
+
+    def alarm(self, words: str) -> None:
+        self.alarms.append(words)
+
+
+class RingOfFiles:
+    """The three machines, the messages between them, and the ticks that any leader has released."""
+
+    def __init__(self, engines: Sequence[Engine], limits: RingLimits) -> None:
+        self.limits = limits
+        self.network: list[OnItsWay] = []
+        self.cuts: set[tuple[int, int]] = set()
+        #: The oracle: each released tick, as it was when it was released.
+        self.released: list[TickContent] = []
+        #: The payloads that producers know as stored.
+        self.machines: list[Machine] = []
+        for rank, engine in enumerate(engines):
+            self.machines.append(Machine(self, rank, engine))
+
+    def send(self, sender: int, to: int, parcel: RingParcel) -> None:
+        if (sender, to) not in self.cuts:
+            self.network.append(OnItsWay(to, parcel))
+
+    def release(self, machine: Machine, upto: int) -> None:
+        """Note the released ticks; a released tick never changes."""
+        now = machine.store.read(0, 10_000)[:upto]
+        assert len(now) == upto
+        shorter = min(len(now), len(self.released))
+        assert now[:shorter] == self.released[:shorter], "a released tick has changed"
+        self.released = max(now, self.released, key=len)
+
+    def post(self, rank: int, event: RingEvent, crash_after: int | None = None) -> None:
+        machine = self.machines[rank]
+        machine.step(lambda: machine.edge.post(event), crash_after)
+        self.check(machine)
+
+    def offer(self, rank: int, offered: SourceTransaction, crash_after: int | None = None) -> None:
+        machine = self.machines[rank]
+        machine.step(lambda: machine.edge.offer([offered]), crash_after)
+        self.check(machine)
+
+    def deliver(self, index: int, crash_after: int | None = None, *, again: bool = False) -> None:
+        to, parcel = self.network[index] if again else self.network.pop(index)
+        machine = self.machines[to]
+        machine.step(lambda: machine.edge.receive(parcel), crash_after)
+        self.check(machine)
+
+    def check(self, machine: Machine) -> None:
+        """The file has what the machine believes to have, and the leader has every released tick."""
+        member = machine.edge.member
+        if isinstance(member.role, Newcomer):
+            assert machine.store.record() is None
+            return
+        assert machine.store.record() == member.record, f"rank {machine.rank} believes in another record than its file"
+        if isinstance(member.role, Leading) and self.released:
+            last = self.released[-1]
+            if last.generation <= member.role.generation:
+                assert machine.store.read(0, 10_000)[: len(self.released)] == self.released
+
+    def lose_file(self, rank: int) -> None:
+        """Start a machine without its witness, as with a file from a backup."""
+        machine = self.machines[rank]
+        machine.store.close()
+        witness_path(machine.engine).unlink()
+        machine.store = open_store(machine.engine)
+        machine.edge = machine._begin()
+
+    def counts(self, rank: int) -> bool:
+        member = self.machines[rank].edge.member
+        known = max(each.edge.member.record.stores[rank].number for each in self.machines)
+        return not isinstance(member.role, Newcomer | Retired) and member.record.store.number == known
+
+    # --- quiet times ------------------------------------------------------------------------------------------
+
+    def deliver_all(self) -> None:
+        for _ in range(2_000):
+            if not self.network:
+                return
+            self.deliver(0)
+        raise AssertionError("the members talk without an end")
+
+    def everywhere(self, event: RingEvent) -> None:
+        for rank in RANKS:
+            self.post(rank, event)
+            self.deliver_all()
+
+    def settle(self) -> None:
+        """End all faults; an operator empties stores that were replaced."""
+        self.cuts.clear()
+        self.everywhere(LeaderUnheard())
+        for _ in range(6):
+            self.everywhere(BeatDue())
+            for rank in RANKS:
+                if isinstance(self.machines[rank].edge.member.role, Retired):
+                    self.lose_file(rank)
+            self.everywhere(TryDue())
+
+    def take(self, rank: int, *payloads: bytes) -> None:
+        """Let a leader take entries, and deliver everything."""
+        self.offer(rank, transaction(*payloads))
+        self.deliver_all()

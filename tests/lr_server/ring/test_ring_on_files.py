@@ -1,0 +1,205 @@
+"""The agreement on real files: crashes between any two effects, lost messages, and files that do not count.
+
+Fault model:
+
+* A process ends between any two effects of a step, the parts of a copy included, and begins again from its file.
+* Messages are lost, repeated and overtaken, and connections are cut in one direction.
+* A machine finds its file without the witness, as after a restore, while both others count.
+
+Oracle: released ticks keep their content at every later leader, and each file has the record that its member believes.
+After the faults the three files have equal logs, which an ordinary source reads.
+"""
+
+from random import Random
+
+import pytest
+
+from lr_server.protocol.agreement.effects import Decline
+from lr_server.protocol.agreement.events import BeatDue, FollowersUnheard, LeaderUnheard, TryDue
+from lr_server.protocol.agreement.generations import RANKS
+from lr_server.protocol.agreement.history import TickMark
+from lr_server.protocol.agreement.roles import Following, Leading, Newcomer, RingLimits
+from queues.send_log.opening import open_log
+from queues.send_log.port import TickLimits
+from tests.conftest import NewSite
+from tests.lr_server.ring.edges import RingOfFiles
+from tests.lr_server.ring.stores import log_rows, transaction
+
+
+@pytest.fixture(params=["sqlite"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def ring(new_site: NewSite) -> RingOfFiles:
+    return RingOfFiles([new_site("paris") for _ in RANKS], RingLimits(in_message=3, waiting=8))
+
+
+def lead(ring: RingOfFiles, rank: int) -> None:
+    """Let *rank* lead, and every member be level."""
+    ring.everywhere(LeaderUnheard())
+    ring.post(rank, TryDue())
+    ring.deliver_all()
+    assert isinstance(ring.machines[rank].edge.member.role, Leading)
+
+
+def payloads(ring: RingOfFiles) -> list[bytes]:
+    return [row.payload for content in ring.released for row in content.rows]
+
+
+def test_three_files_agree_and_hold_the_same_log(ring: RingOfFiles):
+    lead(ring, 0)
+    for number in range(5):
+        ring.take(0, b"%d" % number, b"more")
+    assert payloads(ring) == [text for number in range(5) for text in (b"%d" % number, b"more")]
+    rows = [log_rows(machine.engine) for machine in ring.machines]
+    assert rows[0] == rows[1] == rows[2]
+
+
+def test_offered_entries_are_stored_by_the_leader_and_declined_elsewhere(ring: RingOfFiles):
+    lead(ring, 0)
+    ring.everywhere(BeatDue())
+    machines = ring.machines
+    assert machines[0].edge.offer([transaction(b"one")]) == TickMark(2, 2)
+    for machine in machines[1:]:
+        assert machine.edge.offer([transaction(b"no")]) == Decline(0, "rank 0 leads this token")
+
+
+def test_the_next_leader_takes_over_a_tail_that_only_the_other_follower_has(ring: RingOfFiles):
+    lead(ring, 0)
+    ring.cuts.add((0, 1))
+    for number in range(8):
+        ring.take(0, b"%d" % number)
+    assert len(ring.released) == 9
+    ring.cuts |= {(0, 2), (1, 0), (2, 0)}
+    ring.post(2, LeaderUnheard())
+    ring.post(1, LeaderUnheard())
+    ring.post(1, TryDue())
+    ring.deliver_all()
+    ring.take(1, b"after")
+    assert payloads(ring) == [*(b"%d" % number for number in range(8)), b"after"]
+
+
+def test_a_leader_that_comes_back_follows_and_loses_its_own_unreleased_tick(ring: RingOfFiles):
+    lead(ring, 0)
+    ring.take(0, b"released")
+    ring.cuts |= {(0, 1), (0, 2)}
+    ring.take(0, b"never released")
+    ring.machines[0].start_again()
+    lead(ring, 1)
+    ring.take(1, b"next")
+    ring.settle()
+    assert payloads(ring) == [b"released", b"next"]
+    rows = [log_rows(machine.engine) for machine in ring.machines]
+    assert rows[0] == rows[1] == rows[2]
+
+
+@pytest.mark.parametrize("crash_after", range(4))
+def test_a_crash_after_any_effect_of_any_step_loses_nothing_that_was_released(ring: RingOfFiles, crash_after: int):
+    """Every delivery of a short history ends once with a crash after so many effects."""
+    lead(ring, 0)
+    ring.take(0, b"one")
+    for rank in (1, 0):
+        ring.everywhere(LeaderUnheard())
+        ring.post(rank, TryDue(), crash_after)
+        for _ in range(12):
+            if ring.network:
+                ring.deliver(0, crash_after)
+        ring.settle()
+        ring.take(0, b"after %d" % rank)
+    assert payloads(ring)[0] == b"one"
+    assert payloads(ring)[-1] == b"after 0"
+    rows = [log_rows(machine.engine) for machine in ring.machines]
+    assert rows[0] == rows[1] == rows[2]
+
+
+def test_a_file_without_its_witness_counts_after_a_copy(ring: RingOfFiles):
+    lead(ring, 0)
+    for number in range(10):
+        ring.take(0, b"%d" % number)
+    ring.lose_file(2)
+    assert isinstance(ring.machines[2].edge.member.role, Newcomer)
+    ring.settle()
+    assert ring.counts(2)
+    assert isinstance(ring.machines[2].edge.member.role, Following)
+    rows = [log_rows(machine.engine) for machine in ring.machines]
+    assert rows[0] == rows[1] == rows[2]
+    assert ring.machines[0].edge.member.record.stores[2].number == 2
+
+
+def test_a_newcomer_asks_in_vain_while_one_other_member_is_away(ring: RingOfFiles):
+    lead(ring, 0)
+    ring.take(0, b"one")
+    ring.lose_file(2)
+    ring.cuts |= {(1, 2), (2, 1)}
+    for _ in range(3):
+        ring.everywhere(TryDue())
+    assert isinstance(ring.machines[2].edge.member.role, Newcomer)
+    ring.settle()
+    assert ring.counts(2)
+
+
+def test_a_file_of_another_history_is_copied_from_its_beginning(ring: RingOfFiles, new_site: NewSite):
+    """The numbers of its ticks are the same, and its random numbers are not."""
+    other = RingOfFiles([new_site("paris") for _ in RANKS], ring.limits)
+    for each in (ring, other):
+        lead(each, 0)
+        each.take(0, b"of the ring" if each is ring else b"of elsewhere")
+    foreign, replaced = other.machines[2], ring.machines[2]
+    replaced.store.close()
+    replaced.engine, replaced.store = foreign.engine, foreign.store
+    ring.lose_file(2)
+    ring.settle()
+    rows = [log_rows(machine.engine) for machine in ring.machines]
+    assert rows[0] == rows[1] == rows[2]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("run", range(6))
+def test_random_faults_leave_three_equal_files_with_every_released_tick(ring: RingOfFiles, chance: Random, run: int):
+    for _ in range(run):
+        chance.random()
+    lead(ring, 0)
+    entries = 0
+    for _ in range(160):
+        rank, crash_after = chance.choice(RANKS), chance.choice([None] * 4 + [0, 1, 2, 3])
+        match chance.randrange(12):
+            case 0 | 1:
+                event = chance.choice([TryDue(), TryDue(), BeatDue(), LeaderUnheard(), FollowersUnheard()])
+                ring.post(rank, event, crash_after)
+            case 2 | 3:
+                entries += 1
+                ring.offer(rank, transaction(b"%d" % entries, b"second"), crash_after)
+            case 4 | 5 | 6 | 7:
+                for _ in range(chance.randrange(1, 8)):
+                    if ring.network:
+                        ring.deliver(0, crash_after)
+            case 8 if ring.network:
+                index = chance.randrange(len(ring.network))
+                ring.deliver(index, crash_after, again=chance.random() < 0.5)
+            case 9 if ring.network:
+                ring.network.pop(chance.randrange(len(ring.network)))
+            case 10:
+                if chance.random() < 0.5:
+                    ring.cuts.add((rank, chance.choice(RANKS)))
+                else:
+                    ring.cuts.clear()
+            case 11 if all(ring.counts(other) for other in RANKS if other != rank):
+                if chance.random() < 0.2:
+                    ring.lose_file(rank)
+        del ring.network[:-60]
+    ring.settle()
+    before = len(ring.released)
+    ring.take(0, b"the last")
+    assert len(ring.released) == before + 1
+    assert payloads(ring)[-1] == b"the last"
+    rows = [log_rows(machine.engine) for machine in ring.machines]
+    assert rows[0] == rows[1] == rows[2]
+    log = open_log(ring.machines[2].engine)
+    read = [
+        entry.row.payload for piece in log.read_all(log.ticks_after(0, TickLimits()), TickLimits()) for entry in piece
+    ]
+    assert read == payloads(ring)
+    assert [alarm for machine in ring.machines for alarm in machine.alarms if "another tick" in alarm] == []
