@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: All files define messages; only the last two define services.
-MESSAGES = ("entry.proto", "replication.proto", "ingest.proto")
-SERVICES = ("replication.proto", "ingest.proto")
+#: All files define messages; all but the first define services.
+MESSAGES = ("entry.proto", "replication.proto", "ingest.proto", "ring.proto")
+SERVICES = ("replication.proto", "ingest.proto", "ring.proto")
 
 # The generated code refuses libraries older than its stamps, but applications may have older ones than the generator.
 # The generator of grpcio-tools 1.72.2 gives the same code with these stamps. `make oldest` tests these versions.

@@ -43,7 +43,9 @@ class StoreWitness:
         except OSError as error:
             os.close(self._file)
             raise StoreTakenError(f"another process works with the witness {path}: stop it first") from error
-        self._count, self._step = max(self._slots(), default=(0, None))
+        newest = max(self._slots(), default=None)
+        self._count = 0 if newest is None else newest[0]
+        self._step = None if newest is None else newest[1]
 
     @property
     def step(self) -> int | None:

@@ -1,0 +1,133 @@
+"""The way to one other member: a call that carries the messages, begun again after each failure."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+import grpc
+
+from lr_server.ring.codec import AddressedParcel, RingAddress, encode_parcel
+from lr_server.ring.edge import RingParcel
+from lr_server.ring.parcel_box import ParcelBox
+from lr_server.ring.tick_codec import decode_tick
+from queues.clock import SYSTEM_CLOCK, Clock, jittered
+from queues.errors import ConfigurationError, PeerUnreachableError, first_line
+from queues.logs import logger
+from queues.send_log.port import size_of
+from queues.send_log.ring.tick_contents import TickContent
+from queues.wire import ring_pb2 as pb
+from queues.wire.ring_pb2_grpc import RingStub
+from sink.transport.channels import OPTIONS
+from sink.transport.credentials import Credentials, needed
+from sink.transport.endpoints import TlsEndpoint, network_endpoint
+
+#: The longest wait for the answer to a `Pull`, in seconds.
+PULL_SECONDS: Final = 60.0
+#: The longest pause between two calls, in seconds.
+_PAUSE: Final = 1.0
+#: The longest sleep of a call that has nothing to send, in seconds.
+_SLEEP: Final = 0.5
+#: The most bytes of an answer to a `Pull`.
+MOST_MESSAGE_BYTES: Final = 96 * 1024 * 1024
+
+_TELL: Final = f"/{pb.DESCRIPTOR.services_by_name['Ring'].full_name}/Tell"
+
+log = logger("lrq.ring")
+
+
+def weight_of(contents: Sequence[TickContent]) -> int:
+    """Return the bytes that count for the limits of a box."""
+    return sum(size_of(content.rows) for content in contents)
+
+
+class RingLink:
+    """Sends the parcels of one member to another one; a parcel is lost while no call is open."""
+
+    def __init__(
+        self,
+        address: RingAddress,
+        receiver: int,
+        endpoint: str,
+        *,
+        credentials: Credentials | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Begin to connect; raise `ConfigurationError` for a malformed *endpoint* or unusable *credentials*."""
+        self._endpoint = network_endpoint(endpoint)
+        self._credentials = credentials
+        self._open().close()
+        self._address, self._receiver, self._clock = address, receiver, clock
+        self._box: ParcelBox[RingParcel] = ParcelBox()
+        self._stopping = threading.Event()
+        self._guard = threading.Lock()
+        self._call: Any = None
+        self._thread = threading.Thread(target=self._run, name=f"lrq-ring-link-{receiver}", daemon=True)
+        self._thread.start()
+
+    def send(self, parcel: RingParcel) -> None:
+        """Send the parcel, or lose it if the box is full. Never waits."""
+        self._box.put(parcel, weight_of(parcel.contents))
+
+    def pull(self, after: int) -> list[TickContent]:
+        """Return the next ticks of the other member; raise `PeerUnreachableError` or `ProtocolError`."""
+        channel = self._open()
+        pull = RingStub(channel).Pull
+        request = pb.PullRequest(site=self._address.site, token=self._address.token, after=after)
+        try:
+            reply = pull(request, timeout=PULL_SECONDS)
+        except grpc.RpcError as error:
+            words = f"rank {self._receiver} gives no ticks for a copy: {_reason(error)}"
+            raise PeerUnreachableError(words) from error
+        finally:
+            channel.close()
+        return [decode_tick(each) for each in reply.ticks]
+
+    def close(self) -> None:
+        """End the call; waiting parcels are lost."""
+        self._stopping.set()
+        self._box.close()
+        with self._guard:
+            if self._call is not None:
+                self._call.cancel()
+        self._thread.join()
+
+    def _open(self) -> grpc.Channel:
+        """Return a new connection; renewed certificates are read each time."""
+        there, options = self._endpoint, (*OPTIONS, ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES))
+        if not isinstance(there, TlsEndpoint):
+            return grpc.insecure_channel(there.address, options=options)
+        pems = needed(self._credentials, there).read()
+        shown = grpc.ssl_channel_credentials(pems.authority, pems.key, pems.certificate)
+        return grpc.secure_channel(there.address, shown, options=options)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            # Older parcels are of no use: their sender repeats what still counts.
+            self._box.clear()
+            over = threading.Event()
+            try:
+                with closing(self._open()) as channel:
+                    tell: grpc.StreamUnaryMultiCallable[bytes, pb.TellEnd] = channel.stream_unary(
+                        _TELL, response_deserializer=pb.TellEnd.FromString
+                    )
+                    with self._guard:
+                        self._call = tell.future(self._frames(over))
+                    self._call.result()
+            except grpc.FutureCancelledError:
+                pass
+            except (grpc.RpcError, ConfigurationError) as error:
+                log.debug("a member of the ring cannot be reached", rank=self._receiver, reason=_reason(error))
+            finally:
+                over.set()
+            self._clock.wait(self._stopping, jittered(_PAUSE))
+
+    def _frames(self, over: threading.Event) -> Iterator[bytes]:
+        while not (over.is_set() or self._stopping.is_set()):
+            parcel = self._box.get(_SLEEP)
+            if parcel is not None:
+                yield encode_parcel(AddressedParcel(self._address, self._receiver, parcel))
+
+
+def _reason(error: Exception) -> str:
+    return first_line(error.details() or "") if isinstance(error, grpc.Call) else first_line(error)

@@ -1,0 +1,251 @@
+"""One member of a token with its clocks, in a thread of its own."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Final, NamedTuple, Protocol
+
+from lr_server.protocol.agreement.effects import Decline
+from lr_server.protocol.agreement.events import BeatDue, FollowersUnheard, LeaderUnheard, RingEvent, TryDue
+from lr_server.protocol.agreement.history import TickMark
+from lr_server.protocol.agreement.messages import Append, TicksHeld, TicksMissing
+from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, Adopting, Following, Leading, RingLimits, RingMember
+from lr_server.ring.edge import MemberEdge, RingParcel
+from lr_server.ring.links import weight_of
+from lr_server.ring.parcel_box import ParcelBox
+from lr_server.ring.store import TokenStore
+from queues.clock import SYSTEM_CLOCK, Clock, jittered
+from queues.errors import LrqError, StoreTakenError, StoreUnavailableError
+from queues.logs import logger
+from queues.send_log.outbox import SourceTransaction
+from queues.send_log.ring.tick_contents import TickContent
+
+log = logger("lrq.ring")
+
+#: The most ticks in one answer to a newcomer.
+_PULLED: Final = 64
+
+
+class RingPace(NamedTuple):
+    """The seconds of the clocks of a member. They say when to try, and never what is released.
+
+    Attributes:
+        beat: A leader sends a sign of life, and repeats what has no answer, this often.
+        lease: A follower that hears no leader for so long lets another one lead.
+        stall: A leader that hears no follower for so long takes no entries.
+        retry: The usual time between two tries to lead, or to be counted.
+        longest_retry: The longest time between two tries, after denials.
+    """
+
+    beat: float = 0.5
+    lease: float = 3.0
+    stall: float = 5.0
+    retry: float = 1.0
+    longest_retry: float = 10.0
+
+
+DEFAULT_PACE: Final = RingPace()
+
+
+class Link(Protocol):
+    """The way to one other member."""
+
+    def send(self, parcel: RingParcel) -> None:
+        """Send the parcel, or lose it. Never waits."""
+        ...
+
+    def pull(self, after: int) -> Sequence[TickContent]:
+        """Return the next ticks of the other member after number *after*; raise `LrqError`."""
+        ...
+
+
+class _Offer(NamedTuple):
+    transactions: Sequence[SourceTransaction]
+    outcome: "Future[TickMark | Decline]"
+
+
+class TokenRunner:
+    """One member, which runs from `start` to `stop`. An error of its store ends the member and begins it again."""
+
+    def __init__(
+        self,
+        open_store: Callable[[], TokenStore],
+        rank: int,
+        links: Mapping[int, Link],
+        *,
+        pace: RingPace = DEFAULT_PACE,
+        limits: RingLimits = DEFAULT_LIMITS,
+        release: Callable[[int], None] = lambda _: None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """Each beginning opens a store; *links* leads to the others, and *release* gets each new released end."""
+        self.rank = rank
+        self._open_store = open_store
+        self._links = links
+        self._pace, self._limits, self._clock = pace, limits, clock
+        self._released = release
+        self._box: ParcelBox[RingParcel | _Offer] = ParcelBox()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"lrq-ring-{rank}", daemon=True)
+        self._store: TokenStore | None = None
+        self._timers = _Timers(pace, clock)
+        self.member: RingMember | None = None
+        #: The last words for an operator; empty without any.
+        self.alarm_words = ""
+
+    def start(self) -> None:
+        """Begin the member."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the member after its step."""
+        self._stopping.set()
+        self._box.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def receive(self, parcel: RingParcel) -> bool:
+        """Take the parcel of another member, or lose it and return False. Never waits."""
+        return self._box.put(parcel, weight_of(parcel.contents))
+
+    def offer(self, transactions: Sequence[SourceTransaction]) -> "Future[TickMark | Decline]":
+        """Offer entries for the next tick. The result is the tick, which is stored here and released later, or why not.
+
+        An error as the result leaves the outcome unknown.
+        """
+        outcome: Future[TickMark | Decline] = Future()
+        if not self._box.put(_Offer(transactions, outcome)):
+            outcome.set_result(Decline(None, "the member of this token is busy, or stops"))
+        return outcome
+
+    def read(self, after: int) -> Sequence[TickContent]:
+        """Return the next ticks after number *after*."""
+        store = self._store
+        if store is None:
+            raise StoreUnavailableError("the store of this token is not open")
+        return store.read(after, _PULLED)
+
+    # --- the surroundings of the member -----------------------------------------------------------------------
+
+    def send(self, to: int, parcel: RingParcel) -> None:
+        """See `Surroundings`."""
+        self._links[to].send(parcel)
+
+    def pull(self, rank: int, after: int) -> Sequence[TickContent]:
+        """See `Surroundings`."""
+        return self._links[rank].pull(after)
+
+    def release(self, upto: int) -> None:
+        """See `Surroundings`."""
+        self._released(upto)
+
+    def try_after(self, attempt: int) -> None:
+        """See `Surroundings`."""
+        self._timers.retry_after(min(self._pace.retry * 2.0 ** min(attempt, 16), self._pace.longest_retry))
+
+    def alarm(self, words: str) -> None:
+        """See `Surroundings`."""
+        if words != self.alarm_words:
+            log.error("a member of the ring needs an operator", rank=self.rank, reason=words)
+        self.alarm_words = words
+
+    # --- the thread -------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._live()
+            except StoreTakenError as error:
+                self.alarm(str(error))
+            except LrqError as error:
+                log.warning("a member of the ring begins again", rank=self.rank, reason=str(error))
+            except Exception:
+                log.exception("a member of the ring begins again after an error of its own")
+            finally:
+                self.member = None
+                if self._store is not None:
+                    self._store.close()
+                    self._store = None
+            self._clock.wait(self._stopping, jittered(self._pace.retry))
+
+    def _live(self) -> None:
+        self._store = self._open_store()
+        if self._store.doubt is not None:
+            self.alarm(f"the store of this token begins as a newcomer: {self._store.doubt}")
+        edge = MemberEdge(self._store, self.rank, self, limits=self._limits, clock=self._clock)
+        self.member = edge.member
+        self._timers = _Timers(self._pace, self._clock, is_second=self.rank > 0)
+        while not self._stopping.is_set():
+            for event in self._timers.due(edge.member):
+                edge.post(event)
+                self._note(edge, None)
+            item = self._box.get(self._timers.pause())
+            if isinstance(item, _Offer):
+                self._answer(edge, item)
+                self._note(edge, None)
+            elif item is not None:
+                edge.receive(item)
+                self._note(edge, item)
+
+    def _answer(self, edge: MemberEdge, offer: _Offer) -> None:
+        try:
+            offer.outcome.set_result(edge.offer(offer.transactions))
+        except BaseException as error:
+            offer.outcome.set_exception(error)
+            raise
+
+    def _note(self, edge: MemberEdge, parcel: RingParcel | None) -> None:
+        before, self.member = self.member, edge.member
+        assert before is not None
+        self._timers.note(before, edge.member, parcel)
+
+
+class _Timers:
+    """The clocks of one member."""
+
+    def __init__(self, pace: RingPace, clock: Clock, *, is_second: bool = False) -> None:
+        self._pace, self._clock = pace, clock
+        now = clock.monotonic()
+        self._leader_heard = self._followers_heard = self._beaten = now
+        # Rank 0 leads by default, so rank 1 waits for it.
+        self._retry_at = now + jittered(pace.retry) + (pace.lease if is_second else 0.0)
+
+    def retry_after(self, seconds: float) -> None:
+        """Try to lead after a random delay of at most *seconds*."""
+        self._retry_at = self._clock.monotonic() + jittered(seconds)
+
+    def pause(self) -> float:
+        """Return the seconds until the next look."""
+        now = self._clock.monotonic()
+        return min(max(min(self._retry_at, self._beaten + self._pace.beat) - now, 0.0), self._pace.beat)
+
+    def due(self, member: RingMember) -> list[RingEvent]:
+        """Return the events of the clocks whose time has come."""
+        now, found = self._clock.monotonic(), list[RingEvent]()
+        role = member.role
+        if now >= self._beaten + self._pace.beat:
+            self._beaten = now
+            if isinstance(role, Leading):
+                found.append(BeatDue())
+        if isinstance(role, Following) and role.hears and now >= self._leader_heard + self._pace.lease:
+            found.append(LeaderUnheard())
+        if isinstance(role, Leading) and now >= self._followers_heard + self._pace.stall:
+            found.append(FollowersUnheard())
+        if now >= self._retry_at:
+            self.retry_after(self._pace.retry)
+            found.append(TryDue())
+        return found
+
+    def note(self, before: RingMember, after: RingMember, parcel: RingParcel | None) -> None:
+        """Note the sign of life in *parcel*, and the progress of the member."""
+        now = self._clock.monotonic()
+        role = after.role
+        if isinstance(role, Following) and role.hears and parcel is not None and isinstance(parcel.message, Append):
+            self._leader_heard = now
+        has_begun = isinstance(role, Leading) and not isinstance(before.role, Leading)
+        if has_begun or (parcel is not None and isinstance(parcel.message, TicksHeld | TicksMissing)):
+            self._followers_heard = now
+        is_adopting = isinstance(role, Adopting) and after.record != before.record
+        if is_adopting or type(role) is not type(before.role):
+            # A beginning that goes on is not broken off by another try.
+            self._retry_at = max(self._retry_at, now + jittered(self._pace.retry))

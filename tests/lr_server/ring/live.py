@@ -1,0 +1,152 @@
+"""Three members with threads and real connections on this machine; each direction of a connection can be cut."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from lr_server.protocol.agreement.effects import Decline
+from lr_server.protocol.agreement.generations import RANKS
+from lr_server.protocol.agreement.history import TickMark
+from lr_server.protocol.agreement.record import founders
+from lr_server.protocol.agreement.roles import Leading
+from lr_server.ring.codec import RingAddress
+from lr_server.ring.edge import RingParcel
+from lr_server.ring.founding import found
+from lr_server.ring.links import RingLink
+from lr_server.ring.ring_service import RingService
+from lr_server.ring.runner import RingPace, TokenRunner
+from lr_server.ring.store import TokenStore
+from queues.send_log.ring.tick_contents import TickContent
+from sink.transport.credentials import Credentials
+from tests.lr_server.ring.stores import TOKEN, UIDS, open_store, transaction, witness_path
+from tests.waiting import eventually
+
+ADDRESS = RingAddress("paris", TOKEN)
+#: Short, and yet long enough for a busy machine: no test depends on the times.
+PACE = RingPace(beat=0.1, lease=2.0, stall=2.0, retry=0.3, longest_retry=1.0)
+
+
+class CutLink:
+    """A link that loses everything while it is cut; the other direction is another link."""
+
+    def __init__(self, link: RingLink) -> None:
+        self._link = link
+        self.is_cut = False
+
+    def send(self, parcel: RingParcel) -> None:
+        if not self.is_cut:
+            self._link.send(parcel)
+
+    def pull(self, after: int) -> Sequence[TickContent]:
+        return self._link.pull(after)
+
+    def close(self) -> None:
+        self._link.close()
+
+
+class LiveMember:
+    """A member with its service; `links` are by rank."""
+
+    def __init__(self, engine: Engine, rank: int, credentials: Credentials | None = None) -> None:
+        self.engine, self.rank, self.credentials = engine, rank, credentials
+        self.links: dict[int, CutLink] = {}
+        self.ends: list[int] = []
+        self.stack = ExitStack()
+        self.runner = TokenRunner(self.open, rank, self.links, pace=PACE, release=self.ends.append)
+        scheme = "tcp" if credentials is None else "tls"
+        self.service = RingService({ADDRESS: self.runner}, [f"{scheme}://127.0.0.1:0"], credentials=credentials)
+        self.stack.callback(self.service.stop)
+
+    def open(self) -> TokenStore:
+        return open_store(self.engine)
+
+    def begin(self, endpoints: Sequence[str]) -> None:
+        for rank in RANKS:
+            if rank != self.rank:
+                link = RingLink(ADDRESS, rank, endpoints[rank], credentials=self.credentials)
+                self.links[rank] = CutLink(self.stack.enter_context(closing(link)))  # type: ignore[assignment]
+        self.stack.callback(self.runner.stop)
+        self.runner.start()
+
+    @property
+    def leads(self) -> bool:
+        """Whether the member leads, and takes entries."""
+        member = self.runner.member
+        return member is not None and isinstance(member.role, Leading) and member.released >= member.role.seal
+
+    @property
+    def released(self) -> int:
+        member = self.runner.member
+        return 0 if member is None else member.released
+
+    def contents(self) -> list[TickContent]:
+        return list(self.runner.read(0))
+
+
+class LiveRing:
+    def __init__(self, engines: Sequence[Engine], credentials: Credentials | None = None) -> None:
+        for rank, engine in enumerate(engines):
+            with closing(open_store(engine)) as store:
+                found(store, founders(UIDS)[rank])
+        self.members = [LiveMember(engine, rank, credentials) for rank, engine in enumerate(engines)]
+        endpoints = [member.service.endpoints[0] for member in self.members]
+        for member in self.members:
+            member.begin(endpoints)
+
+    def close(self) -> None:
+        for member in self.members:
+            member.stack.close()
+
+    def cut(self, one: int, other: int) -> None:
+        """Lose the messages from *one* to *other*."""
+        self.members[one].links[other].is_cut = True
+
+    def heal(self) -> None:
+        for member in self.members:
+            for link in member.links.values():
+                link.is_cut = False
+
+    def leader(self) -> LiveMember | None:
+        return next((member for member in self.members if member.leads), None)
+
+    def led_by(self, rank: int) -> LiveMember:
+        eventually(lambda: self.members[rank].leads, timeout=180)
+        return self.members[rank]
+
+    def take(self, *payloads: bytes) -> TickMark:
+        """Let the leader of the moment store a tick, and wait until it is released there."""
+
+        def taken() -> TickMark | None:
+            member = self.leader()
+            if member is None:
+                return None
+            answer = member.runner.offer([transaction(*payloads)]).result(60)
+            if isinstance(answer, Decline):
+                return None
+            return answer if eventually(lambda: member.released >= answer.seq or not member.leads) else None
+
+        return eventually(taken, timeout=180)
+
+    def level(self, rows: int) -> list[list[bytes]]:
+        """Wait until all members hold the same *rows* rows or more; return the payloads of each."""
+
+        def found() -> list[list[TickContent]] | None:
+            contents = [member.contents() for member in self.members if member.runner.member is not None]
+            same = len(contents) == len(self.members) and all(each == contents[0] for each in contents)
+            return contents if same and sum(len(each.rows) for each in contents[0]) >= rows else None
+
+        return [[row.payload for each in log for row in each.rows] for log in eventually(found, timeout=180)]
+
+
+def witness_of(engine: Engine) -> Path:
+    return witness_path(engine)
+
+
+def running(engines: Sequence[Engine], credentials: Credentials | None = None) -> Iterator[LiveRing]:
+    ring = LiveRing(engines, credentials)
+    try:
+        yield ring
+    finally:
+        ring.close()
