@@ -1,8 +1,7 @@
 """Three members with threads and real connections on this machine; each direction of a connection can be cut."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
-from pathlib import Path
+from contextlib import ExitStack, closing, suppress
 
 from sqlalchemy import Engine
 
@@ -18,9 +17,10 @@ from lr_server.ring.links import RingLink
 from lr_server.ring.ring_service import RingService
 from lr_server.ring.runner import RingPace, TokenRunner
 from lr_server.ring.store import TokenStore
+from queues.errors import LrqError
 from queues.send_log.ring.tick_contents import TickContent
 from sink.transport.credentials import Credentials
-from tests.lr_server.ring.stores import TOKEN, UIDS, open_store, transaction, witness_path
+from tests.lr_server.ring.stores import TOKEN, UIDS, open_store, transaction
 from tests.waiting import eventually
 
 ADDRESS = RingAddress("paris", TOKEN)
@@ -49,12 +49,14 @@ class CutLink:
 class LiveMember:
     """A member with its service; `links` are by rank."""
 
-    def __init__(self, engine: Engine, rank: int, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self, engine: Engine, rank: int, credentials: Credentials | None = None, pace: RingPace = PACE
+    ) -> None:
         self.engine, self.rank, self.credentials = engine, rank, credentials
         self.links: dict[int, CutLink] = {}
         self.ends: list[int] = []
         self.stack = ExitStack()
-        self.runner = TokenRunner(self.open, rank, self.links, pace=PACE, release=self.ends.append)
+        self.runner = TokenRunner(self.open, rank, self.links, pace=pace, release=self.ends.append)
         scheme = "tcp" if credentials is None else "tls"
         self.service = RingService({ADDRESS: self.runner}, [f"{scheme}://127.0.0.1:0"], credentials=credentials)
         self.stack.callback(self.service.stop)
@@ -82,15 +84,20 @@ class LiveMember:
         return 0 if member is None else member.released
 
     def contents(self) -> list[TickContent]:
-        return list(self.runner.read(0))
+        """Return the whole log; as far as it can be read while the member begins again."""
+        found: list[TickContent] = []
+        with suppress(LrqError):
+            while page := self.runner.read(len(found)):
+                found += page
+        return found
 
 
 class LiveRing:
-    def __init__(self, engines: Sequence[Engine], credentials: Credentials | None = None) -> None:
+    def __init__(self, engines: Sequence[Engine], credentials: Credentials | None, pace: RingPace) -> None:
         for rank, engine in enumerate(engines):
             with closing(open_store(engine)) as store:
                 found(store, founders(UIDS)[rank])
-        self.members = [LiveMember(engine, rank, credentials) for rank, engine in enumerate(engines)]
+        self.members = [LiveMember(engine, rank, credentials, pace) for rank, engine in enumerate(engines)]
         endpoints = [member.service.endpoints[0] for member in self.members]
         for member in self.members:
             member.begin(endpoints)
@@ -107,6 +114,19 @@ class LiveRing:
         for member in self.members:
             for link in member.links.values():
                 link.is_cut = False
+
+    def begin_again(self, rank: int) -> LiveMember:
+        """Begin a stopped member again, at another endpoint."""
+        before = self.members[rank]
+        again = self.members[rank] = LiveMember(before.engine, rank, before.credentials)
+        for member in self.members:
+            if member is not again:
+                member.links[rank].close()
+                link = RingLink(ADDRESS, rank, again.service.endpoints[0], credentials=member.credentials)
+                member.links[rank]._link = link
+        before.stack.close()
+        again.begin([member.service.endpoints[0] for member in self.members])
+        return again
 
     def leader(self) -> LiveMember | None:
         return next((member for member in self.members if member.leads), None)
@@ -129,23 +149,24 @@ class LiveRing:
 
         return eventually(taken, timeout=180)
 
-    def level(self, rows: int) -> list[list[bytes]]:
-        """Wait until all members hold the same *rows* rows or more; return the payloads of each."""
+    def level(self, *payloads: bytes) -> list[bytes]:
+        """Wait until all members hold the same log with *payloads* in it; return its payloads.
 
-        def found() -> list[list[TickContent]] | None:
-            contents = [member.contents() for member in self.members if member.runner.member is not None]
-            same = len(contents) == len(self.members) and all(each == contents[0] for each in contents)
-            return contents if same and sum(len(each.rows) for each in contents[0]) >= rows else None
+        A payload that was taken again, because its release was not seen, counts once.
+        """
 
-        return [[row.payload for each in log for row in each.rows] for log in eventually(found, timeout=180)]
+        def found() -> list[bytes] | None:
+            logs = [member.contents() for member in self.members]
+            texts = [row.payload for each in logs[0] for row in each.rows]
+            return texts if logs[0] == logs[1] == logs[2] and set(payloads) <= set(texts) else None
+
+        return list(dict.fromkeys(eventually(found, timeout=180)))
 
 
-def witness_of(engine: Engine) -> Path:
-    return witness_path(engine)
-
-
-def running(engines: Sequence[Engine], credentials: Credentials | None = None) -> Iterator[LiveRing]:
-    ring = LiveRing(engines, credentials)
+def running(
+    engines: Sequence[Engine], credentials: Credentials | None = None, pace: RingPace = PACE
+) -> Iterator[LiveRing]:
+    ring = LiveRing(engines, credentials, pace)
     try:
         yield ring
     finally:
