@@ -4,13 +4,12 @@ import secrets
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from lr_server.protocol.agreement.effects import (
     Alarm,
     Decline,
     Disregarded,
-    Durable,
     KeepRecord,
     KeepTicks,
     Release,
@@ -26,9 +25,13 @@ from lr_server.protocol.agreement.record import StoreId
 from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits, RingMember, newcomer, reopened
 from lr_server.ring.store import TokenStore, mark_of
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.errors import CorruptFrameError, DataLossError, ProtocolError
+from queues.errors import CorruptFrameError, DataLossError, ProtocolError, UsageError
 from queues.send_log.outbox import SourceTransaction
+from queues.send_log.port import TickLimits
 from queues.send_log.ring.tick_contents import TickContent, TickStamp, content_after, seal_after
+
+#: The most entries and bytes of one tick, so that each tick fits a message.
+_LIMITS: Final = TickLimits()
 
 
 class RingParcel(NamedTuple):
@@ -101,8 +104,10 @@ class MemberEdge:
     def offer(self, transactions: Sequence[SourceTransaction]) -> TickMark | Decline:
         """Store the entries of *transactions* in the next tick and return it, or return why nothing was stored.
 
-        The tick is released later, by `Surroundings.release`, or never.
+        The tick is released later, by `Surroundings.release`, or never. Raises `UsageError` for entries above the
+        limits of one tick, and without entries.
         """
+        _check_size(transactions)
         for effect in self._step(EntriesOffered(), {}, transactions):
             if isinstance(effect, KeepTicks):
                 return effect.ticks[0]
@@ -146,10 +151,7 @@ class MemberEdge:
                 self._copy(sender, record.history)
                 self._store.keep(effect)
             case _:
-                self._keep(effect)
-
-    def _keep(self, effect: Durable) -> None:
-        self._store.keep(effect)
+                self._store.keep(effect)
 
     def _own(self, mark: TickMark, transactions: Sequence[SourceTransaction]) -> TickContent:
         """Return a new tick of this leader: with entries, or the seal of its generation."""
@@ -192,3 +194,13 @@ class MemberEdge:
                 raise CorruptFrameError(f"rank {source} has sent other ticks than its history has")
             self._store.copy(end, page)
             end = page[-1].tick.number
+
+
+def _check_size(transactions: Sequence[SourceTransaction]) -> None:
+    entries = [entry for each in transactions for entry in each.entries]
+    size = sum(len(entry.payload) for entry in entries)
+    if not entries or len(entries) > _LIMITS.rows or size > _LIMITS.payload_bytes:
+        raise UsageError(
+            f"a tick of a ring takes 1 to {_LIMITS.rows} entries of {_LIMITS.payload_bytes} bytes in all, "
+            f"not {len(entries)} of {size}"
+        )

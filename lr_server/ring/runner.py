@@ -6,16 +6,15 @@ from concurrent.futures import Future
 from typing import Final, NamedTuple, Protocol
 
 from lr_server.protocol.agreement.effects import Decline
-from lr_server.protocol.agreement.events import BeatDue, FollowersUnheard, LeaderUnheard, RingEvent, TryDue
 from lr_server.protocol.agreement.history import TickMark
-from lr_server.protocol.agreement.messages import Append, TicksHeld, TicksMissing
-from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, Adopting, Following, Leading, RingLimits, RingMember
+from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits, RingMember
 from lr_server.ring.edge import MemberEdge, RingParcel
 from lr_server.ring.links import weight_of
 from lr_server.ring.parcel_box import ParcelBox
 from lr_server.ring.store import TokenStore
+from lr_server.ring.timers import DEFAULT_PACE, RingPace, RingTimers
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
-from queues.errors import LrqError, StoreTakenError, StoreUnavailableError
+from queues.errors import DataLossError, LrqError, StoreTakenError, StoreUnavailableError, UsageError
 from queues.logs import logger
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.ring.tick_contents import TickContent
@@ -24,27 +23,6 @@ log = logger("lrq.ring")
 
 #: The most ticks in one answer to a newcomer.
 _PULLED: Final = 64
-
-
-class RingPace(NamedTuple):
-    """The seconds of the clocks of a member. They say when to try, and never what is released.
-
-    Attributes:
-        beat: A leader sends a sign of life, and repeats what has no answer, this often.
-        lease: A follower that hears no leader for so long lets another one lead.
-        stall: A leader that hears no follower for so long takes no entries.
-        retry: The usual time between two tries to lead, or to be counted.
-        longest_retry: The longest time between two tries, after denials.
-    """
-
-    beat: float = 0.5
-    lease: float = 3.0
-    stall: float = 5.0
-    retry: float = 1.0
-    longest_retry: float = 10.0
-
-
-DEFAULT_PACE: Final = RingPace()
 
 
 class Link(Protocol):
@@ -88,7 +66,7 @@ class TokenRunner:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lrq-ring-{rank}", daemon=True)
         self._store: TokenStore | None = None
-        self._timers = _Timers(pace, clock)
+        self._timers = RingTimers(pace, clock)
         self.member: RingMember | None = None
         #: The last words for an operator; empty without any.
         self.alarm_words = ""
@@ -155,7 +133,7 @@ class TokenRunner:
         while not self._stopping.is_set():
             try:
                 self._live()
-            except StoreTakenError as error:
+            except (StoreTakenError, DataLossError) as error:
                 self.alarm(str(error))
             except LrqError as error:
                 log.warning("a member of the ring begins again", rank=self.rank, reason=str(error))
@@ -174,7 +152,7 @@ class TokenRunner:
             self.alarm(f"the store of this token begins as a newcomer: {self._store.doubt}")
         edge = MemberEdge(self._store, self.rank, self, limits=self._limits, clock=self._clock)
         self.member = edge.member
-        self._timers = _Timers(self._pace, self._clock, is_second=self.rank > 0)
+        self._timers = RingTimers(self._pace, self._clock, is_second=self.rank > 0)
         while not self._stopping.is_set():
             for event in self._timers.due(edge.member):
                 edge.post(event)
@@ -190,6 +168,8 @@ class TokenRunner:
     def _answer(self, edge: MemberEdge, offer: _Offer) -> None:
         try:
             offer.outcome.set_result(edge.offer(offer.transactions))
+        except UsageError as error:
+            offer.outcome.set_exception(error)
         except BaseException as error:
             offer.outcome.set_exception(error)
             raise
@@ -198,54 +178,3 @@ class TokenRunner:
         before, self.member = self.member, edge.member
         assert before is not None
         self._timers.note(before, edge.member, parcel)
-
-
-class _Timers:
-    """The clocks of one member."""
-
-    def __init__(self, pace: RingPace, clock: Clock, *, is_second: bool = False) -> None:
-        self._pace, self._clock = pace, clock
-        now = clock.monotonic()
-        self._leader_heard = self._followers_heard = self._beaten = now
-        # Rank 0 leads by default, so rank 1 waits for it.
-        self._retry_at = now + jittered(pace.retry) + (pace.lease if is_second else 0.0)
-
-    def retry_after(self, seconds: float) -> None:
-        """Try to lead after a random delay of at most *seconds*."""
-        self._retry_at = self._clock.monotonic() + jittered(seconds)
-
-    def pause(self) -> float:
-        """Return the seconds until the next look."""
-        now = self._clock.monotonic()
-        return min(max(min(self._retry_at, self._beaten + self._pace.beat) - now, 0.0), self._pace.beat)
-
-    def due(self, member: RingMember) -> list[RingEvent]:
-        """Return the events of the clocks whose time has come."""
-        now, found = self._clock.monotonic(), list[RingEvent]()
-        role = member.role
-        if now >= self._beaten + self._pace.beat:
-            self._beaten = now
-            if isinstance(role, Leading):
-                found.append(BeatDue())
-        if isinstance(role, Following) and role.hears and now >= self._leader_heard + self._pace.lease:
-            found.append(LeaderUnheard())
-        if isinstance(role, Leading) and now >= self._followers_heard + self._pace.stall:
-            found.append(FollowersUnheard())
-        if now >= self._retry_at:
-            self.retry_after(self._pace.retry)
-            found.append(TryDue())
-        return found
-
-    def note(self, before: RingMember, after: RingMember, parcel: RingParcel | None) -> None:
-        """Note the sign of life in *parcel*, and the progress of the member."""
-        now = self._clock.monotonic()
-        role = after.role
-        if isinstance(role, Following) and role.hears and parcel is not None and isinstance(parcel.message, Append):
-            self._leader_heard = now
-        has_begun = isinstance(role, Leading) and not isinstance(before.role, Leading)
-        if has_begun or (parcel is not None and isinstance(parcel.message, TicksHeld | TicksMissing)):
-            self._followers_heard = now
-        is_adopting = isinstance(role, Adopting) and after.record != before.record
-        if is_adopting or type(role) is not type(before.role):
-            # A beginning that goes on is not broken off by another try.
-            self._retry_at = max(self._retry_at, now + jittered(self._pace.retry))

@@ -19,6 +19,7 @@ from lr_server.protocol.agreement.events import BeatDue, FollowersUnheard, Leade
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.history import TickMark
 from lr_server.protocol.agreement.roles import Following, Leading, Newcomer, RingLimits
+from queues.errors import UsageError
 from queues.send_log.opening import open_log
 from queues.send_log.port import TickLimits
 from tests.conftest import NewSite
@@ -64,6 +65,15 @@ def test_offered_entries_are_stored_by_the_leader_and_declined_elsewhere(ring: R
     assert machines[0].edge.offer([transaction(b"one")]) == TickMark(2, 2)
     for machine in machines[1:]:
         assert machine.edge.offer([transaction(b"no")]) == Decline(0, "rank 0 leads this token")
+
+
+@pytest.mark.parametrize("offered", [[], [transaction(*[b""] * 5_001)], [transaction(b"x" * (8 * 1024 * 1024 + 1))]])
+def test_entries_that_fit_no_tick_are_refused_before_anything_is_stored(ring: RingOfFiles, offered):
+    lead(ring, 0)
+    before = log_rows(ring.machines[0].engine)
+    with pytest.raises(UsageError, match="a tick of a ring takes 1 to 5000 entries"):
+        ring.machines[0].edge.offer(offered)
+    assert log_rows(ring.machines[0].engine) == before
 
 
 def test_the_next_leader_takes_over_a_tail_that_only_the_other_follower_has(ring: RingOfFiles):
