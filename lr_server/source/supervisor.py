@@ -13,7 +13,8 @@ from discovery.threads import watched
 from discovery.topology import Peer, Topology
 from lr_server.protocol.states import SessionStanding
 from lr_server.session import table as session_table
-from lr_server.session.runner import Leadership, Session, SessionContext
+from lr_server.session.context import Leadership, SessionContext
+from lr_server.session.runner import Session
 from lr_server.session.table import Standing
 from lr_server.source.link_ends import LinkEnds
 from lr_server.source.pacing import rest_after
