@@ -218,9 +218,9 @@ class Supervisor:
                     is_due = self._follow_branch() or is_due
                     is_due = self._follow_topology() or is_due
                     is_due = self._record_sites() or is_due
-                    self._replicas.look(at_once=is_due)
                     # A site without peers begins no session.
                     look = is_due and bool(self._topology.peers())
+                    self._replicas.look(at_once=look)
                     self._turn(look=look)
                     is_due = is_due and not look
                     self.trouble = ""
