@@ -8,7 +8,7 @@ import uuid
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 
 from queues.clock import iso, now_us
 from queues.database import actions
@@ -190,6 +190,11 @@ def waiting(connection: Connection, queue_id: int) -> ReplayOrder | None:
 def all_waiting(connection: Connection) -> list[ReplayOrder]:
     """Return all orders that no source has answered."""
     return _orders(connection, replays.c.state == ReplayState.ORDERED)
+
+
+def waiting_or_ended_since(connection: Connection, moment_us: int) -> list[ReplayOrder]:
+    """Return the orders that wait, and those that have ended since *moment_us*, newest first."""
+    return _orders(connection, or_(replays.c.state == ReplayState.ORDERED, replays.c.ended_us >= moment_us))
 
 
 def every_order(connection: Connection) -> list[ReplayOrder]:

@@ -52,12 +52,12 @@ def order(
     refuses the order if it holds the entries no more; nothing changes then. Exit code 3: the order was refused, or
     SOURCE has not answered in time. In the latter case the order stands.
     """
+    from discovery.status_types import ReplayStatus
     from lr_client.replays import ReplayState, request_replay, wait_replay
     from lrq.cli.exit_codes import NoError
     from lrq.cli.output import emit
     from lrq.cli.person import person
     from lrq.cli.place import opened
-    from lrq.cli.replay_view import replay_facts
 
     if (start is None) is (since is None):
         raise typer.BadParameter("say either --from or --since")
@@ -71,7 +71,7 @@ def order(
         )
         done = wait_replay(here.engine, made, timeout)
     if as_json:
-        emit({"site": here.site} | replay_facts(done))
+        emit({"site": here.site} | ReplayStatus.of(done).as_json())
     if done.state is not ReplayState.BEGUN:
         raise NoError(f"the replay of {done.name} was {done.state.value}: {done.outcome}")
     if not as_json:
@@ -81,17 +81,21 @@ def order(
 @app.command("list")
 def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
     """Show the last order of each receive queue, with its outcome."""
+    from discovery.status_types import ReplayStatus
     from lr_client.replays import replay_orders
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened
-    from lrq.cli.replay_view import replay_facts, replays_view
+    from lrq.cli.replay_view import replays_table
+    from queues.clock import now_us
 
     with opened(config, database, site) as here:
-        found = replay_orders(here.engine)
+        found = [ReplayStatus.of(each) for each in replay_orders(here.engine)]
     if as_json:
-        emit({"site": here.site, "replays": [replay_facts(each) for each in found]})
+        emit({"site": here.site, "replays": [each.as_json() for each in found]})
+    elif found:
+        console().print(replays_table(found, now_us()))
     else:
-        console().print(replays_view(found))
+        typer.echo("no replay was ordered here")
 
 
 @app.command("cancel")
@@ -104,16 +108,16 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """Withdraw an order that SOURCE has not answered; nothing has changed until then."""
+    from discovery.status_types import ReplayStatus
     from lr_client.replays import cancel_replay
     from lrq.cli.output import emit
     from lrq.cli.person import person
     from lrq.cli.place import opened
-    from lrq.cli.replay_view import replay_facts
 
     with opened(config, database, site) as here:
         done = cancel_replay(here.engine, client, source, person=person())
     if as_json:
-        emit({"site": here.site} | replay_facts(done))
+        emit({"site": here.site} | ReplayStatus.of(done).as_json())
     else:
         typer.echo(f"{done.name}: the order is withdrawn")
 

@@ -1,5 +1,6 @@
 """`lrq replay`: orders that applied entries come again, lists and withdraws orders."""
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,6 +101,19 @@ def test_an_order_that_is_not_answered_stands_and_can_be_withdrawn(replay, sourc
     assert (again.code, again.error[:54]) == (2, "no order for a replay of policy from tokyo waits: `lrq"[:54])
     with reading(source.engine) as connection:
         assert replays.all_waiting(connection) == []
+
+
+def test_the_status_of_the_site_shows_an_order_and_its_end(lrq: Command, replay, source: SourceSite):
+    def status(*options: str):
+        return lrq("status", "--database", source.url, *options)
+
+    assert "Replays" not in status().out
+    replay(*ORDER, "--timeout", "0")
+    shown = status().out
+    assert re.search(r"policy +tokyo +.+ +● ordered +entries from 4 on", shown), shown
+    assert status("--json").json["replays"] == replay("list", "--json").json["replays"]
+    replay("cancel", "policy", "tokyo")
+    assert re.search(r"● cancelled +nothing has changed", status().out)
 
 
 def test_an_order_asks_first(replay, source: SourceSite):
