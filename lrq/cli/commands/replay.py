@@ -1,6 +1,5 @@
 """`lrq replay`."""
 
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -53,7 +52,7 @@ def order(
     SOURCE has not answered in time. In the latter case the order stands.
     """
     from discovery.status_types import ReplayStatus
-    from lr_client.replays import ReplayState, request_replay, wait_replay
+    from lr_client.replays import ReplayState, replay_moment, request_replay, wait_replay
     from lrq.cli.exit_codes import NoError
     from lrq.cli.output import emit
     from lrq.cli.person import person
@@ -61,7 +60,7 @@ def order(
 
     if (start is None) is (since is None):
         raise typer.BadParameter("say either --from or --since")
-    moment = None if since is None else _time(since)
+    moment = None if since is None else replay_moment(since)
     with opened(config, database, site) as here:
         if not yes:
             what = f"entries from {start} on" if start is not None else f"entries since {since}"
@@ -120,10 +119,3 @@ def cancel(
         emit({"site": here.site} | ReplayStatus.of(done).as_json())
     else:
         typer.echo(f"{done.name}: the order is withdrawn")
-
-
-def _time(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no time: write one such as 2026-07-01T12:00Z") from None

@@ -6,36 +6,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import insert
 
 from lrq.cli.person import person
 from queues.database import actions
-from queues.database.tables import consumers
-from queues.database.transactions import reading, writing
-from queues.names import ClientName, SiteId
+from queues.database.transactions import reading
+from queues.names import SiteId
 from queues.receive import replays
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
-from tests.sink.conftest import talk
-from tests.sink.frames import BRANCH, batch, header, request, session, tick
+from tests.sink.applied import BY, apply_five
+from tests.sink.frames import header, request, session
 from tests.waiting import eventually
-
-BY = {"source": "tokyo", "sink": "paris"}
 
 
 @pytest.fixture
 def replay(lrq: Command, source: SourceSite):
     """Give a function that runs a command of `lrq replay` on a site that has applied five entries of tokyo."""
-    sink = SinkWriter(source.engine, SiteId("paris"))
-    talk(sink, batch(0, tick(0, 3, [b"x"] * 3), tick(3, 5, [b"x"] * 2), by=session(**BY)))
-    with writing(source.engine) as connection:
-        found = replays.read_marks(connection, ClientName("policy"), SiteId("tokyo"))
-        assert found is not None
-        marks = {"version": 0, "generation": 0, "phase": "log", "sync_id": "", "row_no": 0, "branch": BRANCH, "seq": 5}
-        more = {"applied_total": 5, "undoes": True, "back_seq": -1, "updated_us": 0}
-        connection.execute(insert(consumers).values(queue_id=found.queue_id, **marks, **more))
+    apply_five(source.engine)
     return lambda command, *arguments: lrq("replay", command, *arguments, "--database", source.url)
 
 
