@@ -13,7 +13,7 @@ _A_SERVICE: Final = 200
 
 
 class NullSink:
-    """A sink that remembers only the position of each session."""
+    """A sink that remembers only the position of each session; nothing waits there for a subscriber."""
 
     def __init__(self) -> None:
         """Start without sessions."""
@@ -25,7 +25,13 @@ class NullSink:
         session = request.session
         with self._guard:
             position = self._received.get((session.sink, session.client), Position())
-        return NegotiateResponse(protocol=SPOKEN.newest, site=session.sink, received=position, boundary=position)
+        return NegotiateResponse(
+            protocol=SPOKEN.newest,
+            site=session.sink,
+            received=position,
+            boundary=position,
+            applied_seq=position.seq,
+        )
 
     def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
         """Acknowledge each frame at once."""
@@ -33,7 +39,7 @@ class NullSink:
             position = _end(frame.batch)
             with self._guard:
                 self._received[frame.session.sink, frame.session.client] = position
-            yield Ack(received=position)
+            yield Ack(received=position, applied_seq=position.seq)
 
     def close(self) -> None:
         """Do nothing: the sink holds no resources."""

@@ -4,15 +4,11 @@ The machine decides, and the runner keeps the order of its effects. So durable w
 """
 
 import queue
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple, Protocol, assert_never
+from typing import assert_never
 
-from sqlalchemy import Engine
-
-from discovery.threads import OnEnded, watched
+from discovery.threads import watched
 from lr_server.protocol import answers
 from lr_server.protocol import effects as do
 from lr_server.protocol import events as happened
@@ -21,7 +17,7 @@ from lr_server.protocol.effects import Effect
 from lr_server.protocol.events import Event, RefusalKind
 from lr_server.protocol.histories import SinkHistory, SourceHistory
 from lr_server.protocol.machine import advance
-from lr_server.protocol.negotiation import InitialSync, decide, obsolete_request
+from lr_server.protocol.negotiation import decide, obsolete_request
 from lr_server.protocol.states import (
     BackingOff,
     Draining,
@@ -37,97 +33,28 @@ from lr_server.protocol.states import (
     Stopped,
     describe,
 )
-from lr_server.session import replays
+from lr_server.session import replays, snapshots
 from lr_server.session import table as session_table
+from lr_server.session.connection import SinkConnection
+from lr_server.session.context import Leadership, SessionContext
 from lr_server.session.failures import event_for
 from lr_server.session.fence import SessionFence
-from lr_server.session.history import source_history, told_branches
-from lr_server.session.inflight import Inflight
-from lr_server.session.outages import LogLine, Outages
-from lr_server.session.outgoing import Outgoing
+from lr_server.session.history import source_history
+from lr_server.session.outages import LogLine
 from lr_server.session.replaced import ReplacedCount
-from lr_server.session.routes import Routes
-from lr_server.session.sink_progress import SinkProgress
-from lr_server.session.stream import EndWork, FrameSources, FrameStream, LogWork, SnapshotWork, Work
-from lr_server.session.traffic import SessionTraffic
-from queues import send_snapshot
-from queues.backoff import Backoff
-from queues.clock import Clock, jittered
-from queues.database.leases import Lease
+from lr_server.session.snapshots import SessionSnapshots
+from lr_server.session.stream import EndWork, FrameStream, LogWork, SnapshotWork
+from queues.clock import jittered
 from queues.database.transactions import reading, writing
-from queues.errors import LrqError, OwnershipLostError, PeerUnreachableError, StoreUnavailableError
+from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
 from queues.logs import logger
-from queues.names import MAX_NAME_LENGTH, SiteId
 from queues.positions import Position
 from queues.send_log import links
 from queues.send_log.port import SessionKey
-from queues.send_snapshot import SnapshotState, SnapshotSync, hints
-from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, ReplayAnswer, SessionId
-from queues.wire.replication_pb2 import Position as WirePosition
-from queues.words import cleaned
-from sink.port import Sink
-from sink.protocol.versions import SPOKEN, unspoken
+from queues.send_snapshot import SnapshotSync
+from queues.wire.replication_pb2 import NegotiateResponse, ReplayAnswer
 
 log = logger("lrq.session")
-
-#: The longest wait for the end of a stream whose session changes its lane, in seconds.
-_LEAVE_SECONDS: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
-    """The limits of one session: frames in flight, heartbeat, stall and retry times.
-
-    After `retry_limit` tries without progress the session tries no more; None for no limit.
-    """
-
-    window_frames: int
-    window_bytes: int
-    batch_bytes: int
-    heartbeat_seconds: float
-    stall_seconds: float
-    slow_retry_seconds: float
-    backoff: Backoff
-    initial_sync: InitialSync
-    retry_limit: int | None = None
-
-
-class Leadership(NamedTuple):
-    """The lease of a session's range, and the branch of the log that the server knows."""
-
-    lease: Lease
-    branch: str
-
-
-class Connect(Protocol):
-    """Connects a session to its sink, by the way of the log or of snapshots."""
-
-    def __call__(self, owed: SessionKey, *, for_snapshots: bool) -> Sink:
-        """Return the sink; raise `PeerUnreachableError` or `ConfigurationError`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SessionContext:
-    """The objects and settings that all sessions of a server share."""
-
-    engine: Engine
-    site: SiteId
-    clock: Clock
-    limits: SessionLimits
-    connect: Connect
-    has_snapshot_way: Callable[[SessionKey], bool]
-    routes: Routes
-    on_lost: Callable[[OwnershipLostError], None]
-    on_ended: OnEnded
-    outgoing: Callable[[SessionKey], Outgoing]
-    paths: Callable[[Outgoing], FrameSources]
-    outages: Outages
-    traffic: Callable[[SessionKey], SessionTraffic]
-    #: Called with the newest generation of a member that the sink has been told, 0 for none.
-    heard: Callable[[SiteId, int], None]
-    #: Held while standings of sessions are read and saved.
-    saving: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Session:
@@ -143,25 +70,20 @@ class Session:
         self._context = context
         self._state: State = Idle()
         self._events: queue.SimpleQueue[tuple[Event, FrameStream | None]] = queue.SimpleQueue()
-        self._sink: Sink | None = None
-        #: The snapshot for which the session uses the way of snapshots; empty on the way of the log.
-        self._way_of = ""
-        self._stream: FrameStream | None = None
-        self._outgoing = context.outgoing(owed)
         self._fence = SessionFence(
             context.engine, context.site, owed, leadership.lease,
             pause_seconds=context.limits.slow_retry_seconds, clock=context.clock,
         )  # fmt: skip
+        self._connection = SinkConnection(
+            owed, context, leadership, self._fence, replaced=self._replaced, traffic=self._traffic, report=self._post
+        )
+        self._snapshots = SessionSnapshots(context.engine, owed)
         self._retry_at: float | None = None
         self._end: happened.EndOrdered | None = None
-        self._takes_end = False
         self._finished: StatusText | None = None
         self._told: SnapshotSync | None = None
         self._acked: Position | None = None
         self._sent: SentLog | None = None
-        self._progress = SinkProgress()
-        self._room: int | None = None
-        self._branches: frozenset[str] = frozenset()
         self._shown: tuple[tuple[object, ...], SessionStanding] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._thread = watched(f"lrq-session-{owed.client}-{owed.destination}", self._run, context.on_ended)
@@ -189,7 +111,7 @@ class Session:
         before, self._told = self._told, newest
         if not newest.finished and (before is None or before.sync_id != newest.sync_id):
             self._post(happened.SnapshotRequested(newest.sync_id, newest.reason))
-        self._post(_snapshot_event(newest))
+        self._post(snapshots.event_of(newest))
 
     def note_end(self, end: int, order: int) -> None:
         """Post that the link has ended by *order*, with all its entries in ticks up to *end*; may be repeated."""
@@ -219,7 +141,7 @@ class Session:
 
         A session away from its preferred server moves back once that server can be reached again.
         """
-        stream = self._stream
+        stream = self._connection.stream
         if stream is not None and stream.silent_seconds > self._context.limits.stall_seconds:
             stream.break_off(f"stalled: no acknowledgement for {self._context.limits.stall_seconds:g} s")
         if self._context.routes.is_home_again(self.owed):
@@ -237,7 +159,8 @@ class Session:
     @property
     def standing(self) -> SessionStanding:
         """The facts to save; the same object while nothing changes, so that frequent reads are cheap."""
-        state, acked, applied_seq, waits = self._state, self._acked, self._progress.applied_seq, self._progress.waits
+        state, acked, progress = self._state, self._acked, self._connection.progress
+        applied_seq, waits = progress.applied_seq, progress.waits
         replaced = self._replaced.total
         shown, facts = self._shown, (state, acked, applied_seq, waits, replaced)
         # Most often the facts are the same objects, so that comparing them is quick.
@@ -259,12 +182,12 @@ class Session:
         try:
             while not isinstance(self._state, Stopped):
                 event, stream = self._wait()
-                if stream is not None and stream is not self._stream:
+                if stream is not None and stream is not self._connection.stream:
                     continue
                 self._take(event)
         finally:
             # A session that ended by an error must not go on sending.
-            self._disconnect()
+            self._connection.disconnect()
             self._context.routes.forget(self.owed)
 
     def _wait(self) -> tuple[Event, FrameStream | None]:
@@ -329,15 +252,15 @@ class Session:
             case do.RollBack(to=to):
                 self._roll_back(to)
             case do.RequestSnapshot(reason=reason):
-                self._post(happened.SnapshotRequested(self._request_snapshot(reason), reason))
+                self._post(happened.SnapshotRequested(self._snapshots.request(reason), reason))
             case do.DiscardSnapshot(reason=reason):
-                self._request_snapshot(reason)
+                self._snapshots.request(reason)
             case do.WatchSnapshot(sync_id=sync_id):
-                self._watch_snapshot(sync_id)
+                self._post(self._snapshots.look(sync_id))
             case do.TransferSnapshot(sync_id=sync_id, after_row=after_row):
                 self._transfer_snapshot(sync_id, after_row)
             case do.MarkSnapshotApplied(sync_id=sync_id):
-                self._mark_snapshot_applied(sync_id)
+                self._snapshots.mark_applied(sync_id)
             case do.StreamLog(position=position, read_after=read_after):
                 self._stream_log(position, read_after)
                 self._post(self._end)
@@ -346,9 +269,9 @@ class Session:
             case do.MarkFinished(order=order):
                 self._mark_finished(order)
             case do.StopSending():
-                self._assign(None)
+                self._connection.assign(None)
             case do.Disconnect():
-                self._disconnect()
+                self._connection.disconnect()
             case do.RetryAfter(attempt=attempt, slow=slow):
                 self._retry_after(attempt, slow=slow)
             case do.Report(words=words):
@@ -359,15 +282,15 @@ class Session:
                 assert_never(effect)
 
     def _end_stream(self) -> None:
-        if not self._takes_end:
+        if not self._connection.takes_end:
             words = f"{self.owed.destination} does not know the end of a stream: upgrade lrq there"
-            self._post(happened.EndNotTaken(words), self._stream)
+            self._post(happened.EndNotTaken(words), self._connection.stream)
         elif not self._is_draining():
             # Later entries may be sent already, so the earlier end must not follow them.
             self._end = None
             self.reconnect("the link has begun again")
         elif self._sent is not None:
-            self._assign(EndWork(self._sent))
+            self._connection.assign(EndWork(self._sent))
 
     def _is_draining(self) -> bool:
         """Return whether the link still drains by the order that the state follows."""
@@ -403,25 +326,26 @@ class Session:
 
     def _negotiate(self) -> None:
         self._traffic.negotiated()
-        self._disconnect()
-        if self._way_of and self._ready_snapshot(self._way_of) is None:
+        connection = self._connection
+        connection.disconnect()
+        if connection.way_of and self._snapshots.ready(connection.way_of) is None:
             # The log must not wait for a way that no snapshot needs any more.
-            self._way_of = ""
-        answer = self._ask()
-        refusal = self._refusal(answer)
+            connection.way_of = ""
+        answer = connection.ask()
+        refusal = connection.refusal(answer)
         if refusal is None and answer.HasField("replay"):
-            answer = self._ask(replay=self._replay(answer))
-            refusal = self._refusal(answer)
+            answer = connection.ask(replay=self._replay(answer))
+            refusal = connection.refusal(answer)
         if refusal is not None:
             self._post(refusal)
             return
-        sink = self._heard(answer)
+        sink = connection.hear(answer)
         initial_sync = self._context.limits.initial_sync
         source = self._history(sink)
         self._fence.note_success()
         if obsolete := obsolete_request(source, sink, initial_sync=initial_sync):
             why = "initial_sync is 'log' now" if initial_sync == "log" else "no provider is there, and the log is whole"
-            self._cancel_snapshot(obsolete, f"{why}: the session begins with the log")
+            self._snapshots.cancel(obsolete, f"{why}: the session begins with the log")
             source = self._history(sink)
         decision = decide(source, sink, initial_sync=initial_sync)
         write = self._log.debug if self._context.outages.is_quiet(self.owed) else self._log.info
@@ -430,7 +354,7 @@ class Session:
             # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             self._acked = sink.received
             self._traffic.forget()
-        self._open(answer)
+        connection.open(answer)
         self._post(happened.Negotiated(decision))
 
     def _replay(self, answer: NegotiateResponse) -> ReplayAnswer:
@@ -450,138 +374,36 @@ class Session:
         self._log.info("a replay was ordered", refusal=found.answer.refusal, after=found.answer.after.end_seq)
         return found.answer
 
-    def _refusal(self, answer: NegotiateResponse) -> happened.Refused | None:
-        """Return the reason why the session cannot go on with the site that answers; None if it can."""
-        if answer.HasField("refusal"):
-            return answers.refused(answer.refusal)
-        if words := unspoken(answer.protocol, SPOKEN):
-            return happened.Refused(RefusalKind.PROTOCOL, words)
-        if answer.site != self.owed.destination:
-            there = cleaned(answer.site, MAX_NAME_LENGTH)
-            words = f"site {there!r} answers at the endpoint of {self.owed.destination!r}: correct `peers`"
-            return happened.Refused(RefusalKind.WRONG_SITE, words)
-        return None
-
-    def _heard(self, answer: NegotiateResponse) -> SinkHistory:
-        sink = answers.history_of(answer)
-        self._progress.note(answer.received.seq, answer.applied_seq)
-        self._room = answer.room if answer.HasField("room") else None
-        self._takes_end = answer.takes_end
-        self._context.heard(self.owed.destination, answer.active_generation)
-        return sink
-
     def _take_way(self, sync_id: str) -> bool:
-        """Connect by the way of a snapshot, or of the log if *sync_id* is empty; return False after a refusal."""
-        is_there = bool(self._way_of) == bool(sync_id)
-        self._way_of = sync_id
-        if is_there or not self._context.has_snapshot_way(self.owed):
-            return True
-        self._leave()
-        answer = self._ask()
-        if refusal := self._refusal(answer):
-            self._post(refusal)
-            return False
-        self._heard(answer)
-        self._open(answer)
-        return True
+        """Post the refusal of the sink, if any, and tell whether the session goes on by the way of *sync_id*."""
+        refusal = self._connection.take_way(sync_id)
+        self._post(refusal)
+        return refusal is None
 
     def _stream_log(self, position: Position, read_after: int) -> None:
         if not self._take_way(""):
             return
         self._sent = SentLog(position, self._sent)
-        self._assign(LogWork(position, read_after, self._sent))
+        self._connection.assign(LogWork(position, read_after, self._sent))
 
     def _history(self, sink: SinkHistory) -> SourceHistory:
         found = source_history(self._context.engine, self.owed, sink)
         if found.branches[-1].branch != self.leadership.branch:
             raise StoreUnavailableError("the log has begun another branch: the session begins anew")
-        self._branches = frozenset(each.branch for each in found.branches)
+        self._connection.branches = frozenset(each.branch for each in found.branches)
         return found
 
     def _roll_back(self, to: Position) -> None:
-        self._disconnect()
-        answer = self._ask(to)
+        self._connection.disconnect()
+        answer = self._connection.ask(to)
         if answer.HasField("refusal"):
             self._post(answers.refused(answer.refusal))
             return
         received = answers.position_of(answer.received)
         self._sent = None
         self._traffic.forget()
-        self._open(answer)
+        self._connection.open(answer)
         self._post(happened.RolledBack(received))
-
-    def _ask(self, rollback_to: Position | None = None, replay: ReplayAnswer | None = None) -> NegotiateResponse:
-        if self._sink is None:
-            self._sink = self._context.connect(self.owed, for_snapshots=bool(self._way_of))
-        self._fence.read()
-        request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
-        request.branches.extend(told_branches(self._context.engine))
-        request.session.installation = self.leadership.branch
-        if rollback_to is not None:
-            request.rollback_to.CopyFrom(WirePosition(branch=rollback_to.branch, seq=rollback_to.seq))
-        if replay is not None:
-            request.replay.CopyFrom(replay)
-        return self._sink.negotiate(request)
-
-    def _name(self) -> SessionId:
-        context = self._context
-        return SessionId(
-            source=context.site,
-            sink=self.owed.destination,
-            client=self.owed.client,
-            generation=self._fence.generation,
-        )
-
-    def _open(self, answer: NegotiateResponse) -> None:
-        session = self._name()
-        if answer.HasField("stream"):
-            session.stream = answer.stream
-        limits = self._context.limits
-        if self._sink is None:
-            raise PeerUnreachableError("the connection was closed before it was used")
-        stream = FrameStream(
-            self._sink,
-            session,
-            self._context.paths(self._outgoing),
-            answer.received,
-            branches=self._branches,
-            inflight=Inflight(
-                max_frames=limits.window_frames,
-                max_bytes=limits.window_bytes,
-                clock=self._context.clock,
-                room=self._room,
-            ),
-            replaced=self._replaced,
-            traffic=self._traffic,
-            progress=self._progress,
-            batch_bytes=limits.batch_bytes,
-            heartbeat=limits.heartbeat_seconds,
-            clock=self._context.clock,
-            report=lambda event: self._post(event, stream),
-        )
-        self._stream = stream
-        stream.start()
-
-    def _assign(self, work: Work | None) -> None:
-        if self._stream is not None:
-            self._stream.assign(work)
-
-    def _leave(self) -> None:
-        """Disconnect after the end of the stream, so that the connection it shares stays in use for others."""
-        if self._stream is not None:
-            self._stream.close()
-            self._stream.join(_LEAVE_SECONDS)
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        stream, self._stream = self._stream, None
-        sink, self._sink = self._sink, None
-        if stream is not None:
-            stream.close()
-        if sink is not None:
-            sink.close()
-        if stream is not None:
-            stream.join()
 
     def _retry_after(self, attempt: int, *, slow: bool) -> None:
         limits = self._context.limits
@@ -593,24 +415,8 @@ class Session:
 
     # --- effects on the snapshot ------------------------------------------------------------------------------
 
-    def _request_snapshot(self, reason: str) -> str:
-        """Replace every older request of this session; return the new `sync_id`."""
-        with writing(self._context.engine) as connection:
-            (sync_id,) = send_snapshot.request(connection, self.owed.client, [self.owed.destination], reason)
-            transmitter = hints.names_at(connection).transmitter(self.owed.client)
-        hints.send(transmitter)
-        return sync_id
-
-    def _cancel_snapshot(self, sync_id: str, reason: str) -> None:
-        with writing(self._context.engine) as connection:
-            send_snapshot.cancel_one(connection, sync_id, reason)
-
-    def _watch_snapshot(self, sync_id: str) -> None:
-        found = self._find_snapshot(sync_id)
-        self._post(happened.SnapshotCancelled(sync_id) if found is None else _snapshot_event(found))
-
     def _transfer_snapshot(self, sync_id: str, after_row: int) -> None:
-        found = self._ready_snapshot(sync_id)
+        found = self._snapshots.ready(sync_id)
         if found is None:
             self._post(happened.SnapshotCancelled(sync_id))
             return
@@ -619,26 +425,4 @@ class Session:
         # A durable commit makes the application's earlier commits durable too, before the snapshot is sent.
         session_table.touch(self._context.engine, self.owed)
         self._sent = None
-        self._assign(SnapshotWork(found, after_row, SentSnapshot(sync_id, after_row)))
-
-    def _ready_snapshot(self, sync_id: str) -> SnapshotSync | None:
-        found = self._find_snapshot(sync_id)
-        return found if found is not None and found.state is SnapshotState.READY else None
-
-    def _find_snapshot(self, sync_id: str) -> SnapshotSync | None:
-        with reading(self._context.engine) as connection:
-            return send_snapshot.find(connection, sync_id)
-
-    def _mark_snapshot_applied(self, sync_id: str) -> None:
-        with writing(self._context.engine) as connection:
-            send_snapshot.mark_applied(connection, sync_id)
-
-
-def _snapshot_event(found: SnapshotSync) -> Event | None:
-    if found.finished:
-        return happened.SnapshotCancelled(found.sync_id)
-    if found.state is SnapshotState.READY:
-        return happened.SnapshotReady(found.sync_id)
-    if found.error:
-        return happened.SnapshotAttemptFailed(found.sync_id, found.error)
-    return None
+        self._connection.assign(SnapshotWork(found, after_row, SentSnapshot(sync_id, after_row)))

@@ -11,10 +11,10 @@ from discovery.threads import OnEnded
 from discovery.topology import Topology, peer_of, split_endpoints
 from lr_server.feed.feed import LiveFeed
 from lr_server.session import snapshot_frames
+from lr_server.session.context import SessionContext, SessionLimits
 from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.routes import Routes
-from lr_server.session.runner import SessionContext, SessionLimits
 from lr_server.session.stream import FrameSources
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings

@@ -13,7 +13,8 @@ from discovery.threads import watched
 from discovery.topology import Peer, Topology
 from lr_server.protocol.states import SessionStanding
 from lr_server.session import table as session_table
-from lr_server.session.runner import Leadership, Session, SessionContext
+from lr_server.session.context import Leadership, SessionContext
+from lr_server.session.runner import Session
 from lr_server.session.table import Standing
 from lr_server.source.link_ends import LinkEnds
 from lr_server.source.pacing import rest_after
@@ -217,9 +218,9 @@ class Supervisor:
                     is_due = self._follow_branch() or is_due
                     is_due = self._follow_topology() or is_due
                     is_due = self._record_sites() or is_due
-                    self._replicas.look(at_once=is_due)
                     # A site without peers begins no session.
                     look = is_due and bool(self._topology.peers())
+                    self._replicas.look(at_once=look)
                     self._turn(look=look)
                     is_due = is_due and not look
                     self.trouble = ""

@@ -64,7 +64,7 @@ def test_a_standby_takes_over_from_a_server_whose_thread_has_ended(
     clock.breaks.set()
     if thread == "lrq-session-policy-tokyo":
         # A session reads the clock when it is about to connect again.
-        owner._source.supervisor.sessions()[0]._stream.break_off("the test wants it")
+        owner._source.supervisor.sessions()[0]._connection.stream.break_off("the test wants it")
     eventually(lambda: standby.is_owner)
     assert not owner.is_owner
     sentence = f"the thread {thread} has ended by an error of its own: CancelledError"

@@ -112,7 +112,7 @@ def test_a_replaced_server_is_refused_by_its_sink_and_stands_down_on_the_word_of
     world.execute("paris", "UPDATE lrq_leases SET generation = 2000, owner = 'another' WHERE name = 'server'")
     world.execute("rome", "UPDATE lrq_receive_marks SET generation = 2000, version = version + 1")
     (session,) = paused._source.supervisor.sessions()
-    stream = session._stream
+    stream = session._connection.stream
     # Perhaps a heartbeat has told the session already that it is replaced.
     if stream is not None:
         stream.break_off("the connection broke")

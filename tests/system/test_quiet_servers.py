@@ -40,6 +40,17 @@ def test_a_server_alone_writes_and_reads_the_tables_of_servers_only_when_it_rene
         assert [count(verb, table) for verb in ("UPDATE", "INSERT", "DELETE")] == [0, 0, 0]
 
 
+def test_a_site_without_peers_does_not_read_again_and_again_which_members_serve(world: World) -> None:
+    server = world.server("paris", listen=[], lease_seconds=3)
+    eventually(lambda: server.is_owner and server.server_status().ranges == 64)
+    statements: list[str] = []
+    for engine in server._engines:
+        event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
+    eventually(lambda: sum(each.startswith("UPDATE lrq_servers") for each in list(statements)) >= LEASES)
+    # The sequencer reads them once when it records the known sites.
+    assert sum("FROM lrq_active_members" in each for each in statements) <= 1
+
+
 def test_three_whole_servers_renew_again_and_again_without_a_new_generation(world: World) -> None:
     three: list[LogReplicationServer] = [world.server("paris", listen=[], lease_seconds=15) for _ in range(3)]
     names = {server._roles.name for server in three}

@@ -25,7 +25,7 @@ def test_send_returns_the_position_and_keeps_the_token(server: SmallServer, new_
     producer = new_producer(server.endpoint)
     assert producer.send(messages(b"1", b"2")) == Position("b", 1)
     assert producer.last_token == "paris/meters/b/1"
-    assert producer.send(messages(b"3"), timeout=5) == Position("b", 2)
+    assert producer.send(messages(b"3"), timeout=20) == Position("b", 2)
     assert server.log.payloads() == [b"1", b"2", b"3"]
 
 
@@ -99,7 +99,7 @@ def test_unknown_outcomes_can_be_settled(server: SmallServer, new_producer: Make
 def test_a_lost_answer_of_a_stored_request_is_no_unknown_outcome(server: SmallServer, new_producer: Make):
     server.always = "mute"
     producer = new_producer(server.endpoint)
-    assert producer.send(messages(b"1"), timeout=3.0) == ORIGIN
+    assert producer.send(messages(b"1"), timeout=5.0) == ORIGIN
     assert server.log.payloads() == [b"1"]
 
 

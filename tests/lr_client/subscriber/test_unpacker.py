@@ -99,7 +99,7 @@ def test_the_thread_begins_with_the_first_block_and_ends_with_close():
     (mine,) = set(unpackers()) - before
     unpacker.close()
     unpacker.close()
-    mine.join(10)
+    mine.join(60)
     assert not mine.is_alive()
     late = block(2)
     unpacker.begin([late])

@@ -153,7 +153,7 @@ def test_metrics_count_entries_failures_and_the_time_of_batches(lima: Engine, to
     eventually(lambda: tokyo.left == 0)
 
     def metrics() -> dict[str, float]:
-        with urllib.request.urlopen(f"http://{facts['metrics']}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{facts['metrics']}/metrics", timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
 

@@ -218,7 +218,7 @@ def test_a_wakeup_works_after_many_simultaneous_notifications(wakeup: Wakeup):
         ringer.start()
     try:
         for _ in range(100):
-            assert wakeup.wait(1.0)
+            assert wakeup.wait(_LONG)
     finally:
         over.set()
         for ringer in ringers:

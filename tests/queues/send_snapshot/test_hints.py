@@ -50,8 +50,8 @@ def test_a_hint_wakes_every_receiver_of_its_name_and_no_other(names: hints.HintN
         server = listening(stack, names.servers(), 0)
         for _ in range(2):
             hints.send(names.transmitter(POLICY))
-            assert first.wait(10)
-            assert second.wait(10)
+            assert first.wait(60)
+            assert second.wait(60)
             first.clear()
             second.clear()
         assert not other.is_set()

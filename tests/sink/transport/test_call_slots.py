@@ -221,5 +221,5 @@ def test_a_compressed_message_is_not_taken(endpoints):
     with grpc.insecure_channel(network_endpoint(endpoints[0]).address, compression=grpc.Compression.Gzip) as channel:
         negotiate = channel.unary_unary("/lrq.Replication/Negotiate")
         with pytest.raises(grpc.RpcError) as told:
-            negotiate(bytes(10_000), timeout=10)
+            negotiate(bytes(10_000), timeout=60)
     assert told.value.code() is grpc.StatusCode.UNIMPLEMENTED

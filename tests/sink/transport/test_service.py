@@ -309,7 +309,7 @@ def test_stopping_finishes_and_acknowledges_a_frame_in_progress(writer, contents
         told = []
         source = threading.Thread(target=lambda: told.append(next(stream)))
         source.start()
-        assert working.wait(10)
+        assert working.wait(60)
         stopping = threading.Thread(target=service.stop, kwargs={"grace": 60})
         stopping.start()
         # A call at the very moment of the stop may wait up to 10 s for its own end.
@@ -353,7 +353,7 @@ def test_closing_the_client_ends_its_stream_at_once(writer):
         waiting.start()
         sink.close()
         sink.close()
-        waiting.join(10)
+        waiting.join(60)
         stream.hang_up()
         assert outcome
         with pytest.raises(PeerUnreachableError, match="closed on this side"):

@@ -96,7 +96,7 @@ def test_a_client_certificate_of_another_authority_is_rejected(service, stranger
 def test_a_client_without_a_certificate_is_rejected(service, authority):
     shown = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
     with grpc.secure_channel(tls(service).address, shown) as channel, pytest.raises(grpc.RpcError) as caught:
-        ReplicationStub(channel).Negotiate(request(), timeout=10)
+        ReplicationStub(channel).Negotiate(request(), timeout=60)
     assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
