@@ -42,7 +42,7 @@ def worker_pool(connections: int = WORKER_CONNECTIONS) -> Mapping[str, int]:
 
 
 def provider_pool(connections: int) -> tuple[Mapping[str, int], int]:
-    """Return the options of the pool of a provider with so many *connections*, 3 or more, and its builds at a time.
+    """Return the options of the pool of a provider, and its builds at a time, for 3 *connections* or more.
 
     Each build holds its cut on a connection outside the pool, and reads on another one. One more is for the writes of
     all builds and for the requests, so that no build waits for another.
