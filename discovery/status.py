@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine
 
 from discovery.ranges import range_of
 from discovery.status_types import (
+    ENDED_SECONDS,
     STALL_SECONDS,
     FailureStatus,
     Lag,
@@ -22,6 +23,7 @@ from discovery.status_types import (
     OwnerStatus,
     ReceivePhase,
     ReceiveQueueStatus,
+    ReplayStatus,
     ReplicasStatus,
     SessionStatus,
     ShardStatus,
@@ -43,7 +45,7 @@ from queues.database.servers import view_of
 from queues.database.transactions import reading
 from queues.leadership import ServersView
 from queues.positions import Tick
-from queues.receive import failures, shard_marks
+from queues.receive import failures, replays, shard_marks
 from queues.receive.consumer_marks import subscriber_lease
 from queues.receive.queue_marks import QueueRow, backlog, every_queue
 from queues.send_log import unordered
@@ -118,6 +120,7 @@ def read_status(engine: Engine) -> SiteStatus:
             links=tuple(LinkStatus(*each) for each in every_link(connection)),
             replicas=_replicas(connection),
             receive_queues=tuple(_receive(connection, row, alive) for row in every_queue(connection)),
+            replays=_replays(connection),
         )
 
 
@@ -148,6 +151,11 @@ def _replicas(connection: Connection) -> tuple[ReplicasStatus, ...]:
     groups = read_groups(connection)
     chosen = {each.name: (each.member, each.generation) for each in read_active(connection)} if groups else {}
     return tuple(ReplicasStatus(name, members, *chosen.get(name, ("", 0))) for name, members in groups.items())
+
+
+def _replays(connection: Connection) -> tuple[ReplayStatus, ...]:
+    since_us = now_us() - int(ENDED_SECONDS * 1_000_000)
+    return tuple(map(ReplayStatus.of, replays.waiting_or_ended_since(connection, since_us)))
 
 
 def _quiet(connection: Connection, rows: Sequence[SessionRow]) -> tuple[SessionKey, ...]:

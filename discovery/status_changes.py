@@ -8,6 +8,7 @@ from discovery.status_types import (
     Lag,
     LinkStatus,
     ReceiveQueueStatus,
+    ReplayStatus,
     SessionStatus,
     SiteStatus,
     SnapshotStatus,
@@ -30,11 +31,13 @@ class StatusChange:
     links: tuple[LinkStatus, ...] = ()
     snapshots: tuple[SnapshotStatus, ...] = ()
     gone: tuple[str, ...] = ()
+    replays: tuple[ReplayStatus, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether no part differs."""
-        return not (self.sessions or self.receive_queues or self.links or self.snapshots or self.gone)
+        parts = (self.sessions, self.receive_queues, self.links, self.snapshots, self.replays, self.gone)
+        return not any(parts)
 
 
 def change_between(before: SiteStatus | None, now: SiteStatus) -> StatusChange:
@@ -44,8 +47,9 @@ def change_between(before: SiteStatus | None, now: SiteStatus) -> StatusChange:
     queues = _differing(old.receive_queues, now.receive_queues, _queue_name, _ageless_queue)
     links = _differing(old.links, now.links, _link_name, lambda each: each)
     snapshots = _differing(old.snapshots, now.snapshots, _snapshot_name, _ageless_snapshot)
+    replays = _differing(old.replays, now.replays, _replay_name, lambda each: each)
     missing = sorted(_names(old) - _names(now))
-    return StatusChange(now, sessions, queues, links, snapshots, tuple(missing))
+    return StatusChange(now, sessions, queues, links, snapshots, tuple(missing), replays)
 
 
 def _differing(
@@ -61,6 +65,7 @@ def _names(status: SiteStatus) -> set[str]:
         *map(_queue_name, status.receive_queues),
         *map(_link_name, status.links),
         *map(_snapshot_name, status.snapshots),
+        *map(_replay_name, status.replays),
     }
 
 
@@ -78,6 +83,10 @@ def _link_name(each: LinkStatus) -> str:
 
 def _snapshot_name(each: SnapshotStatus) -> str:
     return f"snapshot {each.sync_id}"
+
+
+def _replay_name(each: ReplayStatus) -> str:
+    return f"replay {each.client}/{each.source}"
 
 
 def _ageless_session(each: SessionStatus) -> SessionStatus:

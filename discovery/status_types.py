@@ -15,6 +15,7 @@ from queues.leadership import NO_TOPOLOGY, TopologyFacts
 from queues.names import ClientName, SiteId
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
 from queues.receive.failures import Failure
+from queues.receive.replays import ReplayOrder, ReplayState
 from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
 from queues.states import LinkWish, SessionState, SnapshotState
@@ -23,6 +24,8 @@ from queues.states import LinkWish, SessionState, SnapshotState
 STALL_SECONDS: Final = 60.0
 #: After this number of failures in a row, a snapshot counts as failed; the provider tries again all the same.
 FAILING_ATTEMPTS: Final = 3
+#: An order for a replay that has ended stays in the status for this time, in seconds.
+ENDED_SECONDS: Final = 3_600.0
 #: The lease that makes a server the owner of its site.
 SERVER_LEASE: Final = "server"
 
@@ -533,13 +536,78 @@ class SiteServer:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayStatus:
+    """The last order for a replay of one receive queue; `words` is the wish, and `outcome` tells how the order ended.
+
+    The wish is `from_seq`, of `branch` if that is not empty; or, with `from_seq` 0, the entries since `since_us`.
+    Without `undo` the listener does not undo the entries first. `ended_us` is 0 while the source has not answered.
+    """
+
+    client: ClientName
+    source: SiteId
+    order_id: str
+    state: ReplayState
+    words: str
+    from_seq: int
+    branch: str
+    since_us: int
+    undo: bool
+    person: str
+    ordered_us: int
+    outcome: str
+    ended_us: int
+
+    @property
+    def waits(self) -> bool:
+        """Whether the source has not answered yet."""
+        return self.state is ReplayState.ORDERED
+
+    @classmethod
+    def of(cls, order: ReplayOrder) -> "ReplayStatus":
+        """Return the status of a stored order."""
+        wish = order.wish
+        return cls(
+            client=order.client,
+            source=order.source,
+            order_id=order.order_id,
+            state=order.state,
+            words=order.words,
+            from_seq=wish.from_seq,
+            branch=wish.branch,
+            since_us=wish.since_us,
+            undo=wish.undo,
+            person=order.person,
+            ordered_us=order.ordered_us,
+            outcome=order.outcome,
+            ended_us=order.ended_us,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `replays`, which `lrq replay` prints too."""
+        return {
+            "client": self.client,
+            "source": self.source,
+            "order": self.order_id,
+            "from": self.from_seq or None,
+            "branch": self.branch or None,
+            "since": None if self.from_seq else iso(self.since_us),
+            "undo": self.undo,
+            "person": self.person,
+            "ordered_at": iso(self.ordered_us),
+            "state": self.state.value,
+            "outcome": self.outcome or None,
+            "ended_at": iso(self.ended_us) if self.ended_us else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class SiteStatus:
     """A site at the time `at_us`; `snapshots` are the newest requests, newest first.
 
     `quiet` are the peers to which a client has sent nothing yet, so there is no session. `links` are those with a wish
     of an operator. `server` is None in a status that no server gives. `servers` are the running ones, and for a while
     those that have ended. `standbys` is None for a database without standby servers. `replicas` are the groups that the
-    site sends to.
+    site sends to. `replays` are the orders that wait, and those that have ended in the last hour, newest first.
     """
 
     site: str
@@ -555,6 +623,7 @@ class SiteStatus:
     standbys: StandbyFacts | None = None
     links: tuple[LinkStatus, ...] = ()
     replicas: tuple[ReplicasStatus, ...] = ()
+    replays: tuple[ReplayStatus, ...] = ()
 
     @property
     def living(self) -> tuple[SiteServer, ...]:
@@ -583,6 +652,7 @@ class SiteStatus:
             "replicas": [each.as_json() for each in self.replicas],
             "snapshots": [each.as_json() for each in self.snapshots],
             "receive_queues": [each.as_json() for each in self.receive_queues],
+            "replays": [each.as_json() for each in self.replays],
             "quiet": [each._asdict() for each in self.quiet],
             "standbys": self.standbys and self.standbys._asdict(),
         }

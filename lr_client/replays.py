@@ -58,13 +58,17 @@ def request_replay(
     may refuse the order later, for example because it has trimmed the entries: see `wait_replay`.
     """
     require_engine(engine, "request_replay")
+    return place_replay(engine, client, source, replay_wish(start, since, undo=undo), person=person)
+
+
+def place_replay(engine: Engine, client: str, source: str, wish: ReplayWish, *, person: str = "") -> ReplayOrder:
+    """Order *wish* as `request_replay` does, and raise its errors."""
     of, sender = names.client_name(client), names.site_id(source)
-    wish = _wish(start, since, undo=undo)
     with writing(engine) as connection:
         marks = replays.read_marks(connection, of, sender)
         if marks is None:
             raise UsageError(f"no entry of client {of} has come from {sender}: `lrq status` shows the receive queues")
-        refusal = refuse_replay(QueueFacts(*marks[1:]), wish.from_seq - 1 if wish.from_seq else None, undo=undo)
+        refusal = refuse_replay(QueueFacts(*marks[1:]), wish.from_seq - 1 if wish.from_seq else None, undo=wish.undo)
         if refusal:
             raise UsageError(f"{of} from {sender}: {refusal}")
         replays.place(connection, marks.queue_id, wish, person)
@@ -123,7 +127,8 @@ def _last(connection: Connection, client: ClientName, source: SiteId) -> ReplayO
     return order
 
 
-def _wish(start: int | Position | str | None, since: datetime | None, *, undo: bool) -> ReplayWish:
+def replay_wish(start: int | Position | str | None, since: datetime | None, *, undo: bool) -> ReplayWish:
+    """Return the wish of an order; raise `UsageError` for a wrong one. The arguments are those of `request_replay`."""
     if (start is None) is (since is None):
         raise UsageError("an order for a replay needs either the first entry or a time")
     if since is not None:
@@ -134,6 +139,14 @@ def _wish(start: int | Position | str | None, since: datetime | None, *, undo: b
     if not 0 < position.seq <= _LARGEST:
         raise InvalidPositionError(f"{position.seq} is the number of no entry: the first one is 1")
     return ReplayWish(position.seq, position.branch, undo=undo)
+
+
+def replay_moment(text: str) -> datetime:
+    """Return the moment that a person has written, such as 2026-07-01T12:00Z; raise `UsageError` for another text."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no time: write one such as 2026-07-01T12:00Z") from None
 
 
 def _position(start: int | str | None) -> Position:

@@ -180,7 +180,12 @@ class RoutingQueueSenderClient:
         wait_replicated(engine, self.client_name, token, site_ids(destinations), timeout)
 
     def start_snapshot_transmitter(
-        self, engine: Engine, provider: SnapshotProvider | ProvideFunction, *, share_window: float = 0.25
+        self,
+        engine: Engine,
+        provider: SnapshotProvider | ProvideFunction,
+        *,
+        share_window: float = 0.25,
+        parallel: int = 2,
     ) -> SnapshotTransmitter:
         """Serve this client's snapshot requests with *provider*, in threads of this process, until `close()`.
 
@@ -188,10 +193,16 @@ class RoutingQueueSenderClient:
         completes the snapshot.
 
         Requests of several sites within *share_window* seconds share one build, whose rows are stored once. With 0, or
-        when the provider reads `context.destination`, each site gets its own build.
+        when the provider reads `context.destination`, each site gets its own build. Up to *parallel* builds run at a
+        time, and each needs three connections.
         """
         return SnapshotTransmitter(
-            engine, self.client_name, provider, max_payload_bytes=self._limit, share_window=share_window
+            engine,
+            self.client_name,
+            provider,
+            max_payload_bytes=self._limit,
+            share_window=share_window,
+            parallel=parallel,
         )
 
     def request_snapshot_sync(self, session: Session | Connection, destination: str) -> None:

@@ -94,6 +94,8 @@ class SnapshotTransmitter:
         self._poll_interval = poll_interval
         self._lease_seconds = lease_seconds
         self._clock = clock
+        if parallel < 1:
+            raise ConfigurationError(f"parallel must be above 0, not {parallel}")
         if block_rows < 1:
             raise ConfigurationError(f"block_rows must be above 0, not {block_rows}")
         limits = WriteLimits(payload_bytes=checked_limit(max_payload_bytes), block_rows=block_rows)

@@ -90,7 +90,7 @@ class SinkConnection:
         return None
 
     def hear(self, answer: NegotiateResponse) -> SinkHistory:
-        """Keep what the sink has told about itself; return its history."""
+        """Keep the progress, room and abilities that the sink tells; return its history."""
         sink = answers.history_of(answer)
         self.progress.note(answer.received.seq, answer.applied_seq)
         self._room = answer.room if answer.HasField("room") else None
@@ -99,7 +99,10 @@ class SinkConnection:
         return sink
 
     def take_way(self, sync_id: str) -> Refused | None:
-        """Connect by the way of a snapshot, or of the log if *sync_id* is empty; return the sink's refusal, if any."""
+        """Connect by the way of the snapshot *sync_id*, or of the log if it is empty.
+
+        Return the sink's refusal, if any.
+        """
         is_there = bool(self.way_of) == bool(sync_id)
         self.way_of = sync_id
         if is_there or not self._context.has_snapshot_way(self._owed):

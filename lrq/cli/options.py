@@ -54,6 +54,9 @@ Strict = Annotated[
         "--strict", metavar="", help="Refuse names of sites and clients that are unknown here; warn otherwise."
     ),
 ]
+MaxConnections = Annotated[
+    int, typer.Option("--max-connections", metavar="N", min=3, help="How many connections to the database at most.")
+]
 AwaitTables = Annotated[
     float,
     typer.Option(

@@ -32,12 +32,28 @@ _FEW: Final[Mapping[str, int]] = {}
 _LOOK: Final = 0.2
 #: The most connections of a process whose threads follow one queue each. One of them receives notifications.
 WORKER_CONNECTIONS: Final = 20
+#: The most snapshots that a provider builds at a time.
+_BUILDS: Final = 2
 
 
 def worker_pool(connections: int = WORKER_CONNECTIONS) -> Mapping[str, int]:
     """Return the options of the pool of a worker with so many *connections*, 3 or more."""
-    kept = min(connections - 1, 5)
-    return {"pool_size": kept, "max_overflow": connections - 1 - kept}
+    return _pool_of(connections - 1)
+
+
+def provider_pool(connections: int) -> tuple[Mapping[str, int], int]:
+    """Return the options of the pool of a provider, and its builds at a time, for 3 *connections* or more.
+
+    Each build holds its cut on a connection outside the pool, and reads on another one. One more is for the writes of
+    all builds and for the requests, so that no build waits for another.
+    """
+    builds = min(_BUILDS, (connections - 1) // 2)
+    return _pool_of(connections - builds), builds
+
+
+def _pool_of(connections: int) -> Mapping[str, int]:
+    kept = min(connections, 5)
+    return {"pool_size": kept, "max_overflow": connections - kept}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from rich.text import Text
 from discovery.status_types import SERVER_LEASE, SiteServer, SiteStatus
 from lrq.cli.health import remarks, server_is_alive, troubles
 from lrq.cli.rates import Rates
+from lrq.cli.replay_view import replays_table
 from lrq.cli.status_tables import age, owner_words, receive_queues_table, sessions_table, shards_table, snapshots_table
 from lrq.cli.words import number, one_line, plural, rate, some, sparkline
 from queues.clock import iso
@@ -36,6 +37,9 @@ def _parts(status: SiteStatus, where: str, rates: Rates | None, history: Sequenc
     if any(queue.shards for queue in status.receive_queues):
         yield Text()
         yield shards_table(status)
+    if status.replays:
+        yield Text()
+        yield replays_table(status.replays, status.at_us)
     yield Text()
     yield verdict(status)
 

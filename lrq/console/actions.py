@@ -9,6 +9,7 @@ from typing import Final, assert_never
 
 from sqlalchemy import Engine
 
+from lr_client.replays import cancel_replay, place_replay
 from lr_client.subscriber.park_now import park_now
 from queues import send_snapshot
 from queues.clock import now_us
@@ -17,6 +18,7 @@ from queues.errors import UsageError
 from queues.logs import logger
 from queues.names import client_name, site_id
 from queues.receive.parked import ParkedTransaction, discard_parked, parked, retry_parked
+from queues.receive.replays import ReplayWish
 
 _log = logger("lrq.console")
 
@@ -35,6 +37,8 @@ class ActionKind(StrEnum):
     PARK = "park"
     CANCEL = "cancel"
     REQUEST = "request"
+    REPLAY = "replay"
+    CANCEL_REPLAY = "cancel replay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Action:
     """An action with its objects.
 
     The objects are ids of parked transactions, or the id, or client and destination, of a snapshot. A blocked queue has
-    a client, a source and perhaps a shard.
+    a client, a source and perhaps a shard. An order for a replay has a client, a source and a wish.
     """
 
     kind: ActionKind
@@ -52,11 +56,12 @@ class Action:
     destination: str = ""
     source: str = ""
     shard: int | None = None
+    wish: ReplayWish | None = None
 
     @property
     def needs_confirmation(self) -> bool:
-        """Whether the action destroys something, or lets entries overtake another."""
-        return self.kind in (ActionKind.DISCARD, ActionKind.CANCEL, ActionKind.PARK)
+        """Whether the action destroys something, lets entries overtake another, or has entries applied again."""
+        return self.kind in (ActionKind.DISCARD, ActionKind.CANCEL, ActionKind.PARK, ActionKind.REPLAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,10 @@ def carry_out(engine: Engine, action: Action, person: str) -> str:
             return _cancel(engine, action.sync_id, person)
         case ActionKind.REQUEST:
             return _request(engine, action.client, action.destination, person)
+        case ActionKind.REPLAY:
+            return _replay(engine, action, person)
+        case ActionKind.CANCEL_REPLAY:
+            return f"{cancel_replay(engine, action.client, action.source, person=person).name}: the order is withdrawn"
         case _:
             assert_never(action.kind)
 
@@ -121,6 +130,14 @@ def matching(
 def _park(engine: Engine, action: Action, person: str) -> str:
     client, source = client_name(action.client), site_id(action.source)
     return park_now(engine, client, source, shard=action.shard, person=person, seconds=_LOCK_SECONDS).words()
+
+
+def _replay(engine: Engine, action: Action, person: str) -> str:
+    """Order a replay, and do not wait for the source; the pages show its answer."""
+    if action.wish is None:
+        raise UsageError("the form names no entries: load the page again")
+    order = place_replay(engine, action.client, action.source, action.wish, person=person)
+    return f"replay of {order.name} ordered: {order.words}"
 
 
 def _each(engine: Engine, ids: Sequence[int], person: str, *, retry: bool) -> str:

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from lrq.console import pages
+from lrq.console import pages, replay_pages
 from lrq.console.access import Access, Authorize, is_own_origin
 from lrq.console.acting import act
 from lrq.console.console import Allowed, Console
@@ -41,7 +41,7 @@ def app(
 
     Args:
         engines: The sites' databases by site id, or a sequence of them.
-        allow_actions: Whether pages may retry, discard, park, cancel and request; otherwise they only read.
+        allow_actions: Whether pages may act, for example retry, park and order replays; otherwise they only read.
         authorize: Gets each request and returns the name of its person for the actions log, or None to refuse.
         show_payloads: Whether pages show payloads and item keys' entries in full; otherwise only their sizes.
         decoders: Functions from a payload to a text, or to None for an unknown payload; pages show the texts.
@@ -72,6 +72,8 @@ def app(
             _page("/parked", pages.parked_page),
             _page("/parked/one", pages.parked_one_page),
             _page("/parked/blocked", pages.blocked_page),
+            _page("/replays", replay_pages.replays_page),
+            _page("/replay", replay_pages.replay_page),
             _page("/actions", pages.actions_page),
             Route("/act", _guarded(act), methods=["POST"]),
             Route("/login", _login, methods=["GET", "POST"]),

@@ -6,8 +6,10 @@ from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
+from lr_client.replays import replay_moment, replay_wish
 from lrq.console.actions import Action, ActionKind
 from queues.errors import UsageError
+from queues.receive.replays import ReplayWish
 
 #: The longest body of a form, in bytes.
 MOST_BYTES: Final = 128 * 1024
@@ -53,8 +55,21 @@ class Form:
         except ValueError:
             raise UsageError("the form names no action: load the page again") from None
         return Action(
-            kind, ids, self.get("sync_id"), self.get("client"), self.get("destination"), self.get("source"), shard
+            kind,
+            ids,
+            self.get("sync_id"),
+            self.get("client"),
+            self.get("destination"),
+            self.get("source"),
+            shard,
+            self._wish() if kind is ActionKind.REPLAY else None,
         )
+
+    def _wish(self) -> ReplayWish:
+        """Return the entries that the form orders again; raise `UsageError` if it names them wrongly."""
+        start, since = self.get("from").strip(), self.get("since").strip()
+        moment = replay_moment(since) if since else None
+        return replay_wish(start or None, moment, undo=not self.get("without_undo"))
 
     def back(self) -> str:
         """Return the page to show after the action, a path inside the console."""

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
-from discovery.status_types import ReceiveQueueStatus, SessionStatus, SnapshotStatus
+from discovery.status_types import ReceiveQueueStatus, ReplayStatus, SessionStatus, SnapshotStatus
 from lrq.cli.health import server_is_alive, troubles
 from lrq.console.watch import WatchedSite
+from queues.receive.replays import ReplayState
 from queues.states import SessionState, SnapshotState
 
 
@@ -73,6 +75,21 @@ def snapshot_tone(snapshot: SnapshotStatus) -> Tone:
     if snapshot.state is SnapshotState.APPLIED:
         return Tone.GOOD
     return Tone.OFF if snapshot.state is SnapshotState.CANCELLED else Tone.BUSY
+
+
+def replay_tone(replay: ReplayStatus) -> Tone:
+    """Return the colour of an order for a replay."""
+    match replay.state:
+        case ReplayState.ORDERED:
+            return Tone.BUSY
+        case ReplayState.BEGUN:
+            return Tone.GOOD
+        case ReplayState.REFUSED:
+            return Tone.BAD
+        case ReplayState.CANCELLED:
+            return Tone.OFF
+        case _:
+            assert_never(replay.state)
 
 
 def links(views: Sequence[WatchedSite]) -> list[ShownLink]:

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from discovery.status_types import Lag
 from lrq.cli.words import NONE, cut, duration, number, one_line, plural, preview, printable, rate, size
-from lrq.console.links import ShownLink, session_tone, snapshot_tone
+from lrq.console.links import ShownLink, replay_tone, session_tone, snapshot_tone
 from lrq.console.payloads import printable_lines
 from queues.clock import iso
 
@@ -63,6 +63,7 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "preview": preview,
     "printable": printable,
     "rate": rate,
+    "replay_tone": replay_tone,
     "words": words,
     "session_tone": session_tone,
     "size": size,

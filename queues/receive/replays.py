@@ -8,7 +8,7 @@ import uuid
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 
 from queues.clock import iso, now_us
 from queues.database import actions
@@ -47,6 +47,17 @@ class ReplayWish(NamedTuple):
     since_us: int = 0
     undo: bool = True
 
+    @property
+    def entries(self) -> str:
+        """The wanted entries in words."""
+        place = f"{self.branch}@{self.from_seq}" if self.branch else f"{self.from_seq:,}"
+        return f"entries from {place} on" if self.from_seq else f"entries since {iso(self.since_us)}"
+
+    @property
+    def words(self) -> str:
+        """The wish in words."""
+        return self.entries if self.undo else f"{self.entries}, without on_rollback"
+
 
 class ReplayOrder(NamedTuple):
     """One order: its queue, its wish, its person, its state and its outcome."""
@@ -70,10 +81,7 @@ class ReplayOrder(NamedTuple):
     @property
     def words(self) -> str:
         """The wish in words."""
-        wish = self.wish
-        place = f"{wish.branch}@{wish.from_seq}" if wish.branch else f"{wish.from_seq:,}"
-        what = f"entries from {place} on" if wish.from_seq else f"entries since {iso(wish.since_us)}"
-        return what if wish.undo else f"{what}, without on_rollback"
+        return self.wish.words
 
     @property
     def name(self) -> str:
@@ -190,6 +198,11 @@ def waiting(connection: Connection, queue_id: int) -> ReplayOrder | None:
 def all_waiting(connection: Connection) -> list[ReplayOrder]:
     """Return all orders that no source has answered."""
     return _orders(connection, replays.c.state == ReplayState.ORDERED)
+
+
+def waiting_or_ended_since(connection: Connection, moment_us: int) -> list[ReplayOrder]:
+    """Return the orders that wait, and those that have ended since *moment_us*, newest first."""
+    return _orders(connection, or_(replays.c.state == ReplayState.ORDERED, replays.c.ended_us >= moment_us))
 
 
 def every_order(connection: Connection) -> list[ReplayOrder]:

@@ -18,6 +18,12 @@ def promtool() -> str:
     return required("LRQ_TEST_PROMTOOL", "promtool", str(ROOT / ".venv/promtool/usr/bin/promtool"), words=words)
 
 
+def helm() -> str:
+    """Return the path of helm; skip the test without one, and fail it if CI is set."""
+    words = "no helm was found: run tools/ensure_helm.sh, or set LRQ_TEST_HELM to the path of one"
+    return required("LRQ_TEST_HELM", "helm", str(ROOT / ".venv/helm/helm"), words=words)
+
+
 def tool(name: str) -> str:
     """Return the path of a tool that no script of the project installs; skip the test without it."""
     found = shutil.which(name)

@@ -13,7 +13,7 @@ import yaml
 import lrq_packages
 from lr_server.health_pages import LIVE, READY
 from lr_server.settings import Settings
-from tests.deploy.kit import DEPLOY, ROOT, promtool, run, tool
+from tests.deploy.kit import DEPLOY, ROOT, helm, promtool, run
 
 CONTAINERFILE = (DEPLOY / "container" / "Containerfile").read_text()
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
@@ -120,14 +120,14 @@ def test_the_probes_of_the_chart_ask_pages_that_exist():
 
 def rendered(tmp_path: Path) -> list[dict[str, Any]]:
     (tmp_path / "values.yaml").write_text(json.dumps(VALUES))
-    done = run(tool("helm"), "template", "paris", CHART, "--values", tmp_path / "values.yaml")
+    done = run(helm(), "template", "paris", CHART, "--values", tmp_path / "values.yaml")
     assert done.returncode == 0, done.stdout
     return [each for each in yaml.safe_load_all(done.stdout) if each]
 
 
 def test_helm_accepts_the_chart(tmp_path: Path):
     (tmp_path / "values.yaml").write_text(json.dumps(VALUES))
-    done = run(tool("helm"), "lint", "--strict", CHART, "--values", tmp_path / "values.yaml")
+    done = run(helm(), "lint", "--strict", CHART, "--values", tmp_path / "values.yaml")
     assert done.returncode == 0, done.stdout
 
 

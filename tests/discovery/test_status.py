@@ -7,13 +7,17 @@ import pytest
 from sqlalchemy import Engine, insert, update
 
 from discovery.status import CANCELLED_SECONDS, read_status, without_cancelled
+from discovery.status_types import ENDED_SECONDS
 from lr_server import LogReplicationServer, Settings
 from queues import send_snapshot
 from queues.clock import now_us
+from queues.database import tables
 from queues.database.tables import consumer_failures, parked_entries, receive_marks, receive_queues, snapshots
 from queues.database.transactions import writing
 from queues.names import ClientName, SiteId
 from queues.positions import ORIGIN
+from queues.receive import replays
+from queues.receive.replays import ReplayState, ReplayWish
 from queues.send_snapshot import SnapshotState, SnapshotSync
 from tests.lr_client.snapshot.providing import claim
 from tests.lr_client.subscriber.arrivals import Arrivals
@@ -80,6 +84,12 @@ EXPECTED: dict[str, Any] = {
             "subscribed": False, "snapshot_waits": False, "shards": [],
         },
     ],
+    "replays": [
+        {
+            "client": "policy", "source": "oslo", "order": "id", "from": None, "branch": None, "since": "2026-01-01",
+            "undo": False, "person": "ada", "ordered_at": "time", "state": "ordered", "outcome": None, "ended_at": None,
+        },
+    ],
     "quiet": [],
     "standbys": None,
     "server": {
@@ -90,7 +100,7 @@ EXPECTED: dict[str, Any] = {
 }  # fmt: skip
 #: The facts that differ from run to run: numbers that grow with time, and two words.
 GROWING = {"seconds", "rows_per_second", "seconds_left", "cut_seconds", "oldest_seconds"}
-REPLACED = {"sync_id": "id", "branch": "branch"}
+REPLACED = {"sync_id": "id", "branch": "branch", "order": "id", "since": "2026-01-01"}
 
 
 @pytest.fixture
@@ -138,6 +148,7 @@ def receive(engine: Engine) -> None:
         connection.execute(insert(parked_entries).values(parked))
         staged = update(receive_marks).where(receive_marks.c.queue_id == queue_id)
         connection.execute(staged.values(staging_sync_id="s", staging_rows=7))
+        replays.place(connection, queue_id, ReplayWish(since_us=now_us(), undo=False), "ada")
 
 
 def still(found: Any, name: str = "") -> Any:
@@ -199,3 +210,23 @@ def test_a_cancelled_snapshot_is_not_in_the_status_of_a_site_for_long(site: Engi
     with writing(site) as connection:
         connection.execute(update(snapshots).values(updated_us=now_us() - int((CANCELLED_SECONDS + 1) * 1_000_000)))
     assert read_status(site).snapshots == ()
+
+
+def test_an_order_for_a_replay_is_in_the_status_while_it_waits_and_for_an_hour_after_its_end(site: Engine):
+    arrivals = Arrivals(site, source="oslo")
+    arrivals.tick([b"a", b"b"])
+    with writing(site) as connection:
+        replays.place(connection, arrivals.queue_id(connection), ReplayWish(2), "ada")
+        connection.execute(update(tables.replays).values(ordered_us=1))
+    [waiting] = read_status(site).replays
+    assert (waiting.source, waiting.state, waiting.words) == ("oslo", ReplayState.ORDERED, "entries from 2 on")
+    assert waiting.waits
+    with writing(site) as connection:
+        [order] = replays.all_waiting(connection)
+        replays.end(connection, order, ReplayState.REFUSED, "they are trimmed")
+    [ended] = read_status(site).replays
+    assert (ended.state, ended.outcome, ended.waits) == (ReplayState.REFUSED, "they are trimmed", False)
+    with writing(site) as connection:
+        long_ago = now_us() - int((ENDED_SECONDS + 1) * 1_000_000)
+        connection.execute(update(tables.replays).values(ended_us=long_ago))
+    assert read_status(site).replays == ()

@@ -13,6 +13,8 @@ from lr_client import SessionStatus, SiteStatus, status, watch_status
 from queues.database.transactions import writing
 from queues.errors import NotInitializedError, UsageError
 from queues.names import ClientName, SiteId
+from queues.receive import replays
+from queues.receive.replays import ReplayState, ReplayWish
 from queues.send_log import links
 from queues.send_log.port import SessionKey
 from queues.states import LinkWish, SessionState
@@ -62,6 +64,20 @@ def test_a_watch_yields_the_whole_and_then_each_change(site: Engine):
     assert (queue.received_seq, queue.outstanding) == (1, 1)
     arrivals.tick([b"b"])
     assert next(watched).receive_queues[0].received_seq == 2
+
+
+def test_a_watch_tells_an_order_for_a_replay_and_its_end(site: Engine):
+    arrivals = Arrivals(site)
+    arrivals.tick([b"a"])
+    watched = watch_status(site, 60, interval=0.01)
+    assert next(watched).replays == ()
+    with writing(site) as connection:
+        replays.place(connection, arrivals.queue_id(connection), ReplayWish(1), "ada")
+    [ordered] = next(watched).replays
+    assert (ordered.client, ordered.person, ordered.waits) == ("policy", "ada", True)
+    with writing(site) as connection:
+        replays.end(connection, replays.all_waiting(connection)[0], ReplayState.CANCELLED, "nothing has changed")
+    assert next(watched).replays[0].outcome == "nothing has changed"
 
 
 def test_a_watch_without_a_change_ends_at_its_timeout(site: Engine):

@@ -30,7 +30,8 @@ def console(
         "127.0.0.1:8080"
     ),
     allow_actions: Annotated[
-        bool, typer.Option("--allow-actions", metavar="", help="Allow retry, discard, cancel and request.")
+        bool,
+        typer.Option("--allow-actions", metavar="", help="Allow retry, discard, park, cancel, request, replay."),
     ] = False,
     show_payloads: Annotated[
         bool, typer.Option("--show-payloads", metavar="", help="Show payloads, not only their sizes.")

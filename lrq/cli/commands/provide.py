@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from lrq.cli.exit_codes import NoError
-from lrq.cli.options import AwaitTables, Config, Database, Format, Json, Level, LogFormat, LogLevel, Site
+from lrq.cli.options import (
+    AwaitTables,
+    Config,
+    Database,
+    Format,
+    Json,
+    Level,
+    LogFormat,
+    LogLevel,
+    MaxConnections,
+    Site,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -36,6 +47,7 @@ def provide(
         float | None,
         typer.Option("--timeout", "-t", metavar="SECONDS", min=0, help="With --once: how long at most; default 3600."),
     ] = None,
+    max_connections: MaxConnections = 20,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
     config: Config = None,
@@ -48,6 +60,7 @@ def provide(
 
     Modules are also found in the working directory. A signal cancels the snapshots under way, and the next provider
     begins them again. A second signal ends the process at once. Several processes of one client take turns.
+    With fewer than 5 connections, one snapshot is built at a time.
 
     Exit code 3 with --once means that a snapshot failed three times, or was not complete in time.
     """
@@ -55,7 +68,7 @@ def provide(
     from lr_client.sender import RoutingQueueSenderClient
     from lrq.cli.application_objects import named_provider
     from lrq.cli.logs import log_to_stderr
-    from lrq.cli.place import max_payload_bytes, opened, worker_pool
+    from lrq.cli.place import max_payload_bytes, opened, provider_pool
     from lrq.cli.provided_wait import WantedSnapshots, pending
     from lrq.cli.stop_signals import StopSignals
     from queues.errors import UsageError
@@ -64,12 +77,13 @@ def provide(
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
-    with opened(config, database, site, pool=worker_pool(), role="provider", wait=await_tables) as here:
+    pool, builds = provider_pool(max_connections)
+    with opened(config, database, site, pool=pool, role="provider", wait=await_tables) as here:
         sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))
         found = named_provider(reference)
         signals = StopSignals()
         wanted = WantedSnapshots(pending(here.engine, sender.client_name))
-        with sender.start_snapshot_transmitter(here.engine, found) as transmitter:
+        with sender.start_snapshot_transmitter(here.engine, found, parallel=builds) as transmitter:
             if once:
                 seconds = 3600.0 if timeout is None else timeout
                 wanted = _until_provided(here.engine, sender.client_name, wanted, signals, seconds)

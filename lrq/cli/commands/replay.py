@@ -1,6 +1,5 @@
 """`lrq replay`."""
 
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -52,16 +51,16 @@ def order(
     refuses the order if it holds the entries no more; nothing changes then. Exit code 3: the order was refused, or
     SOURCE has not answered in time. In the latter case the order stands.
     """
-    from lr_client.replays import ReplayState, request_replay, wait_replay
+    from discovery.status_types import ReplayStatus
+    from lr_client.replays import ReplayState, replay_moment, request_replay, wait_replay
     from lrq.cli.exit_codes import NoError
     from lrq.cli.output import emit
     from lrq.cli.person import person
     from lrq.cli.place import opened
-    from lrq.cli.replay_view import replay_facts
 
     if (start is None) is (since is None):
         raise typer.BadParameter("say either --from or --since")
-    moment = None if since is None else _time(since)
+    moment = None if since is None else replay_moment(since)
     with opened(config, database, site) as here:
         if not yes:
             what = f"entries from {start} on" if start is not None else f"entries since {since}"
@@ -71,7 +70,7 @@ def order(
         )
         done = wait_replay(here.engine, made, timeout)
     if as_json:
-        emit({"site": here.site} | replay_facts(done))
+        emit({"site": here.site} | ReplayStatus.of(done).as_json())
     if done.state is not ReplayState.BEGUN:
         raise NoError(f"the replay of {done.name} was {done.state.value}: {done.outcome}")
     if not as_json:
@@ -81,17 +80,21 @@ def order(
 @app.command("list")
 def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
     """Show the last order of each receive queue, with its outcome."""
+    from discovery.status_types import ReplayStatus
     from lr_client.replays import replay_orders
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened
-    from lrq.cli.replay_view import replay_facts, replays_view
+    from lrq.cli.replay_view import replays_table
+    from queues.clock import now_us
 
     with opened(config, database, site) as here:
-        found = replay_orders(here.engine)
+        found = [ReplayStatus.of(each) for each in replay_orders(here.engine)]
     if as_json:
-        emit({"site": here.site, "replays": [replay_facts(each) for each in found]})
+        emit({"site": here.site, "replays": [each.as_json() for each in found]})
+    elif found:
+        console().print(replays_table(found, now_us()))
     else:
-        console().print(replays_view(found))
+        typer.echo("no replay was ordered here")
 
 
 @app.command("cancel")
@@ -104,22 +107,15 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """Withdraw an order that SOURCE has not answered; nothing has changed until then."""
+    from discovery.status_types import ReplayStatus
     from lr_client.replays import cancel_replay
     from lrq.cli.output import emit
     from lrq.cli.person import person
     from lrq.cli.place import opened
-    from lrq.cli.replay_view import replay_facts
 
     with opened(config, database, site) as here:
         done = cancel_replay(here.engine, client, source, person=person())
     if as_json:
-        emit({"site": here.site} | replay_facts(done))
+        emit({"site": here.site} | ReplayStatus.of(done).as_json())
     else:
         typer.echo(f"{done.name}: the order is withdrawn")
-
-
-def _time(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no time: write one such as 2026-07-01T12:00Z") from None

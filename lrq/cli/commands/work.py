@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lrq.cli.exit_codes import NoError
-from lrq.cli.options import AwaitTables, Config, Database, Format, Json, Level, LogFormat, LogLevel, Site
+from lrq.cli.options import (
+    AwaitTables,
+    Config,
+    Database,
+    Format,
+    Json,
+    Level,
+    LogFormat,
+    LogLevel,
+    MaxConnections,
+    Site,
+)
 
 if TYPE_CHECKING:
     from lrq.cli.applied_wait import QueueProgress
@@ -31,10 +42,7 @@ def work(
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve metrics for Prometheus there.")
     ] = None,
-    max_connections: Annotated[
-        int,
-        typer.Option("--max-connections", metavar="N", min=3, help="How many connections to the database at most."),
-    ] = 20,
+    max_connections: MaxConnections = 20,
     log_level: LogLevel = Level.INFO,
     log_format: LogFormat = Format.TEXT,
     config: Config = None,

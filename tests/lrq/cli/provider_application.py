@@ -25,6 +25,14 @@ def held(context):
     eventually(lambda: Path("go").exists() or context.cancelled, timeout=60)
 
 
+def each(context):
+    """Transmit the name of the site, in a build of its own, after a pause at the cut."""
+    with context.snapshot.connect() as connection:
+        names = connection.execute(text("SELECT name, pg_sleep(0.2) FROM airports ORDER BY id")).scalars()
+        for name in names:
+            context.transmit(f"{name} for {context.destination}".encode())
+
+
 def factory():
     return airports
 

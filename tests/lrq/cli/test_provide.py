@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
+from lrq.cli.place import provider_pool
 from queues import send_snapshot
 from queues.database.transactions import writing
 from queues.names import ClientName
@@ -43,10 +44,10 @@ def start(app: Engine, elsewhere: Path) -> Iterator[Start]:
     """Give a function that starts a provider and waits for its first line; all are killed at the end."""
     made: list[subprocess.Popen[bytes]] = []
 
-    def begin(name: str, folder: Path = elsewhere) -> "subprocess.Popen[bytes]":
+    def begin(name: str, folder: Path = elsewhere, options: tuple[str, ...] = ()) -> "subprocess.Popen[bytes]":
         folder.mkdir(exist_ok=True)
         with (folder / "log").open("wb") as log:
-            command = ("provide", f"{APPLICATION}:{name}", *at(app))
+            command = ("provide", f"{APPLICATION}:{name}", *at(app), *options)
             made.append(spawn(*command, stdout=subprocess.PIPE, stderr=log, cwd=folder))
         line = made[-1].stdout.readline().decode()
         assert line == f"paris (pid {made[-1].pid}) provides snapshots of policy\n", (folder / "log").read_text()
@@ -60,6 +61,42 @@ def start(app: Engine, elsewhere: Path) -> Iterator[Start]:
 
 def once(engine: Engine, name: str, *options: str) -> "subprocess.CompletedProcess[bytes]":
     return lrq_process("provide", f"{APPLICATION}:{name}", "--once", "--log-level", "error", *at(engine), *options)
+
+
+@pytest.mark.parametrize(("connections", "builds"), [(3, 1), (4, 1), (5, 2), (20, 2)])
+def test_the_pool_of_a_provider_has_a_reader_for_each_build_and_one_connection_more(connections: int, builds: int):
+    pool, at_once = provider_pool(connections)
+    pooled = pool["pool_size"] + pool["max_overflow"]
+    assert at_once == builds
+    assert pooled + builds == connections, "the cuts are outside the pool"
+    assert pooled >= builds + 1
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("most", [3, 5])
+def test_a_provider_builds_for_several_sites_within_its_connections(app: Engine, start: Start, most: int):
+    ids = [request(app, site)[0] for site in ("lima", "oslo", "tokyo", "paris")]
+    start("each", options=("--max-connections", str(most)))
+    own = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lrq provider' AND datname = current_database()"
+    )
+    highest = 0
+
+    def is_done() -> bool:
+        nonlocal highest
+        with app.connect() as connection:
+            highest = max(highest, int(connection.execute(own).scalar_one()))
+        return all(by_id(app, sync_id).state is SnapshotState.READY for sync_id in ids)
+
+    eventually(is_done)
+    assert 1 <= highest <= most
+    assert payloads_of(app, ids[0]) == [b"Lima for lima", b"Oslo for lima"]
+
+
+def test_fewer_than_three_connections_are_refused(app: Engine):
+    done = once(app, "airports", "--max-connections", "2")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--max-connections" in done.stderr
 
 
 def test_requests_are_served_until_a_signal(app: Engine, start: Start, elsewhere: Path):

@@ -1,40 +1,30 @@
 """`lrq replay`: orders that applied entries come again, lists and withdraws orders."""
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import insert
 
 from lrq.cli.person import person
 from queues.database import actions
-from queues.database.tables import consumers
-from queues.database.transactions import reading, writing
-from queues.names import ClientName, SiteId
+from queues.database.transactions import reading
+from queues.names import SiteId
 from queues.receive import replays
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
-from tests.sink.conftest import talk
-from tests.sink.frames import BRANCH, batch, header, request, session, tick
+from tests.sink.applied import BY, apply_five
+from tests.sink.frames import header, request, session
 from tests.waiting import eventually
-
-BY = {"source": "tokyo", "sink": "paris"}
 
 
 @pytest.fixture
 def replay(lrq: Command, source: SourceSite):
     """Give a function that runs a command of `lrq replay` on a site that has applied five entries of tokyo."""
-    sink = SinkWriter(source.engine, SiteId("paris"))
-    talk(sink, batch(0, tick(0, 3, [b"x"] * 3), tick(3, 5, [b"x"] * 2), by=session(**BY)))
-    with writing(source.engine) as connection:
-        found = replays.read_marks(connection, ClientName("policy"), SiteId("tokyo"))
-        assert found is not None
-        marks = {"version": 0, "generation": 0, "phase": "log", "sync_id": "", "row_no": 0, "branch": BRANCH, "seq": 5}
-        more = {"applied_total": 5, "undoes": True, "back_seq": -1, "updated_us": 0}
-        connection.execute(insert(consumers).values(queue_id=found.queue_id, **marks, **more))
+    apply_five(source.engine)
     return lambda command, *arguments: lrq("replay", command, *arguments, "--database", source.url)
 
 
@@ -100,6 +90,19 @@ def test_an_order_that_is_not_answered_stands_and_can_be_withdrawn(replay, sourc
     assert (again.code, again.error[:54]) == (2, "no order for a replay of policy from tokyo waits: `lrq"[:54])
     with reading(source.engine) as connection:
         assert replays.all_waiting(connection) == []
+
+
+def test_the_status_of_the_site_shows_an_order_and_its_end(lrq: Command, replay, source: SourceSite):
+    def status(*options: str):
+        return lrq("status", "--database", source.url, *options)
+
+    assert "Replays" not in status().out
+    replay(*ORDER, "--timeout", "0")
+    shown = status().out
+    assert re.search(r"policy +tokyo +.+ +● ordered +entries from 4 on", shown), shown
+    assert status("--json").json["replays"] == replay("list", "--json").json["replays"]
+    replay("cancel", "policy", "tokyo")
+    assert re.search(r"● cancelled +nothing has changed", status().out)
 
 
 def test_an_order_asks_first(replay, source: SourceSite):

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import text
 
-from lr_client import listener, subscribe
+from lr_client import listener, request_replay, subscribe
 from lrq import console
 from queues import names
 from queues.names import ClientName
@@ -17,13 +17,14 @@ from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.console import browser
 from tests.lrq.console.served import served
 from tests.lrq.console.world import HOSTILE, World, world
+from tests.sink.applied import apply_five
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
 PAGES = [
     "/", "/link?site=paris&client=policy&to=tokyo", "/entries?site=paris&all=1", "/snapshots", "/parked?site=tokyo",
-    "/parked/one?site=tokyo&id=1", "/actions",
+    "/parked/one?site=tokyo&id=1", "/replays", "/replay?site=tokyo&client=policy&source=paris", "/actions",
 ]  # fmt: skip
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1280, "height": 800}
@@ -231,7 +232,7 @@ def hostile_site(new_site) -> Iterator[str]:
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_hostile_site_name_stays_text(chrome: Browser, hostile_site: str):
     page = chrome.new_context().new_page()
-    for path in ("/", "/entries", "/snapshots", "/parked", "/actions"):
+    for path in ("/", "/entries", "/snapshots", "/parked", "/replays", "/actions"):
         page.goto(hostile_site + path)
         assert page.title().endswith("· lrq console")
         assert page.locator("img").count() == 0
@@ -271,3 +272,51 @@ def test_the_entry_that_blocks_a_queue_is_found_and_parked_by_mouse(chrome: Brow
         page.goto(f"{url}/actions")
         expect(page.get_by_role("cell", name="park now")).to_be_visible()
         assert browser.violations(page) == []
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_replay_is_ordered_and_withdrawn_by_mouse(chrome: Browser, new_site, scheme: str):
+    engine = new_site("paris")
+    apply_five(engine)
+    application = console.app({"paris": engine}, allow_actions=True)
+    with served(application) as url:
+        eventually(lambda: application.state.console.views()[0].status)
+        page = chrome.new_context(color_scheme=scheme, viewport=PHONE).new_page()
+        page.goto(f"{url}/replays")
+        page.get_by_role("link", name="policy from tokyo").click()
+        page.get_by_label("The first entry that comes again").fill("4")
+        page.get_by_label("do not call on_rollback").check()
+        page.get_by_role("button", name="Order a replay").click()
+        expect(page.get_by_role("heading", name="Apply entries from 4 on of policy from tokyo again")).to_be_visible()
+        assert browser.violations(page) == []
+        page.get_by_role("button", name="Order the replay").click()
+        expect(page.get_by_role("status")).to_contain_text(
+            "replay of policy from tokyo ordered: entries from 4 on, without on_rollback"
+        )
+        expect(page.get_by_text("tokyo has not answered yet")).to_be_visible(timeout=30_000)
+        assert browser.violations(page) == []
+        page.get_by_role("button", name="Cancel the order").click()
+        expect(page.get_by_role("status")).to_contain_text("policy from tokyo: the order is withdrawn")
+        expect(page.get_by_text("nothing has changed")).to_be_visible(timeout=30_000)
+        page.goto(f"{url}/replays")
+        expect(page.get_by_role("cell", name="nothing has changed")).to_be_visible()
+        assert browser.violations(page) == []
+        page.goto(f"{url}/actions")
+        expect(page.get_by_role("cell", name="policy from tokyo: the order is withdrawn")).to_be_visible()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_half_filled_form_stays_while_the_page_changes_by_itself(chrome: Browser, new_site):
+    engine = new_site("paris")
+    apply_five(engine)
+    application = console.app({"paris": engine}, allow_actions=True)
+    with served(application) as url:
+        eventually(lambda: application.state.console.views()[0].status)
+        page = chrome.new_context().new_page()
+        page.goto(f"{url}/replay?site=paris&client=policy&source=tokyo")
+        first = page.get_by_label("The first entry that comes again")
+        first.fill("4")
+        request_replay(engine, "policy", "tokyo", start=5)
+        expect(page.get_by_text("tokyo has not answered yet")).to_be_visible(timeout=30_000)
+        expect(first).to_have_value("4")

@@ -14,7 +14,7 @@ from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.console.world import HOSTILE
 from tests.waiting import eventually
 
-PAGES = ["/", "/entries", "/snapshots", "/parked", "/actions", "/link?site=paris&client=policy&to=tokyo"]
+PAGES = ["/", "/entries", "/snapshots", "/parked", "/replays", "/actions", "/link?site=paris&client=policy&to=tokyo"]
 
 
 @pytest.mark.parametrize("path", PAGES)
