@@ -83,6 +83,11 @@ class LiveMember:
         member = self.runner.member
         return 0 if member is None else member.released
 
+    def holds(self, tick: TickMark) -> bool:
+        """Whether the log of the member has *tick*; a later leader may have replaced it."""
+        member = self.runner.member
+        return member is not None and member.record.history.holds(tick)
+
     def contents(self) -> list[TickContent]:
         """Return the whole log; as far as it can be read while the member begins again."""
         found: list[TickContent] = []
@@ -145,7 +150,8 @@ class LiveRing:
             answer = member.runner.offer([transaction(*payloads)]).result(60)
             if isinstance(answer, Decline):
                 return None
-            return answer if eventually(lambda: member.released >= answer.seq or not member.leads) else None
+            eventually(lambda: member.released >= answer.seq or not member.holds(answer))
+            return answer if member.holds(answer) else None
 
         return eventually(taken, timeout=180)
 
