@@ -64,9 +64,12 @@ SERVER_RIGHTS: Final = {
     "lrq_consumers": _ALL,
     "lrq_consumer_failures": ("SELECT", "DELETE"),
     "lrq_shard_maps": _READ,
+    "lrq_shard_changes": ("SELECT", "UPDATE", "DELETE"),
     "lrq_shard_marks": _CHANGE,
     "lrq_shard_failures": _READ,
     "lrq_parked_entries": ("SELECT", "DELETE"),
+    "lrq_replays": _CHANGE,
+    "lrq_actions": ("SELECT", "INSERT", "DELETE"),
 }
 #: The rights at sequences.
 SERVER_SEQUENCES: Final = {

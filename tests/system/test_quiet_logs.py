@@ -25,8 +25,8 @@ def test_an_unreachable_peer_writes_one_line_when_it_is_lost_and_one_when_it_is_
     world.transmit("paris", b"x", to=["tokyo"])
     eventually(lambda: sessions_of(paris).get("tokyo", {}).get("state") == "backing off")
     (session,) = paris._source.supervisor.sessions()  # type: ignore[union-attr]
-    asks = session._ask
-    session._ask = lambda *given: (tries.append("again"), asks(*given))[1]  # type: ignore[method-assign]
+    sink, asks = session._connection, session._connection.ask
+    sink.ask = lambda *given: (tries.append("again"), asks(*given))[1]  # type: ignore[method-assign]
     eventually(lambda: len(tries) >= 10)
     assert [record.levelname for record in caplog.records if "the peer is lost" in record.message] == ["WARNING"]
     assert len([record for record in caplog.records if record.name == "lrq.session"]) <= 2

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 import queues
+from lr_client import request_replay, wait_replay
 from lr_server import LogReplicationServer, Settings
 from lr_server.topology.rules import OwnSite
 from lr_server.topology.table import add_peer
@@ -16,8 +17,10 @@ from queues.database.peers import PeerRow
 from queues.database.server_rights import SERVER_SEQUENCES, missing_rights, table_rights
 from queues.database.transactions import reading
 from queues.names import SiteId
+from queues.receive.replays import ReplayState
 from tests.conftest import NewSite
 from tests.lrq.cli.command import Command
+from tests.system.replaying import UndoingJournal, journal, rows, send
 from tests.system.world import QUICK, Messages, World, in_log_sync
 from tests.waiting import eventually
 
@@ -80,6 +83,23 @@ def test_the_named_rights_suffice_for_both_servers(least: Least, caplog: pytest.
     eventually(lambda: paris.status()["log"]["trimmed_seq"] > 0)
     eventually(lambda: world.execute("paris", "SELECT 1 FROM lrq_dropped_entries"))
     assert paris.server_status().troubles == {}
+    assert "permission denied" not in caplog.text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("undo", [True, False])
+def test_the_named_rights_suffice_for_a_replay(least: Least, caplog: pytest.LogCaptureFixture, undo: bool) -> None:
+    world, site = least.world, least.world.site("tokyo")
+    journal.metadata.create_all(site)
+    world.subscribe("tokyo", UndoingJournal(), shards=2)
+    least.server("tokyo", listen=[])
+    kept = {"acknowledged_retention_seconds": 3600.0, "initial_sync": "log"}
+    least.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, **kept)
+    send(world.site("paris"), "entry")
+    eventually(lambda: len(rows(site)) == 1)
+    ordered = request_replay(site, "policy", "paris", person="ada", start=1, undo=undo)
+    assert wait_replay(site, ordered, 60).state is ReplayState.BEGUN
+    eventually(lambda: [kind for kind, *_ in rows(site)].count("log") == 2)
     assert "permission denied" not in caplog.text
 
 
