@@ -103,7 +103,7 @@ class RingLink:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            # Older parcels are of no use: their sender repeats what still counts.
+            # Older parcels are of no use: their sender repeats those that still count.
             self._box.clear()
             over = threading.Event()
             try:

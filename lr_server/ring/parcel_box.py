@@ -1,4 +1,4 @@
-"""A bounded queue between threads, whose full box loses what comes next: messages of a ring may be lost."""
+"""A bounded queue between threads. A full box loses further items, because messages of a ring may be lost."""
 
 import threading
 from collections import deque

@@ -25,7 +25,7 @@ log = logger("lrq.ring")
 _PULLED: Final = 64
 
 
-class Link(Protocol):
+class MemberLink(Protocol):
     """The way to one other member."""
 
     def send(self, parcel: RingParcel) -> None:
@@ -49,7 +49,7 @@ class TokenRunner:
         self,
         open_store: Callable[[], TokenStore],
         rank: int,
-        links: Mapping[int, Link],
+        links: Mapping[int, MemberLink],
         *,
         pace: RingPace = DEFAULT_PACE,
         limits: RingLimits = DEFAULT_LIMITS,

@@ -167,7 +167,7 @@ class TokenStore:
         if there is None:
             return
         if self._doubt is None or there != self._found:
-            raise StoreTakenError("this store counts already, or another process has made it count")
+            raise StoreTakenError("the store counts already, or another process has made it count")
         member_rows.forget_member(connection)
 
     @contextmanager

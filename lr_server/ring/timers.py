@@ -1,4 +1,4 @@
-"""The clocks of a member: they say when to try, and never what is released."""
+"""The clocks of a member: they say when to try, and release nothing."""
 
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ class RingPace(NamedTuple):
     """The seconds of the clocks of a member.
 
     Attributes:
-        beat: A leader sends a sign of life, and repeats what has no answer, this often.
+        beat: A leader sends a sign of life, and repeats unanswered messages, this often.
         lease: A follower that hears no leader for so long lets another one lead.
         stall: A leader that hears no follower for so long takes no entries.
         retry: The usual time between two tries to lead, or to be counted.

@@ -1,4 +1,4 @@
-"""The file of each member of a ring is a source for every sink, and a sink goes on from another member's file."""
+"""The file of each member of a ring is a source: a sink goes on from another member's file."""
 
 import pytest
 

@@ -16,7 +16,7 @@ _FULL: Final = 2
 
 
 class MemberRow(NamedTuple):
-    """The token of a file, the rank and the promise of its member, and the random numbers of the last two steps."""
+    """The token of a file, the rank and promise of its member, and the numbers of its last two steps."""
 
     token: int
     rank: int
@@ -63,7 +63,7 @@ def take_step(connection: Connection, last: int, step: int) -> None:
     """
     following = update(ring_member).where(ring_member.c.step == last).values(step=step, step_before=last)
     if not connection.execute(following).rowcount:
-        raise StoreTakenError("another process has opened the store of this token: this one stands down")
+        raise StoreTakenError("another process has opened the store of the token, and the present one stands down")
 
 
 def write_member(connection: Connection, row: MemberRow, counted: Sequence[tuple[int, int]]) -> None:

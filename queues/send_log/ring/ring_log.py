@@ -1,6 +1,6 @@
 """The ticks of a token, stored alike at each member. The functions need the caller's transaction.
 
-The tables are those of an ordinary send log, so a source reads the file of each member like its own.
+The tables are those of an ordinary send log. So a source reads the file of each member like its own.
 """
 
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ def _texts(connection: Connection, numbers: set[int]) -> dict[int, str]:
 
 
 def _remove_after(connection: Connection, after: int) -> LogEnd:
-    """Remove the ticks after number *after*. Their destination sets stay, because other ticks may have the same."""
+    """Remove the ticks after number *after*. The destination sets stay, because other ticks may have the same."""
     generation, high = 0, 0
     if after:
         row = connection.execute(select(ticks).where(ticks.c.number == after)).first()

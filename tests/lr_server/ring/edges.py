@@ -142,7 +142,7 @@ class RingOfFiles:
         self.check(machine)
 
     def check(self, machine: Machine) -> None:
-        """The file has what the machine believes to have, and the leader has every released tick."""
+        """The file has all that the machine believes to have, and the leader has every released tick."""
         member = machine.edge.member
         if isinstance(member.role, Newcomer):
             assert machine.store.record() is None

@@ -1,4 +1,4 @@
-"""A box has limits, keeps the order, and loses what comes when it is full."""
+"""A box has limits, keeps the order, and loses further items while it is full."""
 
 import threading
 

@@ -1,6 +1,6 @@
-"""Three processes of a ring, killed and paused at random: each tick that any of them has seen released stays for ever.
+"""Three processes of a ring are killed and paused at random. Each tick that any of them has seen released stays.
 
-Each process offers entries while it leads. It prints an entry once it knows the entry's tick as released.
+Each process offers entries while it leads. The process prints an entry once it knows the entry's tick as released.
 """
 
 import os

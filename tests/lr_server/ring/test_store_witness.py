@@ -82,7 +82,7 @@ def test_a_witness_without_its_folder_is_told_in_one_sentence(tmp_path: Path):
 
 
 def copy_of(engine: Engine, folder: Path) -> Callable[[], None]:
-    """Copy the file of a store; return a function that puts the copy in place of the file, as a restore does."""
+    """Copy the file of a store; return a function that restores the file from the copy."""
     path, copy = Path(str(engine.url.database)), folder / "backup.db"
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("VACUUM INTO :path"), {"path": str(copy)})
