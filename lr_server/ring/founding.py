@@ -9,7 +9,8 @@ from queues.errors import ConfigurationError
 def found(store: TokenStore, record: MemberRecord) -> None:
     """Let an empty store count as that of a founder; *record* is one of `founders`. May be repeated.
 
-    Raises `ConfigurationError` for a store with ticks, or with the record of another member. An operator founds each member of a token once. A founder never replaces a lost store: a newcomer does, which asks the others.
+    Raises `ConfigurationError` for a store with ticks, or with the record of another member. An operator founds each
+    member of a token once. A founder never replaces a lost store: a newcomer does, which asks the others.
     """
     there = store.record()
     if there is not None:

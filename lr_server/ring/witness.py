@@ -1,8 +1,8 @@
 """The witness of a store: a small file outside of the store, which knows the store's last durable step.
 
-A file cannot tell that it is a copy. Each durable step of a store has a random number. The number stands in the store first,
-and then in the witness. Only after that the member speaks. So a store whose last step the witness does not know has
-forgotten something, and counts no more.
+A file cannot tell that it is a copy. Each durable step of a store has a random number. The number stands in the store
+first, and then in the witness. Only after that the member speaks. So a store whose last step the witness does not know
+has forgotten something, and counts no more.
 """
 
 import fcntl

@@ -2,7 +2,7 @@
 
 Fault model:
 
-* A process ends between any two effects of a step or parts of a copy, and begins again from its file.
+* A process ends between any two effects of a step or a copy, and begins again from its file.
 * Messages are lost, repeated and overtaken, and connections are cut in one direction.
 * A machine finds its file without the witness, as after a restore, while both others count.
 

@@ -1,4 +1,4 @@
-"""The store of a token: its record is durable at once, and each member's log is that of an ordinary source."""
+"""The store of a token: its record is durable at once, and its log is that of an ordinary source."""
 
 from collections.abc import Callable
 from dataclasses import replace
