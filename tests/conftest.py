@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -19,10 +20,11 @@ import queues
 from tests.clusters import cluster, folder_for_databases
 from tests.heavy import heavy_files_first, heavy_place, is_heavy
 
-# No deadline: the duration of an example depends on the load of the machine, not on the code.
-hypothesis.settings.register_profile("lrq", deadline=None, print_blob=True)
+# No deadline, and slow examples are no error: their duration depends on the load of the machine, not on the code.
+_ANY_PACE: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("lrq", print_blob=True, **_ANY_PACE)
 # A mutant meets few and always the same examples, so that thousands of runs end and can be repeated.
-hypothesis.settings.register_profile("mutants", deadline=None, derandomize=True, max_examples=30, database=None)
+hypothesis.settings.register_profile("mutants", **_ANY_PACE, derandomize=True, max_examples=30, database=None)
 hypothesis.settings.load_profile("lrq")
 
 #: Creates and initialises the database of a site; returns its engine.
