@@ -48,9 +48,12 @@ class ParcelBox(Generic[Item]):
             self._items.clear()
             self._bytes = 0
 
-    def close(self) -> None:
-        """Drop all items, and take no more; a waiting `get` returns at once."""
+    def close(self) -> list[Item]:
+        """Take no more items, and return those that still wait; a waiting `get` returns at once."""
         with self._changed:
             self._is_closed = True
+            left = [item for item, _ in self._items]
             self._items.clear()
+            self._bytes = 0
             self._changed.notify_all()
+            return left

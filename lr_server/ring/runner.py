@@ -76,9 +76,11 @@ class TokenRunner:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the member after its step."""
+        """End the member after its step. Offers that still wait are declined."""
         self._stopping.set()
-        self._box.close()
+        for item in self._box.close():
+            if isinstance(item, _Offer):
+                _decline(item.outcome)
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -93,7 +95,7 @@ class TokenRunner:
         """
         outcome: Future[TickMark | Decline] = Future()
         if not self._box.put(_Offer(transactions, outcome)):
-            outcome.set_result(Decline(None, "the member of this token is busy, or stops"))
+            _decline(outcome)
         return outcome
 
     def read(self, after: int) -> Sequence[TickContent]:
@@ -166,6 +168,8 @@ class TokenRunner:
                 self._note(edge, item)
 
     def _answer(self, edge: MemberEdge, offer: _Offer) -> None:
+        if not offer.outcome.set_running_or_notify_cancel():
+            return
         try:
             offer.outcome.set_result(edge.offer(offer.transactions))
         except UsageError as error:
@@ -178,3 +182,8 @@ class TokenRunner:
         before, self.member = self.member, edge.member
         assert before is not None
         self._timers.note(before, edge.member, parcel)
+
+
+def _decline(outcome: "Future[TickMark | Decline]") -> None:
+    if outcome.set_running_or_notify_cancel():
+        outcome.set_result(Decline(None, "the member of this token is busy, or stops"))

@@ -22,6 +22,14 @@ def test_the_bytes_of_all_items_have_a_limit_that_one_item_may_exceed():
     assert box.put("d", 10)
 
 
+def test_a_closed_box_returns_the_items_that_still_wait():
+    box: ParcelBox[int] = ParcelBox()
+    assert box.put(1)
+    assert box.put(2)
+    assert box.close() == [1, 2]
+    assert box.close() == []
+
+
 def test_a_closed_box_takes_nothing_and_ends_each_wait():
     box: ParcelBox[int] = ParcelBox()
     found: list[int | None] = []
