@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 
 from lr_server.protocol.agreement.events import BeatDue, LeaderUnheard, RingEvent, TryDue
 from lr_server.protocol.agreement.generations import RANKS
+from lr_server.protocol.agreement.messages import Promise, TicksHeld
 from lr_server.protocol.agreement.record import founders
 from lr_server.protocol.agreement.roles import Leading, Newcomer, Retired, RingLimits
 from lr_server.ring.edge import MemberEdge, RingParcel
@@ -17,8 +18,9 @@ from lr_server.ring.founding import found
 from lr_server.ring.store import TokenStore
 from queues.errors import ProtocolError, TransientError
 from queues.send_log.outbox import SourceTransaction
+from queues.send_log.ring.member_rows import find_member
 from queues.send_log.ring.tick_contents import TickContent
-from tests.lr_server.ring.stores import UIDS, open_store, transaction, witness_path
+from tests.lr_server.ring.stores import UIDS, open_store, steps_of, transaction, witness_path
 
 
 class CrashError(BaseException):
@@ -84,7 +86,26 @@ class Machine:
     # --- the surroundings of the member -----------------------------------------------------------------------
 
     def send(self, to: int, parcel: RingParcel) -> None:
+        self._check_told(parcel)
         self._counted(lambda: self.ring.send(self.rank, to, parcel))
+
+    def _check_told(self, parcel: RingParcel) -> None:
+        """A member tells a promise, or acknowledges a tick, only when the file and the witness have it."""
+        message = parcel.message
+        if not isinstance(message, Promise | TicksHeld):
+            return
+        self.ring.told.add(type(message))
+        record = self.store.record()
+        assert record is not None, "a store that does not count has promised or acknowledged"
+        if isinstance(message, Promise):
+            assert record.promised >= message.generation, "a promise is told before it is durable"
+            assert record.history == message.history, "a promise tells another log than the file has"
+        else:
+            assert record.history.holds(message.upto), "a tick is acknowledged before it is durable"
+        with self.engine.connect() as connection:
+            row = find_member(connection)
+        assert row is not None
+        assert steps_of(witness_path(self.engine))[-1] == row.step, "a member speaks before its witness knows the step"
 
     def pull(self, rank: int, after: int) -> Sequence[TickContent]:
         return self.ring.machines[rank].store.read(after, 2)
@@ -105,6 +126,8 @@ class RingOfFiles:
     def __init__(self, engines: Sequence[Engine], limits: RingLimits) -> None:
         self.limits = limits
         self.network: list[OnItsWay] = []
+        #: The kinds of messages that were checked against the file of their sender.
+        self.told: set[type] = set()
         self.cuts: set[tuple[int, int]] = set()
         #: The oracle: each released tick, as it was when it was released.
         self.released: list[TickContent] = []

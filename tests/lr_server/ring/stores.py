@@ -1,5 +1,6 @@
 """Stores of a token on SQLite files, and ticks to write there."""
 
+import struct
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,13 @@ def stamp() -> TickStamp:
 
 def witness_path(engine: Engine) -> Path:
     return Path(f"{engine.url.database}.witness")
+
+
+def steps_of(witness: Path) -> list[int]:
+    """Return the steps in the file of a witness, oldest first; the file may be open elsewhere."""
+    content = witness.read_bytes()
+    slots = [struct.unpack_from("<QQ", content, place) for place in (0, 4_096) if len(content) >= place + 16]
+    return [step for _, step in sorted(slots)]
 
 
 def open_store(engine: Engine, token: int = TOKEN) -> TokenStore:

@@ -18,6 +18,7 @@ from lr_server.protocol.agreement.effects import Decline
 from lr_server.protocol.agreement.events import BeatDue, FollowersUnheard, LeaderUnheard, TryDue
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.history import TickMark
+from lr_server.protocol.agreement.messages import Promise, TicksHeld
 from lr_server.protocol.agreement.roles import Following, Leading, Newcomer, RingLimits
 from queues.errors import UsageError
 from queues.send_log.opening import open_log
@@ -56,6 +57,13 @@ def test_three_files_agree_and_hold_the_same_log(ring: RingOfFiles):
     assert payloads(ring) == [text for number in range(5) for text in (b"%d" % number, b"more")]
     rows = [log_rows(machine.engine) for machine in ring.machines]
     assert rows[0] == rows[1] == rows[2]
+
+
+def test_a_member_tells_only_things_in_its_file(ring: RingOfFiles):
+    """The machines look into the file at each promise and each acknowledgement, here and in the other tests."""
+    lead(ring, 0)
+    ring.take(0, b"one")
+    assert ring.told == {Promise, TicksHeld}
 
 
 def test_offered_entries_are_stored_by_the_leader_and_declined_elsewhere(ring: RingOfFiles):
