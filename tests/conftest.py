@@ -20,7 +20,7 @@ import queues
 from tests.clusters import cluster, folder_for_databases
 from tests.heavy import heavy_files_first, heavy_place, is_heavy
 
-# No deadline, and slow examples are no error: their duration depends on the load of the machine, not on the code.
+# No deadline, and slow examples are no error: their duration depends on the load of the machine.
 _ANY_PACE: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("lrq", print_blob=True, **_ANY_PACE)
 # A mutant meets few and always the same examples, so that thousands of runs end and can be repeated.
