@@ -12,7 +12,7 @@ from queues.database.transactions import reading
 from queues.receive.replays import all_waiting
 
 #: The time between two looks for orders, in seconds.
-LOOK_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 1.0
 _JOB: Final = "replays"
 
 
