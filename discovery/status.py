@@ -12,8 +12,8 @@ from typing import Final, TypedDict
 from sqlalchemy import Connection, Engine
 
 from discovery.ranges import range_of
+from discovery.replay_status import ENDED_SECONDS, ReplayStatus
 from discovery.status_types import (
-    ENDED_SECONDS,
     STALL_SECONDS,
     FailureStatus,
     Lag,
@@ -23,7 +23,6 @@ from discovery.status_types import (
     OwnerStatus,
     ReceivePhase,
     ReceiveQueueStatus,
-    ReplayStatus,
     ReplicasStatus,
     SessionStatus,
     ShardStatus,

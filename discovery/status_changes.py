@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from discovery.replay_status import ReplayStatus
 from discovery.status_types import (
     Lag,
     LinkStatus,
     ReceiveQueueStatus,
-    ReplayStatus,
     SessionStatus,
     SiteStatus,
     SnapshotStatus,

@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from discovery.replay_status import ReplayStatus
 from queues.clock import iso
 from queues.database.standby_facts import StandbyFacts
 from queues.leadership import NO_TOPOLOGY, TopologyFacts
 from queues.names import ClientName, SiteId
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT
 from queues.receive.failures import Failure
-from queues.receive.replays import ReplayOrder, ReplayState
 from queues.send_log.port import SessionKey
 from queues.send_log.unordered import Unordered
 from queues.states import LinkWish, SessionState, SnapshotState
@@ -24,8 +24,6 @@ from queues.states import LinkWish, SessionState, SnapshotState
 STALL_SECONDS: Final = 60.0
 #: After this number of failures in a row, a snapshot counts as failed; the provider tries again all the same.
 FAILING_ATTEMPTS: Final = 3
-#: An order for a replay that has ended stays in the status for this time, in seconds.
-ENDED_SECONDS: Final = 3_600.0
 #: The lease that makes a server the owner of its site.
 SERVER_LEASE: Final = "server"
 
@@ -532,71 +530,6 @@ class SiteServer:
             "ranges": self.ranges,
             "sequencer": self.sequencer,
             "topology": self.topology._asdict(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayStatus:
-    """The last order for a replay of one receive queue; `words` is the wish, and `outcome` tells how the order ended.
-
-    The wish is `from_seq`, of `branch` if that is not empty; or, with `from_seq` 0, the entries since `since_us`.
-    Without `undo` the listener does not undo the entries first. `ended_us` is 0 while the source has not answered.
-    """
-
-    client: ClientName
-    source: SiteId
-    order_id: str
-    state: ReplayState
-    words: str
-    from_seq: int
-    branch: str
-    since_us: int
-    undo: bool
-    person: str
-    ordered_us: int
-    outcome: str
-    ended_us: int
-
-    @property
-    def waits(self) -> bool:
-        """Whether the source has not answered yet."""
-        return self.state is ReplayState.ORDERED
-
-    @classmethod
-    def of(cls, order: ReplayOrder) -> "ReplayStatus":
-        """Return the status of a stored order."""
-        wish = order.wish
-        return cls(
-            client=order.client,
-            source=order.source,
-            order_id=order.order_id,
-            state=order.state,
-            words=order.words,
-            from_seq=wish.from_seq,
-            branch=wish.branch,
-            since_us=wish.since_us,
-            undo=wish.undo,
-            person=order.person,
-            ordered_us=order.ordered_us,
-            outcome=order.outcome,
-            ended_us=order.ended_us,
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        """Return an item of `replays`, which `lrq replay` prints too."""
-        return {
-            "client": self.client,
-            "source": self.source,
-            "order": self.order_id,
-            "from": self.from_seq or None,
-            "branch": self.branch or None,
-            "since": None if self.from_seq else iso(self.since_us),
-            "undo": self.undo,
-            "person": self.person,
-            "ordered_at": iso(self.ordered_us),
-            "state": self.state.value,
-            "outcome": self.outcome or None,
-            "ended_at": iso(self.ended_us) if self.ended_us else None,
         }
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 import lrq_packages
 
 if TYPE_CHECKING:
+    from discovery.replay_status import ReplayStatus
     from discovery.status_changes import StatusChange
     from discovery.status_types import (
         FailureStatus,
         LinkStatus,
         ReceiveQueueStatus,
-        ReplayStatus,
         ReplicasStatus,
         SessionStatus,
         SiteStatus,
@@ -47,7 +47,7 @@ _HOMES: Final = {
     "PositionToken": "queues.positions",
     "ReceiveQueueStatus": "discovery.status_types",
     "ReplayOrder": "queues.receive.replays",
-    "ReplayStatus": "discovery.status_types",
+    "ReplayStatus": "discovery.replay_status",
     "ReplicasStatus": "discovery.status_types",
     "RoutingQueueListener": "lr_client.subscriber.listener",
     "RoutingQueueSenderClient": "lr_client.sender",

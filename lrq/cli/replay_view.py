@@ -6,7 +6,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from discovery.status_types import ReplayStatus
+from discovery.replay_status import ReplayStatus
 from lrq.cli.output import add, table
 from lrq.cli.words import duration, one_line
 from queues.receive.replays import ReplayState

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from discovery.status_types import ReceiveQueueStatus, ReplayStatus, SessionStatus, SnapshotStatus
+from discovery.replay_status import ReplayStatus
+from discovery.status_types import ReceiveQueueStatus, SessionStatus, SnapshotStatus
 from lrq.cli.health import server_is_alive, troubles
 from lrq.console.watch import WatchedSite
 from queues.receive.replays import ReplayState

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, insert, update
 
+from discovery.replay_status import ENDED_SECONDS
 from discovery.status import CANCELLED_SECONDS, read_status, without_cancelled
-from discovery.status_types import ENDED_SECONDS
 from lr_server import LogReplicationServer, Settings
 from queues import send_snapshot
 from queues.clock import now_us

@@ -51,7 +51,7 @@ def order(
     refuses the order if it holds the entries no more; nothing changes then. Exit code 3: the order was refused, or
     SOURCE has not answered in time. In the latter case the order stands.
     """
-    from discovery.status_types import ReplayStatus
+    from discovery.replay_status import ReplayStatus
     from lr_client.replays import ReplayState, replay_moment, request_replay, wait_replay
     from lrq.cli.exit_codes import NoError
     from lrq.cli.output import emit
@@ -80,7 +80,7 @@ def order(
 @app.command("list")
 def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
     """Show the last order of each receive queue, with its outcome."""
-    from discovery.status_types import ReplayStatus
+    from discovery.replay_status import ReplayStatus
     from lr_client.replays import replay_orders
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened
@@ -107,7 +107,7 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """Withdraw an order that SOURCE has not answered; nothing has changed until then."""
-    from discovery.status_types import ReplayStatus
+    from discovery.replay_status import ReplayStatus
     from lr_client.replays import cancel_replay
     from lrq.cli.output import emit
     from lrq.cli.person import person
