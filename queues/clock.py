@@ -10,6 +10,9 @@ from typing import Protocol, TypeVar
 Option = TypeVar("Option")
 Result = TypeVar("Result")
 
+#: Not the module's own numbers: an application may seed these, and a second process would then choose the same.
+RANDOM = random.SystemRandom()
+
 
 class Clock(Protocol):
     """The clock of code that does I/O; pure modules have none."""
@@ -78,9 +81,9 @@ def iso(microseconds: int) -> str:
 
 def jittered(delay: float, spread: float = 0.5) -> float:
     """Return *delay* seconds, shortened at random by at most the fraction *spread*."""
-    return delay * (1.0 - spread * random.random())
+    return delay * (1.0 - spread * RANDOM.random())
 
 
 def chosen(options: Sequence[Option]) -> Option:
     """Return one of *options* at random."""
-    return random.choice(options)
+    return RANDOM.choice(options)

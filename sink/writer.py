@@ -1,6 +1,5 @@
 """The `Sink` of one site on its database, used in-process and by the service."""
 
-import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -9,7 +8,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from queues import names
-from queues.clock import SYSTEM_CLOCK, Clock
+from queues.clock import RANDOM, SYSTEM_CLOCK, Clock
 from queues.database import dialects
 from queues.database.engine_check import require_engine
 from queues.database.transactions import writing
@@ -67,7 +66,7 @@ class SinkWriter:
         self._site = site
         self._others = others
         self._stopped_seconds = stopped_seconds
-        self._number = random.getrandbits(31)
+        self._number = RANDOM.getrandbits(31)
         self._limit = max_frame_bytes
         self._receive_bytes = receive_bytes
         self._spoken = spoken

@@ -1,5 +1,6 @@
 """Delays with randomness, and polling."""
 
+import random
 import threading
 from itertools import count
 
@@ -29,6 +30,14 @@ class QuickClock:
 @given(delay=st.floats(0, 100), spread=st.floats(0, 1))
 def test_randomness_only_shortens_a_delay_and_at_most_by_the_spread(delay: float, spread: float):
     assert delay * (1 - spread) <= jittered(delay, spread) <= delay
+
+
+def test_the_seed_of_an_application_repeats_no_delay():
+    random.seed(1)
+    first, state = [jittered(1.0) for _ in range(5)], random.getstate()
+    random.seed(1)
+    assert random.getstate() == state
+    assert [jittered(1.0) for _ in range(5)] != first
 
 
 def test_polling_ends_with_the_first_accepted_result():
