@@ -14,18 +14,31 @@ from lr_server.ring.codec import RingAddress
 from lr_server.ring.edge import RingParcel
 from lr_server.ring.founding import found
 from lr_server.ring.links import RingLink
-from lr_server.ring.ring_service import RingService
+from lr_server.ring.ring_servicer import RingServicer, ServedMember
 from lr_server.ring.runner import RingPace, TokenRunner
 from lr_server.ring.store import TokenStore
 from queues.errors import LrqError
+from queues.names import SiteId
 from queues.send_log.ring.tick_contents import TickContent
 from sink.transport.credentials import Credentials
+from sink.transport.service import SinkService, serve
+from sink.writer import SinkWriter
 from tests.lr_server.ring.stores import TOKEN, UIDS, open_store, transaction
 from tests.waiting import eventually
 
 ADDRESS = RingAddress("paris", TOKEN)
 #: Short, and yet long enough for a busy machine: no test depends on the times.
 PACE = RingPace(beat=0.1, lease=2.0, stall=2.0, retry=0.3, longest_retry=1.0)
+
+
+def serve_member(
+    engine: Engine, member: ServedMember, listen: str, credentials: Credentials | None = None
+) -> SinkService:
+    """Serve *member* as a part of a site's service, as a server does."""
+    ring = RingServicer({ADDRESS: member})
+    sink = SinkWriter(engine, SiteId(ADDRESS.site))
+    more = {"more": [ring.handlers()], "more_streams": ring.threads}
+    return serve(sink, [listen], credentials=credentials, max_streams=4, **more)
 
 
 class CutLink:
@@ -58,7 +71,7 @@ class LiveMember:
         self.stack = ExitStack()
         self.runner = TokenRunner(self.open, rank, self.links, pace=pace, release=self.ends.append)
         scheme = "tcp" if credentials is None else "tls"
-        self.service = RingService({ADDRESS: self.runner}, [f"{scheme}://127.0.0.1:0"], credentials=credentials)
+        self.service = serve_member(engine, self.runner, f"{scheme}://127.0.0.1:0", credentials)
         self.stack.callback(self.service.stop)
 
     def open(self) -> TokenStore:

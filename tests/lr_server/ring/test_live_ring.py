@@ -105,17 +105,27 @@ def test_a_member_without_its_witness_copies_the_log_and_counts_again(ring: Live
     assert ring.level(b"the last") == [*(b"%d" % number for number in range(70)), b"the last"]
 
 
-def test_members_meet_over_tls_and_refuse_a_stranger(new_site: NewSite, tmp_path: Path):
-    credentials = issued(trustme.CA(), tmp_path)
-    stranger = issued(trustme.CA(), tmp_path / "stranger") if (tmp_path / "stranger").mkdir() is None else None
+def test_members_meet_over_tls_and_refuse_strangers_and_other_sites(new_site: NewSite, tmp_path: Path):
+    authority = trustme.CA()
+    credentials, *strangers = (
+        issued(authority, folder(tmp_path, "member"), "127.0.0.1", common_name="paris"),
+        issued(authority, folder(tmp_path, "other"), "127.0.0.1", common_name="tokyo"),
+        issued(trustme.CA(), folder(tmp_path, "unknown"), "127.0.0.1", common_name="paris"),
+    )
     for ring in running([new_site("paris") for _ in RANKS], credentials):
         ring.led_by(0)
         ring.take(b"one")
         assert ring.level(b"one") == [b"one"]
-        link = RingLink(ADDRESS, 0, ring.members[0].service.endpoints[0], credentials=stranger)
-        with pytest.raises(PeerUnreachableError):
-            link.pull(0)
-        link.close()
+        for stranger in strangers:
+            link = RingLink(ADDRESS, 0, ring.members[0].service.endpoints[0], credentials=stranger)
+            with pytest.raises(PeerUnreachableError):
+                link.pull(0)
+            link.close()
+
+
+def folder(parent: Path, name: str) -> Path:
+    (parent / name).mkdir()
+    return parent / name
 
 
 def test_a_quiet_ring_begins_no_generation(new_site: NewSite):

@@ -34,9 +34,8 @@ import sys, threading
 import queues
 from lr_server.protocol.agreement.effects import Decline
 from lr_server.ring.links import RingLink
-from lr_server.ring.ring_service import RingService
 from lr_server.ring.runner import TokenRunner
-from tests.lr_server.ring.live import ADDRESS, PACE
+from tests.lr_server.ring.live import ADDRESS, PACE, serve_member
 from tests.lr_server.ring.stores import open_store, transaction
 
 url, rank, folder, run = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -44,7 +43,7 @@ engine = queues.create_engine(url)
 places = [f"ipc://{folder}/{each}.sock" for each in range(3)]
 links = {each: RingLink(ADDRESS, each, places[each]) for each in range(3) if each != rank}
 runner = TokenRunner(lambda: open_store(engine), rank, links, pace=PACE)
-service = RingService({ADDRESS: runner}, [places[rank]])
+service = serve_member(engine, runner, places[rank])
 runner.start()
 pause, over = threading.Event(), threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()

@@ -1,14 +1,12 @@
-"""Serves the tokens of this machine to the other members over gRPC."""
+"""Serves the members of this machine to the other members over gRPC, as a part of the site's service."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar
 
 import grpc
 
 from lr_server.ring.codec import RingAddress, decode_parcel
 from lr_server.ring.edge import RingParcel
-from lr_server.ring.links import MOST_MESSAGE_BYTES
 from lr_server.ring.tick_codec import encode_tick
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import LrqError, ProtocolError, first_line
@@ -17,23 +15,11 @@ from queues.send_log.ring.tick_contents import TickContent
 from queues.wire import ring_pb2 as pb
 from sink.transport.admission import entered
 from sink.transport.call_slots import CallLimits, CallSlots
-from sink.transport.credentials import Credentials
-from sink.transport.endpoints import network_endpoint
-from sink.transport.listening import bind, clear
+from sink.transport.peer_identity import certified_names
 
 #: The most calls at one moment, for each token: both others, with room for calls that end late.
 _CALLS_A_TOKEN: Final = 8
-_SPARE_THREADS: Final = 4
 _RING: Final = pb.DESCRIPTOR.services_by_name["Ring"].full_name
-_OPTIONS: Final = (
-    ("grpc.so_reuseport", 0),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.compression_enabled_algorithms_bitset", 1),
-    ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
-)
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -58,40 +44,18 @@ class ServedMember(Protocol):
         ...
 
 
-class RingService:
-    """The members of this machine at one or more endpoints; call `stop` at the end."""
+class RingServicer:
+    """Answers the calls of other members, as a part of the site's service."""
 
-    def __init__(
-        self,
-        members: Mapping[RingAddress, ServedMember],
-        listen: Sequence[str],
-        *,
-        credentials: Credentials | None = None,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        """Listen; with TLS a caller needs a certificate of the authority in *credentials*.
-
-        Raises `ConfigurationError` for an endpoint where listening fails, and for unusable credentials.
-        """
-        endpoints = [network_endpoint(text) for text in listen]
-        for endpoint in endpoints:
-            clear(endpoint)
+    def __init__(self, members: Mapping[RingAddress, ServedMember], clock: Clock = SYSTEM_CLOCK) -> None:
+        """Serve *members*. With TLS, a caller's certificate must name the site of the member that it calls."""
         self._members = dict(members)
-        calls = _CALLS_A_TOKEN * max(len(members), 1)
-        self._slots = CallSlots(CallLimits(calls, calls, 60.0, "members of a ring"), clock)
-        self._threads = ThreadPoolExecutor(calls + _SPARE_THREADS, thread_name_prefix="lrq-ring")
-        self._server = grpc.server(self._threads, options=_OPTIONS, maximum_concurrent_rpcs=2 * calls + _SPARE_THREADS)
-        self._server.add_generic_rpc_handlers((self._handlers(),))
-        #: The endpoints where the service listens; port 0 is replaced by the real one.
-        self.endpoints = tuple(str(bind(self._server, endpoint, credentials)) for endpoint in endpoints)
-        self._server.start()
+        #: The most calls, each of which occupies a thread of the site's service.
+        self.threads = _CALLS_A_TOKEN * max(len(members), 1)
+        self._slots = CallSlots(CallLimits(self.threads, self.threads, 60.0, "members of a ring"), clock)
 
-    def stop(self) -> None:
-        """End all calls. May be called twice."""
-        self._server.stop(0.2).wait()
-        self._threads.shutdown(wait=True)
-
-    def _handlers(self) -> grpc.GenericRpcHandler:
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """Return gRPC's handlers of the service."""
         tell: grpc.RpcMethodHandler[bytes, pb.TellEnd] = grpc.stream_unary_rpc_method_handler(
             self._within_slot(self._tell), response_serializer=pb.TellEnd.SerializeToString
         )
@@ -141,4 +105,9 @@ class RingService:
         member = self._members.get(address)
         if member is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"token {address.token} of site {address.site!r} is not here")
+        # The type stubs declare other values than gRPC returns.
+        names = certified_names(context.auth_context())  # type: ignore[arg-type]
+        if names is not None and address.site not in names:
+            reason = f"the certificate of a member must name site {address.site!r}"
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, reason)
         return member
