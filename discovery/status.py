@@ -55,6 +55,7 @@ from queues.send_log.links import every_link
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
 from queues.send_log.replica_members import read_active, read_groups
+from queues.send_log.ring.member_rows import rank_at
 from queues.send_log.sessions import SessionRow, every_session
 from queues.send_snapshot.progress import Progress, cut_seconds, progress_of
 from queues.states import SessionState
@@ -120,6 +121,7 @@ def read_status(engine: Engine) -> SiteStatus:
             replicas=_replicas(connection),
             receive_queues=tuple(_receive(connection, row, alive) for row in every_queue(connection)),
             replays=_replays(connection),
+            ring_rank=rank_at(connection),
         )
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from discovery.replay_status import ReplayStatus
+from discovery.ring_status import RingStatus
 from queues.clock import iso
 from queues.database.standby_facts import StandbyFacts
 from queues.leadership import NO_TOPOLOGY, TopologyFacts
@@ -476,7 +477,8 @@ class ServerStatus:
     """The server that answers: `owner` while it takes the site's ticks; it leads so many `ranges` of sessions.
 
     `reason` explains both. `endpoints` and `metrics` are the addresses where it listens; `troubles` has a sentence for
-    each failing part. `ingest` is None at a server that serves no producers. `topology` tells the place of its peers.
+    each failing part. `ingest` is None at a server that serves no producers, and `ring` at one without a member.
+    `topology` tells the place of its peers.
     """
 
     owner: bool
@@ -488,6 +490,7 @@ class ServerStatus:
     troubles: Mapping[str, str] = field(default_factory=dict)
     ingest: IngestStatus | None = None
     topology: TopologyFacts = NO_TOPOLOGY
+    ring: RingStatus | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `server`."""
@@ -501,6 +504,7 @@ class ServerStatus:
             "ranges": self.ranges,
             "topology": self.topology._asdict(),
             **({"ingest": self.ingest.as_json()} if self.ingest is not None else {}),
+            **({"ring": self.ring.as_json()} if self.ring is not None else {}),
         }
 
 
@@ -541,6 +545,7 @@ class SiteStatus:
     of an operator. `server` is None in a status that no server gives. `servers` are the running ones, and for a while
     those that have ended. `standbys` is None for a database without standby servers. `replicas` are the groups that the
     site sends to. `replays` are the orders that wait, and those that have ended in the last hour, newest first.
+    `ring_rank` is the rank of the member of a ring that keeps this database; None without a ring.
     """
 
     site: str
@@ -557,6 +562,12 @@ class SiteStatus:
     links: tuple[LinkStatus, ...] = ()
     replicas: tuple[ReplicasStatus, ...] = ()
     replays: tuple[ReplayStatus, ...] = ()
+    ring_rank: int | None = None
+
+    @property
+    def is_other_member(self) -> bool:
+        """Whether the database belongs to a member of a ring that does not lead, so another one works for the site."""
+        return self.ring_rank is not None and not self.living
 
     @property
     def living(self) -> tuple[SiteServer, ...]:
@@ -588,5 +599,6 @@ class SiteStatus:
             "replays": [each.as_json() for each in self.replays],
             "quiet": [each._asdict() for each in self.quiet],
             "standbys": self.standbys and self.standbys._asdict(),
+            "ring_rank": self.ring_rank,
         }
         return found if self.server is None else found | {"server": self.server.as_json()}

@@ -33,8 +33,8 @@ def drain(
 ) -> None:
     """See `LogReplicationServer.drain`; *source* is the part of the work that this process does."""
     goal = _Goal(engine, source, clock, until)
-    if source is not None and source.sequencer is not None:
-        source.sequencer.look()
+    if source is not None:
+        source.look()
 
     def is_over(missing: list[str]) -> bool:
         return not missing or goal.is_given_up

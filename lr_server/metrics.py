@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from discovery.ring_status import RingStatus
 from discovery.status_types import (
     IngestStatus,
     ReceiveQueueStatus,
@@ -60,6 +61,16 @@ _INGEST_TOTALS: Final[Sequence[Reading[IngestStatus]]] = (
 )
 _REFUSED_TOTALS: Final[Sequence[Reading[int]]] = (
     ("lrq_ingest_refusals", "Refused requests of producers, by the kind of the refusal", float),
+)
+_RING: Final[Sequence[Reading[RingStatus]]] = (
+    ("lrq_ring_leads", "1 if the member of this server leads the ring, 0 if not", lambda r: r.leader == r.rank),
+    ("lrq_ring_trouble", "1 if the member is no part of a working ring, 0 if it is", lambda r: bool(r.trouble)),
+    ("lrq_ring_generation", "The generation of the ring that the member has promised last", lambda r: r.generation),
+    ("lrq_ring_newest_tick", "The newest tick in the log of the member", lambda r: r.newest),
+    ("lrq_ring_released_tick", "The newest released tick that the member knows", lambda r: r.released),
+)
+_HELD: Final[Sequence[Reading[int]]] = (
+    ("lrq_ring_held_tick", "The newest tick on the disk of a follower, as the leader knows it, by rank", float),
 )
 _SITE: Final[Sequence[Reading[SiteStatus]]] = (
     ("lrq_servers", "Running servers of the site", lambda s: len(s.living)),
@@ -165,11 +176,14 @@ _RECEIVE: Final[Sequence[Reading[ReceiveQueueStatus]]] = (
 def tells_site(status: SiteStatus) -> bool:
     """Return whether the answering server tells the metrics of the whole site. Pure.
 
-    The sequencer tells them. Without a sequencer, the first of the living servers does, by their names.
+    The sequencer tells them. Without a sequencer, the first of the living servers does, by their names. The servers
+    of a ring have no common database, so only the leader tells.
     """
     server, sequencer = status.server, status.server_owner
     if server is None or server.owner:
         return True
+    if server.ring is not None:
+        return False
     if sequencer is not None and sequencer.alive:
         return False
     return server.name == min((each.name for each in status.living), default=server.name)
@@ -193,6 +207,14 @@ def _server_families(status: SiteStatus) -> Iterator[Metric]:
             yield from _counters(_INGEST_TOTALS, ["site"], [((site,), status.server.ingest)])
             kinds = sorted(status.server.ingest.refusals.items())
             yield from _counters(_REFUSED_TOTALS, ["site", "kind"], [((site, kind), number) for kind, number in kinds])
+        if status.server.ring is not None:
+            yield from _ring_families(site, status.server.ring)
+
+
+def _ring_families(site: str, ring: RingStatus) -> Iterator[Metric]:
+    yield from _gauges(_RING, ["site"], [((site,), ring)])
+    held = [((site, str(rank)), end) for rank, end in enumerate(ring.held) if rank != ring.rank]
+    yield from _gauges(_HELD, ["site", "rank"], held)
 
 
 def _site_families(status: SiteStatus) -> Iterator[Metric]:

@@ -17,9 +17,14 @@ from lr_server.ingest.leader_watch import LeaderWatch
 from lr_server.ingest.servicer import INGEST
 from lr_server.metrics import MetricsServer
 from lr_server.replay_watch import ReplayWatch
+from lr_server.ring.ring_servicer import RingServicer
+from lr_server.ring_parts import open_ring, ring_ingest
+from lr_server.ring_roles import RingRoles
+from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from lr_server.site_roles import SiteRoles
 from lr_server.site_topology import advertised, followed_topology
+from lr_server.source.log_access import ORDINARY, LogAccess
 from lr_server.source.source import Source
 from lr_server.topology.followed import FollowedTopology
 from lr_server.traffic_metrics import ServerTraffic
@@ -84,11 +89,9 @@ class LogReplicationServer:
         self._service: SinkService | None = None
         self._replays = ReplayWatch(self._engines.control, self._end_streams, lambda error: self._roles.give_up(error))
         self._metrics: MetricsServer | None = None
+        self._ring = open_ring(self._engine, settings, self._released, clock) if settings.ring else None
         self._ingest = self._opened_ingest() if settings.ingest else None
-        self._roles = SiteRoles(
-            self._engines, settings, self._topology,
-            clock=clock, endpoints=lambda: self._advertised, facts=self._topology_facts, ingest=self._ingest,
-        )  # fmt: skip
+        self._roles = self._new_roles() if self._ring is None else RingRoles(self._ring, self._new_roles, clock=clock)
         services = {REPLICATION, INGEST} if settings.ingest else {REPLICATION}
         self._checks = HealthService(frozenset(services), clock=clock)
         self._health = Health(
@@ -101,6 +104,17 @@ class LogReplicationServer:
             others=self._roles.other_endpoints, stopped_seconds=settings.lease_seconds / 2,
             max_frame_bytes=settings.max_message_bytes, receive_bytes=settings.receive_bytes, clock=clock,
         )  # fmt: skip
+
+    def _new_roles(self, access: LogAccess = ORDINARY, traffic: Traffic | None = None) -> SiteRoles:
+        return SiteRoles(
+            self._engines, self._settings, self._topology,
+            clock=self._clock, endpoints=lambda: self._advertised, facts=self._topology_facts, ingest=self._ingest,
+            access=access, traffic=traffic,
+        )  # fmt: skip
+
+    def _released(self) -> None:
+        if isinstance(self._roles, RingRoles):
+            self._roles.released()
 
     def start(self) -> None:
         """Listen, and begin to work; return when the server has looked for its share of the work.
@@ -146,8 +160,8 @@ class LogReplicationServer:
                 max_streams=settings.max_streams,
                 max_streams_per_caller=settings.max_streams_per_caller,
                 first_frame_seconds=settings.first_frame_seconds,
-                more=[self._ingest.handlers] if self._ingest else (),
-                more_streams=self._ingest.threads if self._ingest else 0,
+                more=[each.handlers for each in self._services],
+                more_streams=sum(each.threads for each in self._services),
                 health=self._checks,
                 clock=self._clock,
             )
@@ -181,7 +195,7 @@ class LogReplicationServer:
 
     def _peers_changed(self) -> None:
         # The row of this server tells the others its new version.
-        self._roles.membership.wake()
+        self._roles.topology_changed()
 
     def _topology_facts(self) -> TopologyFacts:
         if self._followed is not None:
@@ -255,9 +269,17 @@ class LogReplicationServer:
             ingest=None if self._ingest is None else IngestStatus(**self._ingest.facts._asdict()),
             troubles=self._troubles(),
             topology=self._topology_facts(),
+            ring=None if self._ring is None else self._ring.status,
         )
 
+    @property
+    def _services(self) -> list[Ingest | RingServicer]:
+        """The services beside the sink, at the same endpoints."""
+        return [*([self._ingest] if self._ingest else []), *([self._ring.servicer] if self._ring else [])]
+
     def _opened_ingest(self) -> Ingest:
+        if self._ring is not None:
+            return ring_ingest(self._engine, self._settings, self._ring, lambda: self.is_owner, self._clock)
         leader = LeaderWatch(lambda: self.is_owner, lambda: leading_endpoints(self._engines.control), self._clock)
         return Ingest(
             self._engine,

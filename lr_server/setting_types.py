@@ -148,8 +148,8 @@ def sentence(error: ValidationError, fields: Iterable[str]) -> str:
     first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
     field, *within = (str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(field, fields, n=1)
-        return f"there is no setting {field!r}" + (f": did you mean {near[0]!r}?" if near else "")
+        near = [] if within else difflib.get_close_matches(field, fields, n=1)
+        return f"there is no setting {'.'.join([field, *within])!r}" + (f": did you mean {near[0]!r}?" if near else "")
     if first["type"] == "missing":
         return f"{field} is missing: write it in the file, or set LRQ_{field.upper()}"
     where = f"{field}[{within[0]}]" if within else field

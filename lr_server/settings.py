@@ -13,6 +13,7 @@ from discovery.site_file import DEFAULT_FILE, read_site_file
 from discovery.topology import Peer, peers_of
 from lr_server.feed.throttle import FlowControl
 from lr_server.protocol.negotiation import InitialSync
+from lr_server.ring_setting import RingSetting, check_ring
 from lr_server.setting_types import (
     Client,
     Connections,
@@ -95,6 +96,7 @@ class Settings(BaseSettings):
         producers: The clients and destinations that each producer may use, by the name of the producer. A name with
             `*` at its end stands for all producers whose names begin like that. Other producers are refused.
         require_followers: Ingest is refused while the database has fewer synchronous standby servers; PostgreSQL only.
+        ring: The ring of three servers that keep this site's log without a database server: see docs/ring.md.
         metrics: The host:port of /metrics for Prometheus, and of /healthz and /readyz for probes; by default none.
         clients: The clients to replicate; empty for every client that transmits or has a snapshot provider here.
         initial_sync: Whether a new session begins with a "snapshot" or with the oldest entry of the "log". With "auto"
@@ -168,6 +170,7 @@ class Settings(BaseSettings):
     ingest: bool = False
     producers: Annotated[Mapping[str, ProducerRule], NoDecode, TableFromText] = {}
     require_followers: NotNegative = 0
+    ring: Annotated[RingSetting | None, NoDecode, TableFromText] = None
     metrics: MetricsAddress | None = None
     clients: Annotated[Sequence[Client], NoDecode, ListFromText] = ()
     initial_sync: InitialSync = "auto"
@@ -309,7 +312,8 @@ def _are_tls(endpoints: Iterable[str]) -> bool:
 def _check_together(settings: Settings) -> None:
     """Raise `ConfigurationError` where one setting contradicts another."""
     missing = [name for name in _TLS if getattr(settings, name) is None]
-    is_used = _are_tls(settings.listen) or speaks_tls(settings.peer_table.values())
+    members = settings.ring.members if settings.ring else ()
+    is_used = _are_tls([*settings.listen, *members]) or speaks_tls(settings.peer_table.values())
     if missing and (len(missing) < len(_TLS) or is_used):
         raise ConfigurationError(f"{missing[0]} is missing: tls:// needs {', '.join(_TLS)}")
     if settings.tls_verify_site and not _are_tls(settings.listen):
@@ -351,3 +355,13 @@ def _check_ingest(settings: Settings) -> None:
         )
     if problem := producers_problem(settings.producers, ingest=settings.ingest, listens=bool(settings.listen)):
         raise ConfigurationError(problem)
+    if settings.ring:
+        check_ring(
+            settings.ring,
+            database_url=settings.database_url,
+            listens=bool(settings.listen),
+            ingest=settings.ingest,
+            initial_sync=settings.initial_sync,
+            replicas=settings.replicas,
+            max_message_bytes=settings.max_message_bytes,
+        )

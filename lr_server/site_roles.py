@@ -15,6 +15,7 @@ from lr_server.connections import ServerEngines
 from lr_server.ingest.ingest import Ingest
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
+from lr_server.source.log_access import ORDINARY, LogAccess
 from lr_server.source.source import Source
 from queues.clock import Clock, poll
 from queues.database.leases import Lease
@@ -45,10 +46,12 @@ class SiteRoles:
         endpoints: Callable[[], Sequence[str]],
         facts: Callable[[], TopologyFacts] = lambda: NO_TOPOLOGY,
         ingest: Ingest | None = None,
+        access: LogAccess = ORDINARY,
+        traffic: Traffic | None = None,
     ) -> None:
         """Announce the *endpoints* of the server and the *facts* about its topology to the other servers.
 
-        The sequencer stores for *ingest*.
+        The sequencer stores for *ingest*. Sessions read the log by *access*, and count their *traffic*.
         """
         self._engine = engines.work
         self._settings = settings
@@ -57,7 +60,8 @@ class SiteRoles:
         self._ingest = ingest
         self.name = owner_name()
         self.source: Source | None = None
-        self.traffic = Traffic()
+        self.traffic = traffic or Traffic()
+        self._access = access
         self._guard = threading.RLock()
         self._held: Mapping[int, Lease] = {}
         self._is_stopping = False
@@ -129,6 +133,10 @@ class SiteRoles:
         is_settled = self._is_sequencer or self.ownership.state is OwnershipState.STANDING_BY
         return is_settled and self.membership.view is not None
 
+    def topology_changed(self) -> None:
+        """Tell the other servers the new version of the peers soon."""
+        self.membership.wake()
+
     # --- called by the threads of both leases -----------------------------------------------------------------
 
     def _lead(self, held: Mapping[int, Lease]) -> None:
@@ -159,8 +167,8 @@ class SiteRoles:
                     source.stop()
                 raise
             self.source = source
-            if self._ingest is not None and source.sequencer is not None:
-                self._ingest.lead(source.sequencer.look, self.give_up)
+            if self._ingest is not None:
+                self._ingest.lead(source.look, self.give_up)
             self._is_sequencer = True
         # The branch may be new.
         self.membership.wake()
@@ -200,6 +208,7 @@ class SiteRoles:
             on_lost_range=self._look_again,
             on_ended=self.give_up,
             traffic=self.traffic,
+            access=self._access,
         )
 
     def _look_again(self, _error: OwnershipLostError) -> None:

@@ -17,13 +17,19 @@ from lr_server.ingest.waiting import Pending, Room
 from lr_server.ingest.work import IngestWork
 from lr_server.settings import Settings
 from queues.clock import Clock
+from queues.send_log.opening import open_store
 from queues.send_log.port import TickLimits, TickRows
+from queues.send_log.producers import Store
 from queues.wire import ingest_pb2 as pb
 
 #: The most requests of one commit.
 GROUP: Final = 1_024
 #: The longest wait for the tick that makes stored requests durable when the server stops, in seconds.
 _PATIENCE: Final = 2.0
+
+
+#: Returns the store of an engine's database, with the limits of one tick.
+NewStore = Callable[[Engine, TickLimits], Store]
 
 
 class IngestFacts(NamedTuple):
@@ -40,8 +46,8 @@ class IngestFacts(NamedTuple):
 class Ingest:
     """The service `Ingest` of one server.
 
-    *leader* tells which server stores requests now. *followers* returns the number of synchronous standby servers of
-    the database, None if that is unknown.
+    *leader* tells which server stores requests now, and *new_store* opens the store when this one does. *followers*
+    returns the number of synchronous standby servers of the database, None if that is unknown.
     """
 
     def __init__(
@@ -52,8 +58,10 @@ class Ingest:
         leader: Callable[[], Leader],
         followers: Followers,
         clock: Clock,
+        new_store: NewStore = open_store,
     ) -> None:
         self._engine = engine
+        self._new_store = new_store
         self._settings = settings
         self._clock = clock
         self._work: IngestWork | None = None
@@ -100,7 +108,12 @@ class Ingest:
         group = Room(GROUP, self._settings.tick_bytes)
         tick = TickLimits(self._settings.tick_rows, self._settings.tick_bytes)
         work = IngestWork(
-            self._engine, group, tick, counters=self._counters, wake=wake, clock=self._clock, on_ended=on_ended
+            self._new_store(self._engine, tick),
+            group,
+            counters=self._counters,
+            wake=wake,
+            clock=self._clock,
+            on_ended=on_ended,
         )
         self._followers.begin()
         work.start()

@@ -17,10 +17,14 @@ _MOVED: Final = Refusal(pb.ProduceRefusal.TRANSIENT, "another server begins to s
 
 
 class Leader(NamedTuple):
-    """Whether this server leads the log, and otherwise the endpoint of the server that does; empty if unknown."""
+    """Whether this server leads the log, and otherwise the endpoint of the server that does; empty if unknown.
+
+    `lack` tells why no server can store requests now, as far as this one knows; empty if one can.
+    """
 
     is_me: bool
     endpoint: str = ""
+    lack: str = ""
 
 
 class Desk(Protocol):
@@ -75,7 +79,7 @@ class Intake:
         if leader.is_me:
             refusal = self._desk.admit(Pending(production, len(message), answer))
         else:
-            refusal = self._forward(leader.endpoint, request, answer)
+            refusal = self._forward(leader, request, answer)
         if refusal is not None:
             self._refuse(request.sequence, refusal, answer)
 
@@ -89,8 +93,11 @@ class Intake:
         is_ours = self._certified is not None and self._rules.site in self._certified
         return None if request.hops and is_ours else self._certified
 
-    def _forward(self, endpoint: str, request: pb.ProduceRequest, settle: Settle) -> Refusal | None:
+    def _forward(self, leader: Leader, request: pb.ProduceRequest, settle: Settle) -> Refusal | None:
         """Send a request to the leader, at most one hop; return the refusal otherwise."""
+        if leader.lack:
+            return Refusal(pb.ProduceRefusal.NO_FOLLOWER, leader.lack)
+        endpoint = leader.endpoint
         if not endpoint or request.hops:
             where = f": send them to {endpoint}" if endpoint else ", and none does now: try again later"
             reason = f"another server of this site stores requests{where}"

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sqlalchemy import Engine
-
 from discovery.threads import OnEnded
 from lr_server.ingest.answers import Answers
 from lr_server.ingest.counters import IngestCounters
@@ -12,9 +10,8 @@ from lr_server.ingest.refusal import Refusal, refused
 from lr_server.ingest.storing import Storing, reply_for
 from lr_server.ingest.waiting import Pending, Room, Waiting
 from queues.clock import Clock
-from queues.send_log.opening import open_store
-from queues.send_log.port import TickLimits, TickRows
-from queues.send_log.producers import StoreOutcome
+from queues.send_log.port import TickRows
+from queues.send_log.producers import Store, StoreOutcome
 from queues.wire import ingest_pb2 as pb
 
 #: The most requests that wait at a server, and their bytes.
@@ -26,18 +23,17 @@ class IngestWork:
 
     def __init__(
         self,
-        engine: Engine,
+        store: Store,
         group: Room,
-        tick: TickLimits,
         *,
         counters: IngestCounters,
         wake: Callable[[], None],
         clock: Clock,
         on_ended: OnEnded,
     ) -> None:
+        """Store in *store*, groups of at most *group*."""
         self._wake = wake
         self.waiting = Waiting(ROOM, group, clock)
-        store = open_store(engine, tick)
         self._answers = None if store.is_durable_at_once else Answers(store, clock=clock, on_ended=on_ended)
         self.storing = Storing(
             store,

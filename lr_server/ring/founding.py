@@ -1,9 +1,17 @@
 """The beginning of a token: three empty stores that count at once."""
 
+import re
+import secrets
+from hashlib import blake2b
+from typing import Final
+
 from lr_server.protocol.agreement.effects import KeepRecord
-from lr_server.protocol.agreement.record import MemberRecord
+from lr_server.protocol.agreement.generations import RANKS
+from lr_server.protocol.agreement.record import MemberRecord, founders
 from lr_server.ring.store import TokenStore
 from queues.errors import ConfigurationError
+
+_KEY: Final = re.compile("[0-9a-f]{32}")
 
 
 def found(store: TokenStore, record: MemberRecord) -> None:
@@ -20,3 +28,16 @@ def found(store: TokenStore, record: MemberRecord) -> None:
     if store.history().end:
         raise ConfigurationError("the store has ticks of an earlier member: begin with an empty database")
     store.keep(KeepRecord(record))
+
+
+def founding_key() -> str:
+    """Return a new key, from which all three founders take the numbers of their stores."""
+    return secrets.token_hex(16)
+
+
+def record_of(key: str, rank: int) -> MemberRecord:
+    """Return the record of the founder of *rank*; raise `ConfigurationError` for a *key* of another form."""
+    if not _KEY.fullmatch(key):
+        raise ConfigurationError("the key of a ring has 32 digits and letters a to f: copy it from the first member")
+    digests = (blake2b(f"{key}/{each}".encode(), digest_size=8).digest() for each in RANKS)
+    return founders([int.from_bytes(digest) % 2**62 for digest in digests])[rank]

@@ -9,6 +9,7 @@ import grpc
 
 from lr_server.ring.codec import AddressedParcel, RingAddress, encode_parcel
 from lr_server.ring.edge import RingParcel
+from lr_server.ring.look import open_channel
 from lr_server.ring.parcel_box import ParcelBox
 from lr_server.ring.tick_codec import decode_tick
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
@@ -18,9 +19,7 @@ from queues.send_log.port import size_of
 from queues.send_log.ring.tick_contents import TickContent
 from queues.wire import ring_pb2 as pb
 from queues.wire.ring_pb2_grpc import RingStub
-from sink.transport.channels import OPTIONS
-from sink.transport.credentials import Credentials, needed
-from sink.transport.endpoints import TlsEndpoint, network_endpoint
+from sink.transport.credentials import Credentials
 
 #: The longest wait for the answer to a `Pull`, in seconds.
 PULL_SECONDS: Final = 60.0
@@ -54,7 +53,7 @@ class RingLink:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Begin to connect; raise `ConfigurationError` for a malformed *endpoint* or unusable *credentials*."""
-        self._endpoint = network_endpoint(endpoint)
+        self._endpoint = endpoint
         self._credentials = credentials
         self._open().close()
         self._address, self._receiver, self._clock = address, receiver, clock
@@ -93,13 +92,7 @@ class RingLink:
         self._thread.join()
 
     def _open(self) -> grpc.Channel:
-        """Return a new connection; renewed certificates are read each time."""
-        there, options = self._endpoint, (*OPTIONS, ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES))
-        if not isinstance(there, TlsEndpoint):
-            return grpc.insecure_channel(there.address, options=options)
-        pems = needed(self._credentials, there).read()
-        shown = grpc.ssl_channel_credentials(pems.authority, pems.key, pems.certificate)
-        return grpc.secure_channel(there.address, shown, options=options)
+        return open_channel(self._endpoint, self._credentials, ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES))
 
     def _run(self) -> None:
         while not self._stopping.is_set():

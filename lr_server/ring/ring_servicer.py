@@ -5,8 +5,10 @@ from typing import Final, Protocol, TypeVar
 
 import grpc
 
+from discovery.ring_status import RingStatus
 from lr_server.ring.codec import RingAddress, decode_parcel
 from lr_server.ring.edge import RingParcel
+from lr_server.ring.look import encode_status
 from lr_server.ring.tick_codec import encode_tick
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.errors import LrqError, ProtocolError, first_line
@@ -47,15 +49,26 @@ class ServedMember(Protocol):
 class RingServicer:
     """Answers the calls of other members, as a part of the site's service."""
 
-    def __init__(self, members: Mapping[RingAddress, ServedMember], clock: Clock = SYSTEM_CLOCK) -> None:
-        """Serve *members*. With TLS, a caller's certificate must name the site of the member that it calls."""
+    def __init__(
+        self,
+        members: Mapping[RingAddress, ServedMember],
+        clock: Clock = SYSTEM_CLOCK,
+        *,
+        looks: Mapping[RingAddress, Callable[[], RingStatus]] | None = None,
+    ) -> None:
+        """Serve *members*, and their states of *looks*.
+
+        With TLS, a caller's certificate must name the site of the member that it calls.
+        """
         self._members = dict(members)
+        self._looks = dict(looks or {})
         #: The most calls, each of which occupies a thread of the site's service.
         self.threads = _CALLS_A_TOKEN * max(len(members), 1)
         self._slots = CallSlots(CallLimits(self.threads, self.threads, 60.0, "members of a ring"), clock)
 
+    @property
     def handlers(self) -> grpc.GenericRpcHandler:
-        """Return gRPC's handlers of the service."""
+        """GRPC's handlers of the service."""
         tell: grpc.RpcMethodHandler[bytes, pb.TellEnd] = grpc.stream_unary_rpc_method_handler(
             self._within_slot(self._tell), response_serializer=pb.TellEnd.SerializeToString
         )
@@ -64,7 +77,12 @@ class RingServicer:
             request_deserializer=pb.PullRequest.FromString,
             response_serializer=pb.PullReply.SerializeToString,
         )
-        return grpc.method_handlers_generic_handler(_RING, {"Tell": tell, "Pull": pull})
+        look: grpc.RpcMethodHandler[pb.LookRequest, pb.LookReply] = grpc.unary_unary_rpc_method_handler(
+            self._within_slot(self._look),
+            request_deserializer=pb.LookRequest.FromString,
+            response_serializer=pb.LookReply.SerializeToString,
+        )
+        return grpc.method_handlers_generic_handler(_RING, {"Tell": tell, "Pull": pull, "Look": look})
 
     def _within_slot(
         self, answer: Callable[[Asked, grpc.ServicerContext], Answer]
@@ -100,6 +118,13 @@ class RingServicer:
             return pb.PullReply(ticks=map(encode_tick, member.read(request.after)))
         except LrqError as error:
             context.abort(grpc.StatusCode.UNAVAILABLE, first_line(error))
+
+    def _look(self, request: pb.LookRequest, context: grpc.ServicerContext) -> pb.LookReply:
+        address = RingAddress(request.site, request.token)
+        self._member(address, context)
+        if address not in self._looks:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "this member tells no state")
+        return encode_status(self._looks[address]())
 
     def _member(self, address: RingAddress, context: grpc.ServicerContext) -> ServedMember:
         member = self._members.get(address)

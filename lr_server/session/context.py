@@ -75,5 +75,7 @@ class SessionContext:
     traffic: Callable[[SessionKey], SessionTraffic]
     #: Called with the newest generation of a member that the sink has been told, 0 for none.
     heard: Callable[[SiteId, int], None]
+    #: The generation of a ring that this server leads; 0 where each session tells the generation of its lease.
+    generation: int = 0
     #: Held while standings of sessions are read and saved.
     saving: threading.Lock = field(default_factory=threading.Lock)

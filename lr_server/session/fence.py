@@ -25,22 +25,34 @@ class SessionFence:
     """The lead of one session, under the lease of its range; for the session's thread."""
 
     def __init__(
-        self, engine: Engine, site: SiteId, owed: SessionKey, lease: Lease, *, pause_seconds: float, clock: Clock
+        self,
+        engine: Engine,
+        site: SiteId,
+        owed: SessionKey,
+        lease: Lease,
+        *,
+        pause_seconds: float,
+        clock: Clock,
+        ring_generation: int = 0,
     ) -> None:
-        """Leap at most once in *pause_seconds*."""
+        """Leap at most once in *pause_seconds*.
+
+        The leader of a ring tells its *ring_generation*, and never leaps.
+        """
         self._engine = engine
         self._site = site
         self._owed = owed
         self._lease = lease
         self._pause_us = int(pause_seconds * 1_000_000)
         self._clock = clock
+        self._ring_generation = ring_generation
         self._fence = Fence()
         self._told = ""
 
     @property
     def generation(self) -> int:
         """The generation to tell, as of the last `read`."""
-        return self._lease.generation + self._fence.lead
+        return self._ring_generation or self._lease.generation + self._fence.lead
 
     def read(self) -> None:
         """Read the lead, which an earlier leader may have raised."""
@@ -57,6 +69,10 @@ class SessionFence:
 
         Raises `OwnershipLostError` if this server does not lead the range any more, and `StoreUnavailableError`.
         """
+        if self._ring_generation:
+            # Entries of the later leader would be undone, if this one went on with a still higher generation.
+            words = f"{self._owed.destination} knows a later leader of the ring than generation {self.generation}"
+            return Refused(RefusalKind.STALE_LEADER, words)
         outbidding = Outbidding(self._site, self._owed.destination, self.generation, refused.known_generation)
         decision = decide_leap(self._fence, outbidding, now_us=self._clock.now_us(), pause_us=self._pause_us)
         # A server that has lost the range fails here, and leaps nowhere.

@@ -73,6 +73,7 @@ class Session:
         self._fence = SessionFence(
             context.engine, context.site, owed, leadership.lease,
             pause_seconds=context.limits.slow_retry_seconds, clock=context.clock,
+            ring_generation=context.generation,
         )  # fmt: skip
         self._connection = SinkConnection(
             owed, context, leadership, self._fence, replaced=self._replaced, traffic=self._traffic, report=self._post

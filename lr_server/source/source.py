@@ -20,9 +20,9 @@ from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from lr_server.source.incarnation import adopt, adopted_branch
 from lr_server.source.job_troubles import JobTroubles
+from lr_server.source.log_access import ORDINARY, LogAccess
 from lr_server.source.provider_watch import ProviderWatch
 from lr_server.source.replica_work import ReplicaWork
-from lr_server.source.sequencer import Sequencer
 from lr_server.source.site_work import SiteWork
 from lr_server.source.supervisor import Supervisor
 from lr_server.source.tick_follower import TickFollower
@@ -30,7 +30,6 @@ from queues.backoff import Backoff
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
-from queues.send_log.opening import open_log
 from queues.send_log.port import Log, SessionKey, TickLimits, TickRows
 from queues.send_log.wakeup import Wakeup
 from sink.local import find
@@ -64,8 +63,9 @@ class Source:
         on_lost_range: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
         traffic: Traffic,
+        access: LogAccess = ORDINARY,
     ) -> None:
-        """Prepare the threads of *server*, whose sessions count their *traffic*.
+        """Prepare the threads of *server*, whose sessions count their *traffic*, with *access* to the log.
 
         As the sequencer, call *on_tick* with each new tick, and *on_lost* after the loss of the lease. After a refused
         transaction under the lease of a range, call *on_lost_range*.
@@ -82,7 +82,8 @@ class Source:
         self._traffic = traffic
         self._limits = TickLimits(settings.tick_rows, settings.tick_bytes)
         self._branch = ""
-        self._log = open_log(engine, self._limits)
+        self._access = access
+        self._log = access.open(engine, self._limits)
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
         self._routes = Routes(settings.site, clock, self._look_for)
         self._site_work: SiteWork | None = None
@@ -104,11 +105,10 @@ class Source:
         """The log that this source reads; the sequencer takes its ticks from the same object."""
         return self._log
 
-    @property
-    def sequencer(self) -> Sequencer | None:
-        """The sequencer, if this source takes the ticks of the site."""
-        work = self._site_work
-        return None if work is None else work.sequencer
+    def look(self) -> None:
+        """Look for committed entries at once, if this source takes the ticks of the site."""
+        if (work := self._site_work) is not None:
+            work.sequencer.look()
 
     @property
     def troubles(self) -> Mapping[str, str]:
@@ -160,12 +160,15 @@ class Source:
             self._end_role()
             self._enter(branch)
             # The old log remembers the sets of this server's ticks; other servers may have taken ticks since.
-            self._log = open_log(self._engine, self._limits)
-            self._site_work = SiteWork(
-                self._engine, self._settings, self._topology, lease, self._log, self.feed, wakeup=Wakeup(branch),
-                clock=self._clock, on_tick=self._on_tick, on_lost=self._on_lost, on_ended=self._on_ended,
-            )  # fmt: skip
-            self._site_work.start()
+            self._log = self._access.open(self._engine, self._limits)
+            if not self._access.generation:
+                self._site_work = SiteWork(
+                    self._engine, self._settings, self._topology, lease, self._log, self.feed, wakeup=Wakeup(branch),
+                    clock=self._clock, on_tick=self._on_tick, on_lost=self._on_lost, on_ended=self._on_ended,
+                )  # fmt: skip
+                self._site_work.start()
+            else:
+                self._begin_to_follow()
         self.supervisor.sequence(lease)
 
     def follow(self) -> None:
@@ -202,7 +205,7 @@ class Source:
         self._follower = TickFollower(
             self._engine, self._log, self.feed, limits=self._limits, feed_bytes=self._settings.feed_bytes,
             wakeup=Wakeup(self._server), clock=self._clock, idle_seconds=self._settings.idle_poll_seconds,
-            on_ended=self._on_ended,
+            on_ended=self._on_ended, watch=self._access.watch,
         )  # fmt: skip
         self._follower.start()
 
@@ -268,6 +271,7 @@ class Source:
             heard=self._replicas.heard,
             outages=Outages(clock),
             traffic=self._traffic.of,
+            generation=self._access.generation,
         )
 
     def _paths(self, outgoing: Outgoing) -> FrameSources:

@@ -6,6 +6,7 @@ nothing else with it. See docs/design.md, "Several servers".
 
 import math
 import threading
+from collections.abc import Callable
 
 from sqlalchemy import Engine
 
@@ -46,6 +47,7 @@ class TickFollower:
         clock: Clock,
         idle_seconds: float,
         on_ended: OnEnded,
+        watch: Callable[[Engine], CommitWatch] = watch_commits,
     ) -> None:
         """Read up to *limits* at a time; if more than *feed_bytes* wait, begin anew after the newest tick."""
         self._engine = engine
@@ -56,6 +58,7 @@ class TickFollower:
         self._wakeup = wakeup
         self._clock = clock
         self._idle = idle_seconds
+        self._watch = watch
         self._stopping = threading.Event()
         self._thread = watched("lrq-follower", self._run, on_ended)
         #: The reason why no tick can be read now; empty while all is well.
@@ -93,7 +96,7 @@ class TickFollower:
         self.trouble = trouble
 
     def _follow(self) -> None:
-        commits = watch_commits(self._engine)
+        commits = self._watch(self._engine)
         try:
             self._poll(commits)
         finally:

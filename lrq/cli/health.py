@@ -24,7 +24,12 @@ _UNREMARKABLE = (
 
 
 def troubles(status: SiteStatus) -> list[str]:
-    """Return one sentence for each trouble; an empty list means that all is well."""
+    """Return one sentence for each trouble; an empty list means that all is well.
+
+    A member of a ring that does not lead knows nothing of the sessions now: the leader tells of them.
+    """
+    if status.is_other_member:
+        return []
     return [
         *_standbys(status),
         *_server(status),
@@ -41,6 +46,8 @@ def troubles(status: SiteStatus) -> list[str]:
 
 def remarks(status: SiteStatus) -> list[str]:
     """Return one sentence for each session that is not yet in log-entry sync and that is no trouble."""
+    if status.is_other_member:
+        return []
     return [
         f"{_name(session)}: {session.state_text}"
         for session in status.sessions

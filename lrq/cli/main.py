@@ -24,6 +24,7 @@ from lrq.cli.commands import (
     provide,
     replay,
     replica,
+    ring,
     send,
     serve,
     snapshot,
@@ -59,6 +60,7 @@ _ORDER = (
     "park",
     "replay",
     "fence",
+    "ring",
     "grant",
     "tls",
     "uninstall",
@@ -126,6 +128,7 @@ app.add_typer(subscribe.app, name="subscribe")
 app.add_typer(park.app, name="park")
 app.add_typer(replay.app, name="replay")
 app.add_typer(fence.app, name="fence")
+app.add_typer(ring.app, name="ring")
 app.command("grant")(grant.grant)
 app.add_typer(tls.app, name="tls")
 app.command("uninstall")(uninstall.uninstall)

@@ -51,6 +51,8 @@ def verdict(status: SiteStatus) -> RenderableType:
         title = Text(f"✗ {plural(len(found), 'trouble')}", style="bold red")
     elif server_is_alive(status):
         title = Text("✓ all is well", style="bold green")
+    elif status.is_other_member:
+        title = Text("○ this member of the ring does not lead: see `lrq ring status`", style="bold yellow")
     else:
         title = Text("○ no server works for this site: run `lrq serve`", style="bold yellow")
     lines = Table.grid(padding=(0, 1))
@@ -67,10 +69,8 @@ def _head(status: SiteStatus, where: str, rates: Rates | None, history: Sequence
     head.add_row("site", Text.assemble((status.site, "bold"), f"  {where}" if where else "", f"  {moment} UTC"))
     for name, words in _servers(status):
         head.add_row(name, words)
-    for owner in status.owners:
-        if owner.lease != SERVER_LEASE and owner.alive:
-            kind, _, name = owner.lease.partition("/")
-            head.add_row(kind, Text(f"{name}: {owner_words(owner.owner)}"))
+    for kind, words in _owners(status):
+        head.add_row(kind, words)
     log = status.log
     parts = [f"seq {number(log.seq)}"]
     if log.last_tick_us is not None:
@@ -100,6 +100,16 @@ def _servers(status: SiteStatus) -> Iterator[tuple[str, Text]]:
         yield "server", _server(status)
     told = (server.topology for server in status.living if server.topology.source)
     yield from (("peers", Text(words)) for words in dict.fromkeys(map(topology_words, told)))
+
+
+def _owners(status: SiteStatus) -> Iterator[tuple[str, Text]]:
+    """Yield the row of a ring's member, and those of the owners beside the server."""
+    if status.ring_rank is not None:
+        yield "ring", Text(f"rank {status.ring_rank}; `lrq ring status` asks all members")
+    for owner in status.owners:
+        if owner.lease != SERVER_LEASE and owner.alive:
+            kind, _, name = owner.lease.partition("/")
+            yield kind, Text(f"{name}: {owner_words(owner.owner)}")
 
 
 def topology_words(facts: TopologyFacts) -> str:

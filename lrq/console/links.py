@@ -119,7 +119,8 @@ def site_card(view: WatchedSite) -> SiteCard:
     found = tuple(troubles(status))
     servers = len(status.living)
     if not server_is_alive(status):
-        # A site without entries to send is well without a server.
-        return SiteCard(view, Tone.BAD if found else Tone.OFF, "no server works", found)
+        # A site without entries to send is well without a server, and so is a member of a ring.
+        words = f"member {status.ring_rank} of a ring, does not lead" if status.is_other_member else "no server works"
+        return SiteCard(view, Tone.BAD if found else Tone.OFF, words, found)
     words = "1 server works" if servers < 2 else f"{servers} servers work"
     return SiteCard(view, Tone.WARN if found else Tone.GOOD, words, found)

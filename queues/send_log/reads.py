@@ -37,6 +37,12 @@ def newest_tick(connection: Connection) -> Tick | None:
     return None if row is None else tick_of(row)
 
 
+def tick_numbered(connection: Connection, number: int) -> Tick | None:
+    """Return the tick with this number; None if there is no such tick."""
+    row = connection.execute(select(ticks).where(ticks.c.number == number)).first()
+    return None if row is None else tick_of(row)
+
+
 def keep_ticks(connection: Connection) -> None:
     """Prevent the truncation of ticks until the transaction ends; must be its first statement if it has one snapshot.
 

@@ -636,3 +636,73 @@ class PullReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PullReply: _TypeAlias = PullReply  # noqa: Y015
+
+@_typing.final
+class LookRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SITE_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    site: _builtins.str
+    token: _builtins.int
+    def __init__(
+        self,
+        *,
+        site: _builtins.str = ...,
+        token: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["site", b"site", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LookRequest: _TypeAlias = LookRequest  # noqa: Y015
+
+@_typing.final
+class LookReply(_message.Message):
+    """See discovery/ring_status.py."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RANK_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    LEADER_FIELD_NUMBER: _builtins.int
+    NEWEST_FIELD_NUMBER: _builtins.int
+    RELEASED_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    ALARM_FIELD_NUMBER: _builtins.int
+    rank: _builtins.int
+    role: _builtins.str
+    generation: _builtins.int
+    leader: _builtins.int
+    """absent if the member knows no leader"""
+    newest: _builtins.int
+    released: _builtins.int
+    alarm: _builtins.str
+    @_builtins.property
+    def held(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """by rank"""
+
+    def __init__(
+        self,
+        *,
+        rank: _builtins.int = ...,
+        role: _builtins.str = ...,
+        generation: _builtins.int = ...,
+        leader: _builtins.int | None = ...,
+        newest: _builtins.int = ...,
+        released: _builtins.int = ...,
+        held: _abc.Iterable[_builtins.int] | None = ...,
+        alarm: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "leader", b"leader"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "alarm", b"alarm", "generation", b"generation", "held", b"held", "leader", b"leader", "newest", b"newest", "rank", b"rank", "released", b"released", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__leader: _TypeAlias = _typing.Literal["leader"]  # noqa: Y015
+    _WhichOneofArgType__leader: _TypeAlias = _typing.Literal["_leader", b"_leader"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__leader) -> _WhichOneofReturnType__leader | None: ...
+
+Global___LookReply: _TypeAlias = LookReply  # noqa: Y015

@@ -44,6 +44,11 @@ class RingStub:
                 request_serializer=queues_dot_wire_dot_ring__pb2.PullRequest.SerializeToString,
                 response_deserializer=queues_dot_wire_dot_ring__pb2.PullReply.FromString,
                 _registered_method=True)
+        self.Look = channel.unary_unary(
+                '/lrq.Ring/Look',
+                request_serializer=queues_dot_wire_dot_ring__pb2.LookRequest.SerializeToString,
+                response_deserializer=queues_dot_wire_dot_ring__pb2.LookReply.FromString,
+                _registered_method=True)
 
 
 class RingServicer:
@@ -63,6 +68,13 @@ class RingServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Look(self, request, context):
+        """Tells the state of the member, for an operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RingServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -75,6 +87,11 @@ def add_RingServicer_to_server(servicer, server):
                     servicer.Pull,
                     request_deserializer=queues_dot_wire_dot_ring__pb2.PullRequest.FromString,
                     response_serializer=queues_dot_wire_dot_ring__pb2.PullReply.SerializeToString,
+            ),
+            'Look': grpc.unary_unary_rpc_method_handler(
+                    servicer.Look,
+                    request_deserializer=queues_dot_wire_dot_ring__pb2.LookRequest.FromString,
+                    response_serializer=queues_dot_wire_dot_ring__pb2.LookReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +148,33 @@ class Ring:
             '/lrq.Ring/Pull',
             queues_dot_wire_dot_ring__pb2.PullRequest.SerializeToString,
             queues_dot_wire_dot_ring__pb2.PullReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Look(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lrq.Ring/Look',
+            queues_dot_wire_dot_ring__pb2.LookRequest.SerializeToString,
+            queues_dot_wire_dot_ring__pb2.LookReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,8 @@ class RingStub:
     """Takes the messages of one member, in their order. There is no answer: the other member has a call of its own."""
     Pull: _grpc.UnaryUnaryMultiCallable[_ring_pb2.PullRequest, _ring_pb2.PullReply]
     """Reads the ticks after a number, for the copy of a newcomer."""
+    Look: _grpc.UnaryUnaryMultiCallable[_ring_pb2.LookRequest, _ring_pb2.LookReply]
+    """Tells the state of the member, for an operator."""
 
 @_typing.type_check_only
 class RingAsyncStub(RingStub):
@@ -43,6 +45,8 @@ class RingAsyncStub(RingStub):
     """Takes the messages of one member, in their order. There is no answer: the other member has a call of its own."""
     Pull: _aio.UnaryUnaryMultiCallable[_ring_pb2.PullRequest, _ring_pb2.PullReply]  # type: ignore[assignment]
     """Reads the ticks after a number, for the copy of a newcomer."""
+    Look: _aio.UnaryUnaryMultiCallable[_ring_pb2.LookRequest, _ring_pb2.LookReply]  # type: ignore[assignment]
+    """Tells the state of the member, for an operator."""
 
 class RingServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -60,5 +64,13 @@ class RingServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_ring_pb2.PullReply, _abc.Awaitable[_ring_pb2.PullReply]]:
         """Reads the ticks after a number, for the copy of a newcomer."""
+
+    @_abc_1.abstractmethod
+    def Look(
+        self,
+        request: _ring_pb2.LookRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ring_pb2.LookReply, _abc.Awaitable[_ring_pb2.LookReply]]:
+        """Tells the state of the member, for an operator."""
 
 def add_RingServicer_to_server(servicer: RingServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

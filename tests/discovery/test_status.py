@@ -92,6 +92,7 @@ EXPECTED: dict[str, Any] = {
     ],
     "quiet": [],
     "standbys": None,
+    "ring_rank": None,
     "server": {
         "owner": False, "reason": "server: not started; servers: not started", "endpoints": [], "metrics": "",
         "troubles": {}, "name": "name", "ranges": 0,

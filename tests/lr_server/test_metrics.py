@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 import pytest
 
+from discovery.ring_status import RingStatus
 from discovery.status_types import (
     SERVER_LEASE,
     FailureStatus,
@@ -201,3 +202,32 @@ def test_the_traffic_of_a_session_is_told():
 
 def test_a_status_without_a_server_has_no_metric_of_a_server():
     assert {("lrq_owner",), ("lrq_troubles",)} & samples(a_site(server=None)).keys() == set()
+
+
+def of_ring(status: RingStatus, *, owner: bool = False) -> dict[tuple[str, ...], float]:
+    server = ServerStatus(owner=owner, reason="", ring=status)
+    return {key: value for key, value in samples(a_site(server=server)).items() if key[0].startswith("lrq_ring")}
+
+
+def test_the_leader_of_a_ring_tells_its_followers_ends():
+    found = of_ring(RingStatus(0, "leading", 4, 0, newest=12, released=11, held=(0, 11, 9)), owner=True)
+    assert found == {
+        ("lrq_ring_leads",): 1,
+        ("lrq_ring_trouble",): 0,
+        ("lrq_ring_generation",): 4,
+        ("lrq_ring_newest_tick",): 12,
+        ("lrq_ring_released_tick",): 11,
+        ("lrq_ring_held_tick", "1"): 11,
+        ("lrq_ring_held_tick", "2"): 9,
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "leader", "trouble"),
+    [("following", 0, 0), ("following", None, 1), ("fenced", None, 1), ("closed", None, 1)],
+)
+def test_a_member_that_does_not_lead_tells_whether_it_follows(role: str, leader: int | None, trouble: int):
+    status = RingStatus(1, role, 4, leader, newest=12, released=11)
+    assert of_ring(status)[("lrq_ring_leads",)] == 0
+    assert of_ring(status)[("lrq_ring_trouble",)] == trouble
+    assert not tells_site(a_site(server=ServerStatus(owner=False, reason="", ring=status)))

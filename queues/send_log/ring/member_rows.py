@@ -39,6 +39,14 @@ def find_member(connection: Connection) -> MemberRow | None:
     return None if row is None else MemberRow(*row)
 
 
+def rank_at(connection: Connection) -> int | None:
+    """Return the rank of the member that keeps this database; None without a ring."""
+    if dialects.find(connection) is not dialects.SQLITE:
+        return None
+    found = connection.execute(select(ring_member.c.rank)).scalar()
+    return None if found is None else int(found)
+
+
 def stores(connection: Connection) -> list[tuple[int, int]]:
     """Return the number and the random number of each store that counts, by rank."""
     chosen = select(ring_stores.c.number, ring_stores.c.uid).order_by(ring_stores.c.rank)

@@ -37,7 +37,7 @@ def serve_member(
     """Serve *member* as a part of a site's service, as a server does."""
     ring = RingServicer({ADDRESS: member})
     sink = SinkWriter(engine, SiteId(ADDRESS.site))
-    more = {"more": [ring.handlers()], "more_streams": ring.threads}
+    more = {"more": [ring.handlers], "more_streams": ring.threads}
     return serve(sink, [listen], credentials=credentials, max_streams=4, **more)
 
 

@@ -1,0 +1,57 @@
+"""The member of a ring that a server runs, as the status tells of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RingStatus:
+    """The member of the ring at one server.
+
+    Attributes:
+        rank: The rank of the member: 0 leads by default, 1 takes over, and 2 follows.
+        role: The state of docs/ring.md in lower case, such as "leading", or "closed" while the store is not open.
+        generation: The generation that the member has promised last; 0 for none.
+        leader: The rank that leads, as far as the member knows; None if it knows no leader.
+        newest: The number of the newest tick in the member's log.
+        released: The number of the newest released tick that the member knows.
+        held: The ends of the log on the followers' disks, by rank, as the leader knows them; empty at a follower.
+        alarm: The last words for an operator; empty without any.
+    """
+
+    rank: int
+    role: str
+    generation: int = 0
+    leader: int | None = None
+    newest: int = 0
+    released: int = 0
+    held: tuple[int, ...] = ()
+    alarm: str = ""
+
+    @property
+    def trouble(self) -> str:
+        """Why the member is not part of a working ring, in one sentence; empty if it is."""
+        match self.role:
+            case "following" if self.leader is None:
+                return "the ring has no leader now"
+            case "leading" | "following":
+                return ""
+            case "fenced":
+                return "both followers of the ring are silent, so it takes no entries: start them, or mend the network"
+            case "newcomer":
+                return self.alarm or "the store of this member is empty: it waits for both others"
+            case _:
+                return self.alarm or f"the member of the ring is {self.role}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the value of `server.ring`."""
+        return {
+            "rank": self.rank,
+            "role": self.role,
+            "generation": self.generation,
+            "leader": self.leader,
+            "newest": self.newest,
+            "released": self.released,
+            "held": list(self.held),
+            "alarm": self.alarm,
+        }

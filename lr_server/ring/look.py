@@ -1,0 +1,57 @@
+"""Ask the members of a ring for their state."""
+
+from typing import Final
+
+import grpc
+
+from discovery.ring_status import RingStatus
+from lr_server.ring.codec import RingAddress
+from queues.errors import PeerUnreachableError, first_line
+from queues.wire import ring_pb2 as pb
+from queues.wire.ring_pb2_grpc import RingStub
+from sink.transport.channels import OPTIONS
+from sink.transport.credentials import Credentials, needed
+from sink.transport.endpoints import TlsEndpoint, network_endpoint
+
+#: The longest wait for the answer of a member, in seconds.
+PATIENCE: Final = 5.0
+
+
+def open_channel(endpoint: str, credentials: Credentials | None, *options: tuple[str, int]) -> grpc.Channel:
+    """Return a new connection to a member; renewed certificates are read each time.
+
+    Raises `ConfigurationError` for a malformed *endpoint* or unusable *credentials*.
+    """
+    there, options = network_endpoint(endpoint), (*OPTIONS, *options)
+    if not isinstance(there, TlsEndpoint):
+        return grpc.insecure_channel(there.address, options=options)
+    pems = needed(credentials, there).read()
+    shown = grpc.ssl_channel_credentials(pems.authority, pems.key, pems.certificate)
+    return grpc.secure_channel(there.address, shown, options=options)
+
+
+def look_at(address: RingAddress, endpoint: str, credentials: Credentials | None) -> RingStatus:
+    """Return the state of the member at *endpoint*; raise `PeerUnreachableError` if it does not tell."""
+    channel = open_channel(endpoint, credentials)
+    try:
+        reply = RingStub(channel).Look(pb.LookRequest(site=address.site, token=address.token), timeout=PATIENCE)
+    except grpc.RpcError as error:
+        words = first_line(error.details() or "") if isinstance(error, grpc.Call) else first_line(error)
+        raise PeerUnreachableError(f"the member at {endpoint} cannot be asked: {words}") from error
+    finally:
+        channel.close()
+    return RingStatus(
+        rank=reply.rank,
+        role=reply.role,
+        generation=reply.generation,
+        leader=reply.leader if reply.HasField("leader") else None,
+        newest=reply.newest,
+        released=reply.released,
+        held=tuple(reply.held),
+        alarm=reply.alarm,
+    )
+
+
+def encode_status(status: RingStatus) -> pb.LookReply:
+    """Return the message of *status*."""
+    return pb.LookReply(**status.as_json())

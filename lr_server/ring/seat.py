@@ -1,0 +1,137 @@
+"""The member of a ring at one server: its store, its connections, and what the server may know of it."""
+
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sqlalchemy import Engine
+
+from discovery.ring_status import RingStatus
+from lr_server.protocol.agreement.generations import RANKS, leader_of
+from lr_server.protocol.agreement.roles import Fenced, Following, Leading, RingMember
+from lr_server.ring.codec import RingAddress
+from lr_server.ring.links import RingLink
+from lr_server.ring.ring_servicer import RingServicer
+from lr_server.ring.runner import MemberLink, TokenRunner
+from lr_server.ring.store import TokenStore
+from lr_server.ring.timers import RingPace
+from lr_server.ring.witness import StoreWitness
+from lr_server.ring_setting import RingSetting
+from queues.clock import Clock
+from sink.transport.credentials import Credentials
+
+#: The token of a site's ring: three servers keep one log.
+TOKEN: Final = 0
+#: A leader sends so many signs of life within a lease.
+_BEATS_A_LEASE: Final = 6.0
+
+
+def led_generation(member: RingMember | None) -> int:
+    """Return the generation that *member* leads and in which it takes entries; 0 for none. Pure."""
+    if member is None or not isinstance(member.role, Leading) or member.released < member.role.seal:
+        return 0
+    return member.role.generation
+
+
+def known_leader(member: RingMember | None) -> int | None:
+    """Return the rank that leads, as far as *member* knows; None if it knows no leader. Pure."""
+    if member is None:
+        return None
+    if led_generation(member):
+        return member.record.rank
+    is_heard = isinstance(member.role, Following) and member.role.hears
+    return leader_of(member.record.promised) if is_heard else None
+
+
+class SeatPlace(NamedTuple):
+    """The site of a member, its table `[ring]`, and the way to fresh credentials."""
+
+    site: str
+    setting: RingSetting
+    credentials: Credentials | None
+
+
+class RingSeat:
+    """The member of this server, from `start` to `stop`."""
+
+    def __init__(self, engine: Engine, place: SeatPlace, *, on_change: Callable[[], None], clock: Clock) -> None:
+        """Prepare the member on *engine*'s file; call *on_change* soon after each newly released tick."""
+        setting = place.setting
+        self._engine = engine
+        self._place = place
+        self._clock = clock
+        self._links: dict[int, MemberLink] = {}
+        self._open_links = ExitStack()
+        self._on_change = on_change
+        pace = RingPace(
+            beat=setting.lease_seconds / _BEATS_A_LEASE, lease=setting.lease_seconds, stall=setting.stall_seconds
+        )
+        self.runner = TokenRunner(
+            self._open_store, setting.rank, self._links, pace=pace, release=self._note_release, clock=clock
+        )
+        self._address = RingAddress(place.site, TOKEN)
+        self.servicer = RingServicer({self._address: self.runner}, clock, looks={self._address: lambda: self.status})
+
+    def start(self) -> None:
+        """Connect to the other members, and begin; the service must listen."""
+        setting = self._place.setting
+        for rank in RANKS:
+            if rank != setting.rank:
+                link = RingLink(
+                    self._address, rank, setting.members[rank],
+                    credentials=self._place.credentials, clock=self._clock,
+                )  # fmt: skip
+                self._links[rank] = self._open_links.enter_context(closing(link))
+        self.runner.start()
+
+    def stop(self) -> None:
+        """End the member after its step. May be called twice."""
+        self.runner.stop()
+        self._open_links.close()
+
+    @property
+    def leads(self) -> int:
+        """The generation that the member leads and in which it takes entries; 0 for none."""
+        return led_generation(self.runner.member)
+
+    @property
+    def leader_endpoint(self) -> str:
+        """The endpoint of another member that leads; empty if none is known."""
+        leader = known_leader(self.runner.member)
+        return "" if leader is None or leader == self._place.setting.rank else self._place.setting.members[leader]
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether the member led, and lost both followers."""
+        member = self.runner.member
+        return member is not None and isinstance(member.role, Fenced)
+
+    def released(self) -> int:
+        """Return the number of the newest tick that is known as released."""
+        member = self.runner.member
+        return 0 if member is None else member.released
+
+    @property
+    def status(self) -> RingStatus:
+        """The state of the member now."""
+        member, rank = self.runner.member, self._place.setting.rank
+        if member is None:
+            return RingStatus(rank, "closed", alarm=self.runner.alarm_words)
+        role = member.role
+        return RingStatus(
+            rank,
+            type(role).__name__.lower(),
+            generation=member.record.promised,
+            leader=known_leader(member),
+            newest=member.record.history.end,
+            released=member.released,
+            held=role.held if isinstance(role, Leading) else (),
+            alarm=self.runner.alarm_words,
+        )
+
+    def _open_store(self) -> TokenStore:
+        return TokenStore(self._engine, TOKEN, StoreWitness(Path(self._place.setting.witness)))
+
+    def _note_release(self, _upto: int) -> None:
+        self._on_change()

@@ -1,0 +1,69 @@
+"""The table `[ring]` of a site's settings, and what it needs of the other settings. Pure."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import make_url
+
+from lr_server.protocol.agreement.generations import RANKS
+from lr_server.setting_types import ListenEndpoint, Seconds
+from queues.database import urls
+from queues.errors import ConfigurationError
+
+#: Each tick of a ring fits in a message of this size.
+FEWEST_MESSAGE_BYTES: Final = 16 * 1024 * 1024
+
+
+class RingSetting(BaseModel):
+    """The members of the site's ring, and this server's place among them.
+
+    Attributes:
+        members: The endpoints of the three servers, where each of them listens, by rank.
+        rank: The rank of this server: 0 leads by default, 1 takes over, and 2 follows.
+        witness: The file of the witness: on another disk than the database, and in no backup.
+        lease_seconds: Rank 1 takes over if it hears the leader for no such time.
+        stall_seconds: A leader that hears no follower for so long takes no entries.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    members: Annotated[Sequence[ListenEndpoint], Field(min_length=len(RANKS), max_length=len(RANKS))]
+    rank: Annotated[int, Field(ge=RANKS[0], le=RANKS[-1])]
+    witness: Path
+    lease_seconds: Seconds = 3.0
+    stall_seconds: Seconds = 5.0
+
+
+def check_ring(
+    ring: RingSetting,
+    *,
+    database_url: str,
+    listens: bool,
+    ingest: bool,
+    initial_sync: str,
+    replicas: Mapping[str, object],
+    max_message_bytes: int,
+) -> None:
+    """Raise `ConfigurationError` where other settings contradict those of the ring."""
+    file = urls.file_of(make_url(database_url))
+    if file is None:
+        raise ConfigurationError("a ring keeps its log in SQLite files: set database_url to a file, sqlite:///paris.db")
+    if file == ring.witness:
+        raise ConfigurationError("the witness of the ring is the database itself: name another file, on another disk")
+    if len(set(ring.members)) < len(ring.members):
+        raise ConfigurationError("two members of the ring have one endpoint: write the three servers, by rank")
+    if not listens:
+        raise ConfigurationError("the other members reach a server of a ring at `listen`: add its endpoint there")
+    if not ingest:
+        raise ConfigurationError("a ring takes entries of producers only: set ingest, and write a table [producers]")
+    if initial_sync == "snapshot":
+        raise ConfigurationError('a ring keeps its whole log and has no snapshots: set initial_sync to "log"')
+    if replicas:
+        raise ConfigurationError("a ring has no replicas: remove the table [replicas]")
+    if max_message_bytes < FEWEST_MESSAGE_BYTES:
+        raise ConfigurationError(
+            f"max_message_bytes is {max_message_bytes}, but a message between members may need "
+            f"{FEWEST_MESSAGE_BYTES}: set at least {FEWEST_MESSAGE_BYTES}"
+        )

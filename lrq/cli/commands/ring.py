@@ -1,0 +1,79 @@
+"""`lrq ring`."""
+
+from typing import Annotated
+
+import typer
+
+from lrq.cli.options import Config, Database, Json, Site
+
+app = typer.Typer(help="Found a ring of three servers, and see its members.")
+
+
+@app.callback(invoke_without_command=True)
+def _ring(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("init")
+def init(
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="The key that the founder of rank 0 has printed.")
+    ] = None,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Let the empty database of this server count as a founder's store; once at each of the three servers.
+
+    Begin at rank 0, which prints the key for the others. Never repeat this for a lost disk: `lrq serve` then copies
+    the log from the other members. The table `[ring]` of lrq.toml names the members.
+    """
+    from lrq.cli.output import emit
+    from lrq.cli.place import opened
+    from lrq.cli.ring_actions import found_member
+
+    with opened(config, database, site) as here:
+        made = found_member(config, here, key)
+    if as_json:
+        emit({"site": here.site, "rank": made.rank, "key": made.key})
+        return
+    typer.echo(f"rank {made.rank} of the ring {here.site} is founded")
+    if key is None:
+        typer.echo(f"at both other servers run: lrq ring init --key {made.key}")
+
+
+@app.command("status")
+def status(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
+    """Ask the three members for their states.
+
+    Exit code 3: the ring takes no entries now, or one of the members does not follow.
+    """
+    from lrq.cli.exit_codes import NoError
+    from lrq.cli.output import add, console, emit, table
+    from lrq.cli.place import opened
+    from lrq.cli.ring_actions import MemberView, members, ring_trouble
+    from lrq.cli.words import number
+
+    with opened(config, database, site) as here:
+        found = members(config, here)
+    trouble = ring_trouble(found)
+    if as_json:
+        emit({"site": here.site, "trouble": trouble, "members": [each.as_json() for each in found]})
+    else:
+        made = table("Ring", "rank", "endpoint", "role", ("generation", "right"), ("newest", "right"),
+                     ("released", "right"), "words")  # fmt: skip
+
+        def row(view: MemberView) -> list[str]:
+            state = view.status
+            if state is None:
+                return [str(view.rank), view.endpoint, "unknown", "", "", "", view.problem]
+            numbers = [number(each) for each in (state.generation, state.newest, state.released)]
+            return [str(view.rank), view.endpoint, state.role, *numbers, state.trouble]
+
+        for each in found:
+            add(made, row(each))
+        console().print(made)
+    if trouble:
+        raise NoError(trouble)
