@@ -36,8 +36,8 @@ class RingStatus:
                 return "the ring has no leader now"
             case "leading" | "following":
                 return ""
-            case "fenced":
-                return "both followers of the ring are silent, so it takes no entries: start them, or mend the network"
+            case "fenced" | "proposing" | "adopting":
+                return "too few members of the ring answer, so it takes no entries: start them, or mend the network"
             case "newcomer":
                 return self.alarm or "the store of this member is empty: it waits for both others"
             case _:

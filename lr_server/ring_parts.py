@@ -29,8 +29,7 @@ def ring_ingest(
     def leader() -> Leader:
         if is_leader():
             return Leader(is_me=True)
-        lack = seat.status.trouble if seat.is_fenced else ""
-        return Leader(is_me=False, endpoint=seat.leader_endpoint, lack=lack)
+        return Leader(is_me=False, endpoint=seat.leader_endpoint, lack=seat.lack)
 
     return Ingest(
         engine,

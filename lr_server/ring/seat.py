@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from discovery.ring_status import RingStatus
 from lr_server.protocol.agreement.generations import RANKS, leader_of
-from lr_server.protocol.agreement.roles import Fenced, Following, Leading, RingMember
+from lr_server.protocol.agreement.roles import Adopting, Fenced, Following, Leading, Proposing, RingMember
 from lr_server.ring.codec import RingAddress
 from lr_server.ring.links import RingLink
 from lr_server.ring.ring_servicer import RingServicer
@@ -102,10 +102,11 @@ class RingSeat:
         return "" if leader is None or leader == self._place.setting.rank else self._place.setting.members[leader]
 
     @property
-    def is_fenced(self) -> bool:
-        """Whether the member led, and lost both followers."""
+    def lack(self) -> str:
+        """Why no member can take entries now, as a member knows that has lost its followers; empty otherwise."""
         member = self.runner.member
-        return member is not None and isinstance(member.role, Fenced)
+        is_alone = member is not None and isinstance(member.role, Fenced | Proposing | Adopting)
+        return self.status.trouble if is_alone else ""
 
     def released(self) -> int:
         """Return the number of the newest tick that is known as released."""

@@ -7,13 +7,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from sqlalchemy import make_url, text
+from sqlalchemy import Engine, make_url, text
 
 import queues
 from tests.faults.plan import LEASE_SECONDS
 from tests.faults.rampage import Verdict, rampage
+from tests.faults.ring_rampage import ring_rampage
 from tests.faults.site_plan import SINKS, SOURCE, SitePlan
 from tests.faults.site_rampage import site_rampage
 
@@ -46,6 +48,7 @@ def main() -> int:
     options.add_argument("--dialect", choices=["sqlite", "postgresql"], action="append")
     options.add_argument("--servers", type=int, default=1, help="servers of the source; above 1, two for each sink")
     options.add_argument("--lease", type=float, default=LEASE_SECONDS, help="seconds, with several servers")
+    options.add_argument("--ring", action="store_true", help="three servers of a ring; only on SQLite")
     options.add_argument("--keep", action="store_true", help="keep databases and logs of successful runs too")
     chosen = options.parse_args()
     print(f"seed {chosen.seed}", flush=True)
@@ -57,16 +60,19 @@ def main() -> int:
             servers=chosen.servers,
             lease=chosen.lease,
             keep=chosen.keep,
+            ring=chosen.ring,
         )
-        for dialect in chosen.dialect or ["sqlite", "postgresql"]
+        for dialect in (["sqlite"] if chosen.ring else chosen.dialect or ["sqlite", "postgresql"])
     ]
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 
-def run(dialect: str, *, seed: int, moments: int, servers: int, lease: float, keep: bool) -> Verdict:
+def run(dialect: str, *, seed: int, moments: int, servers: int, lease: float, keep: bool, ring: bool) -> Verdict:
     """Make one run in a new folder and print its verdict; keep the folder of a failed run."""
     folder = Path(tempfile.mkdtemp(prefix="lrq-faults-"))
-    if servers > 1:
+    if ring:
+        verdict = ring_rampage(partial(_new_site, folder), folder, seed=seed, moments=moments)
+    elif servers > 1:
         sites = (SOURCE, *SINKS)
         with databases(dialect, folder, *sites) as urls:
             urls_of = dict(zip(sites, urls, strict=True))
@@ -81,6 +87,12 @@ def run(dialect: str, *, seed: int, moments: int, servers: int, lease: float, ke
     else:
         shutil.rmtree(folder, ignore_errors=True)
     return verdict
+
+
+def _new_site(folder: Path, name: str) -> Engine:
+    engine = queues.create_engine(f"sqlite:///{folder / name}.db")
+    queues.initialize(engine, site_id=name)
+    return engine
 
 
 if __name__ == "__main__":

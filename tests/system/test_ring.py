@@ -1,11 +1,15 @@
 """A site on a ring: three server processes keep one log in three files, and a sink hears it from the leader."""
 
+import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from queues.wire import ingest_pb2 as pb
+from tests.system.raw_producer import RawProducer, request
 from tests.system.ring_sites import RANKS, RingSite
 from tests.system.world import World
 from tests.waiting import eventually
@@ -51,3 +55,78 @@ def test_a_new_producer_of_the_same_name_learns_its_last_number_at_the_next_lead
     with ring.producer("meter") as producer:
         assert producer.last_sequence(timeout=120) == 1
         assert producer.send([(b"three", ["tokyo"])], timeout=120).seq == 3
+
+
+def test_without_followers_requests_are_refused_and_go_on_by_themselves(world: World, ring: RingSite) -> None:
+    heard = world.subscribe("tokyo")
+    ring.led_by(0)
+    with ring.producer("meter") as producer:
+        producer.send([(b"before", ["tokyo"])], timeout=120)
+        for rank in (1, 2):
+            ring.kill(rank)
+        alone = ("fenced", "proposing")
+        eventually(lambda: ring.look(0)["members"][0]["status"]["role"] in alone, timeout=120, interval=0.2)
+        end = ring.log(0)
+        with RawProducer(ring.members[0]) as other:
+            (refused,) = other.send([request(1, b"no", producer="other")])
+        assert refused.refusal.kind == pb.ProduceRefusal.NO_FOLLOWER
+        assert "too few members of the ring answer" in refused.refusal.reason
+        waiting = producer.submit([(b"after", ["tokyo"])])
+        assert ring.log(0) == end
+        ring.begin(2)
+        assert waiting.result(180).position.seq == 2
+    eventually(lambda: heard.log("paris") == [b"before", b"after"], timeout=120)
+
+
+@pytest.mark.parametrize("loss", ["disk", "backup"])
+def test_a_member_with_a_lost_disk_or_a_backup_copies_the_log(ring: RingSite, loss: str) -> None:
+    with ring.producer("meter") as producer:
+        producer.send([(b"one", ["tokyo"])], timeout=120)
+        eventually(lambda: ring.log(2) == [b"one"], timeout=120)
+        ring.kill(2)
+        backup = ring.folder / "backup.db"
+        shutil.copy(ring.database(2), backup)
+        ring.begin(2)
+        producer.send([(b"two", ["tokyo"])], timeout=120)
+        eventually(lambda: ring.log(2) == [b"one", b"two"], timeout=120)
+        ring.kill(2)
+        for file in ring.folder.glob("2.db*"):
+            file.unlink()
+        if loss == "disk":
+            ring.witness(2).unlink()
+            ring.new_tables(2)
+        else:
+            shutil.copy(backup, ring.database(2))
+        assert "the ring works already" in ring.lrq("ring", "init", "--key", ring.key, rank=2)[1]
+        ring.begin(2)
+        assert producer.send([(b"three", ["tokyo"])], timeout=120).seq == 3
+        eventually(lambda: ring.log(2) == [b"one", b"two", b"three"], timeout=120)
+        eventually(lambda: ring.look(2)["members"][2]["status"]["role"] == "following", timeout=120, interval=0.2)
+        assert ring.lrq("ring", "status")[0] == 0
+        # The copy counts: with it alone the leader goes on.
+        ring.kill(1)
+        assert producer.send([(b"four", ["tokyo"])], timeout=120).seq == 4
+    told = ring.servers[2].log.read_text()
+    assert ("begins as a newcomer" in told) == (loss == "backup")
+
+
+def test_a_site_that_joins_later_gets_the_whole_log(world: World, ring: RingSite) -> None:
+    with ring.producer("meter") as producer:
+        for number in range(3):
+            producer.send([(b"%d" % number, ["rome"])], timeout=120)
+        heard = world.subscribe("rome")
+        endpoint = world.server("rome", listen=[f"ipc://{ring.folder}/rome"]).endpoints[0]
+        ring.sinks["rome"] = endpoint
+        for rank in RANKS:
+            ring.write(rank)
+            ring.servers[rank].process.send_signal(signal.SIGHUP)
+        eventually(lambda: heard.log("paris") == [b"0", b"1", b"2"], timeout=120)
+        assert heard.kinds("paris") == ["log 3"]
+
+
+def test_the_status_of_each_member_tells_who_leads(ring: RingSite) -> None:
+    ring.led_by(0)
+    assert "rank 0; `lrq ring status` asks all members" in ring.lrq("status", rank=0)[1]
+    assert "this member of the ring does not lead" in ring.lrq("status", rank=1)[1]
+    code, words = ring.lrq("ring", "status", rank=1)
+    assert (code, words.count("following"), words.count("leading")) == (0, 2, 1)

@@ -1,10 +1,13 @@
 """`lrq ring`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lrq.cli.options import Config, Database, Json, Site
+
+if TYPE_CHECKING:
+    from lrq.cli.ring_actions import MemberView
 
 app = typer.Typer(help="Found a ring of three servers, and see its members.")
 
@@ -53,8 +56,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     from lrq.cli.exit_codes import NoError
     from lrq.cli.output import add, console, emit, table
     from lrq.cli.place import opened
-    from lrq.cli.ring_actions import MemberView, members, ring_trouble
-    from lrq.cli.words import number
+    from lrq.cli.ring_actions import members, ring_trouble
 
     with opened(config, database, site) as here:
         found = members(config, here)
@@ -62,18 +64,17 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     if as_json:
         emit({"site": here.site, "trouble": trouble, "members": [each.as_json() for each in found]})
     else:
-        made = table("Ring", "rank", "endpoint", "role", ("generation", "right"), ("newest", "right"),
-                     ("released", "right"), "words")  # fmt: skip
-
-        def row(view: MemberView) -> list[str]:
-            state = view.status
-            if state is None:
-                return [str(view.rank), view.endpoint, "unknown", "", "", "", view.problem]
-            numbers = [number(each) for each in (state.generation, state.newest, state.released)]
-            return [str(view.rank), view.endpoint, state.role, *numbers, state.trouble]
-
+        made = table("Ring", "rank", "role", ("generation", "right"), ("newest", "right"), ("released", "right"), "at")
         for each in found:
-            add(made, row(each))
+            add(made, _row(each))
         console().print(made)
     if trouble:
         raise NoError(trouble)
+
+
+def _row(view: "MemberView") -> list[str]:
+    from lrq.cli.words import number
+
+    state = view.status
+    numbers = ("", "", "") if state is None else map(number, (state.generation, state.newest, state.released))
+    return [str(view.rank), "unknown" if state is None else state.role, *numbers, view.endpoint]

@@ -1,0 +1,103 @@
+"""Kill, stop and cut off the servers of a ring at random moments, then judge what the sink has heard."""
+
+import random
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from queues.clock import SYSTEM_CLOCK
+from tests.faults.cut_relay import CutRelay
+from tests.faults.rampage import PATIENCE, Verdict, wait_until
+from tests.faults.ring_producers import JournalOfProducer
+from tests.faults.standing_still import standing_still
+from tests.system.ring_sites import PACE, RANKS, RingSite
+from tests.system.world import World
+
+PRODUCERS = ("north", "south")
+#: The longest time without a disturbance, in seconds.
+_LONGEST = 1.0
+#: A stop or a cut lasts for this many leases at most, so that others take over during some of them.
+_LONGEST_FAULT = 3.0
+
+
+def ring_rampage(new_site: Callable[[str], Engine], folder: Path, *, seed: int, moments: int) -> Verdict:
+    """Disturb a random server *moments* times; return whether the sink heard each acknowledged entry once, in order."""
+    began, chance = SYSTEM_CLOCK.monotonic(), random.Random(seed)
+    verdict = Verdict(seed, "sqlite")
+    with ExitStack() as stack:
+        run = _Run(World(new_site, stack), stack, folder)
+        producers = [JournalOfProducer(run.site.members, name, ["tokyo"]) for name in PRODUCERS]
+        for _ in range(moments):
+            SYSTEM_CLOCK.wait(threading.Event(), chance.uniform(0, _LONGEST))
+            run.disturb(chance, verdict)
+        for producer in producers:
+            producer.stop()
+        run.judge(producers, verdict)
+    verdict.seconds = SYSTEM_CLOCK.monotonic() - began
+    return verdict
+
+
+class _Run:
+    """The servers of one run, with a relay for each way from one to another."""
+
+    def __init__(self, world: World, stack: ExitStack, folder: Path) -> None:
+        self.site = RingSite(world, stack, folder)
+        self.heard = world.subscribe("tokyo")
+        self.relays: dict[tuple[int, int], CutRelay] = {}
+        for rank in RANKS:
+            ways = list(self.site.members)
+            for other in RANKS:
+                if other != rank:
+                    relay = CutRelay(folder / f"r{rank}{other}", folder / f"m{other}")
+                    stack.callback(relay.close)
+                    self.relays[rank, other], ways[other] = relay, relay.endpoint
+            self.site.write(rank, ways)
+        self.site.found()
+        self.site.begin(*RANKS)
+
+    def disturb(self, chance: random.Random, verdict: Verdict) -> None:
+        lasting = chance.uniform(0, _LONGEST_FAULT * PACE["lease_seconds"])
+        victim = chance.choice(RANKS)
+        kind = chance.choice(["killed", "stopped", "cut"])
+        if kind == "killed":
+            self.site.kill(victim)
+            SYSTEM_CLOCK.wait(threading.Event(), lasting)
+            self.site.begin(victim)
+        elif kind == "stopped":
+            with standing_still(self.site.servers[victim].process.pid, f"sqlite:///{self.site.database(victim)}"):
+                SYSTEM_CLOCK.wait(threading.Event(), lasting)
+        else:
+            chosen = chance.sample(sorted(self.relays), chance.randrange(1, len(self.relays)))
+            for way in chosen:
+                self.relays[way].cut(*chance.choice([("forward",), ("backward",), ("forward", "backward")]))
+            SYSTEM_CLOCK.wait(threading.Event(), lasting)
+            for relay in self.relays.values():
+                relay.heal()
+        verdict.kills[f"rank {victim} {kind}" if kind != "cut" else "ways cut"] += 1
+
+    def judge(self, producers: list[JournalOfProducer], verdict: Verdict) -> None:
+        owed = {producer.name: producer.acked for producer in producers}
+        wait_until(lambda: sum(map(len, owed.values())) <= len(self.heard.log("paris")))
+        log = self.heard.log("paris")
+        for name, payloads in owed.items():
+            found = [payload for payload in log if payload.startswith(f"{name}:".encode())]
+            if found != payloads:
+                verdict.problems.append(
+                    f"{name} has {len(payloads)} acknowledged entries, and the sink heard {len(found)}"
+                    f"{' in another order' if sorted(found) == sorted(payloads) else ''}"
+                )
+        if not wait_until(lambda: self.site.log(0) == self.site.log(1) == self.site.log(2) == log):
+            verdict.problems.append(f"the members' files differ from the sink after {PATIENCE:g} s")
+        if any(not kind.startswith("log") for kind in self.heard.kinds("paris")):
+            verdict.problems.append(f"the sink heard more than the log: {self.heard.kinds('paris')}")
+        if self.heard.errors:
+            verdict.problems.append(f"the listener has failed: {self.heard.errors[:3]}")
+        generation = max(each["status"]["generation"] for each in self.site.look(0)["members"] if each["status"])
+        verdict.facts = {
+            "entries": len(log),
+            "generations": generation,
+            "ms of the longest standstill of a producer": round(1000 * max(each.longest for each in producers)),
+        }

@@ -1,0 +1,72 @@
+"""`lrq ring`: founds members, and tells what is wrong."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import queues
+from tests.lrq.cli.command import Command, Done
+
+#: Runs a command of `lrq ring` at the server of a rank.
+Ring = Callable[..., Done]
+
+
+@pytest.fixture
+def ring(lrq: Command, tmp_path: Path) -> Ring:
+    members = ", ".join(f'"ipc://{tmp_path}/m{rank}"' for rank in range(3))
+
+    def run(*words: str, rank: int = 0, table: bool = True) -> Done:
+        config, database = tmp_path / f"{rank}.toml", tmp_path / f"{rank}.db"
+        if not config.exists():
+            engine = queues.create_engine(f"sqlite:///{database}")
+            queues.initialize(engine, site_id="paris")
+            engine.dispose()
+        ring = f'[ring]\nmembers = [{members}]\nrank = {rank}\nwitness = "{tmp_path}/{rank}.witness"\n'
+        config.write_text(
+            f'site_id = "paris"\ndatabase_url = "sqlite:///{database}"\nlisten = ["ipc://{tmp_path}/m{rank}"]\n'
+            f'ingest = true\n[producers."*"]\n{ring if table else ""}'
+        )
+        return lrq("ring", *words, "--config", str(config))
+
+    return run
+
+
+def test_the_first_founder_prints_the_key_for_both_others(ring: Ring):
+    done = ring("init")
+    assert done.code == 0
+    first, second = done.out.splitlines()
+    assert first == "rank 0 of the ring paris is founded"
+    key = second.removeprefix("at both other servers run: lrq ring init --key ")
+    assert ring("init", "--key", key, rank=2).out == "rank 2 of the ring paris is founded\n"
+    # Repeated after a broken connection, for example.
+    assert ring("init", "--key", key, "--json", rank=2).json == {"site": "paris", "rank": 2, "key": key}
+
+
+def test_only_rank_0_makes_a_key(ring: Ring):
+    done = ring("init", rank=1)
+    assert (done.code, done.out) == (1, "")
+    assert "found rank 0 first, and give its key with --key" in done.error
+
+
+def test_a_store_is_founded_with_one_key_only(ring: Ring):
+    ring("init")
+    assert "already" in ring("init", "--key", "0" * 32).error
+
+
+def test_a_key_of_another_form_is_refused(ring: Ring):
+    assert "copy it from the first member" in ring("init", "--key", "abc").error
+
+
+def test_without_the_table_there_is_no_ring(ring: Ring):
+    assert "write a table [ring]" in ring("init", table=False).error
+
+
+def test_the_status_tells_which_members_do_not_answer(ring: Ring):
+    done = ring("status")
+    assert done.code == 3
+    assert "no member leads, so the ring takes no entries" in done.error
+    assert done.out.count("unknown") == 3
+    told = ring("status", "--json")
+    assert [each["status"] for each in told.json["members"]] == [None] * 3
+    assert all("cannot be asked" in each["problem"] for each in told.json["members"])
