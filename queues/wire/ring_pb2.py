@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from queues.wire import replication_pb2 as queues_dot_wire_dot_replication__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16queues/wire/ring.proto\x12\x03lrq\x1a\x1dqueues/wire/replication.proto\"(\n\tRingStore\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0b\n\x03uid\x18\x02 \x01(\x06\".\n\x08RingTick\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x0e\n\x06number\x18\x02 \x01(\x04\"8\n\x0bRingHistory\x12\x1c\n\x05seals\x18\x01 \x03(\x0b\x32\r.lrq.RingTick\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\"/\n\x07RingSet\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x14\n\x0c\x64\x65stinations\x18\x02 \x01(\t\"\xc5\x01\n\x0bReplicaTick\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x1f\n\x06header\x18\x03 \x01(\x0b\x32\x0f.lrq.TickHeader\x12\x14\n\x0cprevious_uid\x18\x04 \x01(\x06\x12\x13\n\x0b\x62ytes_total\x18\x05 \x01(\x04\x12\x1a\n\x04sets\x18\x06 \x03(\x0b\x32\x0c.lrq.RingSet\x12\x10\n\x08row_sets\x18\x07 \x03(\r\x12\x18\n\x04rows\x18\x08 \x01(\x0b\x32\n.lrq.Block\"?\n\nRingBallot\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x1d\n\x06newest\x18\x02 \x01(\x0b\x32\r.lrq.RingTick\"D\n\x0bRingPromise\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12!\n\x07history\x18\x02 \x01(\x0b\x32\x10.lrq.RingHistory\"2\n\nRingDenial\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x10\n\x08promised\x18\x02 \x01(\x04\"=\n\tRingFetch\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x1c\n\x05\x61\x66ter\x18\x02 \x01(\x0b\x32\r.lrq.RingTick\"<\n\x08RingTail\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x1c\n\x05\x61\x66ter\x18\x02 \x01(\x0b\x32\r.lrq.RingTick\"r\n\nRingAppend\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x1f\n\x08previous\x18\x02 \x01(\x0b\x32\r.lrq.RingTick\x12\x1d\n\x06newest\x18\x03 \x01(\x0b\x32\r.lrq.RingTick\x12\x10\n\x08released\x18\x04 \x01(\x04\"@\n\rRingTicksHeld\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x1b\n\x04upto\x18\x02 \x01(\x0b\x32\r.lrq.RingTick\"I\n\x10RingTicksMissing\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12!\n\x07history\x18\x02 \x01(\x0b\x32\x10.lrq.RingHistory\"-\n\x0cRingRegister\x12\x1d\n\x05store\x18\x01 \x01(\x0b\x32\x0e.lrq.RingStore\"e\n\x0eRingRegistered\x12\x10\n\x08promised\x18\x01 \x01(\x04\x12\x1e\n\x06stores\x18\x02 \x03(\x0b\x32\x0e.lrq.RingStore\x12!\n\x07history\x18\x03 \x01(\x0b\x32\x10.lrq.RingHistory\"\x11\n\x0fRingCopyRequest\"\x86\x01\n\rRingStoreCopy\x12 \n\x08receiver\x18\x01 \x01(\x0b\x32\x0e.lrq.RingStore\x12\x10\n\x08promised\x18\x02 \x01(\x04\x12\x1e\n\x06stores\x18\x03 \x03(\x0b\x32\x0e.lrq.RingStore\x12!\n\x07history\x18\x04 \x01(\x0b\x32\x10.lrq.RingHistory\"*\n\x0cRingReplaced\x12\x1a\n\x02\x62y\x18\x01 \x01(\x0b\x32\x0e.lrq.RingStore\"\x8e\x05\n\tRingFrame\x12\x0c\n\x04site\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x04\x12\x0e\n\x06sender\x18\x03 \x01(\r\x12\x10\n\x08receiver\x18\x04 \x01(\r\x12\x1d\n\x05store\x18\x05 \x01(\x0b\x32\x0e.lrq.RingStore\x12\x1f\n\x05ticks\x18\x06 \x03(\x0b\x32\x10.lrq.ReplicaTick\x12!\n\x06\x62\x61llot\x18\x07 \x01(\x0b\x32\x0f.lrq.RingBallotH\x00\x12#\n\x07promise\x18\x08 \x01(\x0b\x32\x10.lrq.RingPromiseH\x00\x12!\n\x06\x64\x65nial\x18\t \x01(\x0b\x32\x0f.lrq.RingDenialH\x00\x12\x1f\n\x05\x66\x65tch\x18\n \x01(\x0b\x32\x0e.lrq.RingFetchH\x00\x12\x1d\n\x04tail\x18\x0b \x01(\x0b\x32\r.lrq.RingTailH\x00\x12!\n\x06\x61ppend\x18\x0c \x01(\x0b\x32\x0f.lrq.RingAppendH\x00\x12(\n\nticks_held\x18\r \x01(\x0b\x32\x12.lrq.RingTicksHeldH\x00\x12.\n\rticks_missing\x18\x0e \x01(\x0b\x32\x15.lrq.RingTicksMissingH\x00\x12%\n\x08register\x18\x0f \x01(\x0b\x32\x11.lrq.RingRegisterH\x00\x12)\n\nregistered\x18\x10 \x01(\x0b\x32\x13.lrq.RingRegisteredH\x00\x12,\n\x0c\x63opy_request\x18\x11 \x01(\x0b\x32\x14.lrq.RingCopyRequestH\x00\x12(\n\nstore_copy\x18\x12 \x01(\x0b\x32\x12.lrq.RingStoreCopyH\x00\x12%\n\x08replaced\x18\x13 \x01(\x0b\x32\x11.lrq.RingReplacedH\x00\x42\t\n\x07message\"\t\n\x07TellEnd\"9\n\x0bPullRequest\x12\x0c\n\x04site\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x04\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\x04\",\n\tPullReply\x12\x1f\n\x05ticks\x18\x01 \x03(\x0b\x32\x10.lrq.ReplicaTick2X\n\x04Ring\x12&\n\x04Tell\x12\x0e.lrq.RingFrame\x1a\x0c.lrq.TellEnd(\x01\x12(\n\x04Pull\x12\x10.lrq.PullRequest\x1a\x0e.lrq.PullReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16queues/wire/ring.proto\x12\x03lrq\x1a\x1dqueues/wire/replication.proto\"(\n\tRingStore\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0b\n\x03uid\x18\x02 \x01(\x06\".\n\x08RingTick\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x0e\n\x06number\x18\x02 \x01(\x04\"8\n\x0bRingHistory\x12\x1c\n\x05seals\x18\x01 \x03(\x0b\x32\r.lrq.RingTick\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\"/\n\x07RingSet\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x14\n\x0c\x64\x65stinations\x18\x02 \x01(\t\"\x7f\n\x0eRingProduction\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x10\n\x08producer\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12\x0f\n\x07process\x18\x04 \x01(\x06\x12\x16\n\x0e\x66irst_sequence\x18\x05 \x01(\x04\x12\x10\n\x08last_row\x18\x06 \x01(\r\"\xef\x01\n\x0bReplicaTick\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x1f\n\x06header\x18\x03 \x01(\x0b\x32\x0f.lrq.TickHeader\x12\x14\n\x0cprevious_uid\x18\x04 \x01(\x06\x12\x13\n\x0b\x62ytes_total\x18\x05 \x01(\x04\x12\x1a\n\x04sets\x18\x06 \x03(\x0b\x32\x0c.lrq.RingSet\x12\x10\n\x08row_sets\x18\x07 \x03(\r\x12\x18\n\x04rows\x18\x08 \x01(\x0b\x32\n.lrq.Block\x12(\n\x0bproductions\x18\t \x03(\x0b\x32\x13.lrq.RingProduction\"?\n\nRingBallot\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x1d\n\x06newest\x18\x02 \x01(\x0b\x32\r.lrq.RingTick\"D\n\x0bRingPromise\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12!\n\x07history\x18\x02 \x01(\x0b\x32\x10.lrq.RingHistory\"2\n\nRingDenial\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x10\n\x08promised\x18\x02 \x01(\x04\"=\n\tRingFetch\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x1c\n\x05\x61\x66ter\x18\x02 \x01(\x0b\x32\r.lrq.RingTick\"<\n\x08RingTail\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x1c\n\x05\x61\x66ter\x18\x02 \x01(\x0b\x32\r.lrq.RingTick\"r\n\nRingAppend\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x1f\n\x08previous\x18\x02 \x01(\x0b\x32\r.lrq.RingTick\x12\x1d\n\x06newest\x18\x03 \x01(\x0b\x32\r.lrq.RingTick\x12\x10\n\x08released\x18\x04 \x01(\x04\"@\n\rRingTicksHeld\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x1b\n\x04upto\x18\x02 \x01(\x0b\x32\r.lrq.RingTick\"I\n\x10RingTicksMissing\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12!\n\x07history\x18\x02 \x01(\x0b\x32\x10.lrq.RingHistory\"-\n\x0cRingRegister\x12\x1d\n\x05store\x18\x01 \x01(\x0b\x32\x0e.lrq.RingStore\"e\n\x0eRingRegistered\x12\x10\n\x08promised\x18\x01 \x01(\x04\x12\x1e\n\x06stores\x18\x02 \x03(\x0b\x32\x0e.lrq.RingStore\x12!\n\x07history\x18\x03 \x01(\x0b\x32\x10.lrq.RingHistory\"\x11\n\x0fRingCopyRequest\"\x86\x01\n\rRingStoreCopy\x12 \n\x08receiver\x18\x01 \x01(\x0b\x32\x0e.lrq.RingStore\x12\x10\n\x08promised\x18\x02 \x01(\x04\x12\x1e\n\x06stores\x18\x03 \x03(\x0b\x32\x0e.lrq.RingStore\x12!\n\x07history\x18\x04 \x01(\x0b\x32\x10.lrq.RingHistory\"*\n\x0cRingReplaced\x12\x1a\n\x02\x62y\x18\x01 \x01(\x0b\x32\x0e.lrq.RingStore\"\x8e\x05\n\tRingFrame\x12\x0c\n\x04site\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x04\x12\x0e\n\x06sender\x18\x03 \x01(\r\x12\x10\n\x08receiver\x18\x04 \x01(\r\x12\x1d\n\x05store\x18\x05 \x01(\x0b\x32\x0e.lrq.RingStore\x12\x1f\n\x05ticks\x18\x06 \x03(\x0b\x32\x10.lrq.ReplicaTick\x12!\n\x06\x62\x61llot\x18\x07 \x01(\x0b\x32\x0f.lrq.RingBallotH\x00\x12#\n\x07promise\x18\x08 \x01(\x0b\x32\x10.lrq.RingPromiseH\x00\x12!\n\x06\x64\x65nial\x18\t \x01(\x0b\x32\x0f.lrq.RingDenialH\x00\x12\x1f\n\x05\x66\x65tch\x18\n \x01(\x0b\x32\x0e.lrq.RingFetchH\x00\x12\x1d\n\x04tail\x18\x0b \x01(\x0b\x32\r.lrq.RingTailH\x00\x12!\n\x06\x61ppend\x18\x0c \x01(\x0b\x32\x0f.lrq.RingAppendH\x00\x12(\n\nticks_held\x18\r \x01(\x0b\x32\x12.lrq.RingTicksHeldH\x00\x12.\n\rticks_missing\x18\x0e \x01(\x0b\x32\x15.lrq.RingTicksMissingH\x00\x12%\n\x08register\x18\x0f \x01(\x0b\x32\x11.lrq.RingRegisterH\x00\x12)\n\nregistered\x18\x10 \x01(\x0b\x32\x13.lrq.RingRegisteredH\x00\x12,\n\x0c\x63opy_request\x18\x11 \x01(\x0b\x32\x14.lrq.RingCopyRequestH\x00\x12(\n\nstore_copy\x18\x12 \x01(\x0b\x32\x12.lrq.RingStoreCopyH\x00\x12%\n\x08replaced\x18\x13 \x01(\x0b\x32\x11.lrq.RingReplacedH\x00\x42\t\n\x07message\"\t\n\x07TellEnd\"9\n\x0bPullRequest\x12\x0c\n\x04site\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x04\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\x04\",\n\tPullReply\x12\x1f\n\x05ticks\x18\x01 \x03(\x0b\x32\x10.lrq.ReplicaTick2X\n\x04Ring\x12&\n\x04Tell\x12\x0e.lrq.RingFrame\x1a\x0c.lrq.TellEnd(\x01\x12(\n\x04Pull\x12\x10.lrq.PullRequest\x1a\x0e.lrq.PullReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,42 +40,44 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RINGHISTORY']._serialized_end=208
   _globals['_RINGSET']._serialized_start=210
   _globals['_RINGSET']._serialized_end=257
-  _globals['_REPLICATICK']._serialized_start=260
-  _globals['_REPLICATICK']._serialized_end=457
-  _globals['_RINGBALLOT']._serialized_start=459
-  _globals['_RINGBALLOT']._serialized_end=522
-  _globals['_RINGPROMISE']._serialized_start=524
-  _globals['_RINGPROMISE']._serialized_end=592
-  _globals['_RINGDENIAL']._serialized_start=594
-  _globals['_RINGDENIAL']._serialized_end=644
-  _globals['_RINGFETCH']._serialized_start=646
-  _globals['_RINGFETCH']._serialized_end=707
-  _globals['_RINGTAIL']._serialized_start=709
-  _globals['_RINGTAIL']._serialized_end=769
-  _globals['_RINGAPPEND']._serialized_start=771
-  _globals['_RINGAPPEND']._serialized_end=885
-  _globals['_RINGTICKSHELD']._serialized_start=887
-  _globals['_RINGTICKSHELD']._serialized_end=951
-  _globals['_RINGTICKSMISSING']._serialized_start=953
-  _globals['_RINGTICKSMISSING']._serialized_end=1026
-  _globals['_RINGREGISTER']._serialized_start=1028
-  _globals['_RINGREGISTER']._serialized_end=1073
-  _globals['_RINGREGISTERED']._serialized_start=1075
-  _globals['_RINGREGISTERED']._serialized_end=1176
-  _globals['_RINGCOPYREQUEST']._serialized_start=1178
-  _globals['_RINGCOPYREQUEST']._serialized_end=1195
-  _globals['_RINGSTORECOPY']._serialized_start=1198
-  _globals['_RINGSTORECOPY']._serialized_end=1332
-  _globals['_RINGREPLACED']._serialized_start=1334
-  _globals['_RINGREPLACED']._serialized_end=1376
-  _globals['_RINGFRAME']._serialized_start=1379
-  _globals['_RINGFRAME']._serialized_end=2033
-  _globals['_TELLEND']._serialized_start=2035
-  _globals['_TELLEND']._serialized_end=2044
-  _globals['_PULLREQUEST']._serialized_start=2046
-  _globals['_PULLREQUEST']._serialized_end=2103
-  _globals['_PULLREPLY']._serialized_start=2105
-  _globals['_PULLREPLY']._serialized_end=2149
-  _globals['_RING']._serialized_start=2151
-  _globals['_RING']._serialized_end=2239
+  _globals['_RINGPRODUCTION']._serialized_start=259
+  _globals['_RINGPRODUCTION']._serialized_end=386
+  _globals['_REPLICATICK']._serialized_start=389
+  _globals['_REPLICATICK']._serialized_end=628
+  _globals['_RINGBALLOT']._serialized_start=630
+  _globals['_RINGBALLOT']._serialized_end=693
+  _globals['_RINGPROMISE']._serialized_start=695
+  _globals['_RINGPROMISE']._serialized_end=763
+  _globals['_RINGDENIAL']._serialized_start=765
+  _globals['_RINGDENIAL']._serialized_end=815
+  _globals['_RINGFETCH']._serialized_start=817
+  _globals['_RINGFETCH']._serialized_end=878
+  _globals['_RINGTAIL']._serialized_start=880
+  _globals['_RINGTAIL']._serialized_end=940
+  _globals['_RINGAPPEND']._serialized_start=942
+  _globals['_RINGAPPEND']._serialized_end=1056
+  _globals['_RINGTICKSHELD']._serialized_start=1058
+  _globals['_RINGTICKSHELD']._serialized_end=1122
+  _globals['_RINGTICKSMISSING']._serialized_start=1124
+  _globals['_RINGTICKSMISSING']._serialized_end=1197
+  _globals['_RINGREGISTER']._serialized_start=1199
+  _globals['_RINGREGISTER']._serialized_end=1244
+  _globals['_RINGREGISTERED']._serialized_start=1246
+  _globals['_RINGREGISTERED']._serialized_end=1347
+  _globals['_RINGCOPYREQUEST']._serialized_start=1349
+  _globals['_RINGCOPYREQUEST']._serialized_end=1366
+  _globals['_RINGSTORECOPY']._serialized_start=1369
+  _globals['_RINGSTORECOPY']._serialized_end=1503
+  _globals['_RINGREPLACED']._serialized_start=1505
+  _globals['_RINGREPLACED']._serialized_end=1547
+  _globals['_RINGFRAME']._serialized_start=1550
+  _globals['_RINGFRAME']._serialized_end=2204
+  _globals['_TELLEND']._serialized_start=2206
+  _globals['_TELLEND']._serialized_end=2215
+  _globals['_PULLREQUEST']._serialized_start=2217
+  _globals['_PULLREQUEST']._serialized_end=2274
+  _globals['_PULLREPLY']._serialized_start=2276
+  _globals['_PULLREPLY']._serialized_end=2320
+  _globals['_RING']._serialized_start=2322
+  _globals['_RING']._serialized_end=2410
 # @@protoc_insertion_point(module_scope)
