@@ -1,4 +1,4 @@
-"""The record of a ring's member, beside the log that it keeps; only on SQLite."""
+"""The record of a ring's member and the requests of producers, beside the log that it keeps; only on SQLite."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -35,10 +35,22 @@ def upgrade() -> None:
         sa.Column("seal", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("generation", name="pk_lrq_ring_generations"),
     )
+    op.create_table(
+        "lrq_ring_productions",
+        sa.Column("entry", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("client", sa.Text(), nullable=False),
+        sa.Column("producer", sa.Text(), nullable=False),
+        sa.Column("sequence", sa.BigInteger(), nullable=False),
+        sa.Column("process", sa.BigInteger(), nullable=False),
+        sa.Column("first_sequence", sa.BigInteger(), nullable=False),
+        sa.Column("branch", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("entry", name="pk_lrq_ring_productions"),
+    )
+    op.create_index("ix_lrq_ring_productions_producer", "lrq_ring_productions", ["client", "producer", "entry"])
 
 
 def downgrade() -> None:
     if op.get_context().dialect.name != "sqlite":
         return
-    for name in ("lrq_ring_generations", "lrq_ring_stores", "lrq_ring_member"):
+    for name in ("lrq_ring_productions", "lrq_ring_generations", "lrq_ring_stores", "lrq_ring_member"):
         op.drop_table(name)

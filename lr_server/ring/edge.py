@@ -4,7 +4,7 @@ import secrets
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from lr_server.protocol.agreement.effects import (
     Alarm,
@@ -22,16 +22,14 @@ from lr_server.protocol.agreement.history import TickHistory, TickMark
 from lr_server.protocol.agreement.machine import advance
 from lr_server.protocol.agreement.messages import Append, RingMessage, Tail
 from lr_server.protocol.agreement.record import StoreId
-from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits, RingMember, newcomer, reopened
+from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, Leading, RingLimits, RingMember, newcomer, reopened
+from lr_server.ring.offers import OfferedEntries
 from lr_server.ring.store import TokenStore, mark_of
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.errors import CorruptFrameError, DataLossError, ProtocolError, UsageError
+from queues.errors import CorruptFrameError, DataLossError, ProtocolError
 from queues.send_log.outbox import SourceTransaction
-from queues.send_log.port import TickLimits
 from queues.send_log.ring.tick_contents import TickContent, TickStamp, content_after, seal_after
-
-#: The most entries and bytes of one tick, so that each tick fits a message.
-_LIMITS: Final = TickLimits()
+from queues.send_log.ring.tick_productions import TickProduction
 
 
 class RingParcel(NamedTuple):
@@ -95,20 +93,28 @@ class MemberEdge:
         if tuple(map(mark_of, parcel.contents)) != told:
             raise ProtocolError(f"rank {parcel.sender} has sent other contents than ticks")
         contents = dict(zip(told, parcel.contents, strict=True))
-        return self._step(MessageCame(parcel.sender, parcel.store, message), contents, ())
+        return self._step(MessageCame(parcel.sender, parcel.store, message), contents)
 
     def post(self, event: RingEvent) -> Sequence[RingEffect]:
         """Take an event of a clock."""
-        return self._step(event, {}, ())
+        return self._step(event, {})
 
-    def offer(self, transactions: Sequence[SourceTransaction]) -> TickMark | Decline:
+    def offer(
+        self,
+        transactions: Sequence[SourceTransaction],
+        productions: Sequence[TickProduction] = (),
+        after: TickMark | None = None,
+    ) -> TickMark | Decline:
         """Store the entries of *transactions* in the next tick and return it, or return why nothing was stored.
 
-        The tick is released later, by `Surroundings.release`, or never. Raises `UsageError` for entries above the
-        limits of one tick, and without entries.
+        The tick is released later, by `Surroundings.release`, or never. *productions* and *after* are those of
+        `OfferedEntries`. Raises `UsageError` for entries above the limits of one tick, and without entries.
         """
-        _check_size(transactions)
-        for effect in self._step(EntriesOffered(), {}, transactions):
+        offered = OfferedEntries(transactions, productions, after)
+        offered.check_size()
+        if isinstance(self.member.role, Leading) and after not in (None, self.member.record.history.newest):
+            return Decline(None, "the log of this token has gone on since the requests were decided")
+        for effect in self._step(EntriesOffered(), {}, offered):
             if isinstance(effect, KeepTicks):
                 return effect.ticks[0]
             if isinstance(effect, Decline):
@@ -116,12 +122,12 @@ class MemberEdge:
         raise AssertionError("offered entries were neither stored nor declined")
 
     def _step(
-        self, event: RingEvent, contents: Mapping[TickMark, TickContent], transactions: Sequence[SourceTransaction]
+        self, event: RingEvent, contents: Mapping[TickMark, TickContent], offered: OfferedEntries | None = None
     ) -> Sequence[RingEffect]:
         after, effects = advance(self.member, event)
         sender = event.sender if isinstance(event, MessageCame) else None
         for effect in effects:
-            self._carry_out(effect, after, contents, transactions, sender)
+            self._carry_out(effect, after, contents, offered, sender)
         self.member = after
         return effects
 
@@ -130,7 +136,7 @@ class MemberEdge:
         effect: RingEffect,
         after: RingMember,
         contents: Mapping[TickMark, TickContent],
-        transactions: Sequence[SourceTransaction],
+        offered: OfferedEntries | None,
         sender: int | None,
     ) -> None:
         match effect:
@@ -145,7 +151,7 @@ class MemberEdge:
             case Decline() | Disregarded():
                 pass
             case KeepTicks(ticks=ticks):
-                self._store.keep(effect, [contents.get(mark) or self._own(mark, transactions) for mark in ticks])
+                self._store.keep(effect, [contents.get(mark) or self._own(mark, offered) for mark in ticks])
             case KeepRecord(record=record):
                 assert sender is not None, "a copy comes from a member"
                 self._copy(sender, record.history)
@@ -153,12 +159,12 @@ class MemberEdge:
             case _:
                 self._store.keep(effect)
 
-    def _own(self, mark: TickMark, transactions: Sequence[SourceTransaction]) -> TickContent:
+    def _own(self, mark: TickMark, offered: OfferedEntries | None) -> TickContent:
         """Return a new tick of this leader: with entries, or the seal of its generation."""
         stamp = TickStamp(secrets.randbits(62), self._clock.now_us())
         end = self._store.end()
-        if transactions:
-            return content_after(end, transactions, stamp)
+        if offered is not None:
+            return content_after(end, offered.transactions, stamp, offered.productions)
         return seal_after(end, mark.generation, uuid.uuid4().hex, stamp)
 
     def _parcel(self, after: RingMember, message: RingMessage) -> RingParcel:
@@ -194,13 +200,3 @@ class MemberEdge:
                 raise CorruptFrameError(f"rank {source} has sent other ticks than its history has")
             self._store.copy(end, page)
             end = page[-1].tick.number
-
-
-def _check_size(transactions: Sequence[SourceTransaction]) -> None:
-    entries = [entry for each in transactions for entry in each.entries]
-    size = sum(len(entry.payload) for entry in entries)
-    if not entries or len(entries) > _LIMITS.rows or size > _LIMITS.payload_bytes:
-        raise UsageError(
-            f"a tick of a ring takes 1 to {_LIMITS.rows} entries of {_LIMITS.payload_bytes} bytes in all, "
-            f"not {len(entries)} of {size}"
-        )

@@ -3,14 +3,16 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from lr_server.protocol.agreement.effects import Decline
 from lr_server.protocol.agreement.history import TickMark
 from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits, RingMember
 from lr_server.ring.edge import MemberEdge, RingParcel
 from lr_server.ring.links import weight_of
+from lr_server.ring.offers import Offer, OfferedEntries
 from lr_server.ring.parcel_box import ParcelBox
+from lr_server.ring.release_watch import ReleaseWatch
 from lr_server.ring.store import TokenStore
 from lr_server.ring.timers import DEFAULT_PACE, RingPace, RingTimers
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
@@ -18,6 +20,7 @@ from queues.errors import DataLossError, LrqError, StoreTakenError, StoreUnavail
 from queues.logs import logger
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.ring.tick_contents import TickContent
+from queues.send_log.ring.tick_productions import TickProduction
 
 log = logger("lrq.ring")
 
@@ -35,11 +38,6 @@ class MemberLink(Protocol):
     def pull(self, after: int) -> Sequence[TickContent]:
         """Return the next ticks of the other member after number *after*; raise `LrqError`."""
         ...
-
-
-class _Offer(NamedTuple):
-    transactions: Sequence[SourceTransaction]
-    outcome: "Future[TickMark | Decline]"
 
 
 class TokenRunner:
@@ -62,12 +60,12 @@ class TokenRunner:
         self._links = links
         self._pace, self._limits, self._clock = pace, limits, clock
         self._released = release
-        self._box: ParcelBox[RingParcel | _Offer] = ParcelBox()
+        self._box: ParcelBox[RingParcel | Offer] = ParcelBox()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lrq-ring-{rank}", daemon=True)
         self._store: TokenStore | None = None
         self._timers = RingTimers(pace, clock)
-        self.member: RingMember | None = None
+        self._watch = ReleaseWatch()
         #: The last words for an operator; empty without any.
         self.alarm_words = ""
 
@@ -79,8 +77,8 @@ class TokenRunner:
         """End the member after its step. Offers that still wait are declined."""
         self._stopping.set()
         for item in self._box.close():
-            if isinstance(item, _Offer):
-                _decline(item.outcome)
+            if isinstance(item, Offer):
+                item.decline()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -88,15 +86,33 @@ class TokenRunner:
         """Take the parcel of another member, or lose it and return False. Never waits."""
         return self._box.put(parcel, weight_of(parcel.contents))
 
-    def offer(self, transactions: Sequence[SourceTransaction]) -> "Future[TickMark | Decline]":
+    @property
+    def member(self) -> RingMember | None:
+        """The state of the member after its last step; None while it begins again."""
+        return self._watch.member
+
+    def offer(
+        self,
+        transactions: Sequence[SourceTransaction],
+        productions: Sequence[TickProduction] = (),
+        after: TickMark | None = None,
+    ) -> "Future[TickMark | Decline]":
         """Offer entries for the next tick. The result is the tick, which is stored here and released later, or why not.
 
-        An error as the result leaves the outcome unknown.
+        *productions* and *after* are those of `OfferedEntries`. An error as the result leaves the outcome unknown.
         """
-        outcome: Future[TickMark | Decline] = Future()
-        if not self._box.put(_Offer(transactions, outcome)):
-            _decline(outcome)
-        return outcome
+        offer = Offer(OfferedEntries(transactions, productions, after), Future())
+        if not self._box.put(offer):
+            offer.decline()
+        return offer.outcome
+
+    def declined(self) -> Decline | None:
+        """See `ReleaseWatch`."""
+        return self._watch.declined()
+
+    def await_release(self, tick: TickMark, timeout: float) -> bool:
+        """See `ReleaseWatch`."""
+        return self._watch.await_release(tick, timeout)
 
     def read(self, after: int) -> Sequence[TickContent]:
         """Return the next ticks after number *after*."""
@@ -142,7 +158,7 @@ class TokenRunner:
             except Exception:
                 log.exception("a member of the ring begins again after an error of its own")
             finally:
-                self.member = None
+                self._watch.note(None)
                 if self._store is not None:
                     self._store.close()
                     self._store = None
@@ -153,25 +169,25 @@ class TokenRunner:
         if self._store.doubt is not None:
             self.alarm(f"the store of this token begins as a newcomer: {self._store.doubt}")
         edge = MemberEdge(self._store, self.rank, self, limits=self._limits, clock=self._clock)
-        self.member = edge.member
+        self._watch.note(edge.member)
         self._timers = RingTimers(self._pace, self._clock, is_second=self.rank > 0)
         while not self._stopping.is_set():
             for event in self._timers.due(edge.member):
                 edge.post(event)
                 self._note(edge, None)
             item = self._box.get(self._timers.pause())
-            if isinstance(item, _Offer):
+            if isinstance(item, Offer):
                 self._answer(edge, item)
                 self._note(edge, None)
             elif item is not None:
                 edge.receive(item)
                 self._note(edge, item)
 
-    def _answer(self, edge: MemberEdge, offer: _Offer) -> None:
+    def _answer(self, edge: MemberEdge, offer: Offer) -> None:
         if not offer.outcome.set_running_or_notify_cancel():
             return
         try:
-            offer.outcome.set_result(edge.offer(offer.transactions))
+            offer.outcome.set_result(edge.offer(*offer.entries))
         except UsageError as error:
             offer.outcome.set_exception(error)
         except BaseException as error:
@@ -179,11 +195,7 @@ class TokenRunner:
             raise
 
     def _note(self, edge: MemberEdge, parcel: RingParcel | None) -> None:
-        before, self.member = self.member, edge.member
+        before = self.member
         assert before is not None
+        self._watch.note(edge.member)
         self._timers.note(before, edge.member, parcel)
-
-
-def _decline(outcome: "Future[TickMark | Decline]") -> None:
-    if outcome.set_running_or_notify_cancel():
-        outcome.set_result(Decline(None, "the member of this token is busy, or stops"))

@@ -8,9 +8,11 @@ from queues.errors import CorruptFrameError, InvalidPositionError
 from queues.names import ClientName
 from queues.positions import Tick, Visibility
 from queues.send_log.port import LogRow
+from queues.send_log.producers import ProducerKey
 from queues.send_log.ring.tick_contents import TickContent
+from queues.send_log.ring.tick_productions import TickProduction
 from queues.wire.replication_pb2 import TickHeader
-from queues.wire.ring_pb2 import ReplicaTick, RingSet
+from queues.wire.ring_pb2 import ReplicaTick, RingProduction, RingSet
 
 #: The most unpacked bytes of the rows of one tick.
 MOST_UNPACKED: Final = 64 * 1024 * 1024
@@ -52,6 +54,7 @@ def encode_tick(content: TickContent) -> ReplicaTick:
         sets=[RingSet(client=clients[number], destinations=text) for number, text in content.sets.items()],
         row_sets=[indexes[row.tag_set] for row in rows],
         rows=encode_entries(entries) if rows else None,
+        productions=map(_encode_production, content.productions),
     )
 
 
@@ -77,7 +80,25 @@ def decode_tick(message: ReplicaTick) -> TickContent:
     )
     numbers = [set_number(ClientName(each.client), each.destinations) for each in message.sets]
     sets = {number: each.destinations for number, each in zip(numbers, message.sets, strict=True)}
-    return TickContent(message.generation, tick, message.previous_uid, sets, _rows(message, numbers))
+    productions = tuple(map(_production, message.productions))
+    return TickContent(message.generation, tick, message.previous_uid, sets, _rows(message, numbers), productions)
+
+
+def _encode_production(each: TickProduction) -> RingProduction:
+    return RingProduction(
+        client=each.key.client,
+        producer=each.key.producer,
+        sequence=each.sequence,
+        process=each.process,
+        first_sequence=each.first,
+        last_row=each.last_row,
+    )
+
+
+def _production(message: RingProduction) -> TickProduction:
+    check_numbers(message.sequence, message.process, message.first_sequence)
+    key = ProducerKey(ClientName(message.client), message.producer)
+    return TickProduction(key, message.sequence, message.process, message.first_sequence, message.last_row)
 
 
 def _rows(message: ReplicaTick, numbers: list[int]) -> tuple[LogRow, ...]:

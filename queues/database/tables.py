@@ -176,6 +176,21 @@ ring_generations = Table(
     Column("seal", BigInteger, nullable=False),
 )
 
+#: SQLite: the requests of producers in a token's log, by the number of the request's last entry. The newest row of a
+#: producer is its standing. Older rows stay while a later leader may replace ticks (docs/ring.md, "Producers").
+ring_productions = Table(
+    "lrq_ring_productions",
+    sqlite_metadata,
+    Column("entry", Integer, primary_key=True, autoincrement=False),
+    Column("client", Text, nullable=False),
+    Column("producer", Text, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("process", BigInteger, nullable=False),
+    Column("first_sequence", BigInteger, nullable=False),
+    Column("branch", Text, nullable=False),
+    Index("ix_lrq_ring_productions_producer", "client", "producer", "entry"),
+)
+
 #: PostgreSQL: the partition `lrq_log_entries_<slot>` holds the rows with this `slot`.
 log_entries = Table(
     "lrq_log_entries",

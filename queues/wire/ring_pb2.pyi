@@ -117,6 +117,42 @@ class RingSet(_message.Message):
 Global___RingSet: _TypeAlias = RingSet  # noqa: Y015
 
 @_typing.final
+class RingProduction(_message.Message):
+    """A request of a producer: `last_row` counts the rows of the tick up to the last one of the request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLIENT_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    PROCESS_FIELD_NUMBER: _builtins.int
+    FIRST_SEQUENCE_FIELD_NUMBER: _builtins.int
+    LAST_ROW_FIELD_NUMBER: _builtins.int
+    client: _builtins.str
+    producer: _builtins.str
+    sequence: _builtins.int
+    process: _builtins.int
+    first_sequence: _builtins.int
+    last_row: _builtins.int
+    def __init__(
+        self,
+        *,
+        client: _builtins.str = ...,
+        producer: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+        process: _builtins.int = ...,
+        first_sequence: _builtins.int = ...,
+        last_row: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "first_sequence", b"first_sequence", "last_row", b"last_row", "process", b"process", "producer", b"producer", "sequence", b"sequence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RingProduction: _TypeAlias = RingProduction  # noqa: Y015
+
+@_typing.final
 class ReplicaTick(_message.Message):
     """One tick with all that it holds. Row k (from 0) has the id that the header's mark names, less the rows after it."""
 
@@ -130,6 +166,7 @@ class ReplicaTick(_message.Message):
     SETS_FIELD_NUMBER: _builtins.int
     ROW_SETS_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
+    PRODUCTIONS_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     number: _builtins.int
     previous_uid: _builtins.int
@@ -147,6 +184,8 @@ class ReplicaTick(_message.Message):
     def rows(self) -> _replication_pb2.Block:
         """of EntryRows; absent in a seal"""
 
+    @_builtins.property
+    def productions(self) -> _containers.RepeatedCompositeFieldContainer[Global___RingProduction]: ...
     def __init__(
         self,
         *,
@@ -158,10 +197,11 @@ class ReplicaTick(_message.Message):
         sets: _abc.Iterable[Global___RingSet] | None = ...,
         row_sets: _abc.Iterable[_builtins.int] | None = ...,
         rows: _replication_pb2.Block | None = ...,
+        productions: _abc.Iterable[Global___RingProduction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["header", b"header", "rows", b"rows"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_total", b"bytes_total", "generation", b"generation", "header", b"header", "number", b"number", "previous_uid", b"previous_uid", "row_sets", b"row_sets", "rows", b"rows", "sets", b"sets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_total", b"bytes_total", "generation", b"generation", "header", b"header", "number", b"number", "previous_uid", b"previous_uid", "productions", b"productions", "row_sets", b"row_sets", "rows", b"rows", "sets", b"sets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

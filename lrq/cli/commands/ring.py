@@ -64,7 +64,9 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     if as_json:
         emit({"site": here.site, "trouble": trouble, "members": [each.as_json() for each in found]})
     else:
-        made = table("Ring", "rank", "role", ("generation", "right"), ("newest", "right"), ("released", "right"), "at")
+        made = table(
+            "Ring", "rank", "role", ("generation", "right"), ("newest", "right"), ("released", "right"), ("at", "fold")
+        )
         for each in found:
             add(made, _row(each))
         console().print(made)

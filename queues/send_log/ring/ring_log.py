@@ -23,6 +23,7 @@ from queues.positions import Tick, Visibility
 from queues.send_log.destination_sets import SetDictionary, sightings
 from queues.send_log.port import LogRow
 from queues.send_log.reads import tick_of, trimmed_seq
+from queues.send_log.ring.productions import insert_productions, read_productions, remove_productions
 from queues.send_log.ring.tick_contents import FIRST_BRANCH, LogEnd, TickContent, check_follows, empty_end
 from queues.send_log.sqlite.log import all_rows
 from queues.send_log.ticks import partition_of
@@ -44,7 +45,7 @@ def log_end(connection: Connection) -> LogEnd:
 def replace_ticks(
     connection: Connection, dictionary: SetDictionary, after: int, contents: Sequence[TickContent]
 ) -> None:
-    """Remove every tick after number *after* with its entries, and store *contents* there.
+    """Remove every tick after number *after* with its entries and requests, and store *contents* there.
 
     Raises `DataLossError` if tick *after* is not there, or if *contents* belong to another history. Raises
     `CorruptFrameError` if they contradict themselves or the log. The caller rolls back then.
@@ -75,12 +76,16 @@ def read_ticks(connection: Connection, after: int, most: int, most_bytes: int) -
     wanted = [each for place, each in enumerate(found[1:]) if place == 0 or each.tick.bytes_total <= limit]
     if not wanted:
         return []
+    productions = read_productions(connection, [each.tick for each in wanted])
+    wanted = wanted[: len(productions)]
     rows = all_rows(connection, [each.tick for each in wanted])
     texts = _texts(connection, {row.tag_set for group in rows for row in group})
     uids = [each.tick.uid for each in found]
     return [
-        TickContent(generation, tick, uid, {row.tag_set: texts[row.tag_set] for row in group}, tuple(group))
-        for (generation, tick), uid, group in zip(wanted, uids, rows, strict=False)
+        TickContent(
+            generation, tick, uid, {row.tag_set: texts[row.tag_set] for row in group}, tuple(group), tuple(asked)
+        )
+        for (generation, tick), uid, group, asked in zip(wanted, uids, rows, productions, strict=False)
     ]
 
 
@@ -105,6 +110,7 @@ def _remove_after(connection: Connection, after: int) -> LogEnd:
     for table in sqlite_segments:
         connection.execute(delete(table).where(table.c.id > high))
     connection.execute(delete(ticks).where(ticks.c.number > after))
+    remove_productions(connection, high)
     connection.execute(delete(ring_generations).where(ring_generations.c.generation > generation))
     connection.execute(delete(branches).where(branches.c.number > FIRST_BRANCH + generation))
     connection.execute(update(log_head).values(last_id=high))
@@ -124,6 +130,7 @@ def _insert(connection: Connection, dictionary: SetDictionary, last_generation: 
     values = {name: getattr(tick, name) for name in columns}
     slot = partition_of(tick.number)
     connection.execute(insert(ticks).values(slot=slot, generation=content.generation, **values))
+    insert_productions(connection, tick, content.productions)
     connection.execute(update(log_head).values(last_id=Visibility.parse(tick.mark).high))
 
 

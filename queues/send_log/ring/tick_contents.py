@@ -11,6 +11,7 @@ from queues.names import ClientName
 from queues.positions import Tick, Visibility
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.port import LogRow, size_of
+from queues.send_log.ring.tick_productions import TickProduction, fit
 
 
 class TickContent(NamedTuple):
@@ -18,6 +19,8 @@ class TickContent(NamedTuple):
 
     The first tick of a generation, its seal, has no rows, and begins a branch. `previous_uid` is the random number of
     the tick before, 0 before the first tick. `sets` has the destinations of each tag set of the rows, as text.
+    `productions` are the requests of producers among the transactions of the tick, without those that nothing asks for
+    any more.
     """
 
     generation: int
@@ -25,6 +28,7 @@ class TickContent(NamedTuple):
     previous_uid: int
     sets: Mapping[int, str]
     rows: Sequence[LogRow]
+    productions: Sequence[TickProduction] = ()
 
 
 class TickStamp(NamedTuple):
@@ -52,8 +56,16 @@ def seal_after(end: LogEnd, generation: int, branch: str, stamp: TickStamp) -> T
     return TickContent(generation, replace(_next(end.tick, stamp), branch=branch), end.tick.uid, {}, ())
 
 
-def content_after(end: LogEnd, transactions: Sequence[SourceTransaction], stamp: TickStamp) -> TickContent:
-    """Return the next tick of the newest generation, with the entries of *transactions*, which stay together."""
+def content_after(
+    end: LogEnd,
+    transactions: Sequence[SourceTransaction],
+    stamp: TickStamp,
+    productions: Sequence[TickProduction] = (),
+) -> TickContent:
+    """Return the next tick of the newest generation, with the entries of *transactions*, which stay together.
+
+    *productions* are those of the transactions that are requests of producers.
+    """
     first = _high(end.tick) + 1
     rows: list[LogRow] = []
     sets: dict[int, str] = {}
@@ -73,7 +85,7 @@ def content_after(end: LogEnd, transactions: Sequence[SourceTransaction], stamp:
         bytes_total=end.tick.bytes_total + size_of(rows),
         mark=str(Visibility(high=first + len(rows) - 1)),
     )
-    return TickContent(end.generation, tick, end.tick.uid, sets, tuple(rows))
+    return TickContent(end.generation, tick, end.tick.uid, sets, tuple(rows), tuple(productions))
 
 
 def check_follows(end: LogEnd, content: TickContent) -> None:
@@ -116,6 +128,7 @@ def _contradicts(end: LogEnd, content: TickContent) -> bool:
         sums != (end.tick.bytes_total + size_of(rows), str(Visibility(high=first + len(rows) - 1)))
         or [row.id for row in rows] != list(range(first, first + len(rows)))
         or not _are_whole_transactions(rows)
+        or not fit(content.productions, rows)
         or any(set_number(ClientName(row.client), content.sets.get(row.tag_set, "")) != row.tag_set for row in rows)
     )
 

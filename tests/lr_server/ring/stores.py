@@ -90,7 +90,7 @@ def take(transactions: Sequence[SourceTransaction], *stores: TokenStore) -> Tick
 
 LOG_TABLES = (
     "lrq_ticks", "lrq_branches", "lrq_site", "lrq_log_head", "lrq_ring_generations", "lrq_tag_sets",
-    "lrq_tag_set_members", *(f"lrq_log_entries_{number}" for number in range(8)),
+    "lrq_tag_set_members", "lrq_ring_productions", *(f"lrq_log_entries_{number}" for number in range(8)),
 )  # fmt: skip
 #: Local times, and local notes about the use of a destination set: members differ there.
 LOCAL = {

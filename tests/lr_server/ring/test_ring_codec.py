@@ -27,12 +27,15 @@ from lr_server.protocol.agreement.record import StoreId
 from lr_server.ring.codec import AddressedParcel, RingAddress, decode_parcel, encode_parcel
 from lr_server.ring.edge import RingParcel
 from lr_server.ring.store import mark_of
+from lr_server.ring.tick_codec import decode_tick, encode_tick
 from queues.errors import ProtocolError
 from queues.names import ClientName
 from queues.send_log.outbox import SourceTransaction
+from queues.send_log.producers import MAX_SEQUENCE, ProducerKey
 from queues.send_log.ring.tick_contents import LogEnd, content_after, empty_end, seal_after
+from queues.send_log.ring.tick_productions import TickProduction
 from queues.wire import ring_pb2 as pb
-from tests.lr_server.ring.stores import new_entry, stamp, transaction
+from tests.lr_server.ring.stores import CLIENT, new_entry, stamp, transaction
 
 SEAL = seal_after(empty_end("origin"), 2, "second", stamp())
 OTHER = ClientName("claims")
@@ -44,6 +47,10 @@ SEVERAL = content_after(
         SourceTransaction(OTHER, [new_entry(b"four", "lima", client=OTHER, partition_key="key")]),
     ],
     stamp(),
+    [
+        TickProduction(ProducerKey(CLIENT, "meter"), 5, MAX_SEQUENCE, 4, 2),
+        TickProduction(ProducerKey(OTHER, "gauge"), MAX_SEQUENCE, 0, 0, 4),
+    ],
 )
 HISTORY = TickHistory((GenerationStart(2, 1), GenerationStart(5, 9)), 12)
 STORES = (StoreId(1, 2**62 - 1), StoreId(2, 5), StoreId(3, 6))
@@ -77,6 +84,24 @@ def test_a_message_crosses_the_wire_unchanged(message):
     assert decode_parcel(encode_parcel(sent)) == sent
 
 
+numbers = st.integers(0, MAX_SEQUENCE)
+productions = st.builds(
+    TickProduction,
+    st.builds(ProducerKey, st.text().map(ClientName), st.text()),
+    numbers,
+    numbers,
+    numbers,
+    st.integers(0, 2**32 - 1),
+)
+
+
+@given(st.lists(productions))
+def test_the_requests_of_a_tick_cross_the_wire_unchanged(asked: list[TickProduction]):
+    """Whether they fit the tick is the store's question."""
+    content = SEVERAL._replace(productions=tuple(asked))
+    assert decode_tick(encode_tick(content)) == content
+
+
 def test_every_message_of_the_agreement_is_among_the_examples():
     from lr_server.protocol.agreement.messages import RingMessage
 
@@ -92,11 +117,12 @@ def broken_frames() -> dict[str, bytes]:
         copy.MergeFrom(pb.RingFrame(**fields))
         return copy.SerializeToString()
 
-    many, bare, torn, unset = (pb.RingFrame.FromString(frame.SerializeToString()) for _ in range(4))
+    many, bare, torn, unset, beyond = (pb.RingFrame.FromString(frame.SerializeToString()) for _ in range(5))
     many.ticks.extend([frame.ticks[0]] * 64)
     bare.ClearField("append")
     torn.ticks[1].rows.body = torn.ticks[1].rows.body[:-1] + b"\0"
     del unset.ticks[1].row_sets[-1]
+    beyond.ticks[1].productions[1].sequence += 1
     huge = pb.RingFrame(sender=0, receiver=1, denial=pb.RingDenial(generation=2, promised=2**63))
     stores = pb.RingFrame(sender=0, receiver=1, registered=pb.RingRegistered(promised=1))
     history = pb.RingFrame(sender=0, receiver=1, promise=pb.RingPromise(history=pb.RingHistory(end=4)))
@@ -109,6 +135,7 @@ def broken_frames() -> dict[str, bytes]:
         "a damaged block": torn.SerializeToString(),
         "a row without a set": unset.SerializeToString(),
         "a number beyond every store": huge.SerializeToString(),
+        "a request beyond every store": beyond.SerializeToString(),
         "stores of too few members": stores.SerializeToString(),
         "a history without beginnings": history.SerializeToString(),
     }

@@ -1,0 +1,112 @@
+"""Decide on requests of producers over the log of a ring, and divide the accepted ones into ticks.
+
+The functions need the caller's transaction for writing, which writes nothing of the requests.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, select
+
+from queues.database.tables import site
+from queues.entry_headers import text_size
+from queues.positions import Position
+from queues.send_log.destination_check import forget_old_facts, refused_destinations
+from queues.send_log.links import last_change
+from queues.send_log.outbox import NewEntry, SourceTransaction
+from queues.send_log.port import TickLimits
+from queues.send_log.producers import Production, StoreOutcome
+from queues.send_log.request_group import AcceptedRequest, RequestGroup
+from queues.send_log.ring.productions import standings
+from queues.send_log.ring.ring_log import log_end
+from queues.send_log.ring.tick_contents import LogEnd
+from queues.send_log.ring.tick_productions import TickProduction, token_of
+
+
+@dataclass(slots=True)
+class RequestTick:
+    """The accepted requests of one tick, which ends with the entry number `end` of the log."""
+
+    end: int
+    transactions: list[SourceTransaction] = field(default_factory=list)
+    productions: list[TickProduction] = field(default_factory=list)
+    rows: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedRequests:
+    """The outcome of each request once all of `ticks` are stored after `end`, the newest tick of the log."""
+
+    end: LogEnd
+    outcomes: Sequence[StoreOutcome]
+    ticks: Sequence[RequestTick]
+
+
+def decide_requests(connection: Connection, requests: Sequence[Production], limits: TickLimits) -> DecidedRequests:
+    """Decide on each of *requests* in order, as if the ones before it were stored.
+
+    A request above *limits*, those of one tick, is refused, and so is one for an unknown destination.
+    """
+    forget_old_facts(connection, last_change(connection))
+    decision = _Decision(connection, requests, limits)
+    return DecidedRequests(decision.end, [decision.decide(request) for request in requests], decision.ticks)
+
+
+class _Decision:
+    def __init__(self, connection: Connection, requests: Sequence[Production], limits: TickLimits) -> None:
+        self._connection, self._limits = connection, limits
+        self._site = connection.execute(select(site.c.site_id)).scalar_one()
+        self.end = log_end(connection)
+        self.ticks: list[RequestTick] = []
+        found = standings(connection, {request.key for request in requests})
+        self._places = {key: each.position for key, each in found.items()}
+        self._group = RequestGroup({key: each.last for key, each in found.items()}, self._accept)
+
+    def decide(self, request: Production) -> StoreOutcome:
+        """Return the outcome of *request*, with the place of its last stored request."""
+        outcome = self._group.decide(request, self._doubt(request))
+        last = outcome.last
+        if outcome.verdict.is_new:
+            assert outcome.position is not None
+            self._places[request.key] = outcome.position
+            tick = self.ticks[-1]
+            tick.productions.append(TickProduction(request.key, last.sequence, last.process, last.first, tick.rows))
+        return outcome._replace(position=self._places.get(request.key) if last.token else None)
+
+    def _doubt(self, request: Production) -> str:
+        return _misfit(request.entries, self._limits) or refused_destinations(
+            self._connection, request.key.client, request.entries
+        )
+
+    def _accept(self, request: Production) -> AcceptedRequest:
+        rows, size = len(request.entries), _size(request.entries)
+        tick = self.ticks[-1] if self.ticks else None
+        if tick is None or tick.rows + rows > self._limits.rows or tick.size + size > self._limits.payload_bytes:
+            tick = RequestTick(self.end.tick.end_seq if tick is None else tick.end)
+            self.ticks.append(tick)
+        tick.transactions.append(SourceTransaction(request.key.client, request.entries))
+        tick.rows += rows
+        tick.size += size
+        tick.end += rows
+        position = Position(self.end.tick.branch, tick.end)
+        return AcceptedRequest(token_of(self._site, request.key.client, position), 0, position)
+
+
+def _misfit(entries: Sequence[NewEntry], limits: TickLimits) -> str:
+    """Return why no tick can hold the entries of a request; empty if one can. Pure."""
+    if not entries:
+        return "the request has no messages: add at least one"
+    rows, size = len(entries), _size(entries)
+    if rows <= limits.rows and size <= limits.payload_bytes:
+        return ""
+    return (
+        f"the request has {rows} messages of {size} bytes in all, but a request to a ring has at most {limits.rows} "
+        f"of {limits.payload_bytes}: send fewer at once"
+    )
+
+
+def _size(entries: Sequence[NewEntry]) -> int:
+    """Return the bytes of a request that count for limits, as in `queues.send_log.port.size_of`."""
+    texts = (text for entry in entries for text in (entry.headers, entry.partition_key) if text is not None)
+    return sum(len(entry.payload) for entry in entries) + sum(map(text_size, texts))
