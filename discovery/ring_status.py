@@ -15,7 +15,7 @@ class RingStatus:
         leader: The rank that leads, as far as the member knows; None if it knows no leader.
         newest: The number of the newest tick in the member's log.
         released: The number of the newest released tick that the member knows.
-        held: The ends of the log on the followers' disks, by rank, as the leader knows them; empty at a follower.
+        held: The ends of the log on the followers' disks, by rank; empty at a member that does not lead.
         alarm: The last words for an operator; empty without any.
     """
 

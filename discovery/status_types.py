@@ -566,7 +566,7 @@ class SiteStatus:
 
     @property
     def is_other_member(self) -> bool:
-        """Whether the database belongs to a member of a ring that does not lead, so another one works for the site."""
+        """Whether the database belongs to a member of a ring that does not lead."""
         return self.ring_rank is not None and not self.living
 
     @property

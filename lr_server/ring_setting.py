@@ -1,4 +1,4 @@
-"""The table `[ring]` of a site's settings, and what it needs of the other settings. Pure."""
+"""The table `[ring]` of a site's settings, and its demands on the other settings. Pure."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -96,7 +96,7 @@ class Settings(BaseSettings):
         producers: The clients and destinations that each producer may use, by the name of the producer. A name with
             `*` at its end stands for all producers whose names begin like that. Other producers are refused.
         require_followers: Ingest is refused while the database has fewer synchronous standby servers; PostgreSQL only.
-        ring: The ring of three servers that keep this site's log without a database server: see docs/ring.md.
+        ring: The ring of three servers that keep this site's log without a database server: see docs/running-a-ring.md.
         metrics: The host:port of /metrics for Prometheus, and of /healthz and /readyz for probes; by default none.
         clients: The clients to replicate; empty for every client that transmits or has a snapshot provider here.
         initial_sync: Whether a new session begins with a "snapshot" or with the oldest entry of the "log". With "auto"

@@ -1,4 +1,4 @@
-"""The member of a ring at one server: its store, its connections, and what the server may know of it."""
+"""The member of a ring at one server: its store, its connections, and its state."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing

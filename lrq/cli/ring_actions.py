@@ -50,7 +50,7 @@ def found_member(config: Path | None, here: OpenSite, key: str | None) -> Founde
     settings = settings_of(config, here)
     setting = _ring(settings)
     if key is None and setting.rank:
-        raise ConfigurationError("this server has not rank 0: found rank 0 first, and give its key with --key")
+        raise ConfigurationError("the server has another rank than 0: found rank 0 first, and give its key with --key")
     working = [view for view in members(config, here) if view.status is not None and view.status.generation]
     if working:
         raise ConfigurationError(
@@ -93,5 +93,5 @@ def _look(settings: Settings, rank: int, endpoint: str) -> MemberView:
 
 def _ring(settings: Settings) -> RingSetting:
     if settings.ring is None:
-        raise ConfigurationError("this server has no ring: write a table [ring] in lrq.toml (docs/ring.md)")
+        raise ConfigurationError("the server has no ring: write a table [ring] in lrq.toml (docs/running-a-ring.md)")
     return settings.ring

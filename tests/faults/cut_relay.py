@@ -1,4 +1,4 @@
-"""A relay between two Unix sockets, each of whose directions a test can cut: no byte passes until it is healed."""
+"""A relay between two Unix sockets. A test cuts either direction, and no byte passes there until the relay is healed."""
 
 import socket
 import threading

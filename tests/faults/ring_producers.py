@@ -1,4 +1,4 @@
-"""Producers of a ring that write down what they send, and what was acknowledged: the oracle of a fault run."""
+"""Producers of a ring with a journal of their acknowledged entries: the oracle of a fault run."""
 
 import threading
 from collections.abc import Sequence

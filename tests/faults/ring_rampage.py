@@ -1,4 +1,4 @@
-"""Kill, stop and cut off the servers of a ring at random moments, then judge what the sink has heard."""
+"""Kill, stop and cut off the servers of a ring at random moments, then judge the entries at a sink."""
 
 import random
 import threading
@@ -19,7 +19,7 @@ from tests.system.world import World
 PRODUCERS = ("north", "south")
 #: The longest time without a disturbance, in seconds.
 _LONGEST = 1.0
-#: A stop or a cut lasts for this many leases at most, so that others take over during some of them.
+#: A stop or a cut lasts for so many leases at most. During some of them others take over.
 _LONGEST_FAULT = 3.0
 
 

@@ -59,7 +59,7 @@ class RingSite:
         engine.dispose()
 
     def lrq(self, *words: str, rank: int = 0) -> Any:
-        """Run a command at one server; return its exit code and what it printed."""
+        """Run a command at one server; return its exit code and its output."""
         done = lrq_process(*words, "--config", str(self.config(rank)))
         return done.returncode, done.stdout.decode() + done.stderr.decode()
 

@@ -1,4 +1,4 @@
-"""A site on a ring: three server processes keep one log in three files, and a sink hears it from the leader."""
+"""A site on a ring: three server processes keep one log in three files, and the leader sends the log."""
 
 import shutil
 import signal
@@ -124,7 +124,7 @@ def test_a_site_that_joins_later_gets_the_whole_log(world: World, ring: RingSite
         assert heard.kinds("paris") == ["log 3"]
 
 
-def test_the_status_of_each_member_tells_who_leads(ring: RingSite) -> None:
+def test_the_status_of_each_member_names_the_leader(ring: RingSite) -> None:
     ring.led_by(0)
     assert "rank 0; `lrq ring status` asks all members" in ring.lrq("status", rank=0)[1]
     assert "this member of the ring does not lead" in ring.lrq("status", rank=1)[1]

@@ -17,13 +17,15 @@ from queues.database.transactions import writing
 from queues.errors import StoreUnavailableError, UsageError
 from queues.names import SiteId
 from queues.positions import Position
-from queues.send_log.known_sites import record_known_sites
+from queues.send_log.known_sites import KnownSites, record_known
 from queues.send_log.port import TickLimits
 from queues.send_log.producers import Last, Place, Production, StoreOutcome
 from tests.conftest import NewSite
 from tests.lr_server.ring.edges import RingOfFiles
 from tests.lr_server.ring.requests import FileMember, request, verdicts
 from tests.lr_server.ring.stores import LOG_TABLES, log_rows
+
+LIMITS = TickLimits()
 
 
 @pytest.fixture(params=["sqlite"])
@@ -42,7 +44,7 @@ def ring(new_site: NewSite) -> RingOfFiles:
 class Leader:
     """A member with its store of requests."""
 
-    def __init__(self, ring: RingOfFiles, rank: int, limits: TickLimits = TickLimits()) -> None:
+    def __init__(self, ring: RingOfFiles, rank: int, limits: TickLimits = LIMITS) -> None:
         self.ring = ring
         self.machine = ring.machines[rank]
         self.member = FileMember(ring, rank)
@@ -60,7 +62,7 @@ class Leader:
         return self.machine.store.end().tick.branch
 
 
-def take_over(ring: RingOfFiles, *cut_off: int) -> Leader:
+def take_over(ring: RingOfFiles) -> Leader:
     """Let rank 1 lead, while rank 0 hears nothing."""
     for other in (1, 2):
         ring.cuts |= {(0, other), (other, 0)}
@@ -165,7 +167,7 @@ def test_a_request_above_the_limits_of_a_tick_is_refused(ring: RingOfFiles, payl
 def test_unknown_destinations_are_refused_where_only_known_ones_are_allowed(ring: RingOfFiles):
     leader = Leader(ring, 0)
     with writing(leader.engine) as connection:
-        record_known_sites(connection, [SiteId("lima")], known_only=True)
+        record_known(connection, KnownSites(frozenset([SiteId("lima")]), known_only=True))
     outcomes = leader.store(request(1, to="lima"), request(2, to="lime"), request(2, to="lima"))
     assert verdicts(outcomes) == [("STORED", 1), ("REFUSED", 0), ("STORED", 2)]
     assert "did you mean 'lima'?" in outcomes[1].reason

@@ -1,4 +1,4 @@
-"""`lrq ring`: founds members, and tells what is wrong."""
+"""`lrq ring`: founds members, and tells the problems."""
 
 from collections.abc import Callable
 from pathlib import Path
