@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection
 from sqlalchemy.engine import RootTransaction
 
-from queues.errors import LrqError, NotInTransactionError
+from queues.errors import LrqError, NotInTransactionError, SetupError
 from queues.send_log.destination_check import confirm_links
 from queues.send_log.outbox import NewEntry, SourceTransaction, Written
 from queues.send_log.wakeup import wake_other_process
@@ -19,7 +19,8 @@ _Row = tuple[object, ...]
 _TAKE_IDS = (
     "UPDATE lrq_log_head SET last_id = last_id + ? "
     "RETURNING slot, last_id, (SELECT site_id FROM lrq_site), (SELECT branch FROM lrq_site), "
-    "(SELECT last_id FROM lrq_sql_written), (SELECT number FROM lrq_link_changes)"
+    "(SELECT last_id FROM lrq_sql_written), (SELECT number FROM lrq_link_changes), "
+    "(SELECT rank FROM lrq_ring_member)"
 )
 # Ids have no gaps, so the ids of refused entries are given back.
 _GIVE_BACK = "UPDATE lrq_log_head SET last_id = last_id - ?"
@@ -39,11 +40,17 @@ _NO_ID = 2**63 - 1
 def write(connection: Connection, client: str, entries: Sequence[NewEntry], created_us: int) -> Written:
     """Insert *entries* in the caller's transaction, whose first call takes the write lock.
 
-    Raises `NotInTransactionError` on a connection in autocommit, and `LinkEndedError`.
+    Raises `NotInTransactionError` on a connection in autocommit, and `LinkEndedError`. Raises `SetupError` in the file
+    of a ring's member: the other members would lack the entries.
     """
     taken = connection.exec_driver_sql(_TAKE_IDS, (len(entries),)).one()
-    partition, last_id, site, branch, last_of_view, link_change = taken
+    partition, last_id, site, branch, last_of_view, link_change, rank = taken
     try:
+        if rank is not None:
+            raise SetupError(
+                f"the file belongs to rank {rank} of the ring {site}, where only producers send entries: "
+                "use lr_client.producer or `lrq produce`"
+            )
         confirm_links(connection, client, entries, link_change)
     except LrqError:
         connection.exec_driver_sql(_GIVE_BACK, (len(entries),))
