@@ -34,8 +34,8 @@ class ReleaseWatch:
     def await_release(self, tick: TickMark, timeout: float) -> bool:
         """Wait until the *tick* of this member is released; return False if that is not known.
 
-        The wait ends at the release, once the member leads the generation of the tick no more, and after *timeout*
-        seconds. After False a later leader may release the tick or replace it.
+        The wait ends at the release, and after *timeout* seconds. The wait also ends once the member no longer leads
+        the generation of the tick. After False a later leader may release the tick or replace it.
         """
         with self._changed:
             self._changed.wait_for(

@@ -60,7 +60,7 @@ class _Stored:
 
 
 class RingStore:
-    """See `queues.send_log.producers.Store`. Its member takes entries of nothing else while requests are stored.
+    """See `queues.send_log.producers.Store`. The member declines requests whose decision is older than its log.
 
     Every outcome with a stored request is told after the release of that request, also a REPEATED one. An outcome is
     UNKNOWN if the member stopped leading, or took too long, before the release. The producer then repeats the request,

@@ -11,10 +11,10 @@ from queues.database.tables import ring_productions, site, ticks
 from queues.names import ClientName
 from queues.positions import Position, PositionToken, Tick
 from queues.send_log.producers import Last, ProducerKey
-from queues.send_log.ring.tick_productions import Standing, TickProduction, token_of
+from queues.send_log.ring.tick_productions import ProducerStanding, TickProduction, token_of
 
-#: A request in one of the newest ticks stays, because a later leader may replace these. It is twice as many as the
-#: ticks that may wait for a follower.
+#: The requests of so many newest ticks stay, because a later leader may replace ticks. Half as many ticks may wait for
+#: a follower.
 KEPT_TICKS: Final = 128
 #: Older requests of a producer go at each tick whose number is a multiple of this one.
 PRUNED_EACH: Final = 64
@@ -38,9 +38,9 @@ _PRUNE: Final = text(
 )
 
 
-def standings(connection: Connection, keys: Iterable[ProducerKey]) -> dict[ProducerKey, Standing]:
+def standings(connection: Connection, keys: Iterable[ProducerKey]) -> dict[ProducerKey, ProducerStanding]:
     """Return the standing of each of the producers that has a request in the log, with few statements."""
-    found: dict[ProducerKey, Standing] = {}
+    found: dict[ProducerKey, ProducerStanding] = {}
     ordered = sorted(keys)
     site_id = connection.execute(select(site.c.site_id)).scalar_one()
     for start in range(0, len(ordered), _AT_ONCE):
@@ -50,14 +50,14 @@ def standings(connection: Connection, keys: Iterable[ProducerKey]) -> dict[Produ
         for client, producer, sequence, process, first, branch, entry in rows:
             key = ProducerKey(ClientName(client), producer)
             position = Position(branch, entry)
-            found[key] = Standing(Last(sequence, token_of(site_id, client, position), process, first), position)
+            found[key] = ProducerStanding(Last(sequence, token_of(site_id, client, position), process, first), position)
     return found
 
 
 def place_of(connection: Connection, token: PositionToken) -> tuple[Position, tuple[int, int]] | None:
     """Return the place of a request's last entry with the generation and the number of its tick.
 
-    The answer is None if no tick of this log has the entry, because a later leader has replaced the tick.
+    The answer is None if no tick of this log has the entry: a later leader has replaced the tick.
     """
     entry = token.transaction
     holding = select(ticks.c.branch, ticks.c.generation, ticks.c.number).where(ticks.c.end_seq >= entry)

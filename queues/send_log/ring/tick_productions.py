@@ -22,7 +22,7 @@ class TickProduction(NamedTuple):
     last_row: int
 
 
-class Standing(NamedTuple):
+class ProducerStanding(NamedTuple):
     """The last stored request of a producer, and the place of its last entry."""
 
     last: Last

@@ -50,7 +50,7 @@ class FileMember:
     def __init__(self, ring: RingOfFiles, rank: int) -> None:
         self.ring, self.rank = ring, rank
         self.holds_messages = False
-        #: What answers the next offers in place of the member.
+        #: The answers to the next offers, in place of those of the member.
         self.answers: list[Decline | Exception] = []
         #: The number of ticks that the member was offered.
         self.offers = 0

@@ -1,4 +1,4 @@
-"""Requests of producers on three members over gRPC: a producer goes on at the next leader, and each request is once."""
+"""Requests of producers on three members over gRPC: producers go on at the next leader, and each request is once."""
 
 import threading
 from collections.abc import Iterator

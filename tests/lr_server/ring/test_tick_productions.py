@@ -197,7 +197,7 @@ def test_old_requests_go_only_after_newer_settled_ones(new_file: Files):
         take_requests([("busy", number), *late], *stores)
     assert sequences(engines[0], "old") == [2]
     assert sequences(engines[0], "busy") == list(range(end - KEPT_TICKS, end + 1))
-    # Its newer request is in a tick that a later leader might replace, if nothing else was known of that tick.
+    # The newer request is in one of the newest ticks.
     assert sequences(engines[0], "returns") == [1, 2]
     assert log_rows(engines[0]) == log_rows(engines[1])
 
