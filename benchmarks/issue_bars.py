@@ -26,6 +26,8 @@ TICK_RELAY: Final = "bare relay with ticks"
 APPLIED: Final = "lrq, applied by a listener"
 SYNCED_JETSTREAM: Final = "NATS JetStream (synced)"
 JETSTREAM: Final = "NATS JetStream (no sync)"
+#: Three servers with a replica each.
+REPLICATED_JETSTREAM: Final = "NATS JetStream (3 replicas, synced)"
 
 #: The setting and the yardstick of the experiment `stored`.
 UNAPPLIED: Final = "received and not applied"
@@ -126,7 +128,13 @@ def _servers() -> Iterator[Bar]:
         yield Bar("servers", "deliveries/s", Number("2 servers", contender), Number("1 server", contender), 1.5)
 
 
+def _ring() -> Iterator[Bar]:
+    yield Bar(
+        "ring", "messages/s", Number("64 producers", "lrq ring"), Number("64 producers", REPLICATED_JETSTREAM), 1.0
+    )
+
+
 BARS: Final[tuple[Bar, ...]] = (
     *_application(), *_deliveries(), *_applied(), *_latency(), *_growth(), *_backlog(), *_sizes(), *_stored(),
-    *_others(), *_servers(),
+    *_others(), *_servers(), *_ring(),
 )  # fmt: skip

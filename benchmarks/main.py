@@ -27,6 +27,7 @@ from benchmarks.experiments import (
     idle,
     ingest,
     latency,
+    ring,
     servers,
     sizes,
     sqlite,
@@ -43,7 +44,7 @@ from queues.clock import iso, now_us
 
 _MODULES: Final = (
     application, deliveries, applied, latency, growth, backlog, sizes, stored, sqlite, idle, subscriber, ingest,
-    servers, transport,
+    servers, transport, ring,
 )  # fmt: skip
 EXPERIMENTS: Final[dict[str, Callable[[Bench], None]]] = {module.NAME: module.measure for module in _MODULES}
 _RUNS: Final = {"quick": 1, "normal": 5, "full": 5}

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine
 from lr_server.protocol.agreement.effects import Durable, KeepPromise, KeepRecord, KeepStore, KeepTicks
 from lr_server.protocol.agreement.history import GenerationStart, TickHistory, TickMark
 from lr_server.protocol.agreement.record import MemberRecord, StoreId
+from lr_server.ring.recent_ticks import RecentTicks
 from lr_server.ring.witness import StoreWitness
 from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, CorruptFrameError, DataLossError, StoreTakenError
@@ -49,6 +50,7 @@ class TokenStore:
         self._witness = witness
         self._dictionary = SetDictionary()
         self._step = 0
+        self._recent = RecentTicks()
         try:
             self._found = self._open()
             self._doubt = _doubt(self._found, witness.step)
@@ -111,11 +113,15 @@ class TokenStore:
 
     def end(self) -> LogEnd:
         """Return the newest tick of the log."""
+        if (newest := self._recent.newest) is not None:
+            return LogEnd(newest.generation, newest.tick)
         with reading(self._engine) as connection:
             return log_end(connection)
 
     def read(self, after: int, most: int, most_bytes: int = MOST_BYTES) -> list[TickContent]:
         """Return the ticks after number *after*: up to *most* and up to *most_bytes* of entries, but at least one."""
+        if found := self._recent.read(after, most, most_bytes):
+            return found
         with reading(self._engine) as connection:
             return read_ticks(connection, after, most, most_bytes)
 
@@ -140,6 +146,8 @@ class TokenStore:
                     member_rows.write_store(connection, rank, *store)
                 case _:
                     assert_never(effect)
+        if isinstance(effect, KeepTicks):
+            self._recent.keep(effect.after, contents)
 
     def copy(self, after: int, contents: Sequence[TickContent]) -> None:
         """Store *contents* after tick number *after*, in a store that does not count yet.
@@ -148,6 +156,7 @@ class TokenStore:
         """
         with self._writing() as connection:
             self._require_newcomer(connection)
+            self._recent.forget()
             replace_ticks(connection, self._dictionary, after, contents)
 
     def _begin(self, record: MemberRecord) -> None:
@@ -187,6 +196,7 @@ class TokenStore:
                 yield connection
         except BaseException:
             self._dictionary.forget()
+            self._recent.forget()
             raise
 
 

@@ -1,4 +1,4 @@
-"""A relay between two Unix sockets. A test cuts either direction, and no byte passes there until the relay is healed."""
+"""A relay between two Unix sockets. A test cuts either direction, and heals it later."""
 
 import socket
 import threading

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, text
+from sqlalchemy import Connection, bindparam, delete, select, text
 
+from queues.database import dialects
 from queues.database.tables import ring_productions, site, ticks
 from queues.names import ClientName
 from queues.positions import Position, PositionToken, Tick
@@ -23,6 +24,7 @@ MOST_PRODUCTIONS: Final = 20_000
 #: The most producers of one statement; SQLite takes at least 999 values.
 _AT_ONCE: Final = 400
 
+_INSERTED: Final = ("entry", "client", "producer", "sequence", "process", "first_sequence", "branch")
 _COLUMNS: Final = "p.client, p.producer, p.sequence, p.process, p.first_sequence, p.branch, p.entry"
 _NEWEST: Final = (
     f"WITH asked (client, producer) AS (VALUES {{places}}) SELECT {_COLUMNS}"  # noqa: S608 - constants
@@ -71,17 +73,10 @@ def insert_productions(connection: Connection, tick: Tick, productions: Sequence
     """Store the requests of a tick that was stored before, and let requests go that nothing asks for any more."""
     if productions:
         values = [
-            {
-                "entry": tick.start_seq + each.last_row,
-                **each.key._asdict(),
-                "sequence": each.sequence,
-                "process": each.process,
-                "first_sequence": each.first,
-                "branch": tick.branch,
-            }
+            (tick.start_seq + each.last_row, *each.key, each.sequence, each.process, each.first, tick.branch)
             for each in productions
         ]
-        connection.execute(insert(ring_productions), values)
+        dialects.of(connection).bulk_insert(connection, ring_productions, _INSERTED, values)
     if tick.number % PRUNED_EACH == 0:
         low, high = _settled(connection, tick.number - PRUNED_EACH), _settled(connection, tick.number)
         if low < high:

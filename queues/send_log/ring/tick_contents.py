@@ -129,7 +129,10 @@ def _contradicts(end: LogEnd, content: TickContent) -> bool:
         or [row.id for row in rows] != list(range(first, first + len(rows)))
         or not _are_whole_transactions(rows)
         or not fit(content.productions, rows)
-        or any(set_number(ClientName(row.client), content.sets.get(row.tag_set, "")) != row.tag_set for row in rows)
+        or any(
+            set_number(ClientName(client), content.sets.get(tag_set, "")) != tag_set
+            for client, tag_set in {(row.client, row.tag_set) for row in rows}
+        )
     )
 
 

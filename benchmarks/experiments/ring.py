@@ -1,0 +1,108 @@
+"""64 producers and three servers that keep one log: a ring of SQLite files beside replicated JetStream.
+
+Each message is on two disks before its answer. All servers share one machine and its disk.
+"""
+
+import random
+import shutil
+from contextlib import ExitStack, closing
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+import queues
+from benchmarks.bench import Bench
+from benchmarks.contenders.brokered import free_port
+from benchmarks.contenders.lrq_servers import ServerProcess
+from benchmarks.contenders.replicated_jetstream import publish, replicated
+from benchmarks.issue_bars import REPLICATED_JETSTREAM, TOGETHER
+from benchmarks.producers import METHOD, Load, generate
+from benchmarks.workload import PAYLOAD_BYTES
+from lr_server.protocol.agreement.generations import RANKS
+from lr_server.ring.codec import RingAddress
+from lr_server.ring.founding import found, founding_key, record_of
+from lr_server.ring.look import look_at
+from lr_server.ring.seat import TOKEN
+from lr_server.ring.store import TokenStore
+from lr_server.ring.witness import StoreWitness
+from queues.clock import poll
+
+NAME: Final = "ring"
+UNIT: Final = "messages/s"
+SETTING: Final = "64 producers"
+PRODUCERS: Final = 64
+#: The most requests of a producer that are without an answer.
+WINDOW: Final = 256
+#: The seconds until a member leads, at most.
+_PATIENCE: Final = 60.0
+
+
+def measure(bench: Bench) -> None:
+    """Measure the ring and JetStream."""
+    for _, (name, way) in bench.rounds([("lrq ring", _ring), (REPLICATED_JETSTREAM, _jetstream)]):
+        folder = bench.place.folder / "ring"
+        folder.mkdir()
+        try:
+            with bench.tried(f"{name} with {SETTING}"):
+                bench.book.add(NAME, SETTING, name, **{UNIT: way(bench, folder)})
+        finally:
+            shutil.rmtree(folder)
+
+
+def _ring(bench: Bench, folder: Path) -> float:
+    each = bench.pick(640, 3_200)
+    with ExitStack() as stack:
+        servers = [stack.enter_context(closing(_Server(settings))) for settings in _founded(folder)]
+        load = Load(servers[0].address, METHOD, PRODUCERS, each, TOGETHER, WINDOW)
+        _await_leader(f"tcp://{servers[0].address}")
+        with get_context("spawn").Pool(1) as pool:
+            return PRODUCERS * each / pool.apply(generate, (load,)).seconds
+
+
+def _jetstream(bench: Bench, folder: Path) -> float:
+    each, payload = bench.pick(160, 800), random.randbytes(PAYLOAD_BYTES)
+    with replicated(folder) as address, get_context("spawn").Pool(1) as pool:
+        pool.apply(publish, (address, PRODUCERS, 4, WINDOW, payload))
+        return PRODUCERS * each / pool.apply(publish, (address, PRODUCERS, each, WINDOW, payload))
+
+
+class _Server:
+    """One server of the ring."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._process = ServerProcess(settings)
+        self.address = str(settings["listen"][0]).removeprefix("tcp://")
+
+    def close(self) -> None:
+        """Stop the process."""
+        self._process.stop()
+
+
+def _founded(folder: Path) -> list[dict[str, Any]]:
+    """Return the settings of the three servers, whose stores are founded."""
+    members, key = [f"tcp://127.0.0.1:{free_port()}" for _ in RANKS], founding_key()
+    found_settings = []
+    for rank in RANKS:
+        url, witness = f"sqlite:///{folder / f'{rank}.db'}", folder / f"{rank}.witness"
+        engine = queues.create_engine(url)
+        queues.initialize(engine, site_id="source")
+        with closing(TokenStore(engine, TOKEN, StoreWitness(witness))) as store:
+            found(store, record_of(key, rank))
+        engine.dispose()
+        found_settings.append(
+            {
+                "site_id": "source",
+                "database_url": url,
+                "listen": [members[rank]],
+                "ingest": True,
+                "producers": {"*": {}},
+                "ring": {"members": members, "rank": rank, "witness": witness},
+            }
+        )
+    return found_settings
+
+
+def _await_leader(endpoint: str) -> None:
+    """Wait until the member at *endpoint* leads and has a follower."""
+    address = RingAddress("source", TOKEN)
+    poll(lambda: look_at(address, endpoint, None).leader == 0, bool, timeout=_PATIENCE, pause=0.1)

@@ -1,0 +1,60 @@
+"""The newest ticks of a store in memory: a leader sends each one to two followers, and need not read the file again."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from queues.send_log.port import size_of
+from queues.send_log.ring.tick_contents import TickContent
+
+#: The most ticks in memory, and the most bytes of their entries, but at least one tick.
+MOST_TICKS: Final = 64
+MOST_BYTES: Final = 16 * 1024 * 1024
+
+
+class RecentTicks:
+    """Neighbouring ticks up to the end of a log. One thread keeps ticks, and any number of threads read."""
+
+    def __init__(self) -> None:
+        self._ticks: tuple[TickContent, ...] = ()
+
+    def forget(self) -> None:
+        """Know no tick: the log may have other ones now."""
+        self._ticks = ()
+
+    def keep(self, after: int, contents: Sequence[TickContent]) -> None:
+        """Know *contents* after tick number *after*, in place of others there; they are on the disk."""
+        before = [each for each in self._ticks if each.tick.number <= after]
+        follows = not before or before[-1].tick.number == after
+        self._ticks = _newest([*(before if follows else ()), *contents])
+
+    @property
+    def newest(self) -> TickContent | None:
+        """The last tick of the log; None if it is not known."""
+        ticks = self._ticks
+        return ticks[-1] if ticks else None
+
+    def read(self, after: int, most: int, most_bytes: int) -> list[TickContent]:
+        """Return the ticks after number *after* like `TokenStore.read`; none if the next one is not known."""
+        ticks = self._ticks
+        first = after + 1 - ticks[0].tick.number if ticks else -1
+        if first < 0:
+            return []
+        found: list[TickContent] = []
+        size = 0
+        for content in ticks[first : first + most]:
+            size += size_of(content.rows)
+            if found and size > most_bytes:
+                break
+            found.append(content)
+        return found
+
+
+def _newest(ticks: Sequence[TickContent]) -> tuple[TickContent, ...]:
+    """Return the last of *ticks* within the limits. Pure."""
+    size, count = 0, 0
+    for content in reversed(ticks[-MOST_TICKS:]):
+        size += size_of(content.rows)
+        if count and size > MOST_BYTES:
+            break
+        count += 1
+    return tuple(ticks[len(ticks) - count :])
