@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from queues.send_log.port import size_of
+from queues.send_log.ring import productions
 from queues.send_log.ring.tick_contents import TickContent
 
 #: The most ticks in memory, and the most bytes of their entries, but at least one tick.
@@ -40,10 +41,11 @@ class RecentTicks:
         if first < 0:
             return []
         found: list[TickContent] = []
-        size = 0
+        size = requests = 0
         for content in ticks[first : first + most]:
             size += size_of(content.rows)
-            if found and size > most_bytes:
+            requests += len(content.productions)
+            if found and (size > most_bytes or requests > productions.MOST_PRODUCTIONS):
                 break
             found.append(content)
         return found
