@@ -7,11 +7,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from sqlalchemy.orm import Session
 
+from queues.positions import Position
 from queues.wire import ingest_pb2 as pb
+from tests.faults.standing_still import standing_still
 from tests.system.raw_producer import RawProducer, request
 from tests.system.ring_sites import RANKS, RingSite
-from tests.system.world import World
+from tests.system.world import Recorder, World
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(600)]
@@ -20,6 +23,17 @@ pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(600)]
 @pytest.fixture(params=["sqlite"])
 def dialect(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+class Undoing(Recorder):
+    """Could undo entries, and notes each position to go back to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.undone: list[Position] = []
+
+    def on_rollback(self, session: Session, source_id: str, position: Position) -> None:
+        self.undone.append(position)
 
 
 @pytest.fixture
@@ -46,6 +60,21 @@ def test_a_producer_and_a_sink_go_on_when_the_leader_is_killed(world: World, rin
     eventually(lambda: heard.log("paris") == [b"%d" % number for number in range(15)], timeout=120)
     assert heard.kinds("paris") == ["log 15"]
     eventually(lambda: ring.log(0) == ring.log(1) == ring.log(2) == heard.log("paris"), timeout=120)
+
+
+def test_a_leader_that_stood_still_undoes_nothing_of_the_next_one(world: World, ring: RingSite) -> None:
+    heard = world.subscribe("tokyo", Undoing())
+    with ring.producer("meter") as producer:
+        producer.send([(b"one", ["tokyo"])], timeout=120)
+        eventually(lambda: heard.log("paris") == [b"one"], timeout=120)
+        with standing_still(ring.servers[0].process.pid, f"sqlite:///{ring.database(0)}"):
+            producer.send([(b"two", ["tokyo"])], timeout=120)
+            eventually(lambda: heard.log("paris") == [b"one", b"two"], timeout=120)
+        ring.led_by(0)
+        producer.send([(b"three", ["tokyo"])], timeout=120)
+    eventually(lambda: heard.log("paris") == [b"one", b"two", b"three"], timeout=120)
+    assert heard.kinds("paris") == ["log 3"]
+    assert (heard.undone, heard.errors) == ([], [])
 
 
 def test_a_new_producer_of_the_same_name_learns_its_last_number_at_the_next_leader(ring: RingSite) -> None:

@@ -66,6 +66,19 @@ def test_a_replaced_server_learns_it_from_its_own_database(fence: Callable[[], S
     assert newer.generation == 2
 
 
+def test_the_leader_of_a_ring_tells_its_generation_and_never_goes_higher(site: Engine):
+    table.ensure(site, OWED)
+    (lease,) = lead(site)
+    clock = {"pause_seconds": 0, "clock": SYSTEM_CLOCK}
+    fence = SessionFence(site, SiteId("paris"), OWED, lease, ring_generation=6, **clock)
+    fence.read()
+    assert fence.generation == 6
+    refused = fence.answer(stale(7))
+    assert refused.kind is RefusalKind.STALE_LEADER
+    assert "knows a later leader of the ring than generation 6" in refused.reason
+    assert fence.generation == 6
+
+
 def test_only_a_leap_that_happened_is_logged(fence: Callable[[], SessionFence], caplog: pytest.LogCaptureFixture):
     paused, newer = fence(), fence()
     with pytest.raises(OwnershipLostError):
