@@ -19,6 +19,7 @@ from queues.database import dialects, schema, servers, urls
 from queues.database.server_rights import missing_rights
 from queues.database.transactions import mapped_errors, reading
 from queues.errors import LrqError
+from queues.send_log.ring.member_rows import rank_at
 
 _CHECK: Final = "database"
 #: The most rights that one sentence names.
@@ -102,9 +103,16 @@ def _rights(engine: Engine) -> Finding:
     return problem("rights", f"the role lacks {', '.join(missing[:_NAMED])}{more}", "grant these rights to the role")
 
 
+def _rank(engine: Engine) -> int | None:
+    with reading(engine) as connection:
+        return rank_at(connection)
+
+
 def _server(engine: Engine) -> Finding:
     view = servers.look(engine)
     if view.sequencer is None:
+        if not view.living and (rank := _rank(engine)) is not None:
+            return ok("server", f"the member of rank {rank} does not lead now; `lrq ring status` asks all members")
         if not view.living:
             return warning("server", "no server works for this site now", "run `lrq serve`")
         return warning("server", "no server takes the ticks of this site now", "look again, then at the servers' logs")

@@ -16,7 +16,7 @@ Ring = Callable[..., Done]
 def ring(lrq: Command, tmp_path: Path) -> Ring:
     members = ", ".join(f'"ipc://{tmp_path}/m{rank}"' for rank in range(3))
 
-    def run(*words: str, rank: int = 0, table: bool = True) -> Done:
+    def run(*words: str, rank: int = 0, table: bool = True, command: str = "ring") -> Done:
         config, database = tmp_path / f"{rank}.toml", tmp_path / f"{rank}.db"
         if not config.exists():
             engine = queues.create_engine(f"sqlite:///{database}")
@@ -27,7 +27,7 @@ def ring(lrq: Command, tmp_path: Path) -> Ring:
             f'site_id = "paris"\ndatabase_url = "sqlite:///{database}"\nlisten = ["ipc://{tmp_path}/m{rank}"]\n'
             f'ingest = true\n[producers."*"]\n{ring if table else ""}'
         )
-        return lrq("ring", *words, "--config", str(config))
+        return lrq(command, *words, "--config", str(config))
 
     return run
 
@@ -70,3 +70,13 @@ def test_the_status_tells_which_members_do_not_answer(ring: Ring):
     told = ring("status", "--json")
     assert [each["status"] for each in told.json["members"]] == [None] * 3
     assert all("cannot be asked" in each["problem"] for each in told.json["members"])
+
+
+def test_a_member_that_does_not_lead_is_well_without_a_server(ring: Ring):
+    ring("init")
+    status = ring(command="status")
+    assert "this member of the ring does not lead: see `lrq ring status`" in status.out
+    assert (status.code, ring("--json", command="status").json["ring_rank"]) == (0, 0)
+    found = {each["check"]: each for each in ring("--json", command="doctor").json["findings"]}
+    assert found["server"]["level"] == "ok"
+    assert "`lrq ring status` asks all members" in found["server"]["sentence"]
