@@ -21,7 +21,7 @@ from tests.programs import required
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
 ROOT = Path(__file__).parents[2]
-ON_SQLITE = ("tutorial", "backup", "alembic", "upgrade", "leaving", "peers", "tls")
+ON_SQLITE = ("tutorial", "backup", "alembic", "upgrade", "leaving", "peers", "tls", "replicas")
 ON_POSTGRESQL = ("backup-postgresql", "capacity", "least-privilege", "pgbouncer", "transmit")
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLITE, *ON_POSTGRESQL)}
 #: The folder of PostgreSQL's socket that the pages name.
