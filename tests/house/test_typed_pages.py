@@ -22,14 +22,19 @@ pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
 ROOT = Path(__file__).parents[2]
 ON_SQLITE = ("tutorial", "backup", "alembic", "upgrade", "leaving", "peers", "tls", "replicas", "shards")
-ON_POSTGRESQL = ("backup-postgresql", "capacity", "least-privilege", "pgbouncer", "transmit")
+ON_POSTGRESQL = ("backup-postgresql", "capacity", "database", "least-privilege", "pgbouncer", "transmit")
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLITE, *ON_POSTGRESQL)}
 #: The folder of PostgreSQL's socket that the pages name.
 SOCKETS = "/var/run/postgresql"
 #: The languages of blocks that are files; the first line names the file.
 FILES = ("python", "toml", "ini")
-#: The blocks that no test types: the installation, and lines for a running Spark.
+#: The blocks that no test types: the installation, and lines for a running Spark or for a project of Django.
 UNTYPED = {
+    "database": [
+        "class Migration(migrations.Migration):\n    operations = [\n        migrations.RunPython(\n"
+        '            lambda apps, editor: queues.upgrade(editor.connection, site_id="paris"),\n'
+        "            lambda apps, editor: queues.downgrade(editor.connection),\n        )\n    ]\n"
+    ],
     "tutorial": ["pip install '.[cli,spark]'\nmkdir tutorial\ncd tutorial\n"],
     "shards": [
         'keyed = spark.read.format("lrq_receive").options(url=url, client="policy", partitionKeys=True).load()\n'
