@@ -131,5 +131,5 @@ def test_a_wait_for_a_member_of_a_group_is_for_that_member_only(source: SourceSi
         store_groups(connection, {SiteId("tokyo"): (SiteId("tokyo-a"), SiteId("tokyo-b"))})
     sender = RoutingQueueSenderClient("policy")
     sender.wait_replicated(source.engine, token, ["tokyo-a"], 0)
-    with pytest.raises(WaitTimeoutError, match="do not have .* yet: tokyo-b$"):
+    with pytest.raises(WaitTimeoutError, match=r"do not have .* yet: tokyo-b$"):
         sender.wait_replicated(source.engine, token, ["tokyo"], 0)
