@@ -28,9 +28,10 @@ _TABLE: Final = "table"
 def check_names(here: OpenSite, *, sites: Iterable[str] = (), clients: Iterable[str] = (), strict: bool) -> None:
     """Warn on stderr about each of *sites* and *clients* that is unknown here; with *strict*, raise `UsageError`.
 
-    A site is known as a peer of the file, of the table in use or of the last server, or by a session. A client is
-    known as one of the setting `clients`. Without that setting, a client is known once entries, snapshots or a provider
-    of the client are here. The first client of a site causes no warning, and no site does before the first server.
+    A site is known by a session, or as a peer. Peers are those of the file, of the last server, and of the table in
+    use. A client is known as one of the setting `clients`. Without that setting, a client is known once entries,
+    snapshots or a provider of the client are here. The first client of a site causes no warning, and no site does
+    before the first server.
     A role that may not read these names, such as one of `lrq grant --as sender`, gets no warning.
     Raises `InvalidNameError` for a malformed name, and with *strict* `SetupError` for such a role.
     """
