@@ -11,7 +11,7 @@ from queues.errors import VersionLostError, WaitTimeoutError
 from queues.lineage import trace
 from queues.names import ClientName, SiteId
 from queues.positions import PositionToken, Visibility
-from queues.replica_groups import owed_sites
+from queues.replica_groups import named_sites
 from queues.send_log.history import branches_from, end_covering, lineage
 from queues.send_log.replica_members import read_groups
 from queues.send_log.sessions import sessions_of
@@ -51,7 +51,7 @@ def _missing(
     holder, end = next(((holder, end) for holder, end in ends if end is not None), ("", None))
     later = branches_from(connection, holder)
     # A group of replicas has the transaction once all members have it.
-    wanted = owed_sites(destinations, read_groups(connection))
+    wanted = named_sites(destinations, read_groups(connection))
     have = set()
     for row in sessions_of(connection, client, wanted):
         # A cut names transactions by number, and a promoted database may use the same numbers again.

@@ -61,6 +61,11 @@ def owed_sites(destinations: Iterable[SiteId], groups: Groups) -> tuple[SiteId, 
     return tuple(sorted(named))
 
 
+def named_sites(names: Iterable[SiteId], groups: Groups) -> tuple[SiteId, ...]:
+    """Return the sites that *names* stand for, sorted: a group for its members, and a member for itself alone."""
+    return tuple(sorted({site for name in names for site in groups.get(name, (name,))}))
+
+
 def group_of(member: SiteId, groups: Groups) -> SiteId | None:
     """Return the group of *member*; None if it is in no group."""
     return next((name for name, members in groups.items() if member in members), None)

@@ -9,6 +9,7 @@ import fcntl
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -31,19 +32,21 @@ class StoreWitness:
     def __init__(self, path: Path) -> None:
         """Open or create the witness.
 
-        Raises `StoreTakenError` if another process has it open, and `StoreUnavailableError` if it cannot be opened.
+        Raises `StoreTakenError` if another process has it open, and `StoreUnavailableError` if it cannot be opened,
+        locked or read.
         """
-        try:
+        self._path = path
+        with self._telling("opened", "mend its disk or folder, then start again"):
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            _sync_folder(path.parent)
-        except OSError as error:
-            raise StoreUnavailableError(f"the witness of a store cannot be opened: {error}") from error
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            with self._telling("opened", "mend its disk or folder, then start again"):
+                _sync_folder(path.parent)
+            self._lock()
+            with self._telling("read", "mend its disk, then start again"):
+                newest = max(self._slots(), default=None)
+        except BaseException:
             os.close(self._file)
-            raise StoreTakenError(f"another process works with the witness {path}: stop it first") from error
-        newest = max(self._slots(), default=None)
+            raise
         self._count = 0 if newest is None else newest[0]
         self._step = None if newest is None else newest[1]
 
@@ -53,19 +56,37 @@ class StoreWitness:
         return self._step
 
     def write(self, step: int) -> None:
-        """Write *step* durably; raise `StoreUnavailableError` if that fails."""
+        """Write *step* durably; raise `StoreUnavailableError` if that fails, also after a part of the bytes."""
         count = self._count + 1
         content = _CONTENT.pack(count, step)
-        try:
-            os.pwrite(self._file, content + _CHECKSUM.pack(crc32(content)), count % 2 * _SLOT_BYTES)
+        slot = content + _CHECKSUM.pack(crc32(content))
+        with self._telling("written", "make room on its disk, or mend it, then start again"):
+            written = os.pwrite(self._file, slot, count % 2 * _SLOT_BYTES)
+            if written != len(slot):
+                raise OSError(f"the disk took {written} of {len(slot)} bytes")
             os.fdatasync(self._file)
-        except OSError as error:
-            raise StoreUnavailableError(f"the witness of a store cannot be written: {error}") from error
         self._count, self._step = count, step
 
     def close(self) -> None:
         """Let another process open the witness."""
         os.close(self._file)
+
+    def _lock(self) -> None:
+        with self._telling("locked", "put it on a disk of this machine, then start again"):
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                words = f"another process works with the witness {self._path}: stop it first"
+                raise StoreTakenError(words) from error
+
+    @contextmanager
+    def _telling(self, action: str, cure: str) -> Iterator[None]:
+        """Raise `StoreUnavailableError` for an error of the disk, in one sentence with the file and the cure."""
+        try:
+            yield
+        except OSError as error:
+            words = f"the witness {self._path} cannot be {action} ({error.strerror or error}): {cure}"
+            raise StoreUnavailableError(words) from error
 
     def _slots(self) -> Iterator[tuple[int, int]]:
         """Yield the slots that are whole."""

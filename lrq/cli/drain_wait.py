@@ -12,7 +12,7 @@ from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database import leases
 from queues.database.transactions import reading
 from queues.names import SiteId
-from queues.replica_groups import owed_sites
+from queues.replica_groups import named_sites
 from queues.send_log.known_sites import read_known
 from queues.send_log.links import unclaimed
 from queues.send_log.port import SessionKey
@@ -133,7 +133,7 @@ def drain(engine: Engine, scope: Scope, timeout: float, *, clock: Clock = SYSTEM
 
 def _of_sites(connection: Connection, scope: Scope) -> Scope:
     """Return *scope* with the members of a group of replicas in its place."""
-    return replace(scope, destinations=frozenset(owed_sites(map(SiteId, scope.destinations), read_groups(connection))))
+    return replace(scope, destinations=frozenset(named_sites(map(SiteId, scope.destinations), read_groups(connection))))
 
 
 def _standing(connection: Connection, scope: Scope) -> list[Laggard]:

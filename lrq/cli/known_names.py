@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from lrq.cli.place import OpenSite
 from queues import names, send_snapshot
+from queues.database.peers import read_table
 from queues.database.transactions import reading
 from queues.errors import SetupError, UsageError
 from queues.receive.queue_marks import every_queue
@@ -20,14 +21,17 @@ from queues.send_log.sessions import active_keys
 
 #: The least similarity of a misspelt name and the right one, from 0 to 1.
 _NEAR: Final = 0.6
+#: The setting `topology` of a site whose peers are those of `lrq peer`.
+_TABLE: Final = "table"
 
 
 def check_names(here: OpenSite, *, sites: Iterable[str] = (), clients: Iterable[str] = (), strict: bool) -> None:
     """Warn on stderr about each of *sites* and *clients* that is unknown here; with *strict*, raise `UsageError`.
 
-    A site is known as a peer of the file or of the last server, or by a session. A client is known as one of the
-    setting `clients`. Without that setting, a client is known once entries, snapshots or a provider of the client are
-    here. The first client of a site causes no warning, and no site does before the first server.
+    A site is known by a session, or as a peer. Peers are those of the file, of the last server, and of the table in
+    use. A client is known as one of the setting `clients`. Without that setting, a client is known once entries,
+    snapshots or a provider of the client are here. The first client of a site causes no warning, and no site does
+    before the first server.
     A role that may not read these names, such as one of `lrq grant --as sender`, gets no warning.
     Raises `InvalidNameError` for a malformed name, and with *strict* `SetupError` for such a role.
     """
@@ -40,6 +44,10 @@ def check_names(here: OpenSite, *, sites: Iterable[str] = (), clients: Iterable[
             written = (*listed("peers", here.place.written), *listed("replicas", here.place.written))
             known_sites = {*written, *(key.destination for key in active_keys(connection))}
             known_sites |= known.peers if known else frozenset()
+            if (os.environ.get("LRQ_TOPOLOGY") or here.place.written.get("topology")) == _TABLE:
+                # The servers take over a change of the table within a second, and a sender may be quicker.
+                table = read_table(connection)
+                known_sites |= {*table.by_site, *table.replicas}
             known_clients = set(listed("clients", here.place.written)) or _clients_of(connection)
     except SetupError:
         if strict:

@@ -21,15 +21,26 @@ from tests.programs import required
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
 ROOT = Path(__file__).parents[2]
-ON_SQLITE = ("tutorial", "backup", "alembic", "upgrade", "leaving")
-ON_POSTGRESQL = ("backup-postgresql", "capacity", "least-privilege", "pgbouncer")
+ON_SQLITE = ("tutorial", "backup", "alembic", "upgrade", "leaving", "peers", "tls", "replicas", "shards")
+ON_POSTGRESQL = ("backup-postgresql", "capacity", "database", "least-privilege", "pgbouncer", "transmit")
 PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLITE, *ON_POSTGRESQL)}
 #: The folder of PostgreSQL's socket that the pages name.
 SOCKETS = "/var/run/postgresql"
 #: The languages of blocks that are files; the first line names the file.
 FILES = ("python", "toml", "ini")
-#: The blocks of shell that no test types.
-UNTYPED = {"tutorial": ["pip install '.[cli,spark]'\nmkdir tutorial\ncd tutorial\n"]}
+#: The blocks that no test types: the installation, and lines for a running Spark or for a project of Django.
+UNTYPED = {
+    "database": [
+        "class Migration(migrations.Migration):\n    operations = [\n        migrations.RunPython(\n"
+        '            lambda apps, editor: queues.upgrade(editor.connection, site_id="paris"),\n'
+        "            lambda apps, editor: queues.downgrade(editor.connection),\n        )\n    ]\n"
+    ],
+    "tutorial": ["pip install '.[cli,spark]'\nmkdir tutorial\ncd tutorial\n"],
+    "shards": [
+        'keyed = spark.read.format("lrq_receive").options(url=url, client="policy", partitionKeys=True).load()\n'
+        'keyed.repartition(8, "partition_key").sortWithinPartitions("sequence")\n'
+    ],
+}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: The line after the output of each command, with its exit code.
 END = re.compile(r"^<end (\d+)>$")
@@ -151,7 +162,7 @@ def test_a_page_works_as_printed_on_postgresql(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_installation_is_the_only_block_that_is_not_typed(page: str):
+def test_every_other_block_is_typed(page: str):
     blocks = BLOCK.findall(PAGES[page])
     assert [block for language, block in blocks if language not in (*FILES, "console")] == UNTYPED.get(page, [])
 

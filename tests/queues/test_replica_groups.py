@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from queues.errors import LrqError
 from queues.names import SiteId
-from queues.replica_groups import checked_groups, group_of, owed_sites
+from queues.replica_groups import checked_groups, group_of, named_sites, owed_sites
 
 PEERS = ("tokyo-a", "tokyo-b", "lima-a", "lima-b", "rome")
 GROUPS = checked_groups({"tokyo": ["tokyo-a", "tokyo-b"], "lima": ["lima-b", "lima-a"]}, PEERS)
@@ -58,3 +58,16 @@ def test_all_members_of_a_group_are_owed_the_same_entries(destinations: set[str]
         assert name not in owed
     assert ("rome" in owed) == ("rome" in destinations)
     assert list(owed) == sorted(set(owed))
+
+
+@pytest.mark.parametrize(
+    ("names", "sites"),
+    [
+        (["tokyo"], ("tokyo-a", "tokyo-b")),
+        (["tokyo-a"], ("tokyo-a",)),
+        (["tokyo", "tokyo-a", "rome"], ("rome", "tokyo-a", "tokyo-b")),
+        ([], ()),
+    ],
+)
+def test_a_name_stands_for_its_members_and_a_member_for_itself(names: list[str], sites: tuple[str, ...]) -> None:
+    assert named_sites(map(SiteId, names), GROUPS) == sites

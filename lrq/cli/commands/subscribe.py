@@ -44,6 +44,7 @@ def shards(
     from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
     from lrq.cli.place import opened
+    from lrq.cli.words import plural
 
     if number is None and partitioner is not None:
         raise typer.BadParameter("--partitioner goes with a number of shards")
@@ -54,7 +55,9 @@ def shards(
     if as_json:
         emit({"site": here.site, "client": client, "changed": changed is not None, **_facts(found)})
         return
-    words = "1 shard" if found is None else f"{found.shards} shards by {found.partitioner}, version {found.version}"
+    words = plural(1 if found is None else found.shards, "shard")
+    if found is not None:
+        words += f" by {found.partitioner}, version {found.version}"
     typer.echo(f"{client} has {words}{'' if number is None or changed else ' already'}")
 
 

@@ -1,5 +1,7 @@
 """A store counts only with the witness of its last durable step; a copy of a file does not count."""
 
+import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Callable
@@ -73,9 +75,57 @@ def test_a_witness_belongs_to_one_process(tmp_path: Path):
     StoreWitness(tmp_path / "witness")
 
 
+def failing(number: int) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
 def test_a_witness_without_its_folder_is_told_in_one_sentence(tmp_path: Path):
-    with pytest.raises(StoreUnavailableError, match="cannot be opened"):
-        StoreWitness(tmp_path / "none" / "witness")
+    path = tmp_path / "none" / "witness"
+    with pytest.raises(StoreUnavailableError) as caught:
+        StoreWitness(path)
+    assert str(caught.value) == (
+        f"the witness {path} cannot be opened (No such file or directory): mend its disk or folder, then start again"
+    )
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.EWOULDBLOCK])
+def test_only_a_held_lock_means_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int):
+    monkeypatch.setattr(fcntl, "flock", failing(number))
+    with pytest.raises(StoreTakenError, match="stop it first"):
+        StoreWitness(tmp_path / "witness")
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EINVAL, errno.EACCES])
+def test_a_disk_without_locks_is_no_other_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int):
+    monkeypatch.setattr(fcntl, "flock", failing(number))
+    with pytest.raises(StoreUnavailableError) as caught:
+        StoreWitness(tmp_path / "witness")
+    assert str(caught.value) == (
+        f"the witness {tmp_path / 'witness'} cannot be locked ({os.strerror(number)}): "
+        "put it on a disk of this machine, then start again"
+    )
+
+
+@pytest.mark.parametrize("call", ["fsync", "pread"])
+def test_a_failed_opening_is_told_in_one_sentence_and_lets_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+):
+    path = tmp_path / "witness"
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, call, failing(errno.EIO))
+    with pytest.raises(StoreUnavailableError) as caught:
+        StoreWitness(path)
+    monkeypatch.undo()
+    words = {
+        "fsync": "opened (Input/output error): mend its disk or folder",
+        "pread": "read (Input/output error): mend its disk",
+    }
+    assert str(caught.value) == f"the witness {path} cannot be {words[call]}, then start again"
+    assert len(os.listdir("/proc/self/fd")) == before
+    StoreWitness(path).close()
 
 
 # --- the proof ------------------------------------------------------------------------------------------------
@@ -200,6 +250,27 @@ def test_a_step_whose_witness_fails_ends_the_store(engine: Engine, monkeypatch: 
     with pytest.raises(StoreTakenError):
         store.keep(KeepPromise(6))
     assert reopen(engine, store).record().promised == 4
+
+
+@pytest.mark.parametrize("taken", range(20))
+def test_a_short_write_leaves_the_member_without_having_said_anything(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, taken: int
+):
+    store = new_store(engine)
+    really = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, content, place: really(file, content[:taken], place))
+    with pytest.raises(StoreUnavailableError) as caught:
+        store.keep(KeepPromise(4))
+    assert str(caught.value) == (
+        f"the witness {witness_path(engine)} cannot be written (the disk took {taken} of 20 bytes): "
+        "make room on its disk, or mend it, then start again"
+    )
+    monkeypatch.undo()
+    with pytest.raises(StoreTakenError):
+        store.keep(KeepPromise(6))
+    again = reopen(engine, store)
+    assert again.record() is not None, again.doubt
+    assert again.record().promised == 4
 
 
 def test_two_copies_of_a_store_do_not_both_count(engine: Engine, tmp_path: Path):

@@ -37,6 +37,8 @@ def test_a_group_of_replicas_is_drained_once_all_members_are(drained, source: So
     behind = drained("--destination", "tokyo")
     assert behind.code == 3
     assert behind.error.endswith("policy to tokyo-b has 0 of 1 (backing off, no answer)")
+    # The other member is drained, however long the first one is away.
+    assert drained("--destination", "tokyo-a").out.startswith("drained: 1 session up to 1")
 
 
 def test_a_site_is_drained_when_every_session_has_every_entry(drained, source: SourceSite):

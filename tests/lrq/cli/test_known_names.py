@@ -80,6 +80,22 @@ def test_the_peers_of_the_last_server_are_known_names(lrq: Command, source: Sour
     assert told == ["site 'lina' is not known here, because no peer and no session has that name: did you mean 'lima'?"]
 
 
+def test_new_peers_and_groups_of_the_table_are_known_names_before_a_server_has_read_them(
+    lrq: Command, source: SourceSite, elsewhere: Path
+):
+    with writing(source.engine) as connection:
+        record_known(connection, KnownSites(frozenset({SiteId("oslo")})))
+    Path("lrq.toml").write_text(f'site_id = "paris"\ndatabase_url = "{source.url}"\ntopology = "table"\n')
+    assert lrq("peer", "add", "lima", "tcp://10.0.0.2:7400").code == 0
+    assert lrq("replica", "add", "peru", "lima").code == 0
+    for name in ("oslo", "lima", "peru"):
+        assert lrq("send", "x", "--to", name, "--client", "policy").warnings == []
+    assert "did you mean 'lima'?" in lrq("send", "x", "--to", "lina", "--client", "policy").warnings[0]
+    # A table that the servers do not use has no known names.
+    Path("lrq.toml").write_text(f'site_id = "paris"\ndatabase_url = "{source.url}"\n')
+    assert len(lrq("send", "x", "--to", "lima", "--client", "policy").warnings) == 1
+
+
 def test_no_site_is_told_before_the_first_server_has_worked(lrq: Command, source: SourceSite):
     options = ["send", "x", "--to", "tokyo", "--client", "policy", "--database", source.url]
     assert lrq(*options).warnings == []

@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from lr_client import RoutingQueueSenderClient
 from queues.browse.api import Wanted, browse
-from queues.names import SEND_LOG_ENTRIES
+from queues.database.transactions import writing
+from queues.errors import WaitTimeoutError
+from queues.names import SEND_LOG_ENTRIES, SiteId
 from queues.positions import PositionToken
+from queues.send_log.replica_members import store_groups
 from tests.lrq.cli.command import Command, lrq_process
 from tests.lrq.cli.source import SourceSite
 
@@ -117,3 +121,15 @@ def test_a_header_that_cannot_be_read_is_an_error_and_nothing_is_written(
     assert done.code == 2
     assert words in done.error
     assert stored(source) == []
+
+
+def test_a_wait_for_a_member_of_a_group_is_for_that_member_only(source: SourceSite):
+    token = source.transmit(b"x", to=["tokyo-a", "tokyo-b"])
+    source.session("tokyo-a", source.tick())
+    source.session("tokyo-b", 0, state="backing off", reason="no answer")
+    with writing(source.engine) as connection:
+        store_groups(connection, {SiteId("tokyo"): (SiteId("tokyo-a"), SiteId("tokyo-b"))})
+    sender = RoutingQueueSenderClient("policy")
+    sender.wait_replicated(source.engine, token, ["tokyo-a"], 0)
+    with pytest.raises(WaitTimeoutError, match=r"do not have .* yet: tokyo-b$"):
+        sender.wait_replicated(source.engine, token, ["tokyo"], 0)

@@ -21,8 +21,9 @@ def test_the_number_of_shards_is_shown_and_changed(run):
     assert run("shards", "policy").out == "policy has 1 shard\n"
     assert run("shards", "policy", "4").out == "policy has 4 shards by hash, version 1\n"
     assert run("shards", "policy", "4").out == "policy has 4 shards by hash, version 1 already\n"
+    assert run("shards", "policy", "1").out == "policy has 1 shard by hash, version 2\n"
     facts = run("shards", "policy", "2", "--partitioner", "range(m)", "--json").json
-    assert (facts["changed"], facts["version"], facts["owners"]) == (True, 2, [0, 1])
+    assert (facts["changed"], facts["version"], facts["owners"]) == (True, 3, [0, 1])
 
 
 @pytest.mark.parametrize(
