@@ -82,7 +82,9 @@ class SinkWriter:
         except BaseException as error:  # noqa: BLE001 - a bug refuses one request and ends no thread of the transport
             answer = _refuse_for(error)
         if isinstance(answer, Refuse):
-            _log_refusal(request.session, answer)
+            # `lrq doctor` asks in version 0, which no source speaks, and wants nothing but the answer.
+            if request.protocol:
+                _log_refusal(request.session, answer)
             return pb.NegotiateResponse(protocol=self._spoken.newest, site=self._site, refusal=to_refusal(answer))
         return answer
 

@@ -62,6 +62,13 @@ def test_a_source_that_speaks_only_newer_versions_is_refused_in_a_sentence_that_
     assert f"the source {newer} to {newer + 1}: upgrade lrq at the sink tokyo" in refusal.reason
 
 
+def test_the_question_of_the_doctor_is_answered_without_a_warning(sink, caplog: pytest.LogCaptureFixture):
+    assert sink.negotiate(request(oldest=0, newest=0)).refusal.kind == pb.Refusal.PROTOCOL
+    assert caplog.text == ""
+    sink.negotiate(request(oldest=SPOKEN.newest + 1, newest=SPOKEN.newest + 1))
+    assert "frame refused" in caplog.text
+
+
 def test_a_source_that_also_speaks_newer_versions_gets_the_newest_common_one(sink):
     answer = sink.negotiate(request(newest=SPOKEN.newest + 5))
     assert (answer.HasField("refusal"), answer.protocol) == (False, SPOKEN.newest)
