@@ -175,7 +175,6 @@ def test_a_failing_statement_is_logged_without_its_parameters(
     eventually(lambda: traces(caplog))
     subscription.close()
     engine.dispose()
-    assert "in Wrong.process_updates_in_log_entry_sync" in traces(caplog)[0].replace(
-        "in test_a_failing_statement_is_logged_without_its_parameters.<locals>.", "in "
-    )
+    assert ".Wrong.process_updates_in_log_entry_sync" in traces(caplog)[0]
+    assert "nowhere" not in caplog.text, "the message of a driver may hold a value"
     assert "secret" not in caplog.text
