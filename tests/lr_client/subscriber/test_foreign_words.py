@@ -119,7 +119,7 @@ def test_the_first_failure_of_a_row_is_logged_with_its_traceback(
     listener.healed = True
     eventually(lambda: tokyo.left == 0)
     [trace] = traces(caplog)
-    assert "in _fail" in trace
+    assert "in Failing._fail" in trace
     assert trace.endswith("\nValueError")
     assert len([record for record in caplog.records if "delivery failed" in record.getMessage()]) >= 4
     listener.healed = False
