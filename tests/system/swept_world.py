@@ -15,7 +15,7 @@ from sqlalchemy import Engine, make_url, text
 import queues
 from tests.certificates import issued
 from tests.clusters import Cluster, cluster
-from tests.lrq.cli.command import lrq_process, spawn
+from tests.lrq.cli.command import Command, lrq_process, spawn
 from tests.system.leaks import Secret, secrets_of_key
 from tests.waiting import eventually
 
@@ -26,8 +26,8 @@ _QUICK: dict[str, Any] = {
     "heartbeat_seconds": 0.2, "snapshot_poll_seconds": 0.1, "idle_poll_seconds": 0.05, "retry_cap_seconds": 0.5,
     "slow_retry_seconds": 0.5, "max_payload_bytes": 4_096, "tls_verify_site": True,
 }  # fmt: skip
-#: Tables fold no cell, so that a text stays in one piece.
-_WIDE = {"COLUMNS": "2000"}
+#: Commands that take over logs or read the standard input have a process of their own.
+_OWN_PROCESS = ("serve", "work", "produce")
 
 
 @dataclass
@@ -80,6 +80,7 @@ class SweptWorld:
     folder: Path
     databases: Databases
     stack: ExitStack
+    command: Command
     outputs: dict[str, str] = field(default_factory=dict)
     secrets: list[Secret] = field(default_factory=lambda: [Secret("password", _CORE)])
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -121,7 +122,7 @@ class SweptWorld:
         out, err = self._files(name)
         with out.open("wb") as stdout, err.open("wb") as stderr:
             self._running[name] = process = spawn(
-                *arguments, "--log-level", "debug", stdout=stdout, stderr=stderr, cwd=self.folder, env=_WIDE
+                *arguments, "--log-level", "debug", stdout=stdout, stderr=stderr, cwd=self.folder
             )
         self.stack.callback(lambda: (process.kill(), process.wait(30)))
         eventually(lambda: "\n" in out.read_text() or process.poll() is not None)
@@ -153,7 +154,10 @@ class SweptWorld:
     def silently(self, *arguments: str, stdin: bytes = b"") -> str:
         """Run a command until its end, and return its output without keeping it."""
         given = [str(self.folder / each) if each.endswith(".toml") else each for each in arguments]
-        done = lrq_process(*given, stdin=stdin, env=_WIDE)
+        if arguments[0] not in _OWN_PROCESS and not stdin:
+            done_here = self.command(*given)
+            return done_here.out + done_here.err
+        done = lrq_process(*given, stdin=stdin)
         return done.stdout.decode() + done.stderr.decode()
 
     def page(self, address: str, path: str) -> httpx.Response:
