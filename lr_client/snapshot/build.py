@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Engine
 
@@ -113,7 +114,7 @@ class Build:
             self._write(error, cause)
 
     def _write(self, error: str, cause: BaseException | None) -> None:
-        fields = {"sync_id": self.attempt.sync_id}
+        fields: dict[str, Any] = {"sync_id": self.attempt.sync_id}
         if cause is None or isinstance(cause, LrqError):
             log.warning("snapshot attempt failed", error=error, **fields)
             return
@@ -130,8 +131,10 @@ class Build:
             self._provider.cancel(context)
         except BaseException as error:  # noqa: BLE001 - an error of the application; the attempt ends all the same
             facts = facts_of(error)
-            fields = {"sync_id": context.sync_id, "error": facts.error_class, "place": facts.place}
-            log.warning("a snapshot provider's cancel failed", trace=facts.trace, **fields)
+            log.warning(
+                "a snapshot provider's cancel failed",
+                sync_id=context.sync_id, error=facts.error_class, place=facts.place, trace=facts.trace,
+            )  # fmt: skip
 
     def _run(self) -> None:
         try:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.observer import DeliveryObserver
@@ -48,7 +48,7 @@ class ErrorReports:
             )
 
     def _write(self, source: str, error: Exception) -> None:
-        fields = {"client": self._client, "source": source}
+        fields: dict[str, Any] = {"client": self._client, "source": source}
         is_first = _is_of_application(error) and self._repeats.is_first(source, error)
         if not source:
             # No listener's call is part of such a failure.

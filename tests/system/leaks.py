@@ -32,22 +32,17 @@ def secrets_of_key(pem: str) -> list[Secret]:
 def leaks(outputs: Mapping[str, str], secrets: Sequence[Secret]) -> list[str]:
     """Return a sentence for each secret in *outputs*, by the name of each output."""
     return [
-        f"{output}: {secret.name} as {form}: …{_around(text, found)}…"
+        f"{output}: {secret.name} as {form}: …{searched[max(found - 200, 0) : found + 200]}…"
         for output, text in outputs.items()
         for secret in secrets
         for form, wanted in secret.forms()
-        for found in [_place(text, wanted, form)]
+        for searched in [_searched(text, form)]
+        for found in [searched.find(wanted)]
         if found >= 0
     ]
 
 
-def _place(text: str, wanted: str, form: str) -> int:
-    """Return the place of *wanted* in *text*, or -1; hex stands in any case, with spaces and with escapes."""
-    if form == "hex":
-        # `\x70\x61` and `70 61` become `7061`; the place is then a place in this other text.
-        return text.lower().replace("\\x", "").replace(" ", "").find(wanted)
-    return text.find(wanted)
-
-
-def _around(text: str, place: int) -> str:
-    return text[max(place - 200, 0) : place + 200]
+def _searched(text: str, form: str) -> str:
+    """Return *text* as it is searched: hex stands in any case, with spaces and with escapes."""
+    # `\x70\x61` and `70 61` become `7061`.
+    return text.lower().replace("\\x", "").replace(" ", "") if form == "hex" else text

@@ -28,8 +28,9 @@ def test_an_error_that_another_library_logs_has_no_values_of_a_statement(
     as_json: bool, capsys: pytest.CaptureFixture[str]
 ):
     log_to_stderr("debug", as_json=as_json)
+    values = {"payload": b"a secret"}
     try:
-        raise exc.IntegrityError("INSERT INTO rules VALUES (?)", {"payload": b"a secret"}, ValueError("taken"))
+        raise exc.IntegrityError("INSERT INTO rules VALUES (?)", values, ValueError("taken"))
     except exc.IntegrityError:
         logging.getLogger("apscheduler").exception("a job has failed")
     logged = capsys.readouterr().err

@@ -186,7 +186,7 @@ def test_a_failing_listener_is_trouble_and_its_message_is_hidden(status, lrq: Co
     done = status()
     assert done.code == 3
     assert "LRQ_Recv_policy_tokyo is blocked, refused 4 times: ValueError (shop.py, line 7, in apply)" in done.out
-    for output in (done.out, status("--json").out, lrq("top", "--once", "--database", source.url)):
+    for output in (done.out, status("--json").out, lrq("top", "--once", "--database", source.url).out):
         assert "ValueError (shop.py, line 7, in apply)" in " ".join(output.split())
         assert "a payload" not in output
 
