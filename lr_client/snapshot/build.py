@@ -95,7 +95,7 @@ class Build:
     def hand_back(self, error: str, *, cause: BaseException | None = None) -> None:
         """Return the request to the queue for another attempt, unless the snapshot is published or replaced.
 
-        The log gets the traceback of *cause* at the first failure of this kind, and its class in place of its message.
+        The log gets the class of *cause*, without its message, and a traceback at the first failure of this kind.
         """
         backoff = self._settings.backoff(self.attempt.number)
         retry_after = 0.0 if self._given_up else backoff

@@ -13,7 +13,7 @@ class Secret:
     text: str
 
     def forms(self) -> Iterator[tuple[str, str]]:
-        """Yield each form with its name: the text, its hex, and what base64 makes of it at each of three places."""
+        """Yield each form with its name: the text, its hex, and its base64 at each of three places."""
         raw = self.text.encode()
         yield "text", self.text
         yield "hex", raw.hex()

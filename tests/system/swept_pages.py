@@ -8,7 +8,7 @@ import httpx
 
 from tests.waiting import eventually
 
-#: More pages than the small world has; a page that makes ever new links would end the visit with an error.
+#: More pages than the small world has. A page that makes ever new links ends the visit with an error.
 _MOST = 300
 
 

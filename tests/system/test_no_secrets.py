@@ -1,7 +1,7 @@
-"""No password, no private key and no payload is in a log, a metric, a page, a status or an error of lrq.
+"""No output of lrq has a password, a private key or a payload.
 
 Two sites work in real processes over TLS, with the most talkative log. A listener refuses entries with messages that
-hold payloads, producers are refused, one peer is wrong and another is gone, and the database goes away for a moment.
+hold payloads. Producers are refused, one peer is wrong, and another is gone. PostgreSQL goes away for a moment.
 """
 
 import json
