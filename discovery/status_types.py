@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from discovery.replay_status import ReplayStatus
 from discovery.ring_status import RingStatus
+from queues import errors
 from queues.clock import iso
 from queues.database.standby_facts import StandbyFacts
 from queues.leadership import NO_TOPOLOGY, TopologyFacts
@@ -25,6 +26,10 @@ from queues.states import LinkWish, SessionState, SnapshotState
 STALL_SECONDS: Final = 60.0
 #: After this number of failures in a row, a snapshot counts as failed; the provider tries again all the same.
 FAILING_ATTEMPTS: Final = 3
+#: The classes of lrq's errors, whose sentences hold no payload.
+_OWN_ERRORS: Final = frozenset(
+    name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, errors.LrqError)
+)
 #: The lease that makes a server the owner of its site.
 SERVER_LEASE: Final = "server"
 
@@ -327,7 +332,9 @@ class FailureStatus:
     last_us: int = 0
 
     def without_message(self) -> "FailureStatus":
-        """Return the failure with its class and place in the place of its message."""
+        """Return the failure with its class and place in the place of its message; lrq's own sentences stay."""
+        if self.error_class in _OWN_ERRORS:
+            return self
         words = f"{self.error_class} ({self.place})" if self.place else self.error_class
         return replace(self, error=words or "its message is hidden")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from queues.entry_headers import checked_headers
 from queues.errors import InvalidHeadersError
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
-from queues.words import describe
+from queues.words import class_of
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
@@ -92,7 +92,7 @@ def consumer_span(
             yield
         except BaseException as error:
             current.set_attribute("error.type", type(error).__qualname__)
-            current.set_status(trace.StatusCode.ERROR, describe(error))
+            current.set_status(trace.StatusCode.ERROR, class_of(error))
             raise
 
 

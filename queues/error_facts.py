@@ -11,7 +11,7 @@ from pathlib import PurePath
 from types import CodeType, FrameType
 from typing import Final, NamedTuple
 
-from queues.words import cleaned, describe, links
+from queues.words import class_of, cleaned, describe, links
 
 #: The longest traceback that is stored, in characters; its end is kept.
 LONGEST_TRACE: Final = 8 * 1024
@@ -39,12 +39,7 @@ def facts_of(error: BaseException, said: str = "") -> ErrorFacts:
     """Return the facts of *error*; *said* replaces its class and first line."""
     frames = [(frame, line) for link in links(error) for frame, line in traceback.walk_tb(link.__traceback__)]
     place = _place(*_innermost(frames)) if frames else ""
-    return ErrorFacts(said or describe(error), cleaned(_class_of(error)), cleaned(place), _trace(error))
-
-
-def _class_of(error: BaseException) -> str:
-    orig = getattr(error, "orig", None)
-    return type(orig if isinstance(orig, BaseException) else error).__name__
+    return ErrorFacts(said or describe(error), class_of(error), cleaned(place), _trace(error))
 
 
 def _innermost(frames: Sequence[tuple[FrameType, int]]) -> tuple[FrameType, int]:
@@ -82,4 +77,4 @@ def _trace(error: BaseException) -> str:
 def _one(error: BaseException) -> str:
     frames: Sequence[tuple[FrameType, int]] = list(traceback.walk_tb(error.__traceback__))[-_FRAMES:]
     lines = [f'  File "{each.f_code.co_filename}", line {line}, in {each.f_code.co_qualname}' for each, line in frames]
-    return "\n".join(["Traceback (most recent call last):", *lines, _class_of(error)])
+    return "\n".join(["Traceback (most recent call last):", *lines, class_of(error)])

@@ -41,30 +41,37 @@ class EventLogger:
         """Write *event*: expected progress."""
         self._write(logging.INFO, event, fields)
 
-    def warning(self, event: str, *, exc_info: bool | BaseException = False, **fields: object) -> None:
+    def warning(self, event: str, *, exc_info: bool | BaseException = False, trace: str = "", **fields: object) -> None:
         """Write *event*: a failure that lrq repairs or retries.
 
-        *exc_info* adds the traceback of that error; True, the traceback of the current exception.
+        *exc_info* adds the traceback of that error; True, the traceback of the current exception. *trace* adds a
+        traceback of `facts_of`, which has no messages.
         """
-        self._write(logging.WARNING, event, fields, exc_info=exc_info)
+        self._write(logging.WARNING, event, fields, exc_info=exc_info, trace=trace)
 
-    def error(self, event: str, **fields: object) -> None:
-        """Write *event*: a failure that an operator must repair."""
-        self._write(logging.ERROR, event, fields)
+    def error(self, event: str, *, trace: str = "", **fields: object) -> None:
+        """Write *event*: a failure that an operator must repair; *trace* as for `warning`."""
+        self._write(logging.ERROR, event, fields, trace=trace)
 
     def exception(self, event: str, **fields: object) -> None:
         """Write *event* as an error, with the traceback of the current exception."""
         self._write(logging.ERROR, event, fields, exc_info=True)
 
     def _write(
-        self, level: int, event: str, fields: Mapping[str, object], *, exc_info: bool | BaseException = False
+        self,
+        level: int,
+        event: str,
+        fields: Mapping[str, object],
+        *,
+        exc_info: bool | BaseException = False,
+        trace: str = "",
     ) -> None:
         if not self._logger.isEnabledFor(level):
             return
         shown = {name: _shown(value) for name, value in {"event": event, **self._bound, **fields}.items()}
         error = exc_info if isinstance(exc_info, BaseException) else sys.exception() if exc_info else None
-        if error is not None:
-            shown["exception"] = traced(error)
+        if error is not None or trace:
+            shown["exception"] = traced(error) if error is not None else trace
         text = " ".join(f"{name}={value!r}" for name, value in shown.items())
         # `stacklevel` 3: the record names the module that called `info`, `warning` or another public method.
         self._logger.log(level, "%s", text, extra={FIELDS: shown}, stacklevel=3)

@@ -30,6 +30,12 @@ def describe(error: BaseException) -> str:
     return cleaned(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
 
 
+def class_of(error: BaseException) -> str:
+    """Return the class of *error*; of an error that SQLAlchemy wraps, the class of the driver."""
+    orig = getattr(error, "orig", None)
+    return cleaned(type(orig if isinstance(orig, BaseException) else error).__name__)
+
+
 def in_words(error: BaseException) -> str:
     """Return the sentence of an lrq error, or `describe` another error."""
     return cleaned(first_line(error)) if isinstance(error, LrqError) else describe(error)

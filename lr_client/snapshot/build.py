@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Engine
 
@@ -13,6 +14,7 @@ from lr_client.snapshot.cut import open_cut
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.transactions import writing
+from queues.error_facts import facts_of
 from queues.errors import LrqError, OwnershipLostError
 from queues.logs import logger
 from queues.repeats import Repeats
@@ -93,7 +95,7 @@ class Build:
     def hand_back(self, error: str, *, cause: BaseException | None = None) -> None:
         """Return the request to the queue for another attempt, unless the snapshot is published or replaced.
 
-        The log gets the traceback of *cause* at the first failure of this kind.
+        The log gets the class of *cause*, without its message, and a traceback at the first failure of this kind.
         """
         backoff = self._settings.backoff(self.attempt.number)
         retry_after = 0.0 if self._given_up else backoff
@@ -109,20 +111,30 @@ class Build:
             log.warning("a failed attempt cannot be stored", sync_id=self.attempt.sync_id, error=in_words(problem))
             is_ours = True
         if is_ours:
-            shown = cause if cause is not None and self._shows_trace(cause) else False
-            log.warning("snapshot attempt failed", sync_id=self.attempt.sync_id, error=error, exc_info=shown)
+            self._write(error, cause)
 
-    def _shows_trace(self, cause: BaseException) -> bool:
-        is_of_application = not isinstance(cause, LrqError)
-        return is_of_application and self._settings.repeats.is_first(self.attempt.client, cause)
+    def _write(self, error: str, cause: BaseException | None) -> None:
+        fields: dict[str, Any] = {"sync_id": self.attempt.sync_id}
+        if cause is None or isinstance(cause, LrqError):
+            log.warning("snapshot attempt failed", error=error, **fields)
+            return
+        # The message of a provider's error may hold a payload; `lrq snapshot list` shows the message on request.
+        facts = facts_of(cause)
+        trace = facts.trace if self._settings.repeats.is_first(self.attempt.client, cause) else ""
+        fields |= {"error": facts.error_class, "place": facts.place, "shown_by": "lrq snapshot list"}
+        log.warning("snapshot attempt failed", trace=trace, **fields)
 
     def _cancel_provider(self, context: SnapshotContext) -> None:
         if context.attempt.settled():
             return
         try:
             self._provider.cancel(context)
-        except BaseException:
-            log.warning("a snapshot provider's cancel failed", sync_id=context.sync_id, exc_info=True)
+        except BaseException as error:  # noqa: BLE001 - an error of the application; the attempt ends all the same
+            facts = facts_of(error)
+            log.warning(
+                "a snapshot provider's cancel failed",
+                sync_id=context.sync_id, error=facts.error_class, place=facts.place, trace=facts.trace,
+            )  # fmt: skip
 
     def _run(self) -> None:
         try:

@@ -26,7 +26,7 @@ from queues.positions import Position
 from queues.receive import consumer_marks, delivery_claim, failures, parked, snapshot_blocks
 from queues.receive.failures import Failure
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
-from queues.words import describe
+from queues.words import class_of
 
 
 class Superseded(Exception):  # noqa: N818 - no error, only a reason to read again
@@ -73,7 +73,7 @@ class Delivery:
             raise ListenerError("the listener called sys.exit(): stop the subscription with close()") from exit_
         except BaseException as raised:
             raise ListenerError(
-                f"the listener raised {describe(raised)}, which is no Exception: the call counts as failed, "
+                f"the listener raised {class_of(raised)}, which is no Exception: the call counts as failed, "
                 "and the entries come again"
             ) from raised
 

@@ -3,14 +3,19 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Final
 
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.observer import DeliveryObserver
+from queues.error_facts import facts_of
 from queues.errors import ListenerError, LrqError
 from queues.logs import logger
 from queues.names import ClientName
 from queues.repeats import Repeats
-from queues.words import describe
+from queues.words import describe, in_words
+
+#: The command that shows the messages of a listener's errors.
+_SHOWN_BY: Final = "lrq park list"
 
 _log = logger("lrq.subscriber")
 
@@ -28,17 +33,33 @@ class ErrorReports:
     def report(self, source: str, error: Exception) -> None:
         """Log *error* and call the listener's `on_error`; *source* is "" for an error that concerns no single queue.
 
-        The first of a row of equal errors is logged with its traceback, if the application raised it.
+        The first of a row of equal errors is logged with its traceback, if the application raised it. The log never has
+        the message of an application's error, which may hold a payload.
         """
-        shows_trace = _is_of_application(error) and self._repeats.is_first(source, error)
-        fields = {"client": self._client, "source": source, "error": describe(error)}
-        _log.warning("delivery failed", exc_info=shows_trace and error, **fields)
+        self._write(source, error)
         try:
             with self.listening():
                 self._observer.failed(source, error)
                 self._listener.on_error(source, error)
         except BaseException as problem:  # noqa: BLE001 - an error of the application; delivery continues
-            _log.error("on_error raised", client=self._client, source=source, error=describe(problem))
+            facts = facts_of(problem)
+            _log.error(
+                "on_error raised", client=self._client, source=source, error=facts.error_class, place=facts.place
+            )
+
+    def _write(self, source: str, error: Exception) -> None:
+        fields: dict[str, Any] = {"client": self._client, "source": source}
+        is_first = _is_of_application(error) and self._repeats.is_first(source, error)
+        if not source:
+            # No listener's call is part of such a failure.
+            _log.warning("delivery failed", exc_info=is_first and error, error=describe(error), **fields)
+        elif not _is_of_application(error):
+            _log.warning("delivery failed", error=in_words(error), **fields)
+        else:
+            facts = facts_of(error)
+            words = in_words(error) if isinstance(error, LrqError) else facts.error_class
+            trace = facts.trace if is_first else ""
+            _log.warning("delivery failed", trace=trace, error=words, place=facts.place, shown_by=_SHOWN_BY, **fields)
 
     def recovered(self, source: str) -> None:
         """Note that a delivery from *source* has succeeded, so that the next error begins a new row."""

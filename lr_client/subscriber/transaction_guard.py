@@ -13,7 +13,7 @@ from sqlalchemy import Connection, exc, text
 from lr_client.subscriber.listener_session import ListenerSession
 from queues.database.transactions import map_error
 from queues.errors import ListenerError
-from queues.words import describe
+from queues.words import class_of
 
 #: Sets the savepoint; needs an open transaction, on SQLite one that has already written.
 SAVEPOINT: Final = text("SAVEPOINT lrq_listener")
@@ -70,7 +70,7 @@ def ended(error: EndedError, *, committed: bool) -> Exception:
     if not committed and isinstance(raised, exc.DBAPIError) and (unavailable := map_error(raised)):
         return unavailable
     fate = "its changes before that are committed" if committed else "its changes are not committed"
-    words = "" if raised is None or isinstance(raised, ListenerError) else f"; the listener raised {describe(raised)}"
+    words = "" if raised is None or isinstance(raised, ListenerError) else f"; the listener raised {class_of(raised)}"
     return ListenerError(
         f"the listener ended the transaction that lrq gave it ({fate}, the entries come again): "
         f"leave COMMIT and ROLLBACK to lrq, use session.begin_nested() for parts{words}"

@@ -25,6 +25,10 @@ from sink.transport.credentials import Credentials
 TOKEN: Final = 0
 #: A leader sends so many signs of life within a lease.
 _BEATS_A_LEASE: Final = 6.0
+#: A member that may lead tries so often within a lease, and after many denials once in so many leases. So the takeover
+#: from a lost leader usually takes less than two leases, also if the first try is denied.
+_TRIES_A_LEASE: Final = 4.0
+_LONGEST_TRY: Final = 3.0
 
 
 def led_generation(member: RingMember | None) -> int:
@@ -64,8 +68,13 @@ class RingSeat:
         self._links: dict[int, MemberLink] = {}
         self._open_links = ExitStack()
         self._on_change = on_change
+        lease = setting.lease_seconds
         pace = RingPace(
-            beat=setting.lease_seconds / _BEATS_A_LEASE, lease=setting.lease_seconds, stall=setting.stall_seconds
+            beat=lease / _BEATS_A_LEASE,
+            lease=lease,
+            stall=setting.stall_seconds,
+            retry=lease / _TRIES_A_LEASE,
+            longest_retry=lease * _LONGEST_TRY,
         )
         self.runner = TokenRunner(
             self._open_store, setting.rank, self._links, pace=pace, release=self._note_release, clock=clock

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, Engine
 
 from discovery import registry
 from discovery.registry import ReceiveQueue
+from discovery.status_types import FailureStatus
 from queues.database.transactions import reading
 from queues.names import ClientName
 from queues.receive import failures
@@ -100,6 +101,7 @@ def _progress(connection: Connection, target: Target) -> QueueProgress:
     failure = failures.last(connection, queue_id)
     refusal = ""
     if failure is not None and not reached and is_refused(target.failure, failure, target.max_tries):
-        refusal = f"the entry at {failure.seq} was refused {failure.tries} times ({failure.error})"
+        error = FailureStatus.of(failure).without_message().error
+        refusal = f"the entry at {failure.seq} was refused {failure.tries} times ({error})"
     parked = backlog(connection, queue_id).parked if reached else target.parked
     return QueueProgress(target, marks.consumed.seq if marks.consumed else 0, reached, parked - target.parked, refusal)

@@ -10,6 +10,7 @@ from structlog.dev import ConsoleRenderer, plain_traceback
 from lrq.cli.words import printable
 from queues.clock import iso
 from queues.logs import FIELDS
+from queues.words import traced
 
 
 def log_to_stderr(level: str, *, as_json: bool) -> None:
@@ -26,7 +27,7 @@ class _JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of one event."""
-        return json.dumps(_fields(record, self), default=str)
+        return json.dumps(_fields(record), default=str)
 
 
 class _Text(logging.Formatter):
@@ -41,7 +42,7 @@ class _Text(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of one event."""
-        fields = _fields(record, self)
+        fields = _fields(record)
         shown = {
             name: printable(value) if name != "exception" and isinstance(value, str) else value
             for name, value in fields.items()
@@ -49,13 +50,14 @@ class _Text(logging.Formatter):
         return str(self._renderer(None, record.levelname.lower(), shown))
 
 
-def _fields(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str, Any]:
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "timestamp": iso(int(record.created * 1_000_000)),
         "level": record.levelname.lower(),
         "logger": record.name,
         **getattr(record, FIELDS, {"event": record.getMessage()}),
     }
-    if record.exc_info:
-        fields["exception"] = formatter.formatException(record.exc_info)
+    if record.exc_info and record.exc_info[1] is not None:
+        # The later lines of a message may hold a statement with its values, for example those of SQLAlchemy.
+        fields["exception"] = traced(record.exc_info[1])
     return fields

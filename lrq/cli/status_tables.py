@@ -17,7 +17,6 @@ from discovery.status_types import (
     SnapshotStatus,
 )
 from lrq.cli.output import add, table
-from lrq.cli.parked_view import at
 from lrq.cli.rates import Rates
 from lrq.cli.words import NONE, duration, number, one_line, plural, rate, size
 from queues.send_snapshot import EVERY_SITE
@@ -206,7 +205,7 @@ def shards_table(status: SiteStatus) -> Table:
 
 def _refusals(failure: FailureStatus) -> Text:
     since = f" in {duration(max(failure.last_us - failure.first_us, 0) / 1_000_000)}" if failure.first_us else ""
-    words = f"refused {plural(failure.tries, 'time')}{since}: {one_line(failure.error)}{at(failure.place)}"
+    words = f"refused {plural(failure.tries, 'time')}{since}: {one_line(failure.error)}"
     return Text(words, style="red")
 
 

@@ -50,7 +50,7 @@ class _Frames:
         trouble = ""
         fresh = Rates()
         try:
-            look = Look(read_status(self._here.engine), SYSTEM_CLOCK.monotonic())
+            look = Look(read_status(self._here.engine).without_messages(), SYSTEM_CLOCK.monotonic())
         except TransientError as error:
             trouble = str(error)
         else:

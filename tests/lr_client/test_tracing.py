@@ -133,12 +133,12 @@ def test_the_links_of_a_call_are_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_failed_call_fails_its_span_without_the_payload(exporter: InMemorySpanExporter) -> None:
     def fail() -> None:
         with consumer_span(QUEUE, [sent_in(5, 1)]):
-            raise ValueError("cannot apply\nsecret payload")
+            raise ValueError("cannot apply a secret payload")
 
     with pytest.raises(ValueError, match="cannot apply"):
         fail()
     (span,) = exporter.get_finished_spans()
-    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, "ValueError: cannot apply")
+    assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, "ValueError")
     assert (span.attributes or {})["error.type"] == "ValueError"
     assert span.events == ()
 

@@ -17,7 +17,7 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     from lrq.cli.status_view import status_view
 
     with opened(config, database, site) as here:
-        found = read_status(here.engine)
+        found = read_status(here.engine).without_messages()
         if as_json:
             emit(found.as_json())
         else:

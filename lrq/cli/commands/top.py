@@ -38,4 +38,4 @@ def _frame(here: "OpenSite") -> None:
     from lrq.cli.rates import Rates
     from lrq.cli.status_view import status_view
 
-    console().print(status_view(read_status(here.engine), where=here.place.shown, rates=Rates()))
+    console().print(status_view(read_status(here.engine).without_messages(), where=here.place.shown, rates=Rates()))

@@ -12,6 +12,7 @@ from lr_client.subscriber.listener_session import ListenerSession
 from lrq.contrib.django.drivers import habits_of
 from lrq.contrib.django.wrappers import wrapper_of
 from queues.database.transactions import map_error
+from queues.error_facts import facts_of
 from queues.errors import ListenerError
 from queues.logs import logger
 
@@ -100,8 +101,10 @@ def _run_after(connection: Connection, hooks: list[_Hook]) -> None:
         _, hook, _ = hooks.pop(0)
         try:
             hook()
-        except BaseException:  # noqa: BLE001 - the transaction is committed, so no error can refuse the entries
-            _log.exception("a hook of transaction.on_commit failed", hook=getattr(hook, "__qualname__", repr(hook)))
+        except BaseException as error:  # noqa: BLE001 - the transaction is committed, so no error can refuse the entries
+            facts = facts_of(error)
+            named = {"hook": getattr(hook, "__qualname__", type(hook).__name__), "error": facts.error_class}
+            _log.error("a hook of transaction.on_commit failed", **named, place=facts.place, trace=facts.trace)
     _close_old()
 
 

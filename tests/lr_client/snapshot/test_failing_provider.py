@@ -162,7 +162,25 @@ def test_the_traceback_of_a_repeated_failure_is_logged_once(site: Engine, caplog
         assert ready(site, sync_id).attempt == 6
     assert caplog.text.count("event='snapshot attempt failed'") == 5
     [trace] = tracebacks(caplog)
-    assert "in provide_full_state_data" in trace
+    assert "in Failing.provide_full_state_data" in trace
+
+
+def test_no_message_of_a_provider_s_error_is_logged_but_its_class_and_place(
+    site: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Careless(Failing):
+        def cancel(self, context: SnapshotContext) -> None:
+            raise KeyError("a secret row")
+
+    caplog.set_level(logging.DEBUG)
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, Careless(ValueError("cannot provide a secret row"))):
+        eventually(lambda: "secret row" in by_id(site, sync_id).error)
+    told = [getattr(record, FIELDS) for record in caplog.records if hasattr(record, FIELDS)]
+    failed = next(fields for fields in told if fields["event"] == "snapshot attempt failed")
+    assert (failed["error"], failed["shown_by"]) == ("ValueError", "lrq snapshot list")
+    assert failed["place"].startswith("test_failing_provider.py, line ")
+    assert "secret row" not in caplog.text + repr(told)
 
 
 def test_a_transmitter_whose_thread_ends_names_the_reason_and_releases_its_lease(site: Engine) -> None:

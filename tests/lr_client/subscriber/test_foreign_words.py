@@ -119,12 +119,45 @@ def test_the_first_failure_of_a_row_is_logged_with_its_traceback(
     listener.healed = True
     eventually(lambda: tokyo.left == 0)
     [trace] = traces(caplog)
-    assert "in _fail" in trace
-    assert trace.endswith("ValueError: cannot apply this")
+    assert "in Failing._fail" in trace
+    assert trace.endswith("\nValueError")
     assert len([record for record in caplog.records if "delivery failed" in record.getMessage()]) >= 4
     listener.healed = False
     tokyo.tick([b"e2"])
     eventually(lambda: len(traces(caplog)) == 2)
+
+
+@pytest.mark.parametrize("where", ["call", "cause", "base", "on_error"])
+def test_no_message_of_a_listener_s_error_is_logged_but_its_class_and_place(
+    tokyo: Arrivals, follow: Follow, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    class Talkative(Failing):
+        def _fail(self, entry: RoutingTableEntryMsg) -> None:
+            secret = ValueError(f"cannot apply {entry.opaque_payload!r}")
+            if where == "cause":
+                raise KeyError(str(secret)) from secret
+            raise KeyboardInterrupt(str(secret)) if where == "base" else secret
+
+        def on_error(self, source_id: str, error: Exception) -> None:
+            super().on_error(source_id, error)
+            if where == "on_error":
+                raise ValueError(f"cannot report {error}")
+
+    caplog.set_level(logging.DEBUG)
+    listener = Talkative(ValueError())
+    tokyo.tick([b"a secret payload"])
+    subscription = follow(listener)
+    eventually(lambda: len(listener.errors) >= 2)
+    subscription.close()
+    told = [getattr(record, FIELDS) for record in caplog.records if record.name == "lrq.subscriber"]
+    failed = [fields for fields in told if fields["event"] == "delivery failed"]
+    names = {"cause": "KeyError", "base": "KeyboardInterrupt"}
+    assert names.get(where, "ValueError") in failed[0]["error"]
+    assert failed[0]["place"].startswith("test_foreign_words.py, line ")
+    assert failed[0]["shown_by"] == "lrq park list"
+    assert ("on_error raised" in [fields["event"] for fields in told]) is (where == "on_error")
+    assert "secret payload" not in caplog.text
+    assert "secret payload" not in repr(told)
 
 
 def test_a_failing_statement_is_logged_without_its_parameters(
@@ -142,5 +175,6 @@ def test_a_failing_statement_is_logged_without_its_parameters(
     eventually(lambda: traces(caplog))
     subscription.close()
     engine.dispose()
-    assert "nowhere" in traces(caplog)[0]
+    assert ".Wrong.process_updates_in_log_entry_sync" in traces(caplog)[0]
+    assert "nowhere" not in caplog.text, "the message of a driver may hold a value"
     assert "secret" not in caplog.text

@@ -176,15 +176,30 @@ def test_a_failed_snapshot_is_trouble_until_a_newer_request(status, source: Sour
     assert status().code == 0
 
 
-def test_a_failing_listener_is_trouble(status, source: SourceSite):
+def test_a_failing_listener_is_trouble_and_its_message_is_hidden(status, lrq: Command, source: SourceSite):
     arrivals = Arrivals(source.engine)
     arrivals.tick([b"x"])
     with writing(source.engine) as connection:
-        failure = {"queue_id": arrivals.queue_id(connection), "seq": 1, "tries": 4, "error": "ValueError: no"}
+        failure = {"queue_id": arrivals.queue_id(connection), "seq": 1, "tries": 4, "error": "ValueError: a payload"}
+        failure |= {"error_class": "ValueError", "place": "shop.py, line 7, in apply"}
         connection.execute(insert(consumer_failures).values(updated_us=now_us(), **failure))
     done = status()
     assert done.code == 3
-    assert "LRQ_Recv_policy_tokyo is blocked, refused 4 times: ValueError: no" in done.out
+    assert "LRQ_Recv_policy_tokyo is blocked, refused 4 times: ValueError (shop.py, line 7, in apply)" in done.out
+    for output in (done.out, status("--json").out, lrq("top", "--once", "--database", source.url).out):
+        assert "ValueError (shop.py, line 7, in apply)" in " ".join(output.split())
+        assert "a payload" not in output
+
+
+def test_a_sentence_of_lrq_about_a_listener_is_shown(status, source: SourceSite):
+    arrivals = Arrivals(source.engine)
+    arrivals.tick([b"x"])
+    said = "ListenerError: the listener has no on_rollback"
+    with writing(source.engine) as connection:
+        failure = {"queue_id": arrivals.queue_id(connection), "seq": 1, "tries": 4, "error": said}
+        failure |= {"error_class": "ListenerError", "place": "delivery.py, line 7, in _undo"}
+        connection.execute(insert(consumer_failures).values(updated_us=now_us(), **failure))
+    assert f"LRQ_Recv_policy_tokyo is blocked, refused 4 times: {said}" in status().out
 
 
 def test_a_transfer_shows_its_progress_and_is_not_stalled(status, source: SourceSite):

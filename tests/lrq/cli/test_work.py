@@ -182,7 +182,10 @@ def test_once_applies_the_present_entries_and_ends(lima: Engine, tokyo: Arrivals
 def test_once_ends_with_code_3_when_an_entry_is_refused(lima: Engine, tokyo: Arrivals):
     tokyo.tick([b"e1"], [b"refuse"], [b"e2"])
     done = once(lima)
-    words = rb"lrq: policy from tokyo: the entry at 2 was refused \d+ times \(ValueError: no such rule\)\n"
+    words = (
+        rb"lrq: policy from tokyo: the entry at 2 was refused \d+ times "
+        rb"\(ValueError \(worker_application\.py, line \d+, in _apply\)\)\n"
+    )
     assert done.returncode == 3
     assert re.fullmatch(words, done.stderr)
     assert story(lima) == ["e1"]

@@ -101,6 +101,8 @@ logging.getLogger("lrq.django").addHandler(logging.StreamHandler(sys.stdout))
 """
     first, *others = office.deliver(APPLY + code)
     assert first.startswith("event='a hook of transaction.on_commit failed' hook='apply.<locals>.<lambda>'")
+    assert "ZeroDivisionError" in first
+    assert "division by zero" not in first, "the message of an application's error may hold a payload"
     assert others[-1] == "second"
     assert (stock(office), north.left) == (["bread"], 0)
 
