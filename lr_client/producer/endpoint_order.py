@@ -7,8 +7,9 @@ from queues.backoff import Backoff
 from queues.errors import ConfigurationError
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, network_endpoint
 
-#: Servers are asked again after pauses of this kind, once all have failed.
-BACKOFF: Final = Backoff(first_seconds=0.05, cap_seconds=2.0)
+#: Servers are asked again after pauses of this kind, once all have failed. The pauses grow slowly, so that a producer
+#: finds the next leader soon after a takeover.
+BACKOFF: Final = Backoff(first_seconds=0.05, cap_seconds=2.0, factor=1.3)
 # The longest endpoint that a server may name, in characters.
 _LONGEST: Final = 512
 

@@ -3,7 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Iterator
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Final
 
 import grpc
@@ -92,12 +92,30 @@ def open_upstream(endpoint: str, credentials: Credentials | None) -> Upstream | 
     except ConfigurationError as error:
         return str(error)
     shared = channels.take(there.address, pems)
-    try:
-        grpc.channel_ready_future(shared.channel).result(_CONNECT)
-    except grpc.FutureTimeoutError:
+    if not _is_reached(shared.channel):
         channels.give_back(shared, is_broken=True)
         return f"the server that stores requests, at {endpoint}, cannot be reached from here"
     return Upstream(shared)
+
+
+def _is_reached(channel: grpc.Channel) -> bool:
+    """Wait until *channel* is connected; return False after the first failed attempt, and after `_CONNECT` seconds.
+
+    The leader may have gone. Without a second attempt the producer soon asks the next server.
+    """
+    told: SimpleQueue[grpc.ChannelConnectivity] = SimpleQueue()
+
+    def note(state: grpc.ChannelConnectivity) -> None:
+        if state not in (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING):
+            told.put(state)
+
+    channel.subscribe(note, try_to_connect=True)
+    try:
+        return told.get(timeout=_CONNECT) is grpc.ChannelConnectivity.READY
+    except Empty:
+        return False
+    finally:
+        channel.unsubscribe(note)
 
 
 class Forwarding:
