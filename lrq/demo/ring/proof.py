@@ -25,7 +25,7 @@ class NumbersProof:
         """Return the differences in one line."""
         order = "in order" if self.in_order else "in another order"
         return (
-            f"{self.missing:,} entries are missing, {self.doubled:,} came again, {self.unexpected:,} are unexpected; "
+            f"entries missing: {self.missing:,}, doubled: {self.doubled:,}, unexpected: {self.unexpected:,}; "
             f"the others came {order}"
         )
 

@@ -79,9 +79,9 @@ class RingStory:
     def _cut_off_a_follower(self) -> None:
         self._children.stop(MEMBERS[1])
         self._narrator.say(f"rank 1: cut off for {2 * LEASE:g} s (SIGSTOP), so no message gets an answer there")
-        before, until = len(self._meter.acknowledged), SYSTEM_CLOCK.monotonic() + 2 * LEASE
-        self._until("the cut to last", lambda: SYSTEM_CLOCK.monotonic() >= until)
+        before, end = len(self._meter.acknowledged), SYSTEM_CLOCK.monotonic() + 2 * LEASE
         self._until_more(A_FEW)
+        self._until("the cut to last", lambda: SYSTEM_CLOCK.monotonic() >= end)
         taken = len(self._meter.acknowledged) - before
         self._narrator.say(f"ranks 0 and 2 went on, and took {taken:,} entries meanwhile")
         self._children.resume(MEMBERS[1])
