@@ -1,4 +1,4 @@
-"""The demonstration of a ring: three servers keep one log in three files, while one is killed and another cut off.
+"""The demonstration of a ring: three servers keep one log, while one is killed and another cut off.
 
 Read the package as an example of a ring, in this order:
 * `places`: the files and the settings of each server.

@@ -8,7 +8,7 @@ from lr_server.ring.founding import found, founding_key, record_of
 from lr_server.ring.seat import TOKEN
 from lr_server.ring.store import TokenStore
 from lr_server.ring.witness import StoreWitness
-from lrq.demo.ring.listener import Base
+from lrq.demo.ring.listener import NumberTables
 from lrq.demo.ring.places import MEMBERS, RING, SINK, RingPlaces
 
 
@@ -20,7 +20,7 @@ def prepare(places: RingPlaces) -> None:
         _found(places, rank, key)
     engine = queues.create_engine(places.database(SINK))
     queues.initialize(engine, site_id=SINK)
-    Base.metadata.create_all(engine)
+    NumberTables.metadata.create_all(engine)
     engine.dispose()
 
 

@@ -9,11 +9,11 @@ from lr_client import RoutingQueueListener, RoutingTableEntryMsg
 from lrq.demo.ring.places import CLIENT
 
 
-class Base(DeclarativeBase):
-    """The table of the application."""
+class NumberTables(DeclarativeBase):
+    """The tables of the application: only one."""
 
 
-class Heard(Base):
+class Heard(NumberTables):
     """One number that has arrived; a number that arrives twice has two rows."""
 
     __tablename__ = "heard"
@@ -37,7 +37,7 @@ class NumberListener(RoutingQueueListener):
         session.execute(insert(Heard), [{"number": int(entry.opaque_payload)} for entry in entries])
         return True
 
-    #: A ring sends its whole log and no snapshots; rows of one would be written too, and the proof would find them.
+    #: A ring sends no snapshots. The proof would find the rows of one.
     process_updates_in_snapshot_sync = process_updates_in_log_entry_sync
 
 
