@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -63,7 +64,12 @@ def test_the_servers_end_when_the_demonstration_is_killed(demonstrate: Demonstra
     started = eventually(lambda: servers(process), timeout=120)
     process.kill()
     process.communicate(timeout=120)
-    eventually(lambda: not any(child.is_running() for child in started), timeout=120)
+    try:
+        eventually(lambda: not any(child.is_running() for child in started))
+    finally:
+        for child in started:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
 
 
 def test_a_server_that_dies_by_itself_ends_the_demonstration_with_an_error(demonstrate: Demonstrate, temporary: Path):
