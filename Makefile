@@ -15,9 +15,9 @@ test unit oldest oldest-spark faults: export PYTHONDONTWRITEBYTECODE =
 help: ## Tell what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-demo: ## Run the three-site demonstration on SQLite, Spark snapshot included (ARGS=--json)
+demo: ## Run the three-site demonstration on SQLite, Spark snapshot included (ARGS=--ring: a ring, without Spark)
 	@tools/ensure_venv.sh demo
-	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && $(BIN)/lrq demo $(ARGS)
+	@$(if $(filter --ring,$(ARGS)),,JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME &&) $(BIN)/lrq demo $(ARGS)
 
 test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2 for two at once, ARGS="-k name")
 	@tools/ensure_venv.sh test

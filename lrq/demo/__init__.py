@@ -6,7 +6,8 @@ Read the package as an example of lrq, in this order:
 * `snapshots`: the Spark job for new sites.
 * `process`: the function of each process.
 
-The other modules start processes, watch and compare sites, and show the progress.
+The other modules start processes, watch and compare sites, and show the progress. The package `lrq.demo.ring` is a
+second demonstration.
 """
 
 __all__ = ["run"]

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Final, Self
 
 import lrq
-from lrq.demo.sites import Places
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import LrqError
 
@@ -27,22 +26,23 @@ class DemonstrationError(LrqError):
 class Children:
     """Processes by role. Each has its own operating-system session, so that Ctrl-C reaches only the parent."""
 
-    def __init__(self, places: Places) -> None:
-        """Start no process yet."""
-        self._places = places
+    def __init__(self, folder: Path, program: str, *arguments: str) -> None:
+        """Start no process yet; each runs the module *program* with its role and *arguments*, and works in *folder*."""
+        self._folder = folder
+        self._program = program
+        self._arguments = arguments
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, role: str) -> None:
         """Start the process of *role*, with its output in a file."""
-        command = [sys.executable, "-P", "-m", "lrq.demo.process", role]
-        with self._places.log(role).open("ab") as log:
+        with self._log(role).open("ab") as log:
             self._running[role] = subprocess.Popen(
-                [*command, str(self._places.folder), self._places.databases],
+                [sys.executable, "-P", "-m", self._program, role, *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                cwd=self._places.folder,
-                env=_environment(self._places.folder),
+                cwd=self._folder,
+                env=_environment(self._folder),
                 start_new_session=True,
             )
 
@@ -51,6 +51,14 @@ class Children:
         process = self._running.pop(role)
         process.kill()
         self._reap(process)
+
+    def stop(self, role: str) -> None:
+        """Let *role* stand still with SIGSTOP, until `resume`."""
+        self._running[role].send_signal(signal.SIGSTOP)
+
+    def resume(self, role: str) -> None:
+        """Let *role* go on after `stop`."""
+        self._running[role].send_signal(signal.SIGCONT)
 
     def tell_to_end(self, *roles: str) -> None:
         """Ask *roles* to finish their work and end."""
@@ -70,7 +78,7 @@ class Children:
         """Raise `DemonstrationError` if a process has ended without `tell_to_end`."""
         for role, process in self._running.items():
             if process.poll() is not None and process.stdin is not None and not process.stdin.closed:
-                said = self._places.log(role).read_text(errors="replace").strip().splitlines()
+                said = self._log(role).read_text(errors="replace").strip().splitlines()
                 raise DemonstrationError(f"{role} ended by itself, saying: {said[-1] if said else 'nothing'}")
 
     def __enter__(self) -> Self:
@@ -85,6 +93,10 @@ class Children:
         self.tell_to_end(*roles)
         self.wait(*roles, patience=PATIENCE if error is None else IMPATIENCE)
 
+    def _log(self, role: str) -> Path:
+        """Return the file for the output of *role*."""
+        return self._folder / f"{role}.log"
+
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
         """Kill *process* and its own children, such as the Java of Spark."""
         _close_input(process)
@@ -94,10 +106,14 @@ class Children:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return an environment in which Python finds lrq, and Python and Java write only to *folder*."""
+    """Return an environment in which Python finds lrq, and Python and Java write only to *folder*.
+
+    No `LRQ_*` variable of a real site reaches the processes.
+    """
     path = os.pathsep.join(filter(None, (_INSTALLED_AT, os.environ.get("PYTHONPATH"))))
     java = f"-Djava.io.tmpdir={folder} -XX:-UsePerfData {os.environ.get('JDK_JAVA_OPTIONS', '')}"
-    return {**os.environ, "PYTHONPATH": path, "TMPDIR": str(folder), "JDK_JAVA_OPTIONS": java}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LRQ_")}
+    return {**kept, "PYTHONPATH": path, "TMPDIR": str(folder), "JDK_JAVA_OPTIONS": java}
 
 
 def _close_input(process: subprocess.Popen[bytes]) -> None:

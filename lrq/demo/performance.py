@@ -1,18 +1,15 @@
 """One run of the demonstration; no process and no file outlives it."""
 
 import json
-import signal
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
-from typing import Final, NoReturn
 
 from lr_client.spark.session import ensure_java, ensure_pyspark
 from lrq.demo.children import Children
+from lrq.demo.interruptions import ignore_interruptions, interruptible
 from lrq.demo.report import StoryReport
 from lrq.demo.screen import Screen, screen_for
 from lrq.demo.sites import Places
@@ -20,13 +17,11 @@ from lrq.demo.story import Story, prepare
 from lrq.demo.watch import Watcher
 from queues.errors import MissingDependencyError
 
-_ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 def perform(*, json_output: bool, databases: str | None) -> int:
     """See `lrq.demo.run`."""
     screen = screen_for(json_output=json_output)
-    with _interruptible():
+    with interruptible():
         _require_installed()
         report = _perform(screen, databases)
     screen.conclude(report)
@@ -50,31 +45,10 @@ def _perform(screen: Screen, databases: str | None) -> StoryReport:
         held.enter_context(screen)
         prepare(places)
         watcher = held.enter_context(closing(Watcher(places)))
-        children = held.enter_context(Children(places))
-        held.callback(_ignore_interruptions)
+        children = held.enter_context(Children(places.folder, "lrq.demo.process", folder, places.databases))
+        held.callback(ignore_interruptions)
         try:
             return Story(children, watcher, screen).tell()
         except KeyboardInterrupt:
             screen.say("interrupted: all processes end now")
             raise
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP into `KeyboardInterrupt`; restore the handlers afterwards."""
-    before = {ending: signal.signal(ending, _interrupt) for ending in _ENDINGS}
-    try:
-        yield
-    finally:
-        for ending, disposition in before.items():
-            signal.signal(ending, disposition)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def _ignore_interruptions() -> None:
-    """Ignore the signals of `_ENDINGS` during the clean-up."""
-    for ending in _ENDINGS:
-        signal.signal(ending, signal.SIG_IGN)

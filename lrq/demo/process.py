@@ -3,7 +3,6 @@
 Each process ends when its standard input is closed: on request, and also if the demonstration itself dies.
 """
 
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from lr_client import RoutingQueueSenderClient, subscribe
 from lr_server import LogReplicationServer
 from lrq.demo.airports import REGIONS, SOURCE
 from lrq.demo.editor import Editor
+from lrq.demo.end_of_input import end_of_input
 from lrq.demo.latency import Stopwatch
 from lrq.demo.listener import AirportListener
 from lrq.demo.sites import CLIENT, Places
@@ -72,22 +72,9 @@ def _spark_options(folder: Path) -> dict[str, str]:
     return {"spark.local.dir": scratch, "spark.sql.warehouse.dir": scratch}
 
 
-def _end_of_input() -> threading.Event:
-    ended = threading.Event()
-
-    def wait() -> None:
-        # Not sys.stdin: its lock would block the interpreter's exit.
-        while os.read(0, 1):
-            pass
-        ended.set()
-
-    threading.Thread(target=wait, name="demo-input", daemon=True).start()
-    return ended
-
-
 def main(role: str, folder: str, databases: str) -> None:
     """Run *role* until the standard input is closed."""
-    ROLES[role](Places(Path(folder), databases), _end_of_input())
+    ROLES[role](Places(Path(folder), databases), end_of_input())
 
 
 if __name__ == "__main__":

@@ -30,10 +30,6 @@ class Places:
         """Return the file with the journeys of the entries that *site* has applied."""
         return self.folder / f"{site}.journeys"
 
-    def log(self, process: str) -> Path:
-        """Return the file for the output of *process*."""
-        return self.folder / f"{process}.log"
-
     def settings(self, site: str) -> Settings:
         """Return the settings of the server of *site*: Paris sends to all others, and they listen."""
         peers = {name: self.endpoint(name) for name in REGIONS} if site == SOURCE else {}

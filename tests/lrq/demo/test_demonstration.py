@@ -1,52 +1,19 @@
 """`lrq demo`: its result, its errors, and no files or processes left behind."""
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from lrq.demo.airports import REGIONS
+from tests.lrq.demo.conftest import Demonstrate
 from tests.waiting import eventually
 
-Demonstrate = Callable[..., "subprocess.Popen[str]"]
-
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
-
-
-@pytest.fixture
-def temporary() -> Iterator[Path]:
-    """Give a folder for temporary files; its name is short, so that paths of sockets fit."""
-    with tempfile.TemporaryDirectory(prefix="lrq-") as folder:
-        yield Path(folder)
-
-
-@pytest.fixture
-def demonstrate(temporary: Path) -> Iterator[Demonstrate]:
-    """Give a function that starts `lrq demo` with options and environment variables."""
-    with ExitStack() as stack:
-
-        def start(*options: str, **environment: str) -> "subprocess.Popen[str]":
-            process = subprocess.Popen(
-                [sys.executable, "-m", "lrq.cli.main", "demo", *options],
-                env={**os.environ, "TMPDIR": str(temporary), **environment},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            stack.enter_context(process)
-            stack.callback(process.kill)
-            return process
-
-        yield start
 
 
 def find(pid: int, role: str) -> psutil.Process | None:
