@@ -1,4 +1,4 @@
-"""The newest ticks of a store in memory, for the two followers of a leader: no message reads the file again."""
+"""The newest ticks of a store in memory, so that messages to both followers do not read the file again."""
 
 from collections.abc import Sequence
 from typing import Final
