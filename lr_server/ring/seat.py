@@ -68,6 +68,7 @@ class RingSeat:
         self._links: dict[int, MemberLink] = {}
         self._open_links = ExitStack()
         self._on_change = on_change
+        self._released = 0
         lease = setting.lease_seconds
         pace = RingPace(
             beat=lease / _BEATS_A_LEASE,
@@ -118,9 +119,9 @@ class RingSeat:
         return self.status.trouble if is_alone else ""
 
     def released(self) -> int:
-        """Return the number of the newest tick that is known as released."""
+        """Return the number of the newest tick that is known as released, now and under every later leader."""
         member = self.runner.member
-        return 0 if member is None else member.released
+        return self._released if member is None else max(self._released, member.released)
 
     @property
     def status(self) -> RingStatus:
@@ -143,5 +144,7 @@ class RingSeat:
     def _open_store(self) -> TokenStore:
         return TokenStore(self._engine, TOKEN, StoreWitness(Path(self._place.setting.witness)))
 
-    def _note_release(self, _upto: int) -> None:
+    def _note_release(self, upto: int) -> None:
+        # The state of the member follows only after the step.
+        self._released = upto
         self._on_change()
