@@ -48,6 +48,7 @@ class CutRelay:
             except OSError:
                 # The server of the target is gone just now.
                 _end(caller)
+                _end(called)
                 continue
             self._sockets |= {caller, called}
             for taken, given, direction in ((caller, called, "forward"), (called, caller, "backward")):

@@ -262,7 +262,7 @@ def test_the_source_refuses_trimmed_entries_and_no_site_needs_a_snapshot(world: 
         if paris.site_status().log.trimmed_seq > first:
             break
         eventually(lambda number=number: texts(world)[-1] == f"entry {number}")
-        world.servers[1]._source.sequencer.look()  # type: ignore[union-attr]
+        world.servers[1]._source.look()  # type: ignore[union-attr]
     eventually(lambda: paris.site_status().log.trimmed_seq > first)
     count = len(eventually(lambda: texts(world)))
     done = replayed(tokyo, start=first)

@@ -19,7 +19,8 @@ COMMANDS = [
     ["snapshot"], ["snapshot", "request"], ["snapshot", "list"], ["snapshot", "watch"], ["snapshot", "cancel"],
     ["peer"], ["peer", "list"], ["peer", "add"], ["peer", "remove"],
     ["link"], ["link", "forget"], ["park"], ["park", "list"], ["park", "retry"], ["park", "discard"],
-    ["fence"], ["fence", "list"], ["fence", "reset"], ["tls"], ["tls", "init"], ["tls", "issue"],
+    ["fence"], ["fence", "list"], ["fence", "reset"], ["ring"], ["ring", "init"], ["ring", "status"],
+    ["tls"], ["tls", "init"], ["tls", "issue"],
 ]  # fmt: skip
 ON_A_DATABASE = [
     ["init", "--site", "paris"], ["init", "--check"], ["serve", "--site", "paris"],
@@ -49,7 +50,7 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
     ]
     assert " ".join(listed) == (
         "init doctor serve work provide status top console browse send produce snapshot drain trim peer replica link "
-        "subscribe park replay fence grant tls uninstall demo"
+        "subscribe park replay fence ring grant tls uninstall demo"
     )
 
 

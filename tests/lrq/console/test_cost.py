@@ -51,11 +51,20 @@ async def _tab(client: httpx.AsyncClient, changes: int) -> int:
         assert stream.status_code == 200
         async for line in stream.aiter_lines():
             if line == "event: change":
-                assert (await client.get("/")).status_code == 200
+                assert (await _loaded(client)).status_code == 200
                 loads += 1
                 if loads == changes:
                     break
     return loads
+
+
+async def _loaded(client: httpx.AsyncClient) -> httpx.Response:
+    """Load the map; once more over a new connection if the server has just closed a quiet one, as a browser does."""
+    while True:
+        try:
+            return await client.get("/")
+        except (httpx.ReadError, httpx.RemoteProtocolError):
+            continue
 
 
 async def _tabs(origin: str, changes: int) -> list[int]:
