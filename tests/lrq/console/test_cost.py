@@ -59,7 +59,7 @@ async def _tab(client: httpx.AsyncClient, changes: int) -> int:
 
 
 async def _loaded(client: httpx.AsyncClient) -> httpx.Response:
-    """Load the map; once more over a new connection if the server has just closed a quiet one, as a browser does."""
+    """Load the map as a browser does: once more if the server has just closed a quiet connection."""
     while True:
         try:
             return await client.get("/")
