@@ -11,6 +11,7 @@ from lr_server.protocol.agreement.generations import RANKS
 from lr_server.setting_types import ListenEndpoint, Seconds
 from queues.database import urls
 from queues.errors import ConfigurationError
+from queues.send_log.port import TickLimits
 
 #: Each tick of a ring fits in a message of this size.
 FEWEST_MESSAGE_BYTES: Final = 16 * 1024 * 1024
@@ -45,6 +46,7 @@ def check_ring(
     initial_sync: str,
     replicas: Mapping[str, object],
     max_message_bytes: int,
+    tick: TickLimits,
 ) -> None:
     """Raise `ConfigurationError` where other settings contradict those of the ring."""
     file = urls.file_of(make_url(database_url))
@@ -62,6 +64,12 @@ def check_ring(
         raise ConfigurationError('a ring keeps its whole log and has no snapshots: set initial_sync to "log"')
     if replicas:
         raise ConfigurationError("a ring has no replicas: remove the table [replicas]")
+    most = TickLimits()
+    if tick.rows > most.rows or tick.payload_bytes > most.payload_bytes:
+        raise ConfigurationError(
+            f"a tick of a ring has at most {most.rows} rows of {most.payload_bytes} bytes: "
+            f"lower tick_rows ({tick.rows}) and tick_bytes ({tick.payload_bytes}) to that"
+        )
     if max_message_bytes < FEWEST_MESSAGE_BYTES:
         raise ConfigurationError(
             f"max_message_bytes is {max_message_bytes}, but a message between members may need "

@@ -46,7 +46,7 @@ from queues.errors import ConfigurationError
 from queues.logs import logger
 from queues.names import ClientName, SiteId
 from queues.replica_groups import checked_groups
-from queues.send_log.port import Retention
+from queues.send_log.port import Retention, TickLimits
 from queues.send_snapshot.block_packer import FULL_BLOCK_BYTES
 from sink.transport.credentials import Credentials
 from sink.transport.endpoints import TlsEndpoint, parse_endpoint
@@ -364,4 +364,5 @@ def _check_ingest(settings: Settings) -> None:
             initial_sync=settings.initial_sync,
             replicas=settings.replicas,
             max_message_bytes=settings.max_message_bytes,
+            tick=TickLimits(settings.tick_rows, settings.tick_bytes),
         )

@@ -48,6 +48,8 @@ def test_a_variable_holds_the_table_as_json(monkeypatch: pytest.MonkeyPatch):
         ({}, {"ingest": False}, "set ingest"),
         ({}, {"initial_sync": "snapshot"}, "no snapshots"),
         ({}, {"peers": {"a": "tcp://h:1", "b": "tcp://h:2"}, "replicas": {"c": ["a", "b"]}}, "no replicas"),
+        ({}, {"tick_bytes": 9_000_000}, "lower tick_rows .5000. and tick_bytes .9000000."),
+        ({}, {"tick_rows": 6_000}, "at most 5000 rows"),
         ({}, {"max_message_bytes": 8_000_000, "max_payload_bytes": 1_000_000}, "set at least 16777216"),
     ],
 )

@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -59,12 +60,11 @@ async def _tab(client: httpx.AsyncClient, changes: int) -> int:
 
 
 async def _loaded(client: httpx.AsyncClient) -> httpx.Response:
-    """Load the map as a browser does: once more if the server has just closed a quiet connection."""
-    while True:
-        try:
+    """Load the map as a browser does: again if the server has just closed a quiet connection."""
+    for _ in range(TABS):
+        with suppress(httpx.ReadError, httpx.RemoteProtocolError):
             return await client.get("/")
-        except (httpx.ReadError, httpx.RemoteProtocolError):
-            continue
+    return await client.get("/")
 
 
 async def _tabs(origin: str, changes: int) -> list[int]:
