@@ -17,6 +17,8 @@ import pytest
 from sqlalchemy import Connection, Engine, NullPool, make_url, text
 
 import queues
+from queues.database.postgresql import transactions
+from queues.database.postgresql.transactions import _END_WHEN_IDLE
 from tests.clusters import cluster, folder_for_databases
 from tests.heavy import heavy_files_first, heavy_place, is_heavy
 
@@ -76,6 +78,23 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Let a heavy test wait for its place; the time of the wait does not count for the test's timeout."""
     with heavy_place() if is_heavy(item) else nullcontext():
         return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient_database() -> Iterator[None]:
+    """Let a brief transaction stand still for a minute: a busy machine sometimes stops a test for some seconds.
+
+    A server tries again after that; a test of a single function cannot.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transactions, "_END_WHEN_IDLE", text("SET LOCAL idle_in_transaction_session_timeout = '60s'"))
+        yield
+
+
+@pytest.fixture
+def impatient_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give brief transactions the limit that they have outside tests."""
+    monkeypatch.setattr(transactions, "_END_WHEN_IDLE", _END_WHEN_IDLE)
 
 
 @pytest.fixture(scope="session")

@@ -10,14 +10,13 @@ import grpc.aio
 
 from lr_client.arguments import MAX_PAYLOAD_BYTES
 from lr_client.producer.answers import Produced
-from lr_client.producer.desk import CHANNEL_OPTIONS, METHOD, RequestDesk
+from lr_client.producer.desk import METHOD, RequestDesk
 from lr_client.producer.encoding import AnyMessage
 from lr_client.producer.machine import Reaction
 from lr_client.producer.setup import MAX_IN_FLIGHT, MAX_IN_FLIGHT_BYTES, ProducerLimits, set_up
 from lr_client.producer.sync import TIMEOUT
 from queues.errors import ThreadEndedError
 from queues.positions import Position
-from sink.transport.credentials import Pems
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 
 
@@ -153,7 +152,7 @@ class AsyncProducer:
     async def _stream(self) -> float:
         """Open a stream and follow it to its end; return the seconds until the next one."""
         endpoint = self._desk.setup.order.current
-        async with _channel(endpoint, self._desk.setup.pems) as channel:
+        async with _channel(endpoint, self._desk) as channel:
             self._desk.machine.connected()
             is_ended: list[bool] = []
             opened: Any = channel.stream_stream(METHOD)
@@ -216,11 +215,12 @@ class _Signal:
         return True
 
 
-def _channel(endpoint: TcpEndpoint | IpcEndpoint, pems: Pems | None) -> grpc.aio.Channel:
+def _channel(endpoint: TcpEndpoint | IpcEndpoint, desk: "RequestDesk[asyncio.Future[Produced]]") -> grpc.aio.Channel:
+    options, pems = desk.channel_options(), desk.setup.pems
     if not isinstance(endpoint, TlsEndpoint) or pems is None:
-        return grpc.aio.insecure_channel(endpoint.address, options=CHANNEL_OPTIONS)
+        return grpc.aio.insecure_channel(endpoint.address, options=options)
     shown = grpc.ssl_channel_credentials(pems.authority, pems.key, pems.certificate)
-    return grpc.aio.secure_channel(endpoint.address, shown, options=CHANNEL_OPTIONS)
+    return grpc.aio.secure_channel(endpoint.address, shown, options=options)
 
 
 def _heard_future() -> "asyncio.Future[Produced]":

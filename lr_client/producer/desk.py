@@ -1,7 +1,7 @@
 """The part of a producer that the threaded and the asynchronous one share: requests, futures and outcomes."""
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from queues.errors import LrqError, first_line
 from queues.logs import logger
 from queues.produce_envelope import ENOUGH_BYTES, packed, replies_in
 from queues.wire import ingest_pb2 as pb
-from sink.transport.channels import OPTIONS
+from sink.transport.channels import options_of
 from sink.transport.connect_errors import reason
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint
 
@@ -26,8 +26,6 @@ from sink.transport.endpoints import IpcEndpoint, TcpEndpoint
 METHOD: Final = "/lrq.Ingest/Produce"
 #: The most bytes of a message with replies.
 _REPLY_BYTES: Final = 1024 * 1024
-#: The options of an asynchronous connection.
-CHANNEL_OPTIONS: Final = (*OPTIONS, ("grpc.max_receive_message_length", _REPLY_BYTES))
 
 _NOT_SERVED: Final = "the server does not serve producers: set `ingest = true` there, or name another endpoint"
 
@@ -63,6 +61,10 @@ class RequestDesk(Generic[Waiting]):
         self._futures: dict[int, Waiting] = {}
         self._new_future = new_future
         self._keys = count(1)
+
+    def channel_options(self) -> Sequence[tuple[str, int]]:
+        """Return the options of an asynchronous connection."""
+        return (*options_of(self.setup.lane), ("grpc.max_receive_message_length", _REPLY_BYTES))
 
     def content(self, messages: Iterable[AnyMessage]) -> bytes:
         """Return the bytes of a request; raise `UsageError` for messages that no site accepts."""

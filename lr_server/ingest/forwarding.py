@@ -91,7 +91,7 @@ def open_upstream(endpoint: str, credentials: Credentials | None) -> Upstream | 
         pems = credentials.read() if isinstance(there, TlsEndpoint) and credentials else None
     except ConfigurationError as error:
         return str(error)
-    shared = channels.take(there.address, pems)
+    shared = channels.take(there.address, pems, channels.Lane.REPLACEABLE)
     if not _is_reached(shared.channel):
         channels.give_back(shared, is_broken=True)
         return f"the server that stores requests, at {endpoint}, cannot be reached from here"

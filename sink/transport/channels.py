@@ -1,6 +1,7 @@
 """Connections to sinks, one for each address, certificate and lane, shared by all sessions of this process."""
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -9,19 +10,29 @@ import grpc
 
 from sink.transport.credentials import Pems
 
-#: The options of each connection.
-OPTIONS: Final = (
+_COMMON: Final = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
     # Sessions have their own backoff, so the connection's backoff is short. The second option limits one attempt.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_send_message_length", -1),
 )
+
+
+def _noticing_silence(after_ms: int, within_ms: int) -> tuple[tuple[str, int], ...]:
+    """Return options that end a connection after a silence of *after_ms*, and of *within_ms* after a question."""
+    # The first limit of the answer is for the network, and the second one for a process that stands still.
+    limits = ("grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
+    return (("grpc.keepalive_time_ms", after_ms), *((limit, within_ms) for limit in limits))
+
+
+#: The options of a connection to a server that nothing can replace: reconnecting is no use.
+OPTIONS: Final = (*_COMMON, *_noticing_silence(10_000, 5_000))
+#: The options of a connection to one of several servers: another server does the work of a silent one.
+_REPLACEABLE_OPTIONS: Final = (*_COMMON, *_noticing_silence(3_000, 3_000))
 #: The longest sleep of a thread that waits for an answer, in seconds.
 LONGEST_SLEEP: Final = 5.0
 
@@ -39,10 +50,19 @@ def wake_seldom() -> None:
 
 
 class Lane(Enum):
-    """The use of a connection: the streams of one lane share its buffers and its flow control."""
+    """The use of a connection: the streams of one lane share its buffers and its flow control.
+
+    Requests for one of several servers have the lane REPLACEABLE, which notices a silent server sooner.
+    """
 
     LOG = auto()
     SNAPSHOTS = auto()
+    REPLACEABLE = auto()
+
+
+def options_of(lane: Lane) -> Sequence[tuple[str, int]]:
+    """Return the options of a connection for *lane*."""
+    return _REPLACEABLE_OPTIONS if lane is Lane.REPLACEABLE else OPTIONS
 
 
 class ChannelKey(NamedTuple):
@@ -60,13 +80,14 @@ class SharedChannel:
         wake_seldom()
         self.key = key
         self.users = 0
-        address, pems = key.address, key.pems
-        self.channel = _secure(address, pems) if pems else grpc.insecure_channel(address, options=OPTIONS)
+        self.channel = _open(key.address, key.pems, options_of(key.lane))
 
 
-def _secure(address: str, pems: Pems) -> grpc.Channel:
+def _open(address: str, pems: Pems | None, options: Sequence[tuple[str, int]]) -> grpc.Channel:
+    if pems is None:
+        return grpc.insecure_channel(address, options=options)
     shown = grpc.ssl_channel_credentials(pems.authority, pems.key, pems.certificate)
-    return grpc.secure_channel(address, shown, options=OPTIONS)
+    return grpc.secure_channel(address, shown, options=options)
 
 
 _guard = threading.Lock()

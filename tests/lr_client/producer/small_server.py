@@ -1,5 +1,6 @@
 """A small real gRPC server of `Ingest`: stores in memory by the rules of proto/ingest.proto, with faults on order."""
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -105,3 +106,15 @@ class SmallServer(IngestServicer):
 def _unpacked(messages: Iterator[pb.ProduceRequest]) -> Iterator[pb.ProduceRequest]:
     for message in messages:
         yield from [pb.ProduceRequest.FromString(each) for each in message.requests] or [message]
+
+
+def main() -> None:
+    """Serve in a process of its own until a line comes on the input; prints the endpoint."""
+    server = SmallServer()
+    print(server.endpoint, flush=True)
+    sys.stdin.readline()
+    server.stop()
+
+
+if __name__ == "__main__":
+    main()

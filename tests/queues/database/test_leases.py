@@ -158,6 +158,7 @@ def _be_taken_over_in_a_copy(site: Engine, lease: leases.Lease) -> None:
                 successor.execute(text("LOCK TABLE lrq_site IN EXCLUSIVE MODE"))
 
 
+@pytest.mark.usefixtures("impatient_database")
 def test_a_process_that_stops_during_a_renewal_does_not_delay_its_successor(site: Engine, dialect: str) -> None:
     if dialect == "sqlite":
         pytest.skip("no process can end another one's transaction on SQLite")
