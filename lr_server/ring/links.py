@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import grpc
 
+from discovery.ring_status import RingStatus
 from lr_server.ring.codec import AddressedParcel, RingAddress, encode_parcel
 from lr_server.ring.edge import RingParcel
-from lr_server.ring.look import open_channel
+from lr_server.ring.look import look_at, open_channel
 from lr_server.ring.parcel_box import ParcelBox
 from lr_server.ring.tick_codec import decode_tick
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
@@ -81,6 +82,10 @@ class RingLink:
         finally:
             channel.close()
         return [decode_tick(each) for each in reply.ticks]
+
+    def look(self) -> RingStatus:
+        """Return the state of the other member; raise `PeerUnreachableError` or `ConfigurationError`."""
+        return look_at(self._address, self._endpoint, self._credentials)
 
     def close(self) -> None:
         """End the call; waiting parcels are lost."""

@@ -48,6 +48,10 @@ class StoringMember(Protocol):
         """Wait until the tick is released; return False if that is not known. See `ReleaseWatch`."""
         ...
 
+    def proves(self, generation: int, timeout: float) -> bool:
+        """Return whether the member led *generation* at a moment after the beginning of this call."""
+        ...
+
 
 @dataclass(slots=True)
 class _Stored:
@@ -61,6 +65,9 @@ class _Stored:
 
 class RingStore:
     """See `queues.send_log.producers.Store`. The member declines requests whose decision is older than its log.
+
+    A question for the last number is answered once a follower tells that this member still leads. A leader that is cut
+    off might not know the newest request.
 
     Every outcome with a stored request is told after the release of that request, also a REPEATED one. An outcome is
     UNKNOWN if the member stopped leading, or took too long, before the release. The producer then repeats the request,
@@ -103,7 +110,8 @@ class RingStore:
         stored = self._offer(decided, end, until)
         if decided.ticks and not stored.marks and not stored.is_unclear:
             raise StoreUnavailableError(stored.reason)
-        return self._told(decided, self._await_all(stored, until), stored.reason)
+        released = self._await_all(stored, until)
+        return self._proven(self._told(decided, released, stored.reason), end.generation, until)
 
     def place(self, last: Last) -> Place:
         """See the port. The transaction is durable if its tick is released, as far as the member knows."""
@@ -146,6 +154,15 @@ class RingStore:
             if not self._member.await_release(mark, until - self._clock.monotonic()):
                 return count
         return len(stored.marks)
+
+    def _proven(self, outcomes: list[StoreOutcome], generation: int, until: float) -> list[StoreOutcome]:
+        """Return *outcomes*; those of questions are unknown unless this member proves that it leads *generation*."""
+        if all(outcome.verdict is not RequestVerdict.ASKED for outcome in outcomes):
+            return outcomes
+        if self._member.proves(generation, until - self._clock.monotonic()):
+            return outcomes
+        unknown = StoreOutcome(RequestVerdict.UNKNOWN, reason="no follower tells that this member leads: ask again")
+        return [unknown if outcome.verdict is RequestVerdict.ASKED else outcome for outcome in outcomes]
 
     def _told(self, decided: DecidedRequests, released: int, reason: str) -> list[StoreOutcome]:
         """Return the outcomes of the first *released* ticks; an outcome that rests on a later tick is unknown."""

@@ -5,11 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final, Protocol
 
+from discovery.ring_status import RingStatus
 from lr_server.protocol.agreement.effects import Decline
 from lr_server.protocol.agreement.history import TickMark
 from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits, RingMember
 from lr_server.ring.edge import MemberEdge, RingParcel
+from lr_server.ring.lead_proof import LeadProof
 from lr_server.ring.links import weight_of
+from lr_server.ring.member_state import led_generation, status_of
 from lr_server.ring.offers import Offer, OfferedEntries
 from lr_server.ring.parcel_box import ParcelBox
 from lr_server.ring.release_watch import ReleaseWatch
@@ -39,6 +42,10 @@ class MemberLink(Protocol):
         """Return the next ticks of the other member after number *after*; raise `LrqError`."""
         ...
 
+    def look(self) -> RingStatus:
+        """Return the state of the other member now; raise `LrqError` if it does not tell."""
+        ...
+
 
 class TokenRunner:
     """One member, which runs from `start` to `stop`. An error of its store ends the member and begins it again."""
@@ -66,6 +73,7 @@ class TokenRunner:
         self._store: TokenStore | None = None
         self._timers = RingTimers(pace, clock)
         self._watch = ReleaseWatch()
+        self._proof = LeadProof(lambda: list(links.values()), clock)
         #: The last words for an operator; empty without any.
         self.alarm_words = ""
 
@@ -113,6 +121,19 @@ class TokenRunner:
     def await_release(self, tick: TickMark, timeout: float) -> bool:
         """See `ReleaseWatch`."""
         return self._watch.await_release(tick, timeout)
+
+    def proves(self, generation: int, timeout: float) -> bool:
+        """Return whether this member led *generation* at a moment after the beginning of this call.
+
+        Then every tick that was released before the call is in the log here. The call waits *timeout* seconds at most,
+        and a False proves nothing.
+        """
+        return self._proof(generation, timeout) and led_generation(self.member) == generation
+
+    @property
+    def status(self) -> RingStatus:
+        """The state of the member now."""
+        return status_of(self.member, self.rank, self.alarm_words)
 
     def read(self, after: int) -> Sequence[TickContent]:
         """Return the next ticks after number *after*."""

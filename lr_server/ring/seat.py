@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 from sqlalchemy import Engine
 
 from discovery.ring_status import RingStatus
-from lr_server.protocol.agreement.generations import RANKS, leader_of
-from lr_server.protocol.agreement.roles import Adopting, Fenced, Following, Leading, Proposing, RingMember
+from lr_server.protocol.agreement.generations import RANKS
+from lr_server.protocol.agreement.roles import Adopting, Fenced, Proposing
 from lr_server.ring.codec import RingAddress
 from lr_server.ring.links import RingLink
+from lr_server.ring.member_state import known_leader, led_generation
 from lr_server.ring.ring_servicer import RingServicer
 from lr_server.ring.runner import MemberLink, TokenRunner
 from lr_server.ring.store import TokenStore
@@ -29,23 +30,6 @@ _BEATS_A_LEASE: Final = 6.0
 #: from a lost leader usually takes less than two leases, also if the first try is denied.
 _TRIES_A_LEASE: Final = 4.0
 _LONGEST_TRY: Final = 3.0
-
-
-def led_generation(member: RingMember | None) -> int:
-    """Return the generation that *member* leads and in which it takes entries; 0 for none. Pure."""
-    if member is None or not isinstance(member.role, Leading) or member.released < member.role.seal:
-        return 0
-    return member.role.generation
-
-
-def known_leader(member: RingMember | None) -> int | None:
-    """Return the rank that leads, as far as *member* knows; None if it knows no leader. Pure."""
-    if member is None:
-        return None
-    if led_generation(member):
-        return member.record.rank
-    is_heard = isinstance(member.role, Following) and member.role.hears
-    return leader_of(member.record.promised) if is_heard else None
 
 
 class SeatPlace(NamedTuple):
@@ -126,20 +110,7 @@ class RingSeat:
     @property
     def status(self) -> RingStatus:
         """The state of the member now."""
-        member, rank = self.runner.member, self._place.setting.rank
-        if member is None:
-            return RingStatus(rank, "closed", alarm=self.runner.alarm_words)
-        role = member.role
-        return RingStatus(
-            rank,
-            type(role).__name__.lower(),
-            generation=member.record.promised,
-            leader=known_leader(member),
-            newest=member.record.history.end,
-            released=member.released,
-            held=role.held if isinstance(role, Leading) else (),
-            alarm=self.runner.alarm_words,
-        )
+        return self.runner.status
 
     def _open_store(self) -> TokenStore:
         return TokenStore(self._engine, TOKEN, StoreWitness(Path(self._place.setting.witness)))

@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing, suppress
 
 from sqlalchemy import Engine
 
+from discovery.ring_status import RingStatus
 from lr_server.protocol.agreement.effects import Decline
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.history import TickMark
@@ -17,7 +18,7 @@ from lr_server.ring.links import RingLink
 from lr_server.ring.ring_servicer import RingServicer, ServedMember
 from lr_server.ring.runner import RingPace, TokenRunner
 from lr_server.ring.store import TokenStore
-from queues.errors import LrqError
+from queues.errors import LrqError, PeerUnreachableError
 from queues.names import SiteId
 from queues.send_log.ring.tick_contents import TickContent
 from sink.transport.credentials import Credentials
@@ -35,7 +36,8 @@ def serve_member(
     engine: Engine, member: ServedMember, listen: str, credentials: Credentials | None = None
 ) -> SinkService:
     """Serve *member* as a part of a site's service, as a server does."""
-    ring = RingServicer({ADDRESS: member})
+    looks = {ADDRESS: lambda: member.status} if isinstance(member, TokenRunner) else {}
+    ring = RingServicer({ADDRESS: member}, looks=looks)
     sink = SinkWriter(engine, SiteId(ADDRESS.site))
     more = {"more": [ring.handlers], "more_streams": ring.threads}
     return serve(sink, [listen], credentials=credentials, max_streams=4, **more)
@@ -54,6 +56,11 @@ class CutLink:
 
     def pull(self, after: int) -> Sequence[TickContent]:
         return self._link.pull(after)
+
+    def look(self) -> RingStatus:
+        if self.is_cut:
+            raise PeerUnreachableError("the connection is cut")
+        return self._link.look()
 
     def close(self) -> None:
         self._link.close()

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from lr_server.protocol.agreement.effects import Decline
+from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.history import TickMark
+from lr_server.ring.member_state import follows, led_generation, status_of
 from lr_server.ring.release_watch import ReleaseWatch
 from lr_server.ring.store import TokenStore
 from queues.names import ClientName
@@ -84,3 +86,9 @@ class FileMember:
         if not self.holds_messages:
             self.ring.deliver_all()
         return self.watch.await_release(tick, 0.0)
+
+    def proves(self, generation: int, timeout: float) -> bool:
+        machines = [self.ring.machines[rank] for rank in RANKS if (rank, self.rank) not in self.ring.cuts]
+        states = [status_of(machine.edge.member, machine.rank, "") for machine in machines]
+        is_followed = any(follows(state, generation) for state in states)
+        return is_followed and led_generation(self.watch.member) == generation

@@ -88,6 +88,19 @@ def test_a_request_without_a_release_is_in_the_log_once_in_the_end(ring: LiveRin
     assert logs == [[b"1", b"2", b"3"]] * 3
 
 
+def test_a_question_is_answered_by_a_leader_that_a_follower_proves(ring: LiveRing):
+    leader = ring.led_by(0)
+    assert verdicts([stored(ring, request(1))]) == [("STORED", 1)]
+    assert verdicts([stored(ring, request(0))]) == [("ASKED", 1)]
+    isolate(ring, 0)
+    requests = RingStore(leader.engine, leader.runner)
+    try:
+        outcomes = requests.store([request(0)], now_us())
+    except StoreUnavailableError:
+        return
+    assert verdicts(outcomes) == [("UNKNOWN", 0)]
+
+
 def test_a_fenced_leader_stores_nothing(ring: LiveRing):
     leader = ring.led_by(0)
     stored(ring, request(1))

@@ -126,6 +126,16 @@ def test_a_question_of_an_unknown_producer_is_answered(ring: RingOfFiles):
     assert outcome.verdict.name == "ASKED"
 
 
+def test_a_leader_that_is_cut_off_answers_no_question(ring: RingOfFiles):
+    """The next leader has stored a request since, of which the earlier one knows nothing."""
+    before = Leader(ring, 0)
+    before.store(request(1))
+    later = take_over(ring)
+    assert verdicts(later.store(request(2), request(0))) == [("STORED", 2), ("ASKED", 2)]
+    assert before.member.declined() is None
+    assert verdicts(before.store(request(1), request(0))) == [("REPEATED", 1), ("UNKNOWN", 0)]
+
+
 def test_a_request_is_repeated_with_its_place_at_the_next_leader(ring: RingOfFiles):
     (before,) = Leader(ring, 0).store(request(1, b"one", b"two"))
     later = take_over(ring)

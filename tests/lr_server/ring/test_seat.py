@@ -7,7 +7,8 @@ from sqlalchemy import Engine
 
 from lr_server.protocol.agreement.record import founders
 from lr_server.protocol.agreement.roles import Fenced, Following, Leading, Newcomer, RingMember
-from lr_server.ring.seat import RingSeat, SeatPlace, known_leader, led_generation
+from lr_server.ring.member_state import known_leader, led_generation
+from lr_server.ring.seat import RingSeat, SeatPlace
 from lr_server.ring_setting import RingSetting
 from queues.clock import SYSTEM_CLOCK
 from tests.lr_server.ring.stores import UIDS
