@@ -62,6 +62,7 @@ class RingLink:
         self._stopping = threading.Event()
         self._guard = threading.Lock()
         self._call: Any = None
+        self._pull: Any = None
         self._thread = threading.Thread(target=self._run, name=f"lrq-ring-link-{receiver}", daemon=True)
         self._thread.start()
 
@@ -70,13 +71,20 @@ class RingLink:
         self._box.put(parcel, weight_of(parcel.contents))
 
     def pull(self, after: int) -> list[TickContent]:
-        """Return the next ticks of the other member; raise `PeerUnreachableError` or `ProtocolError`."""
+        """Return the next ticks of the other member; raise `PeerUnreachableError` or `ProtocolError`.
+
+        `close` ends the wait.
+        """
         channel = self._open()
-        pull = RingStub(channel).Pull
+        pull: grpc.UnaryUnaryMultiCallable[pb.PullRequest, pb.PullReply] = RingStub(channel).Pull
         request = pb.PullRequest(site=self._address.site, token=self._address.token, after=after)
         try:
-            reply = pull(request, timeout=PULL_SECONDS)
-        except grpc.RpcError as error:
+            with self._guard:
+                self._pull = pull.future(request, timeout=PULL_SECONDS)
+                if self._stopping.is_set():
+                    self._pull.cancel()
+            reply = self._pull.result()
+        except (grpc.RpcError, grpc.FutureCancelledError) as error:
             words = f"rank {self._receiver} gives no ticks for a copy: {_reason(error)}"
             raise PeerUnreachableError(words) from error
         finally:
@@ -88,12 +96,13 @@ class RingLink:
         return look_at(self._address, self._endpoint, self._credentials)
 
     def close(self) -> None:
-        """End the call; waiting parcels are lost."""
+        """End all calls; waiting parcels are lost."""
         self._stopping.set()
         self._box.close()
         with self._guard:
-            if self._call is not None:
-                self._call.cancel()
+            for call in (self._call, self._pull):
+                if call is not None:
+                    call.cancel()
         self._thread.join()
 
     def _open(self) -> grpc.Channel:
@@ -128,4 +137,6 @@ class RingLink:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, grpc.FutureCancelledError):
+        return "this member stops"
     return first_line(error.details() or "") if isinstance(error, grpc.Call) else first_line(error)

@@ -80,9 +80,10 @@ class RingSeat:
         self.runner.start()
 
     def stop(self) -> None:
-        """End the member after its step. May be called twice."""
-        self.runner.stop()
+        """End the member after its step; its last messages may be lost. May be called twice."""
+        # Without its connections a newcomer waits for no ticks of its copy.
         self._open_links.close()
+        self.runner.stop()
 
     @property
     def leads(self) -> int:

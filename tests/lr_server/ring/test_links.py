@@ -1,0 +1,59 @@
+"""The way to another member ends at once, whatever it waits for."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+from sqlalchemy import Engine
+
+from lr_server.ring.edge import RingParcel
+from lr_server.ring.links import RingLink
+from queues.errors import PeerUnreachableError
+from queues.send_log.ring.tick_contents import TickContent
+from tests.conftest import NewSite
+from tests.lr_server.ring.live import ADDRESS, serve_member
+
+
+@pytest.fixture(params=["sqlite"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def engine(new_site: NewSite) -> Engine:
+    return new_site("paris")
+
+
+class SlowMember:
+    """A member that reads its ticks until `may_end`."""
+
+    rank = 1
+
+    def __init__(self) -> None:
+        self.reads, self.may_end = threading.Event(), threading.Event()
+
+    def receive(self, parcel: RingParcel) -> bool:
+        return True
+
+    def read(self, after: int) -> Sequence[TickContent]:
+        self.reads.set()
+        self.may_end.wait()
+        return []
+
+
+def test_the_end_of_a_connection_ends_a_wait_for_ticks(engine: Engine):
+    slow = SlowMember()
+    with serve_member(engine, slow, "tcp://127.0.0.1:0") as service, ThreadPoolExecutor() as threads:
+        try:
+            with closing(RingLink(ADDRESS, 1, service.endpoints[0])) as link:
+                pulled = threads.submit(link.pull, 0)
+                assert slow.reads.wait(60)
+            # Without the end, the wait would have 60 seconds.
+            with pytest.raises(PeerUnreachableError, match="this member stops"):
+                pulled.result()
+            with pytest.raises(PeerUnreachableError, match="this member stops"):
+                link.pull(0)
+        finally:
+            slow.may_end.set()
