@@ -117,7 +117,7 @@ class ShardOwners:
                 self._owned[shard] = self._new_ownership(shard)
                 self._owned[shard].start()
         shown = ", ".join(map(str, own)) or "none"
-        self.reason = f"the shards of {self._client}: {shown} of {total}, with {len(living)} subscriptions"
+        self.reason = f"the shards of {self._client}: {shown} of {total} (members: {len(living)})"
         return True
 
     def _new_ownership(self, shard: int) -> Ownership:

@@ -180,7 +180,9 @@ def _announce(server: "LogReplicationServer", site: str, *, as_json: bool) -> No
         line = f"{site} (pid {os.getpid()}) {where}"
         if role.metrics:
             line += f"; metrics at http://{role.metrics}/metrics"
-        if not role.owner:
+        if role.ring is not None:
+            line += f"; rank {role.ring.rank} of a ring"
+        elif not role.owner:
             owner = server.site_status().server_owner
             line += f"; shares the work: {owner_words(owner.owner) if owner else 'another server'} takes the ticks"
     typer.echo(line)

@@ -1,4 +1,4 @@
-"""The way to another member ends at once, whatever it waits for."""
+"""The end of a connection to another member ends all waits."""
 
 import threading
 from collections.abc import Sequence
