@@ -15,7 +15,7 @@ from sqlalchemy import Engine, make_url, text
 import queues
 from tests.certificates import issued
 from tests.clusters import Cluster, cluster
-from tests.lrq.cli.command import Command, lrq_process, spawn
+from tests.lrq.cli.command import Command, ended, lrq_process, spawn
 from tests.system.leaks import Secret, secrets_of_key
 from tests.waiting import eventually
 
@@ -141,8 +141,8 @@ class SweptWorld:
         """End all processes in order, and keep their outputs."""
         for name, process in self._running.items():
             process.terminate()
-            process.wait(60)
             out, err = self._files(name)
+            ended(process, err)
             self.outputs[f"{name}, stdout"], self.outputs[f"{name}, log"] = out.read_text(), err.read_text()
 
     def run(self, *arguments: str, stdin: bytes = b"") -> str:

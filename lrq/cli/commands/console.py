@@ -57,6 +57,7 @@ def console(
 
     require_libraries("console", "the console", ("starlette", "jinja2", "uvicorn"))
     from lrq.cli.logs import log_to_stderr
+    from lrq.cli.thread_stacks import show_stacks_on_signal
     from lrq.console.process import checked_address, decoders_of, read_token, serve_pages
     from queues.errors import UsageError
 
@@ -65,6 +66,7 @@ def console(
     if token is None and host not in _LOOPBACK:
         raise UsageError(f"{host} is no loopback address: give --token-file, so that the console asks for a secret")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
+    show_stacks_on_signal()
     with ExitStack() as stack:
         engines = _engines(stack, config or [], database or [])
         options: dict[str, Any] = {

@@ -71,12 +71,14 @@ def provide(
     from lrq.cli.place import max_payload_bytes, opened, provider_pool
     from lrq.cli.provided_wait import WantedSnapshots, pending
     from lrq.cli.stop_signals import StopSignals
+    from lrq.cli.thread_stacks import show_stacks_on_signal
     from queues.errors import UsageError
 
     reference = parse_reference(provider)
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
+    show_stacks_on_signal()
     pool, builds = provider_pool(max_connections)
     with opened(config, database, site, pool=pool, role="provider", wait=await_tables) as here:
         sender = RoutingQueueSenderClient(client, max_payload_bytes=max_payload_bytes(here.place))

@@ -86,11 +86,13 @@ def serve(
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import require_file
     from lrq.cli.service_manager import ServiceManager
+    from lrq.cli.thread_stacks import show_stacks_on_signal
     from queues.errors import UsageError
 
     if timeout is not None and not (once or until):
         raise UsageError("--timeout belongs to --once or --until: without them a signal ends the server")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
+    show_stacks_on_signal()
     options = {"database_url": database, "site_id": site, "listen": listen, "peers": _peers(peer)}
     given = {name: value for name, value in options.items() if value}
     settings = Settings.load(config, **given)

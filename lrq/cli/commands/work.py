@@ -64,6 +64,7 @@ def work(
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import opened, worker_pool
     from lrq.cli.stop_signals import StopSignals
+    from lrq.cli.thread_stacks import show_stacks_on_signal
     from lrq.cli.worker import Worker, present_targets
     from queues.errors import UsageError
 
@@ -71,6 +72,7 @@ def work(
     if timeout is not None and not once:
         raise UsageError("--timeout belongs to --once: without --once a signal ends the work")
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
+    show_stacks_on_signal()
     with opened(config, database, site, pool=worker_pool(max_connections), role="worker", wait=await_tables) as here:
         listeners = listeners_of(references)
         signals = StopSignals()

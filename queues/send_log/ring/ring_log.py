@@ -66,7 +66,8 @@ def read_ticks(connection: Connection, after: int, most: int, most_bytes: int) -
 
     Raises `TrimmedError` if the ticks are trimmed.
     """
-    chosen = select(ticks).where(ticks.c.number >= after).order_by(ticks.c.number).limit(most + 1)
+    # The tick before comes first; the first tick of all has none.
+    chosen = select(ticks).where(ticks.c.number >= after).order_by(ticks.c.number).limit(most + bool(after))
     found = [LogEnd(row.generation, tick_of(row)) for row in connection.execute(chosen)]
     if after == 0:
         found.insert(0, empty_end(""))

@@ -20,6 +20,7 @@ from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.history import TickMark
 from lr_server.protocol.agreement.messages import Promise, TicksHeld
 from lr_server.protocol.agreement.roles import Following, Leading, Newcomer, RingLimits
+from lr_server.ring import recent_ticks
 from queues.errors import UsageError
 from queues.send_log.opening import open_log
 from queues.send_log.port import TickLimits
@@ -34,7 +35,9 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def ring(new_site: NewSite) -> RingOfFiles:
+def ring(new_site: NewSite, monkeypatch: pytest.MonkeyPatch) -> RingOfFiles:
+    # Few ticks stay in memory, so that most messages come from the files.
+    monkeypatch.setattr(recent_ticks, "MOST_TICKS", 2)
     return RingOfFiles([new_site("paris") for _ in RANKS], RingLimits(in_message=3, waiting=8))
 
 
@@ -128,6 +131,20 @@ def test_a_crash_after_any_effect_of_any_step_loses_nothing_that_was_released(ri
         ring.take(0, b"after %d" % rank)
     assert payloads(ring)[0] == b"one"
     assert payloads(ring)[-1] == b"after 0"
+    rows = [log_rows(machine.engine) for machine in ring.machines]
+    assert rows[0] == rows[1] == rows[2]
+
+
+def test_a_follower_that_was_away_from_the_beginning_gets_the_whole_log(ring: RingOfFiles):
+    for other in (0, 1):
+        ring.cuts |= {(2, other), (other, 2)}
+    lead(ring, 0)
+    for number in range(2 * ring.limits.in_message):
+        ring.take(0, b"%d" % number)
+    ring.cuts.clear()
+    for _ in RANKS:
+        ring.post(0, BeatDue())
+        ring.deliver_all()
     rows = [log_rows(machine.engine) for machine in ring.machines]
     assert rows[0] == rows[1] == rows[2]
 

@@ -210,6 +210,18 @@ def test_the_read_ticks_are_the_stored_ones_and_make_an_equal_log_elsewhere(new_
     assert other.history() == TickHistory((GenerationStart(2, 1), GenerationStart(3, 3)), 5)
 
 
+@pytest.mark.parametrize("after", [0, 1])
+def test_an_answer_has_at_most_the_asked_number_of_ticks(new_file: Files, after: int):
+    engine = new_file()
+    store = new_store(engine)
+    full_log(store)
+    # A store that was opened anew has no tick in memory.
+    store = reopen(engine, store)
+    for most in range(1, 5):
+        wanted = range(after + 1, min(after + most, 5) + 1)
+        assert [content.tick.number for content in store.read(after, most)] == [*wanted]
+
+
 def test_an_answer_has_a_limit_of_bytes_but_at_least_one_tick(new_file: Files):
     store = new_store(new_file())
     begin(2, store)

@@ -66,6 +66,21 @@ class Command:
         return Done(int(code), captured.out, captured.err)
 
 
+def ended(process: "subprocess.Popen[bytes]", log: Path | None = None, timeout: float = 90.0) -> int:
+    """Wait for the end of a process; return its exit code. A process that does not end shows where it stands."""
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGUSR1)
+        stacks = "" if log is None else eventually(lambda: _after_stacks(log))
+        raise AssertionError(f"{process.args} has not ended after {timeout:g} s\n{stacks}") from None
+
+
+def _after_stacks(log: Path) -> str:
+    _, begin, stacks = log.read_text().partition("most recent call first")
+    return begin + stacks
+
+
 def spawn(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     """Start `lrq` in a new process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
@@ -92,7 +107,7 @@ class Served:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, wait for the end, and return the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return ended(self.process, self.log)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import sys
 import pytest
 from sqlalchemy import Engine
 
-from tests.lrq.cli.command import Command
+from tests.lrq.cli.command import Command, ended
 from tests.waiting import eventually
 
 httpx = pytest.importorskip("httpx")
@@ -63,4 +63,4 @@ def test_a_console_serves_several_sites_until_it_is_stopped(new_site, elsewhere)
             assert "read-only" in page
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(30) in (0, -signal.SIGTERM)
+        assert ended(process) in (0, -signal.SIGTERM)

@@ -15,7 +15,7 @@ from queues.database.transactions import writing
 from queues.names import ClientName
 from queues.send_snapshot import SnapshotState
 from tests.lr_client.snapshot.providing import by_id, payloads_of, ready, request
-from tests.lrq.cli.command import lrq_process, spawn
+from tests.lrq.cli.command import ended, lrq_process, spawn
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
@@ -105,7 +105,7 @@ def test_requests_are_served_until_a_signal(app: Engine, start: Start, elsewhere
     ready(app, sync_id)
     assert payloads_of(app, sync_id) == JSON
     process.terminate()
-    assert process.wait(30) == 0
+    assert ended(process) == 0
     assert "Traceback" not in (elsewhere / "log").read_text()
 
 
@@ -114,7 +114,7 @@ def test_a_signal_cancels_the_snapshot_and_the_next_provider_builds_it(app: Engi
     process = start("held")
     eventually((elsewhere / "inside").exists)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
+    assert ended(process) == 0
     assert by_id(app, sync_id).state is SnapshotState.REQUESTED
     assert once(app, "function").stdout == b"policy: 1 snapshot provided\n"
     assert payloads_of(app, sync_id) == [b"Lima", b"Oslo"]

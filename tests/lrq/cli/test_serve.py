@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from queues.database import leases
 from tests.conftest import NewSite
-from tests.lrq.cli.command import lrq_process, served, spawn
+from tests.lrq.cli.command import ended, lrq_process, served, spawn
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.processes
@@ -44,12 +44,21 @@ def test_serve_prints_its_endpoints_and_ends_cleanly(site: Engine, tmp_path: Pat
     assert "Traceback" not in server.log.read_text()
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no such signal")
+def test_sigusr1_shows_the_stacks_of_all_threads_and_the_server_goes_on(site: Engine, tmp_path: Path):
+    with served(*here(site), *LISTEN, folder=tmp_path) as server:
+        server.process.send_signal(signal.SIGUSR1)
+        eventually(lambda: "in serve" in server.log.read_text())
+        assert server.log.read_text().count("most recent call first") > 3
+        assert server.stop() == 0
+
+
 def test_without_json_the_first_line_is_a_sentence(site: Engine):
     process = spawn("serve", *here(site), *LISTEN, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
     line = process.stdout.readline().decode()
     process.terminate()
-    assert process.wait(30) == 0
+    assert ended(process) == 0
     assert line.startswith(f"paris (pid {process.pid}) listens at tcp://127.0.0.1:")
     assert process.stdout.read() == b""
     process.stdout.close()

@@ -18,7 +18,7 @@ from lrq.cli.place import worker_pool
 from tests.conftest import NewSite
 from tests.lr_client.subscriber.applying import applied, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
-from tests.lrq.cli.command import lrq_process, spawn
+from tests.lrq.cli.command import ended, lrq_process, spawn
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
@@ -82,7 +82,7 @@ def test_a_signal_lets_the_running_call_finish(
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.3)
     (elsewhere / "go").touch()
-    assert process.wait(30) == 0
+    assert ended(process) == 0
     assert (story(lima), tokyo.left) == (["hold"], 0)
     assert "Traceback" not in (elsewhere / "log").read_text()
 
@@ -95,7 +95,7 @@ def test_a_second_signal_ends_the_process_at_once(lima: Engine, tokyo: Arrivals,
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.3)
     process.terminate()
-    assert process.wait(30) == -signal.SIGTERM
+    assert ended(process) == -signal.SIGTERM
     assert (story(lima), tokyo.left) == ([], 1)
 
 
@@ -141,7 +141,7 @@ def test_several_listeners_work_in_one_process(lima: Engine, tokyo: Arrivals, st
     other.tick([b"a1"])
     eventually(lambda: (story(lima), story(lima, "paris")) == (["e1"], ["a1"]))
     process.terminate()
-    assert process.wait(30) == 0
+    assert ended(process) == 0
 
 
 def test_metrics_count_entries_failures_and_the_time_of_batches(lima: Engine, tokyo: Arrivals, start: Start):
