@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 from lr_client.producer import Producer
 from queues.clock import SYSTEM_CLOCK
-from queues.errors import LrqError, OutcomeUnknownError
+from queues.errors import LrqError, OutcomeUnknownError, UsageError
 
 
 class JournalOfProducer:
@@ -23,13 +24,19 @@ class JournalOfProducer:
         self._thread = threading.Thread(target=self._run, name=f"producer-{name}", daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
-        """Settle the last request, and end."""
+    def stop(self, timeout: float) -> bool:
+        """Settle the last request, and end; return False if it has no answer within *timeout* seconds."""
         self._stopping.set()
-        self._thread.join()
-        self._producer.close()
+        self._thread.join(timeout)
+        self._producer.close(0.0)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
+        # A closed producer raises this error: the request stays without an answer.
+        with suppress(UsageError):
+            self._produce()
+
+    def _produce(self) -> None:
         answered = SYSTEM_CLOCK.monotonic()
         while not self._stopping.is_set():
             payload = f"{self.name}:{self.sent}".encode()
@@ -48,6 +55,8 @@ class JournalOfProducer:
             except OutcomeUnknownError:
                 if self._is_settled():
                     return
+            except UsageError:
+                raise
             except LrqError:
                 SYSTEM_CLOCK.wait(threading.Event(), 0.05)
             else:
@@ -60,5 +69,7 @@ class JournalOfProducer:
                 return bool(self._producer.settle(timeout=5.0))
             except OutcomeUnknownError:
                 continue
+            except UsageError:
+                raise
             except LrqError:
                 return False

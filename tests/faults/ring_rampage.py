@@ -33,9 +33,12 @@ def ring_rampage(new_site: Callable[[str], Engine], folder: Path, *, seed: int, 
         for _ in range(moments):
             SYSTEM_CLOCK.wait(threading.Event(), chance.uniform(0, _LONGEST))
             run.disturb(chance, verdict)
-        for producer in producers:
-            producer.stop()
-        run.judge(producers, verdict)
+        silent = [producer.name for producer in producers if not producer.stop(PATIENCE)]
+        if silent:
+            # The members tell why, and their logs are kept.
+            verdict.problems.append(f"no answer after {PATIENCE:g} s for {silent}: {run.site.look(0)}")
+        else:
+            run.judge(producers, verdict)
     verdict.seconds = SYSTEM_CLOCK.monotonic() - began
     return verdict
 
