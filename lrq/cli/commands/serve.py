@@ -4,7 +4,8 @@ import gc
 import os
 import signal
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The longest run of `--once`, in seconds.
 _LONGEST_RUN: Final = 3_600.0
+#: The longest wait for a signal that another thread of the process has got, in seconds.
+_LONGEST_WAIT: Final = 1.0
 #: The new objects before a collection, and the collections before one of the next generation. Few objects need it.
 _COLLECT_AFTER: Final = (50_000, 20, 50)
 
@@ -208,8 +211,14 @@ class _Signals:
     def serve(self, reload: Callable[[], None]) -> None:
         """Wait for the signal to stop; call *reload* after each SIGHUP."""
         self._is_serving = True
-        while self._orders.get():
+        while self._next():
             reload()
+
+    def _next(self) -> bool:
+        """Wait for the next order. A signal that another thread has got ends no wait here, so the wait has a limit."""
+        while True:
+            with suppress(Empty):
+                return self._orders.get(timeout=_LONGEST_WAIT)
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from sqlalchemy import Engine
 
 from queues.database import leases
 from tests.conftest import NewSite
-from tests.lrq.cli.command import ended, lrq_process, served, spawn
+from tests.lrq.cli.command import ROOT, ended, lrq_process, served, spawn
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.processes
@@ -42,6 +43,30 @@ def test_serve_prints_its_endpoints_and_ends_cleanly(site: Engine, tmp_path: Pat
     assert held is not None
     assert held.expired
     assert "Traceback" not in server.log.read_text()
+
+
+_SIGNAL_FOR_ANOTHER_THREAD = """
+import signal, threading
+from lrq.cli.commands.serve import _Signals
+signals = _Signals()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+# The system now gives the signal to the other thread, as it does now and then by itself.
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGHUP})
+print("serves", flush=True)
+signals.serve(lambda: print("read again", flush=True))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="threads have no signals of their own")
+def test_a_signal_that_another_thread_gets_is_obeyed():
+    command = [sys.executable, "-c", _SIGNAL_FOR_ANOTHER_THREAD]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"serves\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.readline() == b"read again\n"
+        process.terminate()
+        assert ended(process) == 0
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no such signal")
