@@ -19,20 +19,20 @@ def standing_still(pid: int, url: str) -> Iterator[None]:
     A paused process with that lock would block every other writer, its successor included. SQLite has no server that
     could end its transaction.
     """
-    _stop(pid)
+    stop_process(pid)
     while not _can_be_written(url):
         os.kill(pid, signal.SIGCONT)
         # On a busy machine the process needs some time to release the lock.
         SYSTEM_CLOCK.wait(threading.Event(), 0.02)
         _can_be_written(url)
-        _stop(pid)
+        stop_process(pid)
     try:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
 
 
-def _stop(pid: int) -> None:
+def stop_process(pid: int) -> None:
     """Send SIGSTOP and wait until the process has stopped: signals arrive late."""
     os.kill(pid, signal.SIGSTOP)
     found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)

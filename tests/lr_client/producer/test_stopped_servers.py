@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.faults.standing_still import stop_process
+
 
 @pytest.fixture
 def process() -> Iterator["subprocess.Popen[str]"]:
@@ -25,7 +27,7 @@ def test_a_producer_goes_on_at_another_server_while_its_server_stands_still(
     other = new_server()
     producer = new_producer(f"{process.stdout.readline().strip()},{other.endpoint}")
     assert producer.last_sequence() == 0
-    process.send_signal(signal.SIGSTOP)
+    stop_process(process.pid)
     # Without a limit for the answer to a ping, gRPC ends the connection after more than a minute.
     producer.send([(b"1", ["tokyo"])], timeout=50)
     assert other.log.payloads() == [b"1"]

@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 
 from queues.database import leases, tables
 from queues.database.transactions import reading
+from tests.faults.standing_still import stop_process
 from tests.lr_client.subscriber.applying import payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.waiting import eventually
@@ -75,7 +76,7 @@ def test_a_paused_subscriber_notices_that_it_was_replaced(sink: Engine, tokyo: A
     # Right after a renewal the subscriber holds no lock of the database.
     renewed = expiry(sink)
     eventually(lambda: expiry(sink) > renewed, interval=0.001)
-    stale.send_signal(signal.SIGSTOP)
+    stop_process(stale.pid)
     successor = start()
     tokyo.tick([b"e2"])
     eventually(lambda: tokyo.left == 0)
@@ -95,7 +96,7 @@ def test_a_subscriber_paused_in_the_middle_of_a_call_does_not_block_its_successo
     tokyo.tick([b"e1"])
     stale = start("hold")
     says(stale, "inside")
-    stale.send_signal(signal.SIGSTOP)
+    stop_process(stale.pid)
     start()
     eventually(lambda: tokyo.left == 0)
     stale.send_signal(signal.SIGCONT)
