@@ -17,6 +17,7 @@ class RingStatus:
         released: The number of the newest released tick that the member knows.
         held: The ends of the log on the followers' disks, by rank; empty at a member that does not lead.
         alarm: The last words for an operator; empty without any.
+        trimmed: The number of the newest tick whose entries are trimmed at this member; 0 for a whole log.
     """
 
     rank: int
@@ -27,6 +28,7 @@ class RingStatus:
     released: int = 0
     held: tuple[int, ...] = ()
     alarm: str = ""
+    trimmed: int = 0
 
     @property
     def trouble(self) -> str:
@@ -54,4 +56,5 @@ class RingStatus:
             "released": self.released,
             "held": list(self.held),
             "alarm": self.alarm,
+            "trimmed": self.trimmed,
         }

@@ -68,6 +68,7 @@ _RING: Final[Sequence[Reading[RingStatus]]] = (
     ("lrq_ring_generation", "The generation of the ring that the member has promised last", lambda r: r.generation),
     ("lrq_ring_newest_tick", "The newest tick in the log of the member", lambda r: r.newest),
     ("lrq_ring_released_tick", "The newest released tick that the member knows", lambda r: r.released),
+    ("lrq_ring_trimmed_tick", "The newest trimmed tick of the member, 0 for a whole log", lambda r: r.trimmed),
 )
 _HELD: Final[Sequence[Reading[int]]] = (
     ("lrq_ring_held_tick", "The newest tick on the disk of a follower, as the leader knows it, by rank", float),

@@ -136,10 +136,13 @@ class RingRoles:
         self._end()
         if not generation:
             return True
+        seat = self._seat
+        trimmable = seat.trimmable if seat.trims else None
         access = LogAccess(
-            lambda engine, limits: ReleasedLog(engine, open_log(engine, limits), self._seat.released),
-            lambda _engine: NewReleases(self._seat.released),
+            lambda engine, limits: ReleasedLog(engine, open_log(engine, limits), seat.released, trimmable),
+            lambda _engine: NewReleases(seat.released),
             generation,
+            trims=seat.trims,
         )
         roles = self._new_roles(access, self.traffic)
         try:

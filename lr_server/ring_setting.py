@@ -26,6 +26,8 @@ class RingSetting(BaseModel):
         witness: The file of the witness: on another disk than the database, and in no backup.
         lease_seconds: Rank 1 takes over if it hears the leader for no such time.
         stall_seconds: A leader that hears no follower for so long takes no entries.
+        trim: Whether entries go from this server's file once every sink has them, or once they are beyond retention.
+            With the default False the file keeps the whole log.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -35,6 +37,7 @@ class RingSetting(BaseModel):
     witness: Path
     lease_seconds: Seconds = 3.0
     stall_seconds: Seconds = 5.0
+    trim: bool = False
 
 
 def check_ring(
@@ -61,7 +64,7 @@ def check_ring(
     if not ingest:
         raise ConfigurationError("a ring takes entries of producers only: set ingest, and write a table [producers]")
     if initial_sync == "snapshot":
-        raise ConfigurationError('a ring keeps its whole log and has no snapshots: set initial_sync to "log"')
+        raise ConfigurationError('a ring has no snapshots: set initial_sync to "log"')
     if replicas:
         raise ConfigurationError("a ring has no replicas: remove the table [replicas]")
     most = TickLimits()

@@ -37,7 +37,7 @@ class AddressedParcel(NamedTuple):
 
 def encode_parcel(addressed: AddressedParcel) -> bytes:
     """Return the frame of a parcel."""
-    (site, token), receiver, (sender, store, message, contents) = addressed
+    (site, token), receiver, (sender, store, message, contents, trimmed) = addressed
     name, body = _encode(message)
     frame = pb.RingFrame(
         site=site,
@@ -46,6 +46,7 @@ def encode_parcel(addressed: AddressedParcel) -> bytes:
         receiver=receiver,
         store=_store(store),
         ticks=map(encode_tick, contents),
+        trimmed=trimmed,
         **{name: body},
     )
     return frame.SerializeToString()
@@ -68,7 +69,8 @@ def decode_parcel(encoded: bytes) -> AddressedParcel:
     body = getattr(frame, name)
     check_numbers(getattr(body, "generation", 0), getattr(body, "promised", 0), getattr(body, "released", 0))
     message = _DECODED[name](body, contents)
-    parcel = RingParcel(frame.sender, _store_id(frame.store), message, contents)
+    check_numbers(frame.trimmed)
+    parcel = RingParcel(frame.sender, _store_id(frame.store), message, contents, frame.trimmed)
     return AddressedParcel(RingAddress(frame.site, frame.token), frame.receiver, parcel)
 
 

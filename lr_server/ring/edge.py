@@ -17,39 +17,49 @@ from lr_server.protocol.agreement.effects import (
     SendMessage,
     TryAfter,
 )
-from lr_server.protocol.agreement.events import EntriesOffered, MessageCame, RingEvent
-from lr_server.protocol.agreement.history import TickHistory, TickMark
+from lr_server.protocol.agreement.events import BeatDue, EntriesOffered, MessageCame, RingEvent
+from lr_server.protocol.agreement.history import TickMark
 from lr_server.protocol.agreement.machine import advance
 from lr_server.protocol.agreement.messages import Append, RingMessage, Tail
 from lr_server.protocol.agreement.record import StoreId
-from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, Leading, RingLimits, RingMember, newcomer, reopened
+from lr_server.protocol.agreement.roles import (
+    DEFAULT_LIMITS,
+    Following,
+    Leading,
+    RingLimits,
+    RingMember,
+    newcomer,
+    reopened,
+)
+from lr_server.ring.log_copy import LogSource, copy_log
+from lr_server.ring.member_state import trimmable
 from lr_server.ring.offers import OfferedEntries
 from lr_server.ring.store import TokenStore, mark_of
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.errors import CorruptFrameError, DataLossError, ProtocolError
+from queues.errors import ProtocolError, TrimmedError
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.ring.tick_contents import TickContent, TickStamp, content_after, seal_after
 from queues.send_log.ring.tick_productions import TickProduction
 
 
 class RingParcel(NamedTuple):
-    """A message of the member `sender`, written by its store, with the contents of the message's ticks."""
+    """A message of the member `sender`, written by its store, with the contents of the message's ticks.
+
+    `trimmed` is the number of the newest tick that the sender, a leader, has trimmed; 0 if that is not told.
+    """
 
     sender: int
     store: StoreId
     message: RingMessage
     contents: Sequence[TickContent] = ()
+    trimmed: int = 0
 
 
-class Surroundings(Protocol):
-    """The other members, and the rest of the process, as one member sees them. Only `pull` waits for a member."""
+class Surroundings(LogSource, Protocol):
+    """The other members, and the rest of the process, as one member sees them. Only the pulls wait for a member."""
 
     def send(self, to: int, parcel: RingParcel) -> None:
         """Send the parcel to the member *to*; it may be lost, repeated or overtaken."""
-        ...
-
-    def pull(self, rank: int, after: int) -> Sequence[TickContent]:
-        """Return the next ticks of the member *rank* after number *after*, at least one; raise `TransientError`."""
         ...
 
     def release(self, upto: int) -> None:
@@ -75,9 +85,13 @@ class MemberEdge:
         surroundings: Surroundings,
         *,
         limits: RingLimits = DEFAULT_LIMITS,
+        trims: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Begin from the record of *store*, or as a newcomer of *rank* if the store does not count."""
+        """Begin from the record of *store*, or as a newcomer of *rank* if the store does not count.
+
+        With *trims*, the store is trimmed as far as the leader's is.
+        """
         record = store.record()
         self._store = store
         self._surroundings = surroundings
@@ -85,6 +99,9 @@ class MemberEdge:
         self.member: RingMember = (
             newcomer(rank, secrets.randbits(62), limits) if record is None else reopened(record, limits)
         )
+        self._trims = trims
+        #: The number of the newest trimmed tick, as of the last sign of life.
+        self.trimmed = store.trimmed()
 
     def receive(self, parcel: RingParcel) -> Sequence[RingEffect]:
         """Take the message of another member; raise `ProtocolError` if its contents are of other ticks."""
@@ -93,11 +110,23 @@ class MemberEdge:
         if tuple(map(mark_of, parcel.contents)) != told:
             raise ProtocolError(f"rank {parcel.sender} has sent other contents than ticks")
         contents = dict(zip(told, parcel.contents, strict=True))
-        return self._step(MessageCame(parcel.sender, parcel.store, message), contents)
+        effects = self._step(MessageCame(parcel.sender, parcel.store, message), contents)
+        if self._trims and isinstance(self.member.role, Following):
+            # Every follower has the ticks that any leader has trimmed, so an old word does no harm.
+            self._trim(min(parcel.trimmed, trimmable(self.member)))
+        return effects
 
     def post(self, event: RingEvent) -> Sequence[RingEffect]:
         """Take an event of a clock."""
+        if isinstance(event, BeatDue):
+            # Another thread trims the log of a leader.
+            self.trimmed = self._store.trimmed()
         return self._step(event, {})
+
+    def _trim(self, upto: int) -> None:
+        """Trim some of the ticks up to number *upto*; the next word of the leader goes on with the others."""
+        if upto > self.trimmed:
+            self.trimmed = upto if self._store.trim(upto) else self._store.trimmed()
 
     def offer(
         self,
@@ -141,7 +170,7 @@ class MemberEdge:
     ) -> None:
         match effect:
             case SendMessage(to=to, message=message):
-                self._surroundings.send(to, self._parcel(after, message))
+                self._send(to, after, message)
             case Release(upto=upto):
                 self._surroundings.release(upto)
             case TryAfter(attempt=attempt):
@@ -154,8 +183,9 @@ class MemberEdge:
                 self._store.keep(effect, [contents.get(mark) or self._own(mark, offered) for mark in ticks])
             case KeepRecord(record=record):
                 assert sender is not None, "a copy comes from a member"
-                self._copy(sender, record.history)
+                copy_log(self._store, self._surroundings, sender, record.history)
                 self._store.keep(effect)
+                self.trimmed = self._store.trimmed()
             case _:
                 self._store.keep(effect)
 
@@ -166,6 +196,16 @@ class MemberEdge:
         if offered is not None:
             return content_after(end, offered.transactions, stamp, offered.productions)
         return seal_after(end, mark.generation, uuid.uuid4().hex, stamp)
+
+    def _send(self, to: int, after: RingMember, message: RingMessage) -> None:
+        try:
+            self._surroundings.send(to, self._parcel(after, message))
+        except TrimmedError:
+            # Such a store has forgotten ticks. The others go on without that member.
+            self._surroundings.alarm(
+                f"rank {to} lacks ticks that are trimmed here, so its store was restored: empty that store, so that it "
+                "begins as a newcomer"
+            )
 
     def _parcel(self, after: RingMember, message: RingMessage) -> RingParcel:
         """Attach the contents of the message's ticks, from this store; cut a message that is too large.
@@ -178,25 +218,5 @@ class MemberEdge:
             marks = tuple(map(mark_of, contents))
             assert marks == message.ticks[: len(marks)], "a member sends only ticks of its own disk"
             message = replace(message, ticks=marks)
-        return RingParcel(after.record.rank, after.record.store, message, contents)
-
-    def _copy(self, source: int, history: TickHistory) -> None:
-        """Pull the ticks of *history* that the store lacks from the member *source*.
-
-        The last common tick comes again: its random numbers prove that both stores have the same ticks before.
-        """
-        common = self._store.history().common_end(history)
-        try:
-            self._pull(source, history, max(common - 1, 0))
-        except DataLossError:
-            # Ticks of the same numbers differ: the store has another history, of which nothing is of use.
-            self._pull(source, history, 0)
-
-    def _pull(self, source: int, history: TickHistory, end: int) -> None:
-        self._store.copy(end, ())
-        while end < history.end:
-            page = [each for each in self._surroundings.pull(source, end) if each.tick.number <= history.end]
-            if not page or not all(history.holds(mark_of(content)) for content in page):
-                raise CorruptFrameError(f"rank {source} has sent other ticks than its history has")
-            self._store.copy(end, page)
-            end = page[-1].tick.number
+        trimmed = self.trimmed if isinstance(after.role, Leading) else 0
+        return RingParcel(after.record.rank, after.record.store, message, contents, trimmed)

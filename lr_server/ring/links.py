@@ -1,22 +1,24 @@
 """The way to one other member: a call that carries the messages, begun again after each failure."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import grpc
 
 from discovery.ring_status import RingStatus
+from lr_server.ring.base_codec import decode_base, decode_requests
 from lr_server.ring.codec import AddressedParcel, RingAddress, encode_parcel
 from lr_server.ring.edge import RingParcel
 from lr_server.ring.look import look_at, open_channel
 from lr_server.ring.parcel_box import ParcelBox
 from lr_server.ring.tick_codec import decode_tick
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
-from queues.errors import ConfigurationError, PeerUnreachableError, first_line
+from queues.errors import ConfigurationError, PeerUnreachableError, TrimmedError, first_line
 from queues.logs import logger
 from queues.send_log.port import size_of
+from queues.send_log.ring.log_base import LogBase, StoredRequest
 from queues.send_log.ring.tick_contents import TickContent
 from queues.wire import ring_pb2 as pb
 from queues.wire.ring_pb2_grpc import RingStub
@@ -32,6 +34,9 @@ _SLEEP: Final = 0.5
 MOST_MESSAGE_BYTES: Final = 96 * 1024 * 1024
 
 _TELL: Final = f"/{pb.DESCRIPTOR.services_by_name['Ring'].full_name}/Tell"
+
+Asked = TypeVar("Asked")
+Reply = TypeVar("Reply")
 
 log = logger("lrq.ring")
 
@@ -71,25 +76,44 @@ class RingLink:
         self._box.put(parcel, weight_of(parcel.contents))
 
     def pull(self, after: int) -> list[TickContent]:
-        """Return the next ticks of the other member; raise `PeerUnreachableError` or `ProtocolError`.
+        """Return the next ticks of the other member.
 
-        `close` ends the wait.
+        Raises `PeerUnreachableError` or `ProtocolError`, and `TrimmedError` if the next tick is trimmed there. `close`
+        ends the wait, as that of the other pulls.
         """
-        channel = self._open()
-        pull: grpc.UnaryUnaryMultiCallable[pb.PullRequest, pb.PullReply] = RingStub(channel).Pull
         request = pb.PullRequest(site=self._address.site, token=self._address.token, after=after)
+        reply = self._pulled(request, lambda stub: stub.Pull)
+        if reply.trimmed_seq:
+            raise TrimmedError(requested=after, oldest=reply.trimmed_seq)
+        return [decode_tick(each) for each in reply.ticks]
+
+    def pull_base(self) -> LogBase:
+        """Return the beginning of the other member's trimmed log; raise `PeerUnreachableError` or `ProtocolError`."""
+        request = pb.PullBaseRequest(site=self._address.site, token=self._address.token)
+        return decode_base(self._pulled(request, lambda stub: stub.PullBase))
+
+    def pull_requests(self, after: int, upto: int) -> list[StoredRequest]:
+        """Return the other member's next requests between two entries; raise as `pull_base` does."""
+        request = pb.PullRequestsRequest(site=self._address.site, token=self._address.token, after=after, upto=upto)
+        return decode_requests(self._pulled(request, lambda stub: stub.PullRequests))
+
+    def _pulled(
+        self, request: Asked, method: "Callable[[RingStub], grpc.UnaryUnaryMultiCallable[Asked, Reply]]"
+    ) -> Reply:
+        channel = self._open()
         try:
             with self._guard:
-                self._pull = pull.future(request, timeout=PULL_SECONDS)
+                pull = self._pull = method(RingStub(channel)).future(request, timeout=PULL_SECONDS)
                 if self._stopping.is_set():
-                    self._pull.cancel()
-            reply = self._pull.result()
+                    pull.cancel()
+            reply: Reply = pull.result()
         except (grpc.RpcError, grpc.FutureCancelledError) as error:
             words = f"rank {self._receiver} gives no ticks for a copy: {_reason(error)}"
             raise PeerUnreachableError(words) from error
+        else:
+            return reply
         finally:
             channel.close()
-        return [decode_tick(each) for each in reply.ticks]
 
     def look(self) -> RingStatus:
         """Return the state of the other member; raise `PeerUnreachableError` or `ConfigurationError`."""

@@ -49,6 +49,7 @@ def look_at(address: RingAddress, endpoint: str, credentials: Credentials | None
         released=reply.released,
         held=tuple(reply.held),
         alarm=reply.alarm,
+        trimmed=reply.trimmed,
     )
 
 

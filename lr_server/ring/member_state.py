@@ -1,8 +1,26 @@
 """The state of a member in the words of the status, and conclusions. Pure."""
 
+from typing import Final
+
 from discovery.ring_status import RingStatus
 from lr_server.protocol.agreement.generations import leader_of
 from lr_server.protocol.agreement.roles import Following, Leading, RingMember
+
+#: The newest ticks of a log are never trimmed. The requests of producers need 128 of them, and 64 more at times.
+KEPT_TICKS: Final = 256
+
+
+def trimmable(member: RingMember | None) -> int:
+    """Return the number of the newest tick whose entries *member* may trim; 0 for none.
+
+    The tick is released. A leader knows besides that both followers have it on their disks.
+    """
+    if member is None or not isinstance(member.role, Leading | Following):
+        return 0
+    upto = min(member.released, member.record.history.end - KEPT_TICKS)
+    if isinstance(member.role, Leading):
+        upto = min(upto, *(member.role.held[rank] for rank in member.record.others))
+    return max(upto, 0)
 
 
 def led_generation(member: RingMember | None) -> int:
@@ -22,8 +40,11 @@ def known_leader(member: RingMember | None) -> int | None:
     return leader_of(member.record.promised) if is_heard else None
 
 
-def status_of(member: RingMember | None, rank: int, alarm: str) -> RingStatus:
-    """Return the status of *member*, which has *rank*; *alarm* has its last words for an operator."""
+def status_of(member: RingMember | None, rank: int, alarm: str, trimmed: int = 0) -> RingStatus:
+    """Return the status of *member*, which has *rank*; *alarm* has its last words for an operator.
+
+    *trimmed* is the number of the newest trimmed tick.
+    """
     if member is None:
         return RingStatus(rank, "closed", alarm=alarm)
     role = member.role
@@ -36,6 +57,7 @@ def status_of(member: RingMember | None, rank: int, alarm: str) -> RingStatus:
         released=member.released,
         held=role.held if isinstance(role, Leading) else (),
         alarm=alarm,
+        trimmed=trimmed,
     )
 
 

@@ -1,18 +1,20 @@
 """Serves the members of this machine to the other members over gRPC, as a part of the site's service."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import grpc
 
 from discovery.ring_status import RingStatus
+from lr_server.ring.base_codec import encode_base, encode_requests
 from lr_server.ring.codec import RingAddress, decode_parcel
 from lr_server.ring.edge import RingParcel
 from lr_server.ring.look import encode_status
 from lr_server.ring.tick_codec import encode_tick
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.errors import LrqError, ProtocolError, first_line
+from queues.errors import LrqError, ProtocolError, TrimmedError, first_line
 from queues.logs import logger
+from queues.send_log.ring.log_base import LogBase, StoredRequest
 from queues.send_log.ring.tick_contents import TickContent
 from queues.wire import ring_pb2 as pb
 from sink.transport.admission import entered
@@ -42,7 +44,18 @@ class ServedMember(Protocol):
         ...
 
     def read(self, after: int) -> Sequence[TickContent]:
-        """Return the next ticks after number *after*; raise `LrqError` if the log cannot be read."""
+        """Return the next ticks after number *after*.
+
+        Raises `LrqError` if the log cannot be read, and `TrimmedError` if the next tick is trimmed.
+        """
+        ...
+
+    def read_base(self) -> LogBase:
+        """Return the beginning of the trimmed log; raise `LrqError` if it cannot be read."""
+        ...
+
+    def read_requests(self, after: int, upto: int) -> Sequence[StoredRequest]:
+        """Return the next requests between two entries; raise `LrqError` if the log cannot be read."""
         ...
 
 
@@ -77,12 +90,27 @@ class RingServicer:
             request_deserializer=pb.PullRequest.FromString,
             response_serializer=pb.PullReply.SerializeToString,
         )
+        pull_base: grpc.RpcMethodHandler[pb.PullBaseRequest, pb.PullBaseReply] = grpc.unary_unary_rpc_method_handler(
+            self._within_slot(self._pull_base),
+            request_deserializer=pb.PullBaseRequest.FromString,
+            response_serializer=pb.PullBaseReply.SerializeToString,
+        )
+        pull_requests: grpc.RpcMethodHandler[pb.PullRequestsRequest, pb.PullRequestsReply] = (
+            grpc.unary_unary_rpc_method_handler(
+                self._within_slot(self._pull_requests),
+                request_deserializer=pb.PullRequestsRequest.FromString,
+                response_serializer=pb.PullRequestsReply.SerializeToString,
+            )
+        )
         look: grpc.RpcMethodHandler[pb.LookRequest, pb.LookReply] = grpc.unary_unary_rpc_method_handler(
             self._within_slot(self._look),
             request_deserializer=pb.LookRequest.FromString,
             response_serializer=pb.LookReply.SerializeToString,
         )
-        return grpc.method_handlers_generic_handler(_RING, {"Tell": tell, "Pull": pull, "Look": look})
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "Tell": tell, "Pull": pull, "PullBase": pull_base, "PullRequests": pull_requests, "Look": look
+        }  # fmt: skip
+        return grpc.method_handlers_generic_handler(_RING, handlers)
 
     def _within_slot(
         self, answer: Callable[[Asked, grpc.ServicerContext], Answer]
@@ -116,6 +144,24 @@ class RingServicer:
         member = self._member(RingAddress(request.site, request.token), context)
         try:
             return pb.PullReply(ticks=map(encode_tick, member.read(request.after)))
+        except TrimmedError as error:
+            if error.oldest:
+                return pb.PullReply(trimmed_seq=error.oldest)
+            context.abort(grpc.StatusCode.UNAVAILABLE, f"there is no tick {request.after}")
+        except LrqError as error:
+            context.abort(grpc.StatusCode.UNAVAILABLE, first_line(error))
+
+    def _pull_base(self, request: pb.PullBaseRequest, context: grpc.ServicerContext) -> pb.PullBaseReply:
+        member = self._member(RingAddress(request.site, request.token), context)
+        try:
+            return encode_base(member.read_base())
+        except LrqError as error:
+            context.abort(grpc.StatusCode.UNAVAILABLE, first_line(error))
+
+    def _pull_requests(self, request: pb.PullRequestsRequest, context: grpc.ServicerContext) -> pb.PullRequestsReply:
+        member = self._member(RingAddress(request.site, request.token), context)
+        try:
+            return encode_requests(member.read_requests(request.after, request.upto))
         except LrqError as error:
             context.abort(grpc.StatusCode.UNAVAILABLE, first_line(error))
 

@@ -22,6 +22,7 @@ from queues.clock import SYSTEM_CLOCK, Clock, jittered
 from queues.errors import DataLossError, LrqError, StoreTakenError, StoreUnavailableError, UsageError
 from queues.logs import logger
 from queues.send_log.outbox import SourceTransaction
+from queues.send_log.ring.log_base import LogBase, StoredRequest
 from queues.send_log.ring.tick_contents import TickContent
 from queues.send_log.ring.tick_productions import TickProduction
 
@@ -42,6 +43,14 @@ class MemberLink(Protocol):
         """Return the next ticks of the other member after number *after*; raise `LrqError`."""
         ...
 
+    def pull_base(self) -> LogBase:
+        """Return the beginning of the other member's trimmed log; raise `LrqError`."""
+        ...
+
+    def pull_requests(self, after: int, upto: int) -> Sequence[StoredRequest]:
+        """Return the next requests of the other member between two entries; raise `LrqError`."""
+        ...
+
     def look(self) -> RingStatus:
         """Return the state of the other member now; raise `LrqError` if it does not tell."""
         ...
@@ -59,14 +68,20 @@ class TokenRunner:
         pace: RingPace = DEFAULT_PACE,
         limits: RingLimits = DEFAULT_LIMITS,
         release: Callable[[int], None] = lambda _: None,
+        trims: bool = False,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Each beginning opens a store; *links* leads to the others, and *release* gets each new released end."""
+        """Each beginning opens a store; *links* leads to the others, and *release* gets each new released end.
+
+        With *trims*, a follower trims its log as far as the leader does.
+        """
         self.rank = rank
         self._open_store = open_store
         self._links = links
         self._pace, self._limits, self._clock = pace, limits, clock
-        self._released = release
+        self._released, self._trims = release, trims
+        #: The number of the newest trimmed tick, as far as the member knows.
+        self.trimmed = 0
         self._box: ParcelBox[RingParcel | Offer] = ParcelBox()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lrq-ring-{rank}", daemon=True)
@@ -133,14 +148,26 @@ class TokenRunner:
     @property
     def status(self) -> RingStatus:
         """The state of the member now."""
-        return status_of(self.member, self.rank, self.alarm_words)
+        return status_of(self.member, self.rank, self.alarm_words, self.trimmed)
 
     def read(self, after: int) -> Sequence[TickContent]:
         """Return the next ticks after number *after*."""
+        return self._open.read(after, _PULLED)
+
+    def read_base(self) -> LogBase:
+        """Return the beginning of the trimmed log."""
+        return self._open.read_base()
+
+    def read_requests(self, after: int, upto: int) -> Sequence[StoredRequest]:
+        """Return the next requests of producers between two entries."""
+        return self._open.read_requests(after, upto)
+
+    @property
+    def _open(self) -> TokenStore:
         store = self._store
         if store is None:
             raise StoreUnavailableError("the store of this token is not open")
-        return store.read(after, _PULLED)
+        return store
 
     # --- the surroundings of the member -----------------------------------------------------------------------
 
@@ -151,6 +178,14 @@ class TokenRunner:
     def pull(self, rank: int, after: int) -> Sequence[TickContent]:
         """See `Surroundings`."""
         return self._links[rank].pull(after)
+
+    def pull_base(self, rank: int) -> LogBase:
+        """See `Surroundings`."""
+        return self._links[rank].pull_base()
+
+    def pull_requests(self, rank: int, after: int, upto: int) -> Sequence[StoredRequest]:
+        """See `Surroundings`."""
+        return self._links[rank].pull_requests(after, upto)
 
     def release(self, upto: int) -> None:
         """See `Surroundings`."""
@@ -189,7 +224,8 @@ class TokenRunner:
         self._store = self._open_store()
         if self._store.doubt is not None:
             self.alarm(f"the store of this token begins as a newcomer: {self._store.doubt}")
-        edge = MemberEdge(self._store, self.rank, self, limits=self._limits, clock=self._clock)
+        edge = MemberEdge(self._store, self.rank, self, limits=self._limits, trims=self._trims, clock=self._clock)
+        self.trimmed = edge.trimmed
         self._watch.note(edge.member)
         self._timers = RingTimers(self._pace, self._clock, is_second=self.rank > 0)
         while not self._stopping.is_set():
@@ -218,5 +254,6 @@ class TokenRunner:
     def _note(self, edge: MemberEdge, parcel: RingParcel | None) -> None:
         before = self.member
         assert before is not None
+        self.trimmed = edge.trimmed
         self._watch.note(edge.member)
         self._timers.note(before, edge.member, parcel)

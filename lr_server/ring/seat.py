@@ -12,7 +12,7 @@ from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.roles import Adopting, Fenced, Proposing
 from lr_server.ring.codec import RingAddress
 from lr_server.ring.links import RingLink
-from lr_server.ring.member_state import known_leader, led_generation
+from lr_server.ring.member_state import known_leader, led_generation, trimmable
 from lr_server.ring.ring_servicer import RingServicer
 from lr_server.ring.runner import MemberLink, TokenRunner
 from lr_server.ring.store import TokenStore
@@ -62,8 +62,9 @@ class RingSeat:
             longest_retry=lease * _LONGEST_TRY,
         )
         self.runner = TokenRunner(
-            self._open_store, setting.rank, self._links, pace=pace, release=self._note_release, clock=clock
-        )
+            self._open_store, setting.rank, self._links,
+            pace=pace, release=self._note_release, trims=setting.trim, clock=clock,
+        )  # fmt: skip
         self._address = RingAddress(place.site, TOKEN)
         self.servicer = RingServicer({self._address: self.runner}, clock, looks={self._address: lambda: self.status})
 
@@ -107,6 +108,15 @@ class RingSeat:
         """Return the number of the newest tick that is known as released, now and under every later leader."""
         member = self.runner.member
         return self._released if member is None else max(self._released, member.released)
+
+    @property
+    def trims(self) -> bool:
+        """Whether the log of this member is trimmed."""
+        return self._place.setting.trim
+
+    def trimmable(self) -> int:
+        """Return the number of the newest tick that all members have on their disks, and that may be trimmed."""
+        return trimmable(self.runner.member)
 
     @property
     def status(self) -> RingStatus:

@@ -15,9 +15,10 @@ from lr_server.ring.witness import StoreWitness
 from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, CorruptFrameError, DataLossError, StoreTakenError
 from queues.send_log.destination_sets import SetDictionary
-from queues.send_log.ring import member_rows
+from queues.send_log.ring import log_base, member_rows, member_trim
+from queues.send_log.ring.log_base import LogBase, StoredRequest
 from queues.send_log.ring.member_rows import MemberRow
-from queues.send_log.ring.ring_log import log_end, read_ticks, replace_ticks
+from queues.send_log.ring.ring_log import log_end, read_ticks, remove_all, replace_ticks
 from queues.send_log.ring.tick_contents import LogEnd, TickContent
 
 #: The most bytes of entries in one answer of `TokenStore.read`, unless the first tick alone is larger.
@@ -119,11 +120,37 @@ class TokenStore:
             return log_end(connection)
 
     def read(self, after: int, most: int, most_bytes: int = MOST_BYTES) -> list[TickContent]:
-        """Return the ticks after number *after*: up to *most* and up to *most_bytes* of entries, but at least one."""
+        """Return the ticks after number *after*: up to *most* and up to *most_bytes* of entries, but at least one.
+
+        Raises `TrimmedError` if the next tick is trimmed.
+        """
         if found := self._recent.read(after, most, most_bytes):
             return found
         with reading(self._engine) as connection:
             return read_ticks(connection, after, most, most_bytes)
+
+    def trimmed(self) -> int:
+        """Return the number of the newest trimmed tick; 0 for a whole log."""
+        with reading(self._engine) as connection:
+            return member_trim.trimmed_number(connection)
+
+    def read_base(self) -> LogBase:
+        """Return the beginning of a trimmed log; raise `StoreUnavailableError` for a log that is whole."""
+        with reading(self._engine) as connection:
+            return log_base.read_base(connection)
+
+    def read_requests(self, after: int, upto: int) -> list[StoredRequest]:
+        """Return some requests of producers whose last entry is above number *after*, and none above *upto*."""
+        with reading(self._engine) as connection:
+            return log_base.requests_between(connection, after, upto)
+
+    def trim(self, upto: int) -> bool:
+        """Trim some of the ticks up to number *upto*, durably; return whether all of them are trimmed.
+
+        The ticks are released, and this log keeps enough ticks after them.
+        """
+        with self._stepping() as connection:
+            return member_trim.trim_upto(connection, upto)
 
     def keep(self, effect: Durable, contents: Sequence[TickContent] = ()) -> None:
         """Carry out *effect*; *contents* are the ticks of `KeepTicks`, in their order.
@@ -154,10 +181,27 @@ class TokenStore:
 
         Raises the errors of `keep`, and `StoreTakenError` for a store that counts.
         """
+        with self._copying() as connection:
+            if not after:
+                remove_all(connection)
+            replace_ticks(connection, self._dictionary, after, contents)
+
+    def copy_base(self, base: LogBase) -> None:
+        """Replace the log by the beginning of a trimmed one; raises as `copy` does."""
+        with self._copying() as connection:
+            log_base.begin_from(connection, base)
+
+    def copy_requests(self, requests: Sequence[StoredRequest]) -> None:
+        """Store the next requests beside the beginning of a trimmed log; raises as `copy` does."""
+        with self._copying() as connection:
+            log_base.insert_requests(connection, requests)
+
+    @contextmanager
+    def _copying(self) -> Iterator[Connection]:
         with self._writing() as connection:
             self._require_newcomer(connection)
             self._recent.forget()
-            replace_ticks(connection, self._dictionary, after, contents)
+            yield connection
 
     def _begin(self, record: MemberRecord) -> None:
         step = secrets.randbits(62)

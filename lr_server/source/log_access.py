@@ -13,12 +13,14 @@ class LogAccess(NamedTuple):
     """The way of a source to its log, which the source closes in ticks, or a member of a ring.
 
     `watch` tells whether another server, or the member, may have taken ticks. `generation` is the one that the member
-    leads, and that sessions tell; 0 where the source takes the ticks, and sessions tell those of their leases.
+    leads, and that sessions tell; 0 where the source takes the ticks, and sessions tell those of their leases. The
+    log of a ring is trimmed if `trims` is set.
     """
 
     open: Callable[[Engine, TickLimits], Log]
     watch: Callable[[Engine], CommitWatch]
     generation: int = 0
+    trims: bool = True
 
 
 #: The log of an ordinary site.

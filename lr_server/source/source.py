@@ -21,6 +21,7 @@ from lr_server.settings import Settings
 from lr_server.source.incarnation import adopt, adopted_branch
 from lr_server.source.job_troubles import JobTroubles
 from lr_server.source.log_access import ORDINARY, LogAccess
+from lr_server.source.log_trim import LogTrim, RingWork
 from lr_server.source.provider_watch import ProviderWatch
 from lr_server.source.replica_work import ReplicaWork
 from lr_server.source.site_work import SiteWork
@@ -87,6 +88,7 @@ class Source:
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
         self._routes = Routes(settings.site, clock, self._look_for)
         self._site_work: SiteWork | None = None
+        self._ring_work: RingWork | None = None
         self._follower: TickFollower | None = None
         # Guards the roles and the branch: the supervisor may find a new branch while the role changes.
         self._roles = threading.RLock()
@@ -113,7 +115,7 @@ class Source:
     @property
     def troubles(self) -> Mapping[str, str]:
         """One sentence for each part that fails now, by the part's name."""
-        found, work, follower = self._troubles.present, self._site_work, self._follower
+        found, work, follower = self._troubles.present, self._site_work or self._ring_work, self._follower
         if work is not None:
             found |= work.troubles
         if follower is not None and follower.trouble:
@@ -169,6 +171,8 @@ class Source:
                 self._site_work.start()
             else:
                 self._begin_to_follow()
+                if self._access.trims:
+                    self._begin_to_trim(lease)
         self.supervisor.sequence(lease)
 
     def follow(self) -> None:
@@ -185,12 +189,20 @@ class Source:
             self._end_role()
 
     def trim(self) -> None:
-        """Trim the log at once; without effect unless this source is the sequencer."""
-        work = self._site_work
+        """Trim the log at once; without effect unless this source is the sequencer, or trims the log of a ring."""
+        work = self._site_work or self._ring_work
         if work is not None:
             work.trim()
 
+    def _begin_to_trim(self, lease: Lease) -> None:
+        trim = LogTrim(self._engine, self._settings, self._topology, lease, self._log, clock=self._clock)
+        self._ring_work = RingWork(trim, on_ended=self._on_ended)
+        self._ring_work.start()
+
     def _end_role(self) -> None:
+        ring, self._ring_work = self._ring_work, None
+        if ring is not None:
+            ring.stop()
         work, self._site_work = self._site_work, None
         follower, self._follower = self._follower, None
         if work is not None or follower is not None:

@@ -20,12 +20,13 @@ from queues.clock import iso, now_us
 from queues.database import leases, servers
 from queues.database.peers import read_table
 from queues.database.transactions import reading, writing
-from queues.errors import StoreUnavailableError
+from queues.errors import StoreUnavailableError, UsageError
 from queues.names import SiteId
 from queues.send_log import unordered
 from queues.send_log.known_sites import read_known
 from queues.send_log.opening import open_log
 from queues.send_log.port import Retention, SessionKey, TrimResult
+from queues.send_log.ring.member_rows import rank_at
 from queues.send_log.trim_plan import Fate, SegmentPlan
 from queues.send_log.unknown import forget_dropped
 
@@ -45,7 +46,13 @@ def owner_of(engine: Engine) -> str:
 
 
 def run(engine: Engine, settings: Settings, retention: Retention, *, rotate: bool) -> TrimResult:
-    """Take the site's lease and trim as its server does; raises `StoreUnavailableError` if a server is faster."""
+    """Take the site's lease and trim as its server does; raises `StoreUnavailableError` if a server is faster.
+
+    Raises `UsageError` for the file of a ring's member, where only the servers know which entries may go.
+    """
+    with reading(engine) as connection:
+        if rank_at(connection) is not None:
+            raise UsageError("the servers of a ring trim their files: set trim in the table [ring] of each")
     before = leases.holder(engine, SERVER_LEASE)
     lease = leases.acquire(engine, SERVER_LEASE, owner_name(), _TTL)
     if lease is None:

@@ -121,7 +121,7 @@ def judge(connection: Connection, upto: Tick, sets: Sequence[int], owes: Owes, r
     mark = Visibility.parse(upto.mark)
     lagging = [
         claim
-        for claim in _behind(connection, upto, retention)
+        for claim in behind(connection, upto, retention)
         if owes(claim.owed, _mark_at(connection, claim.acked_seq), mark)
     ]
     closed = unclaimed(connection)
@@ -144,7 +144,7 @@ def _mark_at(connection: Connection, seq: int) -> Visibility | None:
     return None if mark is None else Visibility.parse(mark)
 
 
-def _behind(connection: Connection, upto: Tick, retention: Retention) -> list[Claim]:
+def behind(connection: Connection, upto: Tick, retention: Retention) -> list[Claim]:
     """Return the claims of the sessions that have not acknowledged *upto*.
 
     A session with an unfinished snapshot counts from the snapshot's base, because it will return there.

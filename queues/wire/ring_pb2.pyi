@@ -543,12 +543,15 @@ class RingFrame(_message.Message):
     COPY_REQUEST_FIELD_NUMBER: _builtins.int
     STORE_COPY_FIELD_NUMBER: _builtins.int
     REPLACED_FIELD_NUMBER: _builtins.int
+    TRIMMED_FIELD_NUMBER: _builtins.int
     site: _builtins.str
     token: _builtins.int
     sender: _builtins.int
     """the rank of the sender"""
     receiver: _builtins.int
     """the rank of the member that the message is for"""
+    trimmed: _builtins.int
+    """the number of the newest tick that the sender, a leader, has trimmed"""
     @_builtins.property
     def store(self) -> Global___RingStore:
         """of the sender"""
@@ -603,10 +606,11 @@ class RingFrame(_message.Message):
         copy_request: Global___RingCopyRequest | None = ...,
         store_copy: Global___RingStoreCopy | None = ...,
         replaced: Global___RingReplaced | None = ...,
+        trimmed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["append", b"append", "ballot", b"ballot", "copy_request", b"copy_request", "denial", b"denial", "fetch", b"fetch", "message", b"message", "promise", b"promise", "register", b"register", "registered", b"registered", "replaced", b"replaced", "store", b"store", "store_copy", b"store_copy", "tail", b"tail", "ticks_held", b"ticks_held", "ticks_missing", b"ticks_missing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append", b"append", "ballot", b"ballot", "copy_request", b"copy_request", "denial", b"denial", "fetch", b"fetch", "message", b"message", "promise", b"promise", "receiver", b"receiver", "register", b"register", "registered", b"registered", "replaced", b"replaced", "sender", b"sender", "site", b"site", "store", b"store", "store_copy", b"store_copy", "tail", b"tail", "ticks", b"ticks", "ticks_held", b"ticks_held", "ticks_missing", b"ticks_missing", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append", b"append", "ballot", b"ballot", "copy_request", b"copy_request", "denial", b"denial", "fetch", b"fetch", "message", b"message", "promise", b"promise", "receiver", b"receiver", "register", b"register", "registered", b"registered", "replaced", b"replaced", "sender", b"sender", "site", b"site", "store", b"store", "store_copy", b"store_copy", "tail", b"tail", "ticks", b"ticks", "ticks_held", b"ticks_held", "ticks_missing", b"ticks_missing", "token", b"token", "trimmed", b"trimmed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["ballot", "promise", "denial", "fetch", "tail", "append", "ticks_held", "ticks_missing", "register", "registered", "copy_request", "store_copy", "replaced"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
@@ -660,6 +664,9 @@ class PullReply(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TICKS_FIELD_NUMBER: _builtins.int
+    TRIMMED_SEQ_FIELD_NUMBER: _builtins.int
+    trimmed_seq: _builtins.int
+    """entries up to here are trimmed, and the asked ticks are; 0 otherwise"""
     @_builtins.property
     def ticks(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplicaTick]:
         """as many as one answer takes; empty if there are none"""
@@ -668,14 +675,207 @@ class PullReply(_message.Message):
         self,
         *,
         ticks: _abc.Iterable[Global___ReplicaTick] | None = ...,
+        trimmed_seq: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ticks", b"ticks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ticks", b"ticks", "trimmed_seq", b"trimmed_seq"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PullReply: _TypeAlias = PullReply  # noqa: Y015
+
+@_typing.final
+class PullBaseRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SITE_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    site: _builtins.str
+    token: _builtins.int
+    def __init__(
+        self,
+        *,
+        site: _builtins.str = ...,
+        token: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["site", b"site", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullBaseRequest: _TypeAlias = PullBaseRequest  # noqa: Y015
+
+@_typing.final
+class RingBranch(_message.Message):
+    """A generation up to the last trimmed tick: its first tick, and its branch, which begins after entry `start_seq`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEAL_FIELD_NUMBER: _builtins.int
+    BRANCH_FIELD_NUMBER: _builtins.int
+    START_SEQ_FIELD_NUMBER: _builtins.int
+    branch: _builtins.str
+    start_seq: _builtins.int
+    @_builtins.property
+    def seal(self) -> Global___RingTick: ...
+    def __init__(
+        self,
+        *,
+        seal: Global___RingTick | None = ...,
+        branch: _builtins.str = ...,
+        start_seq: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["seal", b"seal"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["branch", b"branch", "seal", b"seal", "start_seq", b"start_seq"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RingBranch: _TypeAlias = RingBranch  # noqa: Y015
+
+@_typing.final
+class RingPair(_message.Message):
+    """A client and a destination of its entries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLIENT_FIELD_NUMBER: _builtins.int
+    DESTINATION_FIELD_NUMBER: _builtins.int
+    client: _builtins.str
+    destination: _builtins.str
+    def __init__(
+        self,
+        *,
+        client: _builtins.str = ...,
+        destination: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client", b"client", "destination", b"destination"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RingPair: _TypeAlias = RingPair  # noqa: Y015
+
+@_typing.final
+class PullBaseReply(_message.Message):
+    """See queues/send_log/ring/log_base.py."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    END_FIELD_NUMBER: _builtins.int
+    BRANCHES_FIELD_NUMBER: _builtins.int
+    TRIMMED_FOR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def end(self) -> Global___ReplicaTick:
+        """the last trimmed tick, without its entries"""
+
+    @_builtins.property
+    def branches(self) -> _containers.RepeatedCompositeFieldContainer[Global___RingBranch]:
+        """oldest first"""
+
+    @_builtins.property
+    def trimmed_for(self) -> _containers.RepeatedCompositeFieldContainer[Global___RingPair]:
+        """entries for these are trimmed"""
+
+    def __init__(
+        self,
+        *,
+        end: Global___ReplicaTick | None = ...,
+        branches: _abc.Iterable[Global___RingBranch] | None = ...,
+        trimmed_for: _abc.Iterable[Global___RingPair] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["branches", b"branches", "end", b"end", "trimmed_for", b"trimmed_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullBaseReply: _TypeAlias = PullBaseReply  # noqa: Y015
+
+@_typing.final
+class PullRequestsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SITE_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    UPTO_FIELD_NUMBER: _builtins.int
+    site: _builtins.str
+    token: _builtins.int
+    after: _builtins.int
+    """requests whose last entry has a higher number"""
+    upto: _builtins.int
+    """and one up to here"""
+    def __init__(
+        self,
+        *,
+        site: _builtins.str = ...,
+        token: _builtins.int = ...,
+        after: _builtins.int = ...,
+        upto: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "site", b"site", "token", b"token", "upto", b"upto"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullRequestsRequest: _TypeAlias = PullRequestsRequest  # noqa: Y015
+
+@_typing.final
+class RingRequest(_message.Message):
+    """A request of a producer whose last entry has the number `entry`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRODUCTION_FIELD_NUMBER: _builtins.int
+    BRANCH_FIELD_NUMBER: _builtins.int
+    ENTRY_FIELD_NUMBER: _builtins.int
+    branch: _builtins.str
+    entry: _builtins.int
+    @_builtins.property
+    def production(self) -> Global___RingProduction:
+        """without `last_row`"""
+
+    def __init__(
+        self,
+        *,
+        production: Global___RingProduction | None = ...,
+        branch: _builtins.str = ...,
+        entry: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["production", b"production"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["branch", b"branch", "entry", b"entry", "production", b"production"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RingRequest: _TypeAlias = RingRequest  # noqa: Y015
+
+@_typing.final
+class PullRequestsReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___RingRequest]:
+        """in the order of their entries, as many as one answer takes"""
+
+    def __init__(
+        self,
+        *,
+        requests: _abc.Iterable[Global___RingRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["requests", b"requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PullRequestsReply: _TypeAlias = PullRequestsReply  # noqa: Y015
 
 @_typing.final
 class LookRequest(_message.Message):
@@ -713,6 +913,7 @@ class LookReply(_message.Message):
     RELEASED_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
     ALARM_FIELD_NUMBER: _builtins.int
+    TRIMMED_FIELD_NUMBER: _builtins.int
     rank: _builtins.int
     role: _builtins.str
     generation: _builtins.int
@@ -721,6 +922,7 @@ class LookReply(_message.Message):
     newest: _builtins.int
     released: _builtins.int
     alarm: _builtins.str
+    trimmed: _builtins.int
     @_builtins.property
     def held(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """by rank"""
@@ -736,10 +938,11 @@ class LookReply(_message.Message):
         released: _builtins.int = ...,
         held: _abc.Iterable[_builtins.int] | None = ...,
         alarm: _builtins.str = ...,
+        trimmed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "leader", b"leader"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "alarm", b"alarm", "generation", b"generation", "held", b"held", "leader", b"leader", "newest", b"newest", "rank", b"rank", "released", b"released", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "alarm", b"alarm", "generation", b"generation", "held", b"held", "leader", b"leader", "newest", b"newest", "rank", b"rank", "released", b"released", "role", b"role", "trimmed", b"trimmed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__leader: _TypeAlias = _typing.Literal["leader"]  # noqa: Y015
     _WhichOneofArgType__leader: _TypeAlias = _typing.Literal["_leader", b"_leader"]  # noqa: Y015

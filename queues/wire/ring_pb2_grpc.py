@@ -44,6 +44,16 @@ class RingStub:
                 request_serializer=queues_dot_wire_dot_ring__pb2.PullRequest.SerializeToString,
                 response_deserializer=queues_dot_wire_dot_ring__pb2.PullReply.FromString,
                 _registered_method=True)
+        self.PullBase = channel.unary_unary(
+                '/lrq.Ring/PullBase',
+                request_serializer=queues_dot_wire_dot_ring__pb2.PullBaseRequest.SerializeToString,
+                response_deserializer=queues_dot_wire_dot_ring__pb2.PullBaseReply.FromString,
+                _registered_method=True)
+        self.PullRequests = channel.unary_unary(
+                '/lrq.Ring/PullRequests',
+                request_serializer=queues_dot_wire_dot_ring__pb2.PullRequestsRequest.SerializeToString,
+                response_deserializer=queues_dot_wire_dot_ring__pb2.PullRequestsReply.FromString,
+                _registered_method=True)
         self.Look = channel.unary_unary(
                 '/lrq.Ring/Look',
                 request_serializer=queues_dot_wire_dot_ring__pb2.LookRequest.SerializeToString,
@@ -68,6 +78,20 @@ class RingServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PullBase(self, request, context):
+        """Reads the beginning of a trimmed log, for the copy of a newcomer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PullRequests(self, request, context):
+        """Reads requests of producers that are older than the kept ticks, for the copy of a newcomer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Look(self, request, context):
         """Tells the state of the member, for an operator.
         """
@@ -87,6 +111,16 @@ def add_RingServicer_to_server(servicer, server):
                     servicer.Pull,
                     request_deserializer=queues_dot_wire_dot_ring__pb2.PullRequest.FromString,
                     response_serializer=queues_dot_wire_dot_ring__pb2.PullReply.SerializeToString,
+            ),
+            'PullBase': grpc.unary_unary_rpc_method_handler(
+                    servicer.PullBase,
+                    request_deserializer=queues_dot_wire_dot_ring__pb2.PullBaseRequest.FromString,
+                    response_serializer=queues_dot_wire_dot_ring__pb2.PullBaseReply.SerializeToString,
+            ),
+            'PullRequests': grpc.unary_unary_rpc_method_handler(
+                    servicer.PullRequests,
+                    request_deserializer=queues_dot_wire_dot_ring__pb2.PullRequestsRequest.FromString,
+                    response_serializer=queues_dot_wire_dot_ring__pb2.PullRequestsReply.SerializeToString,
             ),
             'Look': grpc.unary_unary_rpc_method_handler(
                     servicer.Look,
@@ -148,6 +182,60 @@ class Ring:
             '/lrq.Ring/Pull',
             queues_dot_wire_dot_ring__pb2.PullRequest.SerializeToString,
             queues_dot_wire_dot_ring__pb2.PullReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PullBase(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lrq.Ring/PullBase',
+            queues_dot_wire_dot_ring__pb2.PullBaseRequest.SerializeToString,
+            queues_dot_wire_dot_ring__pb2.PullBaseReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PullRequests(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/lrq.Ring/PullRequests',
+            queues_dot_wire_dot_ring__pb2.PullRequestsRequest.SerializeToString,
+            queues_dot_wire_dot_ring__pb2.PullRequestsReply.FromString,
             options,
             channel_credentials,
             insecure,

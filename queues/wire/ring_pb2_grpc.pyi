@@ -35,6 +35,10 @@ class RingStub:
     """Takes the messages of one member, in their order. There is no answer: the other member has a call of its own."""
     Pull: _grpc.UnaryUnaryMultiCallable[_ring_pb2.PullRequest, _ring_pb2.PullReply]
     """Reads the ticks after a number, for the copy of a newcomer."""
+    PullBase: _grpc.UnaryUnaryMultiCallable[_ring_pb2.PullBaseRequest, _ring_pb2.PullBaseReply]
+    """Reads the beginning of a trimmed log, for the copy of a newcomer."""
+    PullRequests: _grpc.UnaryUnaryMultiCallable[_ring_pb2.PullRequestsRequest, _ring_pb2.PullRequestsReply]
+    """Reads requests of producers that are older than the kept ticks, for the copy of a newcomer."""
     Look: _grpc.UnaryUnaryMultiCallable[_ring_pb2.LookRequest, _ring_pb2.LookReply]
     """Tells the state of the member, for an operator."""
 
@@ -45,6 +49,10 @@ class RingAsyncStub(RingStub):
     """Takes the messages of one member, in their order. There is no answer: the other member has a call of its own."""
     Pull: _aio.UnaryUnaryMultiCallable[_ring_pb2.PullRequest, _ring_pb2.PullReply]  # type: ignore[assignment]
     """Reads the ticks after a number, for the copy of a newcomer."""
+    PullBase: _aio.UnaryUnaryMultiCallable[_ring_pb2.PullBaseRequest, _ring_pb2.PullBaseReply]  # type: ignore[assignment]
+    """Reads the beginning of a trimmed log, for the copy of a newcomer."""
+    PullRequests: _aio.UnaryUnaryMultiCallable[_ring_pb2.PullRequestsRequest, _ring_pb2.PullRequestsReply]  # type: ignore[assignment]
+    """Reads requests of producers that are older than the kept ticks, for the copy of a newcomer."""
     Look: _aio.UnaryUnaryMultiCallable[_ring_pb2.LookRequest, _ring_pb2.LookReply]  # type: ignore[assignment]
     """Tells the state of the member, for an operator."""
 
@@ -64,6 +72,22 @@ class RingServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_ring_pb2.PullReply, _abc.Awaitable[_ring_pb2.PullReply]]:
         """Reads the ticks after a number, for the copy of a newcomer."""
+
+    @_abc_1.abstractmethod
+    def PullBase(
+        self,
+        request: _ring_pb2.PullBaseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ring_pb2.PullBaseReply, _abc.Awaitable[_ring_pb2.PullBaseReply]]:
+        """Reads the beginning of a trimmed log, for the copy of a newcomer."""
+
+    @_abc_1.abstractmethod
+    def PullRequests(
+        self,
+        request: _ring_pb2.PullRequestsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ring_pb2.PullRequestsReply, _abc.Awaitable[_ring_pb2.PullRequestsReply]]:
+        """Reads requests of producers that are older than the kept ticks, for the copy of a newcomer."""
 
     @_abc_1.abstractmethod
     def Look(

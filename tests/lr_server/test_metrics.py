@@ -210,13 +210,14 @@ def of_ring(status: RingStatus, *, owner: bool = False) -> dict[tuple[str, ...],
 
 
 def test_the_leader_of_a_ring_tells_its_followers_ends():
-    found = of_ring(RingStatus(0, "leading", 4, 0, newest=12, released=11, held=(0, 11, 9)), owner=True)
+    found = of_ring(RingStatus(0, "leading", 4, 0, newest=12, released=11, held=(0, 11, 9), trimmed=5), owner=True)
     assert found == {
         ("lrq_ring_leads",): 1,
         ("lrq_ring_trouble",): 0,
         ("lrq_ring_generation",): 4,
         ("lrq_ring_newest_tick",): 12,
         ("lrq_ring_released_tick",): 11,
+        ("lrq_ring_trimmed_tick",): 5,
         ("lrq_ring_held_tick", "1"): 11,
         ("lrq_ring_held_tick", "2"): 9,
     }

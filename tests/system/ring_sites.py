@@ -29,6 +29,8 @@ class RingSite:
         self.servers: dict[int, Served] = {}
         self.runs = 0
         self.key = ""
+        #: Further lines of the settings, and of their table `[ring]`.
+        self.more, self.more_of_ring = "", ""
 
     def config(self, rank: int) -> Path:
         return self.folder / f"{rank}.toml"
@@ -47,9 +49,9 @@ class RingSite:
             f'site_id = "paris"\ndatabase_url = "sqlite:///{self.database(rank)}"\n'
             f'listen = ["{self.members[rank]}"]\ningest = true\nheartbeat_seconds = 0.1\nretry_cap_seconds = 0.5\n'
             f"slow_retry_seconds = 0.5\nsnapshot_poll_seconds = 0.05\n"
-            f'[producers."*"]\n[peers]\n{peers}\n'
+            f'{self.more}[producers."*"]\n[peers]\n{peers}\n'
             f"[ring]\nmembers = {json.dumps([*(members or self.members)])}\nrank = {rank}\n"
-            f'witness = "{self.witness(rank)}"\n{pace}\n'
+            f'witness = "{self.witness(rank)}"\n{pace}\n{self.more_of_ring}'
         )
         self.new_tables(rank)
 
@@ -98,10 +100,26 @@ class RingSite:
     def producer(self, name: str) -> Producer:
         return Producer(",".join(self.members), client="policy", producer=name)
 
-    def log(self, rank: int) -> list[bytes]:
-        """Return the payloads in the file of one member."""
+    def lose_disk(self, rank: int) -> None:
+        """Kill a server, and put an empty disk in."""
+        self.kill(rank)
+        for file in self.folder.glob(f"{rank}.db*"):
+            file.unlink()
+        self.witness(rank).unlink()
+        self.new_tables(rank)
+
+    def trimmed(self, rank: int) -> int:
+        """Return the number up to which entries are trimmed in the file of one member."""
         engine = queues.create_engine(f"sqlite:///{self.database(rank)}")
-        log, after, found = open_log(engine), 0, list[bytes]()
+        seq = open_log(engine).bounds().trimmed_seq
+        engine.dispose()
+        return seq
+
+    def log(self, rank: int) -> list[bytes]:
+        """Return the payloads in the file of one member, without trimmed ones."""
+        engine = queues.create_engine(f"sqlite:///{self.database(rank)}")
+        log, found = open_log(engine), list[bytes]()
+        after = log.bounds().trimmed_seq
         while ticks := log.ticks_after(after, TickLimits()):
             for piece in log.read_all(ticks, TickLimits()):
                 found += [bytes(entry.row.payload) for entry in piece]

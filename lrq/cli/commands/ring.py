@@ -65,8 +65,9 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
         emit({"site": here.site, "trouble": trouble, "members": [each.as_json() for each in found]})
     else:
         made = table(
-            "Ring", "rank", "role", ("generation", "right"), ("newest", "right"), ("released", "right"), ("at", "fold")
-        )
+            "Ring", "rank", "role", ("generation", "right"), ("newest", "right"), ("released", "right"),
+            ("trimmed", "right"), ("at", "fold"),
+        )  # fmt: skip
         for each in found:
             add(made, _row(each))
         console().print(made)
@@ -78,5 +79,6 @@ def _row(view: "MemberView") -> list[str]:
     from lrq.cli.words import number
 
     state = view.status
-    numbers = ("", "", "") if state is None else map(number, (state.generation, state.newest, state.released))
+    told = () if state is None else (state.generation, state.newest, state.released, state.trimmed)
+    numbers = map(number, told) if told else ("",) * 4
     return [str(view.rank), "unknown" if state is None else state.role, *numbers, view.endpoint]

@@ -5,13 +5,15 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final
 
-from sqlalchemy import Connection, bindparam, delete, select, text
+from sqlalchemy import Connection, Select, bindparam, delete, select, text
 
 from queues.database import dialects
 from queues.database.tables import ring_productions, site, ticks
 from queues.names import ClientName
 from queues.positions import Position, PositionToken, Tick
+from queues.send_log.history import branch_at
 from queues.send_log.producers import Last, ProducerKey
+from queues.send_log.reads import trimmed_seq
 from queues.send_log.ring.tick_productions import ProducerStanding, TickProduction, token_of
 
 #: The requests of so many newest ticks stay, because a later leader may replace ticks. Half as many ticks may wait for
@@ -59,14 +61,24 @@ def standings(connection: Connection, keys: Iterable[ProducerKey]) -> dict[Produ
 def place_of(connection: Connection, token: PositionToken) -> tuple[Position, tuple[int, int]] | None:
     """Return the place of a request's last entry with the generation and the number of its tick.
 
-    The answer is None if no tick of this log has the entry: a later leader has replaced the tick.
+    The answer is None if no tick of this log has the entry: a later leader has replaced the tick. For a trimmed entry
+    the last trimmed tick stands, because the row of its own tick may be gone.
     """
     entry = token.transaction
-    holding = select(ticks.c.branch, ticks.c.generation, ticks.c.number).where(ticks.c.end_seq >= entry)
-    row = connection.execute(holding.order_by(ticks.c.end_seq, ticks.c.number).limit(1)).first()
+    trimmed = trimmed_seq(connection)
+    if entry <= trimmed and branch_at(connection, entry) == token.branch:
+        last = connection.execute(_ending_at(trimmed)).one()
+        return Position(token.branch, entry), (last.generation, last.number)
+    row = connection.execute(_ending_at(entry)).first()
     if row is None or row.branch != token.branch:
         return None
     return Position(row.branch, entry), (row.generation, row.number)
+
+
+def _ending_at(entry: int) -> Select[tuple[str, int, int]]:
+    """Return a query for the first tick that ends at or after an entry."""
+    holding = select(ticks.c.branch, ticks.c.generation, ticks.c.number).where(ticks.c.end_seq >= entry)
+    return holding.order_by(ticks.c.end_seq, ticks.c.number).limit(1)
 
 
 def insert_productions(connection: Connection, tick: Tick, productions: Sequence[TickProduction]) -> None:

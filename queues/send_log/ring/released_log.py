@@ -16,22 +16,32 @@ from queues.send_log.port import (
     LoggedEntry,
     LogPiece,
     LogRow,
+    Retention,
     SessionKey,
     Then,
     TickLimits,
     TickRows,
+    TrimResult,
 )
 from queues.send_log.reads import tick_numbered, trimmed_seq
+from queues.send_log.ring.leader_trim import may_go
+from queues.send_log.sqlite.log import trim
 
 
 class ReleasedLog:
     """See `queues.send_log.port.Log`. The member takes the ticks, and a later leader may replace unreleased ones."""
 
-    def __init__(self, engine: Engine, kept: Log, released: Callable[[], int]) -> None:
-        """Show the ticks of *kept*, the log of *engine*'s file, up to the number that *released* returns."""
+    def __init__(
+        self, engine: Engine, kept: Log, released: Callable[[], int], trimmable: Callable[[], int] | None = None
+    ) -> None:
+        """Show the ticks of *kept*, the log of *engine*'s file, up to the number that *released* returns.
+
+        Entries may go up to the tick with the number that *trimmable* returns; without it, none may go.
+        """
         self._engine = engine
         self._kept = kept
         self._released = released
+        self._trimmable = trimmable
 
     def bounds(self) -> Bounds:
         """See the port."""
@@ -72,10 +82,24 @@ class ReleasedLog:
         """Raise `UsageError`: the member takes the ticks."""
         raise UsageError("the member of a ring takes the ticks of its log")
 
-    def rotate(self, *_: object) -> NoReturn:
-        """Raise `UsageError`: the segments of all members are alike."""
-        raise UsageError("the member of a ring keeps the segments of its log")
+    def rotate(
+        self, lease: Lease, segment_bytes: int, segment_seconds: float, retention: Retention | None = None
+    ) -> bool:
+        """See the port; raise `UsageError` where the log is not trimmed."""
+        self._require_trimmable()
+        return self._kept.rotate(lease, segment_bytes, segment_seconds, retention)
 
-    def trim(self, *_: object) -> NoReturn:
-        """Raise `UsageError`: a follower may lack the ticks."""
-        raise UsageError("the member of a ring keeps the ticks of its log")
+    def trim(self, lease: Lease, retention: Retention) -> TrimResult:
+        """See the port; a segment goes only if both followers hold its ticks. Raises `UsageError` as `rotate` does."""
+        upto = self._require_trimmable()()
+        return trim(
+            self._engine,
+            lease,
+            retention,
+            lambda connection, verdict: may_go(connection, verdict, upto, retention),
+        )
+
+    def _require_trimmable(self) -> Callable[[], int]:
+        if self._trimmable is None:
+            raise UsageError("the log of this ring is not trimmed: set trim in the table [ring]")
+        return self._trimmable

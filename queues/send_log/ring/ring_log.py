@@ -47,7 +47,7 @@ def replace_ticks(
 ) -> None:
     """Remove every tick after number *after* with its entries and requests, and store *contents* there.
 
-    Raises `DataLossError` if tick *after* is not there, or if *contents* belong to another history. Raises
+    Raises `DataLossError` if tick *after* is lost or trimmed, or if *contents* belong to another history. Raises
     `CorruptFrameError` if they contradict themselves or the log. The caller rolls back then.
     """
     end = log_end(connection)
@@ -71,8 +71,9 @@ def read_ticks(connection: Connection, after: int, most: int, most_bytes: int) -
     found = [LogEnd(row.generation, tick_of(row)) for row in connection.execute(chosen)]
     if after == 0:
         found.insert(0, empty_end(""))
-    if not found or found[0].tick.number != after:
-        raise TrimmedError(requested=after, oldest=trimmed_seq(connection))
+    trimmed = trimmed_seq(connection)
+    if not found or found[0].tick.number != after or found[0].tick.end_seq < trimmed:
+        raise TrimmedError(requested=after, oldest=trimmed)
     limit = found[0].tick.bytes_total + most_bytes
     wanted = [each for place, each in enumerate(found[1:]) if place == 0 or each.tick.bytes_total <= limit]
     if not wanted:
@@ -100,6 +101,12 @@ def _texts(connection: Connection, numbers: set[int]) -> dict[int, str]:
     return found
 
 
+def remove_all(connection: Connection) -> None:
+    """Remove all ticks, also those of a trimmed log, so that the log is new and whole."""
+    connection.execute(update(log_head).values(trimmed_seq=0, strangers_seq=0))
+    _remove_after(connection, 0)
+
+
 def _remove_after(connection: Connection, after: int) -> LogEnd:
     """Remove the ticks after number *after*. The destination sets stay, because other ticks may have the same."""
     generation, high = 0, 0
@@ -108,6 +115,8 @@ def _remove_after(connection: Connection, after: int) -> LogEnd:
         if row is None:
             raise DataLossError(f"tick {after} of the log is lost: empty this store, so that it begins as a newcomer")
         generation, high = row.generation, Visibility.parse(row.mark).high
+    if high < trimmed_seq(connection):
+        raise DataLossError(f"tick {after + 1} of the log is trimmed here, so no other tick can come in its place")
     for table in sqlite_segments:
         connection.execute(delete(table).where(table.c.id > high))
     connection.execute(delete(ticks).where(ticks.c.number > after))
@@ -123,33 +132,37 @@ def _remove_after(connection: Connection, after: int) -> LogEnd:
 def _insert(connection: Connection, dictionary: SetDictionary, last_generation: int, content: TickContent) -> None:
     tick = content.tick
     if content.generation > last_generation:
-        _begin_generation(connection, content.generation, tick)
+        begin_branch(connection, content.generation, tick.number, tick.branch, tick.start_seq)
     seen = sightings((row.client, row.tag_set, content.sets[row.tag_set]) for row in content.rows)
     dictionary.record(connection, seen, tick.end_seq)
     _insert_rows(connection, content.rows)
+    store_tick(connection, content.generation, tick)
+    insert_productions(connection, tick, content.productions)
+
+
+def store_tick(connection: Connection, generation: int, tick: Tick) -> None:
+    """Store the row of the newest *tick*, without its entries."""
     columns = {column.name for column in ticks.c} - {"slot", "generation"}
     values = {name: getattr(tick, name) for name in columns}
-    slot = partition_of(tick.number)
-    connection.execute(insert(ticks).values(slot=slot, generation=content.generation, **values))
-    insert_productions(connection, tick, content.productions)
+    connection.execute(insert(ticks).values(slot=partition_of(tick.number), generation=generation, **values))
     connection.execute(update(log_head).values(last_id=Visibility.parse(tick.mark).high))
 
 
-def _begin_generation(connection: Connection, generation: int, seal: Tick) -> None:
-    """Begin a generation and its branch, as an ordinary log begins one after a promotion."""
-    connection.execute(insert(ring_generations).values(generation=generation, seal=seal.number))
+def begin_branch(connection: Connection, generation: int, seal: int, branch: str, start_seq: int) -> None:
+    """Begin a generation with tick number *seal*, and its branch, as an ordinary log does after a promotion."""
+    connection.execute(insert(ring_generations).values(generation=generation, seal=seal))
     incarnation = dialects.of(connection).incarnation(connection)
     connection.execute(
         insert(branches).values(
             number=FIRST_BRANCH + generation,
-            branch=seal.branch,
-            start_seq=seal.start_seq,
+            branch=branch,
+            start_seq=start_seq,
             incarnation=incarnation,
             created_us=now_us(),
             inherited="",
         )
     )
-    connection.execute(update(site).values(branch=seal.branch))
+    connection.execute(update(site).values(branch=branch))
 
 
 def _insert_rows(connection: Connection, rows: Sequence[LogRow]) -> None:

@@ -42,6 +42,9 @@ _Row = TypeVar("_Row")
 # The laggards of a trimmed segment, and the numbers of entries that unknown destinations have lost.
 _Emptied = tuple[tuple[SessionKey, ...], Mapping[SessionKey, int]]
 
+#: Tells whether a segment may go that is judged to go.
+MayGo = Callable[[Connection, segments.Verdict], bool]
+
 _COLUMNS = "transaction_id, id, id, client, tag_set, item_key, created_us, payload, headers, partition_key"
 # The bytes of an entry as `size_of` counts them; the length of a text would be in characters.
 _SIZE = "length(payload)" + "".join(
@@ -232,19 +235,24 @@ class SqliteLog:
 
     def trim(self, lease: Lease, retention: Retention) -> TrimResult:
         """See the port."""
-        emptied = 0
-        laggards: list[SessionKey] = []
-        unknown: Counter[SessionKey] = Counter()
-        while True:
-            with writing(self._engine) as connection:
-                leases.check(connection, lease)
-                one = _trim_one(connection, retention)
-                if one is None:
-                    seq = sql_log.trimmed_seq(connection)
-                    return TrimResult(seq, emptied, tuple(laggards), dropped_unknown=unknown)
-                emptied += 1
-                laggards += one[0]
-                unknown.update(one[1])
+        return trim(self._engine, lease, retention, lambda *_: True)
+
+
+def trim(engine: Engine, lease: Lease, retention: Retention, may_go: MayGo) -> TrimResult:
+    """Trim as `SqliteLog.trim` does, up to the first segment to which *may_go* objects."""
+    emptied = 0
+    laggards: list[SessionKey] = []
+    unknown: Counter[SessionKey] = Counter()
+    while True:
+        with writing(engine) as connection:
+            leases.check(connection, lease)
+            one = _trim_one(connection, retention, may_go)
+            if one is None:
+                seq = sql_log.trimmed_seq(connection)
+                return TrimResult(seq, emptied, tuple(laggards), dropped_unknown=unknown)
+            emptied += 1
+            laggards += one[0]
+            unknown.update(one[1])
 
 
 def _high_before(connection: Connection, tick: Tick) -> int:
@@ -311,13 +319,13 @@ def _is_empty(connection: Connection, partition: int) -> bool:
     return found.first() is None
 
 
-def _trim_one(connection: Connection, retention: Retention) -> _Emptied | None:
+def _trim_one(connection: Connection, retention: Retention, may_go: MayGo) -> _Emptied | None:
     """Trim the oldest segment with rows; None if there is none or it must be kept."""
     newest = current(connection)
     for step in range(1, PARTITIONS):
         partition = (newest + step) % PARTITIONS
         if not _is_empty(connection, partition):
-            return _empty(connection, partition, retention)
+            return _empty(connection, partition, retention, may_go)
     return None
 
 
@@ -350,18 +358,19 @@ def verdict(connection: Connection, partition: int, retention: Retention) -> seg
     return segments.judge(connection, upto, sets, lambda *bounds: _owes(connection, *bounds), retention)
 
 
-def _empty(connection: Connection, partition: int, retention: Retention) -> _Emptied | None:
+def _empty(connection: Connection, partition: int, retention: Retention, may_go: MayGo) -> _Emptied | None:
     found = verdict(connection, partition, retention)
-    if found is None:
+    if found is None or not may_go(connection, found):
         return None
     unknown = segments.let_go(connection, found, lambda *bounds: _count_owed(connection, *bounds))
-    _forget_ticks(connection, found.upto)
+    forget_ticks(connection, found.upto)
     # A DELETE without a condition frees all pages of the table at once.
     connection.exec_driver_sql(f"DELETE FROM lrq_log_entries_{partition}")  # noqa: S608 - a number
     return found.laggards, unknown
 
 
-def _forget_ticks(connection: Connection, trimmed: Tick) -> None:
+def forget_ticks(connection: Connection, trimmed: Tick) -> None:
+    """Remove the rows of old ticks before the last *trimmed* one, but those at acknowledged positions."""
     # The last trimmed tick is always kept, because reading the next tick begins at its end.
     is_old = ticks.c.number < trimmed.number - segments.KEPT_TICKS
     connection.execute(delete(ticks).where(is_old, ticks.c.number.not_in(segments.acknowledged(connection))))

@@ -4,9 +4,10 @@ The memory of a process ends with a crash; the files stay.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from lr_server.protocol.agreement.events import BeatDue, LeaderUnheard, RingEvent, TryDue
 from lr_server.protocol.agreement.generations import RANKS
@@ -15,12 +16,18 @@ from lr_server.protocol.agreement.record import founders
 from lr_server.protocol.agreement.roles import Leading, Newcomer, Retired, RingLimits
 from lr_server.ring.edge import MemberEdge, RingParcel
 from lr_server.ring.founding import found
+from lr_server.ring.member_state import trimmable
 from lr_server.ring.store import TokenStore
 from queues.errors import ProtocolError, TransientError
 from queues.send_log.outbox import SourceTransaction
+from queues.send_log.ring.log_base import LogBase, StoredRequest
 from queues.send_log.ring.member_rows import find_member
+from queues.send_log.ring.ring_log import remove_all
 from queues.send_log.ring.tick_contents import TickContent
+from queues.send_log.ring.tick_productions import TickProduction
 from tests.lr_server.ring.stores import UIDS, open_store, steps_of, transaction, witness_path
+
+Result = TypeVar("Result")
 
 
 class CrashError(BaseException):
@@ -40,6 +47,8 @@ class Machine:
     def __init__(self, ring: "RingOfFiles", rank: int, engine: Engine) -> None:
         self.ring, self.rank, self.engine = ring, rank, engine
         self.alarms: list[str] = []
+        #: The setting of the machine; a process that starts later obeys it.
+        self.trims = True
         #: The number of effects until the process ends; None for no crash.
         self.effects_left: int | None = None
         self.store = open_store(engine)
@@ -49,20 +58,23 @@ class Machine:
     def _begin(self) -> MemberEdge:
         self.effects_left = None
         self._watch(self.store)
-        return MemberEdge(self.store, self.rank, self, limits=self.ring.limits)
+        return MemberEdge(self.store, self.rank, self, limits=self.ring.limits, trims=self.trims)
 
     def _watch(self, store: TokenStore) -> None:
         """Let a crash come after each durable effect, and between the parts of a copy."""
-        keep, copy = store.keep, store.copy
-        store.keep = lambda *given: self._counted(lambda: keep(*given))  # type: ignore[method-assign]
-        store.copy = lambda *given: self._counted(lambda: copy(*given))  # type: ignore[method-assign]
+        for name in ("keep", "copy", "copy_base", "copy_requests", "trim"):
+            setattr(store, name, partial(self._counted, getattr(store, name)))
 
-    def _counted(self, work: Callable[[], None]) -> None:
+    def _counted(self, work: Callable[..., Result], *given: object) -> Result:
         if self.effects_left == 0:
             raise CrashError
         if self.effects_left is not None:
             self.effects_left -= 1
-        work()
+        return work(*given)
+
+    def kept(self) -> list[TickContent]:
+        """Return the ticks of the file that are not trimmed."""
+        return self.store.read(self.store.trimmed(), 10_000)
 
     def start_again(self) -> None:
         """End the process, and begin another from the file."""
@@ -110,6 +122,12 @@ class Machine:
     def pull(self, rank: int, after: int) -> Sequence[TickContent]:
         return self.ring.machines[rank].store.read(after, 2)
 
+    def pull_base(self, rank: int) -> LogBase:
+        return self.ring.machines[rank].store.read_base()
+
+    def pull_requests(self, rank: int, after: int, upto: int) -> Sequence[StoredRequest]:
+        return self.ring.machines[rank].store.read_requests(after, upto)[:2]
+
     def release(self, upto: int) -> None:
         self._counted(lambda: self.ring.release(self, upto))
 
@@ -142,21 +160,37 @@ class RingOfFiles:
 
     def release(self, machine: Machine, upto: int) -> None:
         """Note the released ticks; a released tick never changes."""
-        now = machine.store.read(0, 10_000)[:upto]
-        assert len(now) == upto
-        shorter = min(len(now), len(self.released))
-        assert now[:shorter] == self.released[:shorter], "a released tick has changed"
-        self.released = max(now, self.released, key=len)
+        now = [content for content in machine.kept() if content.tick.number <= upto]
+        assert now[-1].tick.number == upto
+        trimmed = upto - len(now)
+        assert trimmed <= len(self.released), "a tick is trimmed that was never released"
+        shorter = min(upto, len(self.released)) - trimmed
+        assert now[:shorter] == self.released[trimmed : trimmed + shorter], "a released tick has changed"
+        self.released += now[shorter:]
 
     def post(self, rank: int, event: RingEvent, crash_after: int | None = None) -> None:
         machine = self.machines[rank]
         machine.step(lambda: machine.edge.post(event), crash_after)
         self.check(machine)
 
-    def offer(self, rank: int, offered: SourceTransaction, crash_after: int | None = None) -> None:
+    def offer(
+        self,
+        rank: int,
+        offered: SourceTransaction,
+        crash_after: int | None = None,
+        asked: Sequence[TickProduction] = (),
+    ) -> None:
         machine = self.machines[rank]
-        machine.step(lambda: machine.edge.offer([offered]), crash_after)
+        machine.step(lambda: machine.edge.offer([offered], asked), crash_after)
         self.check(machine)
+
+    def trim(self, rank: int, crash_after: int | None = None) -> None:
+        """Let a leader trim all that both followers hold, and tell it with its next sign of life."""
+        machine = self.machines[rank]
+        upto = trimmable(machine.edge.member)
+        if isinstance(machine.edge.member.role, Leading) and upto > machine.store.trimmed():
+            machine.step(lambda: machine.store.trim(upto), crash_after)
+            self.check(machine)
 
     def deliver(self, index: int, crash_after: int | None = None, *, again: bool = False) -> None:
         to, parcel = self.network[index] if again else self.network.pop(index)
@@ -174,7 +208,8 @@ class RingOfFiles:
         if isinstance(member.role, Leading) and self.released:
             last = self.released[-1]
             if last.generation <= member.role.generation:
-                assert machine.store.read(0, 10_000)[: len(self.released)] == self.released
+                trimmed = machine.store.trimmed()
+                assert machine.kept()[: len(self.released) - trimmed] == self.released[trimmed:]
 
     def lose_file(self, rank: int) -> None:
         """Start a machine without its witness, as with a file from a backup."""
@@ -183,6 +218,14 @@ class RingOfFiles:
         witness_path(machine.engine).unlink()
         machine.store = open_store(machine.engine)
         machine.edge = machine._begin()
+
+    def lose_disk(self, rank: int) -> None:
+        """Start a machine with an empty file."""
+        with self.machines[rank].engine.begin() as connection:
+            remove_all(connection)
+            for table in ("lrq_ring_member", "lrq_ring_stores", "lrq_strangers", "lrq_tag_sets", "lrq_tag_set_members"):
+                connection.execute(text(f"DELETE FROM {table}"))
+        self.lose_file(rank)
 
     def counts(self, rank: int) -> bool:
         member = self.machines[rank].edge.member

@@ -20,6 +20,7 @@ from lr_server.ring.runner import RingPace, TokenRunner
 from lr_server.ring.store import TokenStore
 from queues.errors import LrqError, PeerUnreachableError
 from queues.names import SiteId
+from queues.send_log.ring.log_base import LogBase, StoredRequest
 from queues.send_log.ring.tick_contents import TickContent
 from sink.transport.credentials import Credentials
 from sink.transport.service import SinkService, serve
@@ -57,6 +58,12 @@ class CutLink:
     def pull(self, after: int) -> Sequence[TickContent]:
         return self._link.pull(after)
 
+    def pull_base(self) -> LogBase:
+        return self._link.pull_base()
+
+    def pull_requests(self, after: int, upto: int) -> Sequence[StoredRequest]:
+        return self._link.pull_requests(after, upto)
+
     def look(self) -> RingStatus:
         if self.is_cut:
             raise PeerUnreachableError("the connection is cut")
@@ -76,7 +83,7 @@ class LiveMember:
         self.links: dict[int, CutLink] = {}
         self.ends: list[int] = []
         self.stack = ExitStack()
-        self.runner = TokenRunner(self.open, rank, self.links, pace=pace, release=self.ends.append)
+        self.runner = TokenRunner(self.open, rank, self.links, pace=pace, release=self.ends.append, trims=True)
         scheme = "tcp" if credentials is None else "tls"
         self.service = serve_member(engine, self.runner, f"{scheme}://127.0.0.1:0", credentials)
         self.stack.callback(self.service.stop)
@@ -109,10 +116,11 @@ class LiveMember:
         return member is not None and member.record.history.holds(tick)
 
     def contents(self) -> list[TickContent]:
-        """Return the whole log; as far as it can be read while the member begins again."""
+        """Return the log, without trimmed ticks; as far as it can be read while the member begins again."""
         found: list[TickContent] = []
         with suppress(LrqError):
-            while page := self.runner.read(len(found)):
+            first = self.runner.trimmed
+            while page := self.runner.read(first + len(found)):
                 found += page
         return found
 
@@ -140,10 +148,10 @@ class LiveRing:
             for link in member.links.values():
                 link.is_cut = False
 
-    def begin_again(self, rank: int) -> LiveMember:
-        """Begin a stopped member again, at another endpoint."""
+    def begin_again(self, rank: int, engine: Engine | None = None) -> LiveMember:
+        """Begin a stopped member again, at another endpoint, and perhaps with another file."""
         before = self.members[rank]
-        again = self.members[rank] = LiveMember(before.engine, rank, before.credentials)
+        again = self.members[rank] = LiveMember(engine or before.engine, rank, before.credentials)
         for member in self.members:
             if member is not again:
                 member.links[rank].close()

@@ -7,10 +7,16 @@ import pytest
 
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.roles import Leading
+from lr_server.ring import member_state, recent_ticks
+from lr_server.ring.member_state import trimmable
 from lr_server.ring.request_store import RingStore
 from queues.clock import now_us
+from queues.database import leases
 from queues.errors import StoreUnavailableError
+from queues.send_log.opening import open_log
+from queues.send_log.port import Retention
 from queues.send_log.producers import Production, StoreOutcome
+from queues.send_log.ring.released_log import ReleasedLog
 from tests.conftest import NewSite
 from tests.lr_server.ring.live import LiveMember, LiveRing, running
 from tests.lr_server.ring.requests import request, verdicts
@@ -99,6 +105,48 @@ def test_a_question_is_answered_by_a_leader_that_a_follower_proves(ring: LiveRin
     except StoreUnavailableError:
         return
     assert verdicts(outcomes) == [("UNKNOWN", 0)]
+
+
+def test_a_newcomer_copies_a_trimmed_log_and_leads_with_the_right_standings(
+    ring: LiveRing, new_site: NewSite, monkeypatch: pytest.MonkeyPatch
+):
+    """Producer `old` has sent nothing for long: its last request is among the trimmed ones."""
+    monkeypatch.setattr(member_state, "KEPT_TICKS", 3)
+    monkeypatch.setattr(recent_ticks, "MOST_TICKS", 1)
+    leader = ring.led_by(0)
+    first = stored(ring, request(1, b"first", producer="old", process=5, first=1))
+    for number in range(1, 9):
+        stored(ring, request(number, b"%d" % number))
+    ring.level(b"8")
+    trim_log(leader)
+    eventually(lambda: all(member.runner.status.trimmed >= 6 for member in ring.members), timeout=180)
+    ring.members[1].runner.stop()
+    ring.begin_again(1, new_site("paris"))
+    eventually(lambda: ring.members[1].runner.status.role == "following", timeout=180)
+    eventually(lambda: ring.members[1].contents() == leader.contents() != [], timeout=180)
+    assert ring.members[1].runner.status.trimmed >= 6
+    leader.runner.stop()
+    later = ring.led_by(1)
+    again = stored(ring, request(1, b"first", producer="old", process=5, first=1), later)
+    assert (verdicts([again]), again.last, again.position) == ([("REPEATED", 1)], first.last, first.position)
+    assert verdicts([stored(ring, request(10), later)]) == [("GAP", 8)]
+    assert verdicts([stored(ring, request(9, b"9"), later)]) == [("STORED", 9)]
+    place = RingStore(later.engine, later.runner).place(first.last)
+    assert (place.is_durable, place.position) == (True, first.position)
+
+
+def trim_log(member: LiveMember) -> None:
+    """Trim all at a leader that both followers hold, as a server does; there is no sink."""
+    log = ReleasedLog(
+        member.engine, open_log(member.engine), lambda: member.released, lambda: trimmable(member.runner.member)
+    )
+    lease = leases.acquire(member.engine, "server", "a server", 600.0)
+    assert lease is not None
+    assert log.rotate(lease, 1, 600.0)
+    for number in range(1, member_state.KEPT_TICKS + 1):
+        (outcome,) = RingStore(member.engine, member.runner).store([request(number, producer="later")], now_us())
+        assert outcome.verdict.name == "STORED"
+    eventually(lambda: log.trim(lease, Retention(0.0, 0)).seq > 0, timeout=180)
 
 
 def test_a_fenced_leader_stores_nothing(ring: LiveRing):

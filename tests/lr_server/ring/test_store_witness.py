@@ -150,6 +150,7 @@ STEPS: dict[str, Callable[[TokenStore], object]] = {
     "a promise": lambda store: store.keep(KeepPromise(8)),
     "a tick": lambda store: take([transaction(b"more")], store),
     "a store of another member": lambda store: store.keep(KeepStore(2, StoreId(2, 2))),
+    "a trim": lambda store: store.trim(2),
 }
 
 
@@ -157,6 +158,7 @@ STEPS: dict[str, Callable[[TokenStore], object]] = {
 def test_a_copy_from_before_any_step_does_not_count(engine: Engine, tmp_path: Path, step: str):
     store = new_store(engine)
     begin(2, store)
+    take([transaction(b"one")], store)
     restore = copy_of(engine, tmp_path)
     STEPS[step](store)
     store.close()

@@ -59,7 +59,12 @@ def test_a_tick_is_seen_once_it_is_released(file: Engine):
     assert [tick.number for tick in log.ticks_after(1, LIMITS)] == [3]
 
 
-@pytest.mark.parametrize("change", ["take_tick", "rotate", "trim"])
-def test_only_the_member_changes_the_log(file: Engine, change: str):
+def test_only_the_member_takes_ticks(file: Engine):
     with pytest.raises(UsageError, match="the member of a ring"):
-        getattr(ReleasedLog(file, open_log(file), lambda: 0), change)(None, None, None)
+        ReleasedLog(file, open_log(file), lambda: 0).take_tick(None, None, None)
+
+
+@pytest.mark.parametrize(("change", "given"), [("rotate", (None, 1, 1.0)), ("trim", (None, None))])
+def test_a_log_that_is_not_trimmed_refuses_to_be(file: Engine, change: str, given: tuple[object, ...]):
+    with pytest.raises(UsageError, match="set trim in the table"):
+        getattr(ReleasedLog(file, open_log(file), lambda: 0), change)(*given)
