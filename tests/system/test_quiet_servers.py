@@ -32,9 +32,11 @@ def test_a_server_alone_writes_and_reads_the_tables_of_servers_only_when_it_rene
 
     eventually(lambda: count("UPDATE lrq_servers", "expires_us") >= 3 * LEASES)
     renewed = count("UPDATE lrq_servers", "expires_us")
-    # The last renewal may not have looked yet, and the first look may belong to the renewal before.
-    assert count("SELECT", "lrq_ranges") <= renewed + 1
-    assert count("SELECT", "FROM lrq_servers") <= renewed + 1
+    # The last renewal may not have looked yet, and a server that stood still looks again. Two looks for each renewal
+    # would be too many.
+    most = renewed + renewed // 2
+    assert count("SELECT", "lrq_ranges") <= most
+    assert count("SELECT", "FROM lrq_servers") <= most
     assert count("UPDATE lrq_leases", "expires_us") <= renewed + 3
     for table in ("lrq_ranges", "lrq_generations"):
         assert [count(verb, table) for verb in ("UPDATE", "INSERT", "DELETE")] == [0, 0, 0]
