@@ -139,12 +139,10 @@ def test_all_servers_of_a_site_notice_a_change_and_the_status_shows_their_versio
     eventually(lambda: versions(world) == [version, version])
     world.transmit("paris", b"1", to=sinks)
     eventually(lambda: all(recorder.log("paris") == [b"1"] for recorder in recorders.values()))
-    leaders = {each["server"] for each in both[0].status()["sessions"]}
-    assert len(leaders) == 2, "both servers have sessions with the new peers"
-    shown = both[0].status()["servers"]
-    assert [each["topology"] for each in shown if each["alive"]] == 2 * [
-        {"source": "the table lrq_peers", "version": version, "trouble": ""}
-    ]
+    # A session has no server for a while if its lease has expired on a busy machine.
+    eventually(lambda: len({each["server"] for each in both[0].status()["sessions"]} - {None}) == 2)
+    wanted = 2 * [{"source": "the table lrq_peers", "version": version, "trouble": ""}]
+    eventually(lambda: [each["topology"] for each in both[0].status()["servers"] if each["alive"]] == wanted)
     assert both[0].status()["server"]["topology"]["version"] == version
     assert topology_words(both[0].server_status().topology) == f"from the table lrq_peers, version {version}"
 
