@@ -63,9 +63,11 @@ class _Goal:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether a session of this server tries no more."""
-        running = () if self._source is None else self._source.supervisor.sessions()
-        return any(session.has_given_up for session in running)
+        """Whether a session of this server tries no more, once all sessions were checked after the goal was set."""
+        if self._source is None or self._closed_at is None:
+            return False
+        supervisor = self._source.supervisor
+        return supervisor.looked_from >= self._closed_at and any(each.has_given_up for each in supervisor.sessions())
 
     def missing(self) -> list[str]:
         """Return the reasons why the goal is not reached yet; empty when the goal is reached."""
