@@ -1,4 +1,4 @@
-"""The state of a member in the words of the status, and conclusions. Pure."""
+"""The status of a member: its role, the leader that it knows, and the ticks that it may trim. Pure."""
 
 from typing import Final
 

@@ -29,10 +29,10 @@ def _noticing_silence(after_ms: int, within_ms: int) -> tuple[tuple[str, int], .
     return (("grpc.keepalive_time_ms", after_ms), *((limit, within_ms) for limit in limits))
 
 
-#: The options of a connection to a server that nothing can replace: reconnecting is no use.
-OPTIONS: Final = (*_COMMON, *_noticing_silence(10_000, 5_000))
 #: The options of a connection to one of several servers: another server does the work of a silent one.
 _REPLACEABLE_OPTIONS: Final = (*_COMMON, *_noticing_silence(3_000, 3_000))
+#: The options of every other connection.
+OPTIONS: Final = (*_COMMON, *_noticing_silence(10_000, 5_000))
 #: The longest sleep of a thread that waits for an answer, in seconds.
 LONGEST_SLEEP: Final = 5.0
 
