@@ -9,6 +9,7 @@ import pytest
 
 from discovery.status import read_status
 from lrq.cli import link_actions
+from queues.errors import PeerUnreachableError
 from queues.names import SiteId
 from tests.lrq.cli.command import lrq_process, served, spawn
 from tests.system.test_links import Writer, ended, session_state, wish
@@ -60,6 +61,15 @@ def test_a_bounded_run_ends_at_its_deadline_or_after_its_last_try(world: World, 
     done = lrq_process("serve", "--once", "--timeout", "60", *here)
     assert done.returncode == 3
     assert "no further try after 3 failures" in done.stderr.decode()
+
+
+def test_a_site_that_was_given_up_before_is_named(world: World) -> None:
+    lost = {"tokyo": "ipc:///nowhere/lrq.sock"}
+    server = world.server("paris", listen=[], peers=lost, initial_sync="log", retry_forever=False, retry_limit=1)
+    world.transmit("paris", b"x", to=["tokyo"])
+    for _ in range(3):
+        with pytest.raises(PeerUnreachableError, match=r"policy to tokyo: .*no further try after 2 failures"):
+            server.drain(60)
 
 
 def test_a_bounded_run_finishes_a_link_that_has_ended(world: World, tmp_path: Path) -> None:
