@@ -6,9 +6,13 @@ Each lead has a `SiteRoles` of its own, because its sessions tell the generation
 import threading
 from collections.abc import Callable, Sequence
 
+from sqlalchemy import Engine
+
 from discovery.ring_status import RingStatus
 from discovery.threads import watched
+from lr_server.ring.former_snapshots import FormerSnapshots
 from lr_server.ring.seat import RingSeat
+from lr_server.ring.shown_snapshots import ShownSnapshots
 from lr_server.session.traffic import Traffic
 from lr_server.site_roles import SiteRoles
 from lr_server.source.log_access import LogAccess, NewReleases
@@ -35,9 +39,11 @@ NewRoles = Callable[[LogAccess, Traffic], SiteRoles]
 class RingRoles:
     """Take part in the work of a site while the member of *seat* leads, from `start` to `stop`. See `SiteRoles`."""
 
-    def __init__(self, seat: RingSeat, new_roles: NewRoles, *, clock: Clock) -> None:
-        """Begin each lead with *new_roles*."""
+    def __init__(self, engine: Engine, seat: RingSeat, new_roles: NewRoles, *, clock: Clock) -> None:
+        """Begin each lead with *new_roles*; *engine* is that of the member's file."""
         self._seat = seat
+        self._snapshots = ShownSnapshots(engine, seat.released)
+        self._former = FormerSnapshots(engine, clock)
         self._new_roles = new_roles
         self._clock = clock
         self.traffic = Traffic()
@@ -132,6 +138,8 @@ class RingRoles:
     def _follow(self, generation: int) -> bool:
         """Begin or end the work, if *generation* is another than before; return whether that has succeeded."""
         if generation == self._generation:
+            if not generation and (leader := self._seat.leader_endpoint):
+                self._former.turn(leader)
             return True
         self._end()
         if not generation:
@@ -143,6 +151,7 @@ class RingRoles:
             lambda _engine: NewReleases(seat.released),
             generation,
             trims=seat.trims,
+            shown=self._snapshots.shown,
         )
         roles = self._new_roles(access, self.traffic)
         try:
@@ -159,6 +168,7 @@ class RingRoles:
         roles, self._roles, self._generation = self._roles, None, 0
         if roles is not None:
             roles.stop()
+            self._former.led_here()
 
     def _tell(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:

@@ -91,7 +91,11 @@ class LogReplicationServer:
         self._metrics: MetricsServer | None = None
         self._ring = open_ring(self._engine, settings, self._released, clock) if settings.ring else None
         self._ingest = self._opened_ingest() if settings.ingest else None
-        self._roles = self._new_roles() if self._ring is None else RingRoles(self._ring, self._new_roles, clock=clock)
+        self._roles = (
+            self._new_roles()
+            if self._ring is None
+            else RingRoles(self._engine, self._ring, self._new_roles, clock=clock)
+        )
         services = {REPLICATION, INGEST} if settings.ingest else {REPLICATION}
         self._checks = HealthService(frozenset(services), clock=clock)
         self._health = Health(

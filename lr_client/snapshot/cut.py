@@ -17,6 +17,7 @@ from queues.errors import SnapshotFailedError
 from queues.positions import Position, Visibility
 from queues.send_log.history import current_branch
 from queues.send_log.reads import newest_tick, trimmed_seq
+from queues.send_log.ring.member_rows import rank_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,9 @@ def _base(connection: Connection, mark: Visibility) -> Position:
     # The site's branch, not the tick's: after a promotion the log continues after the last tick on a new branch.
     branch = current_branch(connection)
     tick = newest_tick(connection)
-    return Position(branch, tick.end_seq if tick is not None else trimmed_seq(connection), str(mark))
+    # A mark is valid on its branch only, which ends with each leader of a ring. There all entries are in ticks.
+    cut = str(mark) if rank_at(connection) is None else ""
+    return Position(branch, tick.end_seq if tick is not None else trimmed_seq(connection), cut)
 
 
 @contextmanager

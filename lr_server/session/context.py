@@ -12,6 +12,7 @@ from lr_server.protocol.negotiation import InitialSync
 from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.routes import Routes
+from lr_server.session.snapshots import ShowSnapshot, as_stored
 from lr_server.session.stream import FrameSources
 from lr_server.session.traffic import SessionTraffic
 from queues.backoff import Backoff
@@ -77,5 +78,7 @@ class SessionContext:
     heard: Callable[[SiteId, int], None]
     #: The generation of a ring that this server leads; 0 where each session tells the generation of its lease.
     generation: int = 0
+    #: Returns a request for a snapshot as sessions may see it.
+    shown: ShowSnapshot = as_stored
     #: Held while standings of sessions are read and saved.
     saving: threading.Lock = field(default_factory=threading.Lock)

@@ -5,6 +5,7 @@ The machine decides, and the runner keeps the order of its effects. So durable w
 
 import queue
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -78,7 +79,7 @@ class Session:
         self._connection = SinkConnection(
             owed, context, leadership, self._fence, replaced=self._replaced, traffic=self._traffic, report=self._post
         )
-        self._snapshots = SessionSnapshots(context.engine, owed)
+        self._snapshots = SessionSnapshots(context.engine, owed, context.shown)
         self._retry_at: float | None = None
         self._end: happened.EndOrdered | None = None
         self._finished: StatusText | None = None
@@ -107,6 +108,7 @@ class Session:
 
     def note_snapshot(self, newest: SnapshotSync | None) -> None:
         """Post the events of the newest snapshot request; the supervisor reads the requests of all sessions."""
+        newest = newest and self._snapshots.shown(newest)
         if newest is None or newest == self._told:
             return
         before, self._told = self._told, newest
@@ -392,7 +394,7 @@ class Session:
         if found.branches[-1].branch != self.leadership.branch:
             raise StoreUnavailableError("the log has begun another branch: the session begins anew")
         self._connection.branches = frozenset(each.branch for each in found.branches)
-        return found
+        return replace(found, snapshot=found.snapshot and self._snapshots.offered(found.snapshot))
 
     def _roll_back(self, to: Position) -> None:
         self._connection.disconnect()

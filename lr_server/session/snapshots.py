@@ -1,21 +1,34 @@
 """The snapshot requests of one session, in the database of its site."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from sqlalchemy import Engine
 
 from lr_server.protocol import events as happened
 from lr_server.protocol.events import Event
+from lr_server.protocol.histories import OfferedSnapshot
 from queues import send_snapshot
 from queues.database.transactions import reading, writing
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import SnapshotState, SnapshotSync, hints
 
+#: Returns a request for a snapshot as sessions may see it.
+ShowSnapshot = Callable[[SnapshotSync], SnapshotSync]
+
+
+def as_stored(found: SnapshotSync) -> SnapshotSync:
+    """Return *found*: an ordinary site sends each complete snapshot."""
+    return found
+
 
 class SessionSnapshots:
-    """The requests for snapshots of the session *owed*."""
+    """The requests for snapshots of the session *owed*, as *shown* returns them."""
 
-    def __init__(self, engine: Engine, owed: SessionKey) -> None:
+    def __init__(self, engine: Engine, owed: SessionKey, shown: ShowSnapshot) -> None:
         self._engine = engine
         self._owed = owed
+        self.shown = shown
 
     def request(self, reason: str) -> str:
         """Replace every older request of this session; return the new `sync_id`."""
@@ -47,7 +60,13 @@ class SessionSnapshots:
 
     def _find(self, sync_id: str) -> SnapshotSync | None:
         with reading(self._engine) as connection:
-            return send_snapshot.find(connection, sync_id)
+            found = send_snapshot.find(connection, sync_id)
+        return None if found is None else self.shown(found)
+
+    def offered(self, stored: OfferedSnapshot) -> OfferedSnapshot:
+        """Return the snapshot as *stored*, or as not ready if it must not be sent yet."""
+        found = self._find(stored.sync_id) if stored.ready else None
+        return replace(stored, ready=False) if found is not None and found.state is SnapshotState.BUILDING else stored
 
 
 def event_of(found: SnapshotSync) -> Event | None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine
 
+from lr_server.session.snapshots import ShowSnapshot, as_stored
 from queues.send_log.opening import CommitWatch, open_log, watch_commits
 from queues.send_log.port import Log, TickLimits
 
@@ -14,13 +15,15 @@ class LogAccess(NamedTuple):
 
     `watch` tells whether another server, or the member, may have taken ticks. `generation` is the one that the member
     leads, and that sessions tell; 0 where the source takes the ticks, and sessions tell those of their leases. The
-    log of a ring is trimmed if `trims` is set.
+    log of a ring is trimmed if `trims` is set. `shown` returns a request for a snapshot as sessions may see it: a ring
+    does not send every complete snapshot.
     """
 
     open: Callable[[Engine, TickLimits], Log]
     watch: Callable[[Engine], CommitWatch]
     generation: int = 0
     trims: bool = True
+    shown: ShowSnapshot = as_stored
 
 
 #: The log of an ordinary site.

@@ -284,6 +284,7 @@ class Source:
             outages=Outages(clock),
             traffic=self._traffic.of,
             generation=self._access.generation,
+            shown=self._access.shown,
         )
 
     def _paths(self, outgoing: Outgoing) -> FrameSources:

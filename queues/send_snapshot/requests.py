@@ -29,6 +29,7 @@ from queues.names import ClientName, SiteId, site_id
 from queues.send_snapshot.providers import SILENCE, providers
 from queues.send_snapshot.states import (
     EVERY_SITE,
+    UNFINISHED,
     SnapshotSync,
     finish,
     snapshot_of,
@@ -165,6 +166,17 @@ def cancel(
     if destination is not None:
         chosen.append(snapshots.c.destination == destination)
     return finish(connection, SnapshotState.CANCELLED, reason, *chosen)
+
+
+def has_unfinished(connection: Connection) -> bool:
+    """Return whether any request is waiting, being built or ready."""
+    unfinished = select(snapshots.c.sync_id).where(snapshots.c.state.in_(UNFINISHED)).limit(1)
+    return connection.execute(unfinished).first() is not None
+
+
+def cancel_all(connection: Connection, reason: str) -> int:
+    """Cancel all unfinished snapshots, also complete ones; return their number."""
+    return finish(connection, SnapshotState.CANCELLED, reason)
 
 
 def withdraw(connection: Connection, sync_id: str) -> None:

@@ -1,6 +1,7 @@
 """Site `paris` on a ring: three `lrq serve` processes with a file each, and sinks in this process."""
 
 import json
+import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,7 @@ import queues
 from lr_client.producer import Producer
 from queues.send_log.opening import open_log
 from queues.send_log.port import TickLimits
-from tests.lrq.cli.command import Served, lrq_process, served
+from tests.lrq.cli.command import Served, lrq_process, served, spawn
 from tests.system.world import World
 from tests.waiting import eventually
 
@@ -79,6 +80,24 @@ class RingSite:
             self.runs += 1
             made = served("--config", str(self.config(rank)), folder=self.folder / f"run{self.runs}")
             self.servers[rank] = self._stack.enter_context(made)
+
+    def join(self, sink: str, *ranks: int) -> None:
+        """Begin one more site, and name its endpoint to the running servers of *ranks*."""
+        self.sinks[sink] = self.world.server(sink, listen=[f"ipc://{self.folder}/{sink}"]).endpoints[0]
+        for rank in ranks:
+            self.write(rank)
+            self.servers[rank].process.send_signal(signal.SIGHUP)
+
+    def provide(self, *ranks: int, state: bytes) -> None:
+        """Start `lrq provide` beside the servers of *ranks*, with a provider whose whole state is one payload."""
+        words = f"def state(context):\n    context.transmit({state!r})\n    context.mark_completed()\n"
+        (self.folder / "provided.py").write_text(words)
+        for rank in ranks:
+            command = ("provide", "provided:state", "--client", "policy", "--config", str(self.config(rank)))
+            with (self.folder / f"provide{rank}").open("wb") as out:
+                process = spawn(*command, stdout=out, stderr=out, cwd=self.folder)
+            self._stack.callback(process.wait, 30)
+            self._stack.callback(process.kill)
 
     def kill(self, rank: int) -> None:
         process = self.servers.pop(rank).process

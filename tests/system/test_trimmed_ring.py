@@ -1,6 +1,5 @@
-"""A site on a ring whose files are trimmed: a lost disk, and the next leader."""
+"""A ring whose files are trimmed: a lost disk, the next leader, and a snapshot for a late site."""
 
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -60,16 +59,31 @@ def test_files_forget_acknowledged_entries_and_the_ring_goes_on_with_a_new_disk(
         eventually(lambda: heard.log("paris") == sent, timeout=120)
     # A site that joins later begins with the log, because no entry for it is trimmed.
     late = world.subscribe("rome")
-    ring.sinks["rome"] = world.server("rome", listen=[f"ipc://{ring.folder}/rome"]).endpoints[0]
-    for rank in (1, 2):
-        ring.write(rank)
-        ring.servers[rank].process.send_signal(signal.SIGHUP)
+    ring.join("rome", 1, 2)
     with ring.producer("old") as producer:
         assert producer.last_sequence(timeout=120) == 1
         producer.send([(b"for rome", ["rome"])], timeout=120)
     eventually(lambda: late.log("paris") == [b"for rome"], timeout=120)
     assert heard.kinds("paris") == [f"log {len(sent)}"]
-    code, words = ring.lrq("trim", rank=1)
+    # Lima begins with a snapshot, which only the leader can order.
+    lima = world.subscribe("lima")
+    ring.join("lima", 1, 2)
+    ring.provide(1, 2, state=b"all up to now")
+    for rank in (1, 2):
+        code, words = ring.lrq("snapshot", "request", "lima", "--client", "policy", rank=rank)
+        assert code == 0, words
+    eventually(lambda: lima.kinds("paris") == ["start 1", "snapshot 1", "complete 1"], timeout=120)
+    eventually(lambda: f"ask at {ring.members[1]}" in ring.lrq("snapshot", "list", rank=2)[1], interval=0.2)
+    # The next leader has no snapshot, and none is needed: the base of this one is in all files.
+    ring.write(0)
+    ring.begin(0)
+    ring.led_by(0)
+    with ring.producer("old") as producer:
+        producer.send([(b"for lima", ["lima"])], timeout=120)
+    eventually(lambda: lima.log("paris") == [b"for lima"], timeout=120)
+    assert lima.snapshot("paris") == [b"all up to now"]
+    assert lima.kinds("paris") == ["start 1", "snapshot 1", "complete 1", "log 1"]
+    code, words = ring.lrq("trim", rank=0)
     assert "trims by itself" in words, (code, words)
     ring.kill(1)
     ring.kill(2)
