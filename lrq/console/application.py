@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from lr_server.settings import Settings
+from lrq.cli.ring_members import ask_members
 from lrq.console import pages, replay_pages
 from lrq.console.access import Access, Authorize, is_own_origin
 from lrq.console.acting import act
@@ -21,6 +24,7 @@ from lrq.console.console import Allowed, Console
 from lrq.console.forms import Form
 from lrq.console.guard import Guard
 from lrq.console.payloads import Decoder
+from lrq.console.ring_page import ring_page
 from queues.errors import LrqError, SetupError, TransientError, UsageError
 from queues.words import in_words
 
@@ -36,6 +40,7 @@ def app(
     decoders: Sequence[Decoder] = (),
     token: str | None = None,
     hosts: Sequence[str] = (),
+    rings: Mapping[str, Settings] | None = None,
 ) -> Starlette:
     """Return the console of the sites of *engines*: an ASGI application to run or to mount in one's own.
 
@@ -47,6 +52,7 @@ def app(
         decoders: Functions from a payload to a text, or to None for an unknown payload; pages show the texts.
         token: A secret that a person must give once; for a console without *authorize*.
         hosts: The names under which browsers may reach the console; empty for any.
+        rings: The settings of one server of each ring, by site id; a page shows the members.
 
     The application that mounts the console guards it: by *authorize*, by *token*, or around the mount. The threads that
     read the sites start with the first request. `application.state.console.stop()` ends them.
@@ -59,8 +65,9 @@ def app(
     access = Access(authorize=authorize, token=token)
     allowed = Allowed(actions=allow_actions, payloads=show_payloads)
     console = Console.of(
-        engines, access, allowed=allowed, decoders=tuple(decoders), hosts=frozenset(each.lower() for each in hosts)
-    )
+        engines, access, allowed=allowed, decoders=tuple(decoders), hosts=frozenset(each.lower() for each in hosts),
+        rings={site: partial(ask_members, settings) for site, settings in (rings or {}).items()},
+    )  # fmt: skip
     made = Starlette(
         routes=[
             _page("/", pages.map_page),
@@ -74,6 +81,7 @@ def app(
             _page("/parked/blocked", pages.blocked_page),
             _page("/replays", replay_pages.replays_page),
             _page("/replay", replay_pages.replay_page),
+            _page("/ring", ring_page),
             _page("/actions", pages.actions_page),
             Route("/act", _guarded(act), methods=["POST"]),
             Route("/login", _login, methods=["GET", "POST"]),
@@ -146,4 +154,6 @@ async def _events(request: Request) -> Response:
         return PlainTextResponse("too many tabs are open: this one is loaded again every 15 seconds\n", 503)
     for each in console.watches:
         each.attend()
+    for ring in console.rings:
+        ring.repeated.attend()
     return StreamingResponse(console.changes.stream(), media_type="text/event-stream")

@@ -16,6 +16,7 @@ from lrq.console.access import Access
 from lrq.console.actions import ActionsLog
 from lrq.console.links import ShownLink, SiteCard, links, site_card
 from lrq.console.payloads import Decoder
+from lrq.console.ring_watch import AskMembers, RingWatch
 from lrq.console.stream import Changes
 from lrq.console.texts import FILTERS, query
 from lrq.console.watch import SiteWatch, WatchedSite
@@ -43,35 +44,53 @@ class Console:
     allowed: Allowed = Allowed()
     decoders: Sequence[Decoder] = ()
     hosts: frozenset[str] = frozenset()
+    rings: Sequence[RingWatch] = ()
     changes: Changes = field(default_factory=Changes)
     log: ActionsLog = field(default_factory=ActionsLog)
     outcomes: "OrderedDict[str, str]" = field(default_factory=OrderedDict)
     templates: Environment = field(default_factory=lambda: _templates())
 
     @classmethod
-    def of(cls, engines: Mapping[str, Engine] | Sequence[Engine], access: Access, **options: Any) -> "Console":  # noqa: ANN401
-        """Make a console of *engines*, by the names of their sites or in order; raise `UsageError` without any."""
+    def of(
+        cls,
+        engines: Mapping[str, Engine] | Sequence[Engine],
+        access: Access,
+        *,
+        rings: Mapping[str, AskMembers],
+        **options: Any,  # noqa: ANN401
+    ) -> "Console":
+        """Make a console of *engines*, by the names of their sites or in order; raise `UsageError` without any.
+
+        *rings* has a way to the members of each ring, by the name of its site.
+        """
         named = engines if isinstance(engines, Mapping) else {str(n): each for n, each in enumerate(engines, 1)}
         if not named:
             raise UsageError("the console needs one site or more: give it the engines of their databases")
         changes = Changes()
         shows = options.get("allowed", Allowed()).payloads
         watches = tuple(SiteWatch(key, engine, messages=shows, on_change=changes.tell) for key, engine in named.items())
-        return cls(watches, access, changes=changes, **options)
+        asked = tuple(RingWatch(key, ask, on_change=changes.tell) for key, ask in rings.items())
+        return cls(watches, access, changes=changes, rings=asked, **options)
 
     def start(self) -> None:
         """Start to read the sites; further calls do nothing."""
         self.changes.bind(asyncio.get_running_loop())
         for each in self.watches:
             each.start()
+        for ring in self.rings:
+            ring.repeated.start()
 
     def stop(self) -> None:
         """Stop all threads after their present work."""
         self.changes.close()
         for each in self.watches:
             each.ask_to_stop()
+        for ring in self.rings:
+            ring.repeated.ask_to_stop()
         for each in self.watches:
             each.stop()
+        for ring in self.rings:
+            ring.repeated.stop()
 
     def views(self) -> list[WatchedSite]:
         """Return the last view of each site."""
@@ -113,6 +132,7 @@ class Console:
             has_login=self.access.has_login,
             form_token=self.access.form_token(session or fresh) if can_act else "",
             cards=self.cards(),
+            has_rings=bool(self.rings),
             outcome=self.outcomes.pop(session, "") if session else "",
             now_us=now_us(),
             **values,

@@ -8,6 +8,7 @@ from discovery.status_types import Lag
 from lrq.cli.words import NONE, cut, duration, number, one_line, plural, preview, printable, rate, size
 from lrq.console.links import ShownLink, replay_tone, session_tone, snapshot_tone
 from lrq.console.payloads import printable_lines
+from lrq.console.ring_watch import member_tone
 from queues.clock import iso
 
 #: The most characters of an error or a reason in a table.
@@ -58,6 +59,7 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "iso": iso,
     "lines": printable_lines,
     "link_lag": link_lag,
+    "member_tone": member_tone,
     "number": number,
     "plural": plural,
     "preview": preview,

@@ -12,6 +12,9 @@ from lrq.cli.options import Format, Level, LogFormat, LogLevel
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from lr_server.settings import Settings
+    from lrq.cli.place import SitePlace
+
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 #: Connections of the console to one site: its watch and the threads of its pages.
 _POOL: Final = {"pool_size": 2, "max_overflow": 3}
@@ -68,25 +71,43 @@ def console(
     log_to_stderr(log_level.value, as_json=log_format is Format.JSON)
     show_stacks_on_signal()
     with ExitStack() as stack:
-        engines = _engines(stack, config or [], database or [])
+        places = _places(config or [], database or [])
+        engines = _engines(stack, places)
         options: dict[str, Any] = {
             "allow_actions": allow_actions,
             "show_payloads": show_payloads,
             "token": token,
             "decoders": decoders_of(decoder or []),
             "hosts": _LOOPBACK if token is None else (),
+            "rings": _rings(places, config or ([] if database else [None])),
         }
         serve_pages(engines, host, port, options)
 
 
-def _engines(stack: ExitStack, configs: Sequence[Path], databases: Sequence[str]) -> "dict[str, Engine]":
-    """Return an engine for each site; a database that does not answer now is shown as such later."""
-    from lrq.cli.place import engine_of, locate
-    from queues.errors import UsageError
+def _places(configs: Sequence[Path], databases: Sequence[str]) -> "list[SitePlace]":
+    """Return the places of all sites: those with a file first, and that of the working directory without any."""
+    from lrq.cli.place import locate
 
     places = [locate(each, None, None) for each in configs] + [locate(None, each, None) for each in databases]
-    if not places:
-        places = [locate(None, None, None)]
+    return places or [locate(None, None, None)]
+
+
+def _rings(places: "Sequence[SitePlace]", configs: Sequence[Path | None]) -> "dict[str, Settings]":
+    """Return the settings of each site with a table `[ring]`, by site; the files are those of the first places."""
+    from lr_server.settings import Settings
+
+    found: dict[str, Settings] = {}
+    for config, place in zip(configs, places, strict=False):
+        if "ring" in place.written and str(place.site) not in found:
+            found[str(place.site)] = Settings.load(config, database_url=place.url.render_as_string(hide_password=False))
+    return found
+
+
+def _engines(stack: ExitStack, places: "Sequence[SitePlace]") -> "dict[str, Engine]":
+    """Return an engine for each site; a database that does not answer now is shown as such later."""
+    from lrq.cli.place import engine_of
+    from queues.errors import UsageError
+
     found: dict[str, Engine] = {}
     for number, place in enumerate(places, 1):
         name = place.site if place.site and place.site not in found else f"site {number}"

@@ -7,7 +7,7 @@ import typer
 from lrq.cli.options import Config, Database, Json, Site
 
 if TYPE_CHECKING:
-    from lrq.cli.ring_actions import MemberView
+    from lrq.cli.ring_members import MemberView
 
 app = typer.Typer(help="Found a ring of three servers, and see its members.")
 
@@ -55,11 +55,11 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     """
     from lrq.cli.exit_codes import NoError
     from lrq.cli.output import add, console, emit, table
-    from lrq.cli.place import opened
-    from lrq.cli.ring_actions import members, ring_trouble
+    from lrq.cli.place import opened, settings_of
+    from lrq.cli.ring_members import ask_members, ring_trouble
 
     with opened(config, database, site) as here:
-        found = members(config, here)
+        found = ask_members(settings_of(config, here))
     trouble = ring_trouble(found)
     if as_json:
         emit({"site": here.site, "trouble": trouble, "members": [each.as_json() for each in found]})

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine, event
 
 from lrq.console.reading import reader
-from lrq.console.watch import SHARE, UNWATCHED, WATCHED, SiteWatch, pause_after
+from lrq.console.repeated import SHARE, UNWATCHED, WATCHED, Repeated, pause_after
 from queues.clock import SYSTEM_CLOCK
 from tests.waiting import eventually
 
@@ -180,7 +180,7 @@ class Visited:
 
     def __init__(self) -> None:
         self.at = 100.0
-        self.watch: SiteWatch
+        self.watch: Repeated
 
     def now_us(self) -> int:
         return 0
@@ -196,7 +196,7 @@ class Visited:
 
 def test_a_page_hastens_no_reading_of_a_slow_site():
     clock = Visited()
-    clock.watch = SiteWatch("paris", create_engine("sqlite://"), clock=clock)
+    clock.watch = Repeated("a site", lambda: None, lambda: None, clock)
     clock.watch._rest(clock.at, 0.5)
     assert clock.at >= 100.0 + 0.5 / SHARE
     began = clock.at

@@ -86,7 +86,7 @@ def test_a_reading_that_is_overdue_is_a_trouble(stuck):
     clock = Late()
     watch = SiteWatch("lima", stuck.engine, clock=clock)
     watch.start()
-    eventually(lambda: watch._began is not None)
+    eventually(lambda: watch._repeated._began is not None)
     assert watch.look().trouble == ""
     clock.at += 9
     assert watch.look().trouble == "the database has not answered for 9 s"

@@ -1,0 +1,64 @@
+"""Ask all members of a ring for their states."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discovery.ring_status import RingStatus
+from lr_server.ring.codec import RingAddress
+from lr_server.ring.look import look_at
+from lr_server.ring.seat import TOKEN
+from lr_server.ring_setting import RingSetting
+from lr_server.settings import Settings
+from queues.errors import ConfigurationError, LrqError
+from queues.words import in_words
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """One member of the ring: its state, or the problem why it tells none."""
+
+    rank: int
+    endpoint: str
+    status: RingStatus | None
+    problem: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return an item of `members`."""
+        told = None if self.status is None else self.status.as_json()
+        return {"rank": self.rank, "endpoint": self.endpoint, "status": told, "problem": self.problem}
+
+
+def ask_members(settings: Settings) -> list[MemberView]:
+    """Ask all members of the ring, by rank; raise `ConfigurationError` for settings without a ring."""
+    return [_look(settings, rank, endpoint) for rank, endpoint in enumerate(ring_of(settings).members)]
+
+
+def ring_of(settings: Settings) -> RingSetting:
+    """Return the table `[ring]`; raise `ConfigurationError` if there is none."""
+    if settings.ring is None:
+        raise ConfigurationError("the server has no ring: write a table [ring] in lrq.toml (docs/running-a-ring.md)")
+    return settings.ring
+
+
+def ring_trouble(views: Sequence[MemberView]) -> str:
+    """Return why the ring takes no entries, or which member does not follow; empty if all is well. Pure."""
+    states = [view.status for view in views if view.status is not None]
+    if not any(state.role == "leading" and state.leader == state.rank for state in states):
+        return "no member leads, so the ring takes no entries"
+    for view in views:
+        if view.status is None:
+            return f"rank {view.rank} does not answer: {view.problem}"
+        if view.status.trouble:
+            return f"rank {view.rank}: {view.status.trouble}"
+    return ""
+
+
+def _look(settings: Settings, rank: int, endpoint: str) -> MemberView:
+    try:
+        found = look_at(RingAddress(settings.site_id, TOKEN), endpoint, settings.credentials)
+    except LrqError as error:
+        return MemberView(rank, endpoint, None, in_words(error))
+    if found.rank != rank:
+        return MemberView(rank, endpoint, None, f"this endpoint belongs to rank {found.rank}: correct [ring]")
+    return MemberView(rank, endpoint, found)

@@ -1,0 +1,130 @@
+"""The page of a ring: its members with their states, also in a browser, and a member that is gone."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from discovery.ring_status import RingStatus
+from lr_server import LogReplicationServer, Settings
+from lr_server.protocol.agreement.generations import RANKS
+from lr_server.ring.founding import found, founding_key, record_of
+from lr_server.ring.seat import TOKEN
+from lr_server.ring.store import TokenStore
+from lr_server.ring.witness import StoreWitness
+from lrq import console
+from lrq.cli.ring_members import MemberView
+from lrq.console.links import Tone
+from lrq.console.ring_watch import RingWatch, WatchedRing, member_tone
+from tests.conftest import NewSite
+from tests.lrq.console import browser
+from tests.lrq.console.served import served
+from tests.waiting import eventually
+
+
+@pytest.fixture(params=["sqlite"])
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class Ring:
+    """The site paris on three servers of this process."""
+
+    def __init__(self, new_site: NewSite, folder: Path) -> None:
+        self.engines = [new_site("paris") for _ in RANKS]
+        members, key = [f"ipc://{folder}/m{rank}" for rank in RANKS], founding_key()
+        for rank, engine in enumerate(self.engines):
+            with closing(TokenStore(engine, TOKEN, StoreWitness(folder / f"{rank}.witness"))) as store:
+                found(store, record_of(key, rank))
+        self.settings = [
+            Settings(
+                site_id="paris", database_url=engine.url.render_as_string(hide_password=False), ingest=True,
+                listen=[members[rank]], producers={"*": {}},
+                ring={"members": members, "rank": rank, "witness": folder / f"{rank}.witness"},
+            )
+            for rank, engine in enumerate(self.engines)
+        ]  # fmt: skip
+        self.servers = [LogReplicationServer(each) for each in self.settings]
+
+    def console(self) -> object:
+        return console.app({"paris": self.engines[1]}, rings={"paris": self.settings[1]})
+
+
+@pytest.fixture
+def ring(new_site: NewSite, tmp_path: Path) -> Iterator[Ring]:
+    made = Ring(new_site, tmp_path)
+    with ExitStack() as stack:
+        for server in made.servers:
+            stack.enter_context(server)
+        yield made
+
+
+def test_the_page_shows_the_members_and_the_one_that_is_gone(ring: Ring, visit):
+    visitor = visit(None, application=ring.console())
+    whole = "leads generation"
+    eventually(lambda: whole in visitor.get("/ring"), timeout=120)
+    page = visitor.get("/ring")
+    assert [page.count(word) for word in (">leading<", ">following<", "at ipc://")] == [1, 2, 3]
+    assert 'href="/ring"' in visitor.get("/")
+    ring.servers[2].stop()
+    eventually(lambda: "rank 2 does not answer" in visitor.get("/ring"), timeout=120)
+    assert "does not answer" in visitor.get("/ring")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("options", [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"is_phone": True}])
+def test_a_browser_shows_the_ring_and_axe_finds_no_violation(ring: Ring, options: dict[str, object]):
+    size = {"width": 390, "height": 844} if options.pop("is_phone", False) else {"width": 1280, "height": 800}
+    with served(ring.console()) as place, browser.started() as chrome:
+        page = chrome.new_context(viewport=size, **options).new_page()
+        page.goto(f"{place}/ring")
+        page.get_by_text("leads generation").wait_for(timeout=120_000)
+        assert page.get_by_role("row").count() == 4
+        assert browser.violations(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+def test_a_console_without_a_ring_has_no_such_page(site, visit):
+    visitor = visit({"paris": site})
+    assert 'href="/ring"' not in visitor.get("/")
+
+
+def members(*held: int) -> Sequence[MemberView]:
+    leader = RingStatus(0, "leading", generation=2, leader=0, newest=9, released=9, held=held)
+    follower = RingStatus(1, "following", generation=2, leader=0, newest=8)
+    return MemberView(0, "tcp://a:1", leader), MemberView(1, "tcp://b:1", follower), MemberView(2, "tcp://c:1", None)
+
+
+def test_the_leader_tells_which_ticks_a_follower_lacks():
+    ring = WatchedRing("paris", tuple(members(9, 8, 4)))
+    assert [ring.lacking(rank) for rank in RANKS] == [None, 1, 5]
+    assert WatchedRing("paris").lacking(1) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "tone"),
+    [
+        (None, Tone.BAD),
+        (RingStatus(0, "leading", leader=0), Tone.GOOD),
+        (RingStatus(1, "following", leader=0), Tone.BUSY),
+        (RingStatus(1, "following"), Tone.WARN),
+        (RingStatus(1, "following", leader=0, alarm="the disk is full"), Tone.BAD),
+    ],
+)
+def test_each_state_has_its_colour(status: RingStatus | None, tone: Tone):
+    assert member_tone(MemberView(0, "tcp://a:1", status)) is tone
+
+
+def test_an_error_of_the_settings_stands_beside_the_last_states():
+    answers = iter([list(members(9, 9, 9))])
+    watch = RingWatch("paris", lambda: next(answers, None) or _fail())
+    watch.repeated.read()
+    watch.repeated.read()
+    view = watch.look()
+    assert len(view.members) == 3
+    assert view.trouble == "ValueError: no certificate"
+
+
+def _fail() -> Sequence[MemberView]:
+    raise ValueError("no certificate")
