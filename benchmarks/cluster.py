@@ -42,30 +42,33 @@ class Cluster:
     def __init__(self, binaries: Path, folder: str | None, *, wal_files: int = _WAL_FILES) -> None:
         """Create and start a server below *folder*, with the programs in *binaries* and *wal_files* files of WAL."""
         self.binaries = binaries
-        self._user = _unprivileged()
-        self._folder = Path(tempfile.mkdtemp(prefix="lrq-bench-", dir=folder))
-        if self._user:
-            shutil.chown(self._folder, self._user)
-        self._data = self._folder / "data"
+        #: The user of the server's processes; None for that of this process.
+        self.user = _unprivileged()
+        #: The folder of the server, with its socket.
+        self.folder = Path(tempfile.mkdtemp(prefix="lrq-bench-", dir=folder))
+        if self.user:
+            shutil.chown(self.folder, self.user)
+        self._data = self.folder / "data"
         subprocess.run(
             [binaries / "initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-D", self._data],
-            check=True, stdout=subprocess.DEVNULL, user=self._user, cwd="/",
+            check=True, stdout=subprocess.DEVNULL, user=self.user, cwd="/",
         )  # fmt: skip
-        options = [part for name, value in self._options().items() for part in ("-c", f"{name}={value}")]
-        with (self._folder / "log").open("wb") as log:
+        options = [part for name, value in self.options().items() for part in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("wb") as log:
             self._running = subprocess.Popen(
-                [binaries / "postgres", "-D", self._data, *options], stdout=log, stderr=log, user=self._user, cwd="/"
+                [binaries / "postgres", "-D", self._data, *options], stdout=log, stderr=log, user=self.user, cwd="/"
             )
         until(self._answers, 60)
         self.version = str(self.execute("postgres", "SHOW server_version")[0][0])
         self._make_wal_files(wal_files)
 
-    def _options(self) -> dict[str, str]:
-        return _OPTIONS | {"unix_socket_directories": str(self._folder)}
+    def options(self) -> dict[str, str]:
+        """Return the settings of the server."""
+        return _OPTIONS | {"unix_socket_directories": str(self.folder)}
 
     def _answers(self) -> bool:
         if self._running.poll() is not None:
-            raise RuntimeError(f"PostgreSQL ended: {(self._folder / 'log').read_text()[-2000:]}")
+            raise RuntimeError(f"PostgreSQL ended: {(self.folder / 'log').read_text()[-2000:]}")
         with suppress(psycopg.OperationalError):
             self.execute("postgres", "SELECT 1")
             return True
@@ -78,11 +81,11 @@ class Cluster:
 
     def conninfo(self, database: str) -> str:
         """Return the libpq connection string of a database."""
-        return f"host={self._folder} user=postgres dbname={database}"
+        return f"host={self.folder} user=postgres dbname={database}"
 
     def url(self, database: str) -> str:
         """Return the SQLAlchemy URL of a database."""
-        return f"postgresql+psycopg://postgres@/{database}?host={self._folder}"
+        return f"postgresql+psycopg://postgres@/{database}?host={self.folder}"
 
     def connect(self, database: str) -> psycopg.Connection[tuple[Any, ...]]:
         """Return an autocommit connection."""
@@ -121,7 +124,7 @@ class Cluster:
             self._running.wait(30)
         except subprocess.TimeoutExpired:
             self._running.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def until(happened: Callable[[], bool], timeout: float, every: float = 0.02) -> None:

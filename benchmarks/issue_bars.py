@@ -27,6 +27,9 @@ APPLIED: Final = "lrq, applied by a listener"
 SYNCED_JETSTREAM: Final = "NATS JetStream (synced)"
 JETSTREAM: Final = "NATS JetStream (no sync)"
 #: Three servers with a replica each.
+#: A ring of three servers, and one that has lost a follower.
+RING: Final = "lrq ring"
+RING_OF_TWO: Final = "lrq ring, one follower lost"
 REPLICATED_JETSTREAM: Final = "NATS JetStream (3 replicas, synced)"
 
 #: The setting and the yardstick of the experiment `stored`.
@@ -129,9 +132,9 @@ def _servers() -> Iterator[Bar]:
 
 
 def _ring() -> Iterator[Bar]:
-    yield Bar(
-        "ring", "messages/s", Number("64 producers", "lrq ring"), Number("64 producers", REPLICATED_JETSTREAM), 1.0
-    )
+    whole = Number("64 producers", RING)
+    yield Bar("ring", "messages/s", whole, Number("64 producers", REPLICATED_JETSTREAM), 1.0)
+    yield Bar("ring", "messages/s", Number("64 producers", RING_OF_TWO), whole, 0.8)
 
 
 BARS: Final[tuple[Bar, ...]] = (

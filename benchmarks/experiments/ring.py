@@ -1,10 +1,12 @@
-"""64 producers and three servers that keep one log: a ring of SQLite files beside replicated JetStream.
+"""64 producers and three servers that keep one log: a ring of SQLite files, beside others.
 
-Each message is on two disks before its answer. All servers share one machine and its disk.
+Each message is on two disks before its answer. All servers share one machine and its disk. The others are replicated
+JetStream, and one server of lrq on PostgreSQL with two standbys.
 """
 
 import random
 import shutil
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from multiprocessing import get_context
 from pathlib import Path
@@ -15,8 +17,9 @@ from benchmarks.bench import Bench
 from benchmarks.contenders.brokered import free_port
 from benchmarks.contenders.lrq_servers import ServerProcess
 from benchmarks.contenders.replicated_jetstream import publish, replicated
-from benchmarks.issue_bars import REPLICATED_JETSTREAM, TOGETHER
+from benchmarks.issue_bars import REPLICATED_JETSTREAM, RING, RING_OF_TWO, TOGETHER
 from benchmarks.producers import METHOD, Load, generate
+from benchmarks.standbys import any_one
 from benchmarks.workload import PAYLOAD_BYTES
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.ring.codec import RingAddress
@@ -38,8 +41,14 @@ _PATIENCE: Final = 60.0
 
 
 def measure(bench: Bench) -> None:
-    """Measure the ring and JetStream."""
-    for _, (name, way) in bench.rounds([("lrq ring", _ring), (REPLICATED_JETSTREAM, _jetstream)]):
+    """Measure the ring, also without one follower, and the others."""
+    ways = [
+        (RING, _ring),
+        (RING_OF_TWO, _ring_of_two),
+        ("lrq ingest, PostgreSQL, ANY 1 of 2 standbys", _postgresql),
+        (REPLICATED_JETSTREAM, _jetstream),
+    ]
+    for _, (name, way) in bench.rounds(ways):
         folder = bench.place.folder / "ring"
         folder.mkdir()
         try:
@@ -50,11 +59,39 @@ def measure(bench: Bench) -> None:
 
 
 def _ring(bench: Bench, folder: Path) -> float:
+    return _loaded_ring(bench, folder, lost=())
+
+
+def _ring_of_two(bench: Bench, folder: Path) -> float:
+    return _loaded_ring(bench, folder, lost=RANKS[-1:])
+
+
+def _loaded_ring(bench: Bench, folder: Path, lost: Sequence[int]) -> float:
+    """Return the rate of a ring that has lost the members *lost* before the load."""
     each = bench.pick(640, 3_200)
     with ExitStack() as stack:
         servers = [stack.enter_context(closing(_Server(settings))) for settings in _founded(folder)]
         load = Load(servers[0].address, METHOD, PRODUCERS, each, TOGETHER, WINDOW)
         _await_leader(f"tcp://{servers[0].address}")
+        for rank in lost:
+            servers[rank].close()
+        with get_context("spawn").Pool(1) as pool:
+            return PRODUCERS * each / pool.apply(generate, (load,)).seconds
+
+
+def _postgresql(bench: Bench, _folder: Path) -> float:
+    each, cluster = bench.pick(640, 3_200), bench.place.cluster
+    with ExitStack() as stack:
+        cluster.create("ring")
+        stack.callback(cluster.drop, "ring")
+        engine = queues.create_engine(cluster.url("ring"))
+        queues.initialize(engine, site_id="source")
+        engine.dispose()
+        stack.enter_context(any_one(cluster))
+        served = {"site_id": "source", "database_url": cluster.url("ring"), "listen": ["tcp://127.0.0.1:0"]}
+        server = ServerProcess(served | {"ingest": True, "producers": {"*": {}}, "metrics": None})
+        stack.callback(server.stop)
+        load = Load(server.endpoints[0].removeprefix("tcp://"), METHOD, PRODUCERS, each, TOGETHER, WINDOW)
         with get_context("spawn").Pool(1) as pool:
             return PRODUCERS * each / pool.apply(generate, (load,)).seconds
 
