@@ -112,9 +112,9 @@ def _ask_for_snapshot(source: Engine) -> None:
         RoutingQueueSenderClient(ledger.CLIENT).request_snapshot_sync(session, SINK)
 
 
-def wait_until(fact: Callable[[], bool]) -> bool:
-    """Wait at most `PATIENCE` for *fact*; return whether it became true."""
-    deadline = SYSTEM_CLOCK.monotonic() + PATIENCE
+def wait_until(fact: Callable[[], bool], seconds: float = PATIENCE) -> bool:
+    """Wait at most so many *seconds* for *fact*; return whether it became true."""
+    deadline = SYSTEM_CLOCK.monotonic() + seconds
     never = threading.Event()
     while not (true := fact()) and SYSTEM_CLOCK.monotonic() < deadline:
         SYSTEM_CLOCK.wait(never, 0.05)

@@ -15,6 +15,8 @@ class JournalOfProducer:
     def __init__(self, endpoints: Sequence[str], name: str, sinks: Sequence[str]) -> None:
         self.name = name
         self.acked: list[bytes] = []
+        #: All payloads, noted before they are sent, as an application stores a value first.
+        self.noted: list[bytes] = []
         self.sent = 0
         #: The longest time without an answer, in seconds.
         self.longest = 0.0
@@ -40,6 +42,7 @@ class JournalOfProducer:
         answered = SYSTEM_CLOCK.monotonic()
         while not self._stopping.is_set():
             payload = f"{self.name}:{self.sent}".encode()
+            self.noted.append(payload)
             self._until_acked(payload)
             self.sent += 1
             self.acked.append(payload)

@@ -12,11 +12,14 @@ from queues.clock import SYSTEM_CLOCK
 from tests.faults.cut_relay import CutRelay
 from tests.faults.rampage import PATIENCE, Verdict, wait_until
 from tests.faults.ring_producers import JournalOfProducer
+from tests.faults.ring_snapshot import RingSnapshot
 from tests.faults.standing_still import standing_still
 from tests.system.ring_sites import PACE, RANKS, RingSite
 from tests.system.world import World
 
 PRODUCERS = ("north", "south")
+#: `rome` gets a snapshot in the middle of the run.
+SINKS = ("tokyo", "rome")
 #: The longest time without a disturbance, in seconds.
 _LONGEST = 1.0
 #: A stop or a cut lasts for so many leases at most. During some of them others take over.
@@ -29,9 +32,11 @@ def ring_rampage(new_site: Callable[[str], Engine], folder: Path, *, seed: int, 
     verdict = Verdict(seed, "sqlite")
     with ExitStack() as stack:
         run = _Run(World(new_site, stack), stack, folder)
-        producers = [JournalOfProducer(run.site.members, name, ["tokyo"]) for name in PRODUCERS]
-        for _ in range(moments):
+        producers = [JournalOfProducer(run.site.members, name, SINKS) for name in PRODUCERS]
+        for number in range(moments):
             SYSTEM_CLOCK.wait(threading.Event(), chance.uniform(0, _LONGEST))
+            if number == moments // 2:
+                run.begin_snapshot(producers)
             run.disturb(chance, verdict)
         silent = [producer.name for producer in producers if not producer.stop(PATIENCE)]
         if silent:
@@ -47,9 +52,11 @@ class _Run:
     """The servers of one run, with a relay for each way from one to another."""
 
     def __init__(self, world: World, stack: ExitStack, folder: Path) -> None:
-        self.site = RingSite(world, stack, folder)
+        self.site = RingSite(world, stack, folder, SINKS)
         self.site.more, self.site.more_of_ring = "segment_bytes = 2000\ntrim_seconds = 0.2\n", "trim = true\n"
-        self.heard = world.subscribe("tokyo")
+        self.heard, self.late = world.subscribe("tokyo"), world.subscribe("rome")
+        self.snapshot: RingSnapshot | None = None
+        self._stack = stack
         self.relays: dict[tuple[int, int], CutRelay] = {}
         for rank in RANKS:
             ways = list(self.site.members)
@@ -61,6 +68,13 @@ class _Run:
             self.site.write(rank, ways)
         self.site.found()
         self.site.begin(*RANKS)
+
+    def begin_snapshot(self, producers: list[JournalOfProducer]) -> None:
+        def state() -> list[bytes]:
+            return [payload for producer in producers for payload in producer.noted]
+
+        self.snapshot = RingSnapshot(self.site, self._stack, state, self.late)
+        self.snapshot.order()
 
     def disturb(self, chance: random.Random, verdict: Verdict) -> None:
         lasting = chance.uniform(0, _LONGEST_FAULT * PACE["lease_seconds"])
@@ -95,6 +109,8 @@ class _Run:
                 )
         if not wait_until(lambda: all(_ends_with(log, self.site.log(rank)) for rank in RANKS)):
             verdict.problems.append(f"the members' files differ from the sink after {PATIENCE:g} s")
+        if self.snapshot:
+            verdict.problems += self.snapshot.problems(log)
         if any(not kind.startswith("log") for kind in self.heard.kinds("paris")):
             verdict.problems.append(f"the sink heard more than the log: {self.heard.kinds('paris')}")
         if self.heard.errors:
@@ -103,6 +119,7 @@ class _Run:
         verdict.facts = {
             "entries": len(log),
             "generations": generation,
+            "after the snapshot": self.snapshot.later if self.snapshot and not verdict.problems else 0,
             "trimmed at the end": min(map(self.site.trimmed, RANKS)),
             "ms of the longest standstill of a producer": round(1000 * max(each.longest for each in producers)),
         }
