@@ -1,4 +1,4 @@
-"""A snapshot in a fault run of a ring: the state of the producers, from a provider at each member's file."""
+"""A snapshot in a fault run of a ring: the state of the producers, from a provider at each file."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
