@@ -14,6 +14,8 @@ import socket
 import sys
 import time
 import warnings
+from contextlib import suppress
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -21,23 +23,29 @@ from lrq_packages import PACKAGES
 
 #: Packages that a process loads itself, if at all.
 LATE = ("lr_client.spark", "lrq.contrib", "lrq.demo", "lrq.testing", "queues._migrations")
-LIBRARIES = ("alembic", "grpc_health.v1.health", "psycopg", "pydantic_settings", "rich.table", "typer.main")
+LIBRARIES = (
+    "alembic.command", "django.core.management", "django.db.models", "django.template", "grpc_health.v1.health", "psycopg",
+    "pydantic_settings", "rich.table", "typer.main",
+)  # fmt: skip
 _LONGEST_REQUEST = 1_000_000
 
 
 def load() -> None:
-    """Import lrq and the libraries that most processes need; a warning of an import is an error."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        importlib.import_module("sink.transport.quiet_grpc")  # before any other module loads gRPC
-        for name in LIBRARIES:
-            importlib.import_module(name)
-        for package in PACKAGES:
-            for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-                if not module.name.startswith(LATE) and not module.name.endswith("__main__"):
-                    importlib.import_module(module.name)
+    """Import lrq and the libraries that most processes need, as far as they are installed."""
+    _import("sink.transport.quiet_grpc")  # before any other module loads gRPC
+    for name in LIBRARIES:
+        _import(name)
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if not module.name.startswith(LATE) and not module.name.endswith("__main__"):
+                _import(module.name)
     gc.collect()
     gc.freeze()
+
+
+def _import(name: str) -> None:
+    with suppress(ImportError):
+        importlib.import_module(name)
 
 
 def next_process() -> dict[str, Any]:
@@ -83,8 +91,8 @@ def begin(request: dict[str, Any]) -> None:
 
 
 def run(kind: str, program: str, arguments: list[str]) -> None:
-    """Run a module (`-m`) or a text (`-c`) as the program of this process."""
-    first = os.getcwd() if kind == "-m" else ""
+    """Run a module (`-m`), a text (`-c`) or a file as the program of this process."""
+    first = {"-m": os.getcwd(), "-c": "", "file": str(Path(program).resolve().parent)}[kind]
     more = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     sys.path[:] = [first, *more, *sys.path[1:]]
     sys.argv = [kind, *arguments]
@@ -92,6 +100,9 @@ def run(kind: str, program: str, arguments: list[str]) -> None:
         if not hasattr(sys.modules.get(program), "__path__"):
             sys.modules.pop(program, None)  # the program runs as `__main__`, not as the module that is loaded
         runpy.run_module(program, run_name="__main__", alter_sys=True)
+    elif kind == "file":
+        sys.argv[0] = program
+        runpy.run_path(program, run_name="__main__")
     else:
         sys.modules["__main__"] = main = ModuleType("__main__")
         exec(compile(program, "<string>", "exec"), main.__dict__)

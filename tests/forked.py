@@ -28,7 +28,7 @@ class ForkServer:
         self._asked: socket.socket | None = None
 
     def fork(self, request: dict[str, Any], files: list[int]) -> int:
-        """Return the number of a new process, which is a child of this one and has *files* as its first files."""
+        """Return the number of a new process, a child of this one; *files* become its files 0, 1 and 2."""
         with self._lock:
             asked = self._asked = self._asked or _start()
             _adopt(orphans=True)
@@ -65,11 +65,12 @@ def _options(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _request(command: Any, environment: dict[str, str]) -> dict[str, Any] | None:
-    """Return the program of `[python, "-m", module, ...]` or `[python, "-c", text, ...]`, or None for another one."""
+    """Return the program of a command, or None if the command is no module, text or file for this Python."""
     python, *words = map(os.fspath, command)
     strict = words[:2] == ["-W", "error"]
-    kind, program, *arguments = words[2:] if strict else words
-    if python != sys.executable or kind not in ("-m", "-c") or sys.platform != "linux":
+    words = words[2:] if strict else words
+    kind, program, *arguments = ["file", *words] if words[0].endswith(".py") else words
+    if python != sys.executable or kind not in ("-m", "-c", "file") or sys.platform != "linux":
         return None
     if _options(environment) != _options(os.environ):
         return None
@@ -79,7 +80,7 @@ def _request(command: Any, environment: dict[str, str]) -> dict[str, Any] | None
 
 
 class Popen(subprocess.Popen[Any]):
-    """`subprocess.Popen`, with a fork of the fork server for a command that runs a module or a text with Python."""
+    """`subprocess.Popen`, with a fork of the fork server if the command runs a module, a text or a file of Python."""
 
     def __init__(self, args: Any, *, start_new_session: bool = False, **options: Any) -> None:
         self._session = start_new_session

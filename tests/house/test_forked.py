@@ -41,7 +41,7 @@ def test_a_forked_process_has_the_surroundings_of_a_fresh_one(
     tmp_path: Path, strict: tuple[str, ...], options: dict[str, object]
 ) -> None:
     (tmp_path / "teller.py").write_text(_TELL)
-    for program in (("-c", _TELL), ("-m", "teller")):
+    for program in (("-c", _TELL), ("-m", "teller"), ("teller.py",)):
         words = (*strict, *program, "a", "b c")
         fresh = told(subprocess.Popen, tmp_path, *words, **options)
         assert told(Popen, tmp_path, *words, **options) == fresh
