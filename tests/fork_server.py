@@ -24,8 +24,8 @@ from lrq_packages import PACKAGES
 #: Packages that a process loads itself, if at all.
 LATE = ("lr_client.spark", "lrq.contrib", "lrq.demo", "lrq.testing", "queues._migrations")
 LIBRARIES = (
-    "alembic.command", "django.core.management", "django.db.models", "django.template", "grpc_health.v1.health", "psycopg",
-    "pydantic_settings", "rich.table", "typer.main",
+    "alembic.command", "django.core.management", "django.db.models", "django.template", "grpc_health.v1.health",
+    "psycopg", "pydantic_settings", "rich.table", "typer.main",
 )  # fmt: skip
 _LONGEST_REQUEST = 1_000_000
 

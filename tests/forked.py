@@ -80,7 +80,7 @@ def _request(command: Any, environment: dict[str, str]) -> dict[str, Any] | None
 
 
 class Popen(subprocess.Popen[Any]):
-    """`subprocess.Popen`, with a fork of the fork server if the command runs a module, a text or a file of Python."""
+    """`subprocess.Popen`; a module, a text or a file of Python runs in a fork of the fork server."""
 
     def __init__(self, args: Any, *, start_new_session: bool = False, **options: Any) -> None:
         self._session = start_new_session
