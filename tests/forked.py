@@ -64,6 +64,12 @@ def _options(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
 
 
+def _is_this_lrq(environment: Mapping[str, str]) -> bool:
+    """Whether a process finds the lrq of this folder first, which the fork server has loaded."""
+    first, _, _ = environment.get("PYTHONPATH", "").partition(os.pathsep)
+    return first in ("", str(ROOT))
+
+
 def _request(command: Any, environment: dict[str, str]) -> dict[str, Any] | None:
     """Return the program of a command, or None if the command is no module, text or file for this Python."""
     python, *words = map(os.fspath, command)
@@ -72,7 +78,7 @@ def _request(command: Any, environment: dict[str, str]) -> dict[str, Any] | None
     kind, program, *arguments = ["file", *words] if words[0].endswith(".py") else words
     if python != sys.executable or kind not in ("-m", "-c", "file") or sys.platform != "linux":
         return None
-    if _options(environment) != _options(os.environ):
+    if _options(environment) != _options(os.environ) or not _is_this_lrq(environment):
         return None
     return {
         "strict": strict, "kind": kind, "program": program, "arguments": arguments, "environment": environment

@@ -71,8 +71,8 @@ def test_a_forked_process_ends_by_a_signal() -> None:
         assert process.returncode == -number
 
 
-def test_a_process_with_other_options_of_python_begins_afresh() -> None:
+def test_a_process_with_other_options_or_another_path_begins_afresh() -> None:
     text = "import sys; print('lr_server' in sys.modules)"
-    for words, variables in ((("-P",), {}), ((), {"PYTHONHASHSEED": "3"})):
+    for words, variables in ((("-P",), {}), ((), {"PYTHONHASHSEED": "3"}), ((), {"PYTHONPATH": "/another"})):
         process = Popen([sys.executable, *words, "-c", text], env={**os.environ, **variables}, stdout=-1, text=True)
         assert process.communicate()[0] == "False\n"
