@@ -1,10 +1,27 @@
-"""The server of a site: sends its log to the peers and receives their logs."""
+"""The server of a site: sends its log to the peers and receives their logs.
+
+`import lr_server` loads none of its names: each is loaded at its first use.
+"""
+
+from typing import TYPE_CHECKING, Final
 
 import lr_server.libraries  # noqa: F401 - fails if a library of the server is not installed
-import lrq_packages  # noqa: F401 - fails if another package has the name of one of ours
-from discovery.status_types import SiteStatus
-from lr_server.server import LogReplicationServer
-from lr_server.settings import Settings
-from lr_server.topology.providers import PeerList, TopologyProvider
+import lrq_packages
+
+if TYPE_CHECKING:
+    from discovery.status_types import SiteStatus
+    from lr_server.server import LogReplicationServer
+    from lr_server.settings import Settings
+    from lr_server.topology.providers import PeerList, TopologyProvider
+
+_HOMES: Final = {
+    "LogReplicationServer": "lr_server.server",
+    "PeerList": "lr_server.topology.providers",
+    "Settings": "lr_server.settings",
+    "SiteStatus": "discovery.status_types",
+    "TopologyProvider": "lr_server.topology.providers",
+}
 
 __all__ = ["LogReplicationServer", "PeerList", "Settings", "SiteStatus", "TopologyProvider"]
+
+__getattr__ = lrq_packages.lazy(__name__, _HOMES)

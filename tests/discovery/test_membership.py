@@ -20,6 +20,7 @@ from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, LrqError, OwnershipLostError
 from tests.discovery.members import Member, claim, counted, jump, leaders, refused, register
+from tests.forked import Popen
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -344,7 +345,7 @@ class MemberProcess:
 
     def __init__(self, engine: Engine, ttl: float, name: str = "") -> None:
         url = engine.url.render_as_string(hide_password=False)
-        self.popen = subprocess.Popen(
+        self.popen = Popen(
             [sys.executable, "-c", PROGRAM, url, str(ttl), name],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
         )  # fmt: skip

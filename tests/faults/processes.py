@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.forked import Popen
+
 HOUSE = Path(__file__).parents[2]
 
 
@@ -31,7 +33,7 @@ class Process:
         command = [sys.executable, "-W", "error", "-m", self._module, self.role, self.name, self._folder]
         self._seen = len(self.words())
         with self.log.open("ab") as log:
-            self._running = subprocess.Popen(
+            self._running = Popen(
                 command, cwd=HOUSE, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(HOUSE)}
             )
 

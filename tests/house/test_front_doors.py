@@ -37,7 +37,7 @@ def test_all_is_sorted_and_complete(package: str):
     assert all(getattr(module, name) is not None for name in names)
 
 
-@pytest.mark.parametrize("package", ["lr_client", "queues", "sink"])
+@pytest.mark.parametrize("package", ["lr_client", "lr_server", "queues", "sink"])
 def test_a_lazy_front_refuses_an_unknown_name(package: str):
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'Nothing'"):
         getattr(importlib.import_module(package), "Nothing")  # noqa: B009 - the name is wrong on purpose
@@ -89,6 +89,7 @@ LOADED = {
     "discovery": set(),
     "lr_client": set(),
     "lr_client.producer": {"google", "grpc"},
+    "lr_server": set(),
     "sink": set(),
     "lrq": set(),
 }

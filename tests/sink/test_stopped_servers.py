@@ -17,6 +17,7 @@ from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import RemoteSink, SinkWriter
 from sink.transport.endpoints import network_endpoint
+from tests.forked import Popen
 from tests.sink.conftest import Contents, NumberedSink, accepted, refused
 from tests.sink.frames import batch, numbered, request, tick
 
@@ -31,7 +32,7 @@ class Server:
     """A process of `tests.sink.stopping_program`."""
 
     def __init__(self, url: str, place: str) -> None:
-        self.process = subprocess.Popen(
+        self.process = Popen(
             [sys.executable, "-m", "tests.sink.stopping_program", url, place],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},

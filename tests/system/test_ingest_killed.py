@@ -18,6 +18,7 @@ from queues.send_log.opening import open_log
 from queues.send_log.port import TickLimits
 from queues.wire import ingest_pb2 as pb
 from tests.conftest import NewSite
+from tests.forked import Popen
 from tests.system.raw_producer import RawProducer, request
 from tests.system.world import World
 from tests.waiting import eventually
@@ -37,7 +38,7 @@ def serving(engine: Engine, socket: Path) -> Iterator[subprocess.Popen[bytes]]:
         f'site_id = "paris"\ndatabase_url = "{url}"\nlisten = ["ipc://{socket}"]\ningest = true\n'
         'lease_seconds = 1\nidle_poll_seconds = 0.02\n[producers."*"]\n'
     )
-    process = subprocess.Popen([sys.executable, "-m", "lrq", "serve", "--config", str(file)], stderr=subprocess.DEVNULL)
+    process = Popen([sys.executable, "-m", "lrq", "serve", "--config", str(file)], stderr=subprocess.DEVNULL)
     try:
         yield process
     finally:

@@ -77,7 +77,7 @@ class Site:
         self.told.append(found)
 
     def by_role(self, role: str) -> Served:
-        sequencer = self.sequencer()
+        sequencer = eventually(self.sequencer)
         return next(each for each in self.servers if (each.facts["name"] == sequencer) == (role == "sequencer"))
 
     def goes_on(self, *without: Served) -> None:

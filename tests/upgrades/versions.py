@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lrq_packages
+from tests.forked import Popen
 
 #: The commit of the version before; each release names its predecessor here.
 BEFORE = "ae0c475dd60605ca3073514812c2631bce30c92e"
@@ -54,7 +55,7 @@ class Version:
         """Start one of the programs with this version."""
         log = self.logs / f"{program}-{len(list(self.logs.iterdir()))}.log"
         with log.open("w") as errors:
-            process = subprocess.Popen(
+            process = Popen(
                 [sys.executable, str(_PROGRAMS / f"{program}.py"), *arguments],
                 cwd=self.logs,
                 env={**os.environ, "PYTHONPATH": str(self.folder)},

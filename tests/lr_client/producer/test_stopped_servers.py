@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from tests.faults.standing_still import stop_process
+from tests.forked import Popen
 
 
 @pytest.fixture
 def process() -> Iterator["subprocess.Popen[str]"]:
     """Give a process with a small server; its first line is the endpoint."""
     command = [sys.executable, "-m", "tests.lr_client.producer.small_server"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as made:
+    with Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as made:
         yield made
         made.send_signal(signal.SIGCONT)
 

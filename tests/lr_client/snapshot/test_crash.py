@@ -15,6 +15,7 @@ from lr_client.snapshot.requests import SnapshotContext
 from queues import send_snapshot
 from queues.database.transactions import writing
 from tests.faults.standing_still import standing_still
+from tests.forked import Popen
 from tests.lr_client.snapshot.providing import Provider, by_id, numbered, payloads_of, quick, ready, request, stored
 from tests.waiting import eventually
 
@@ -27,7 +28,7 @@ def application(site: Engine, folder: Path, sync_id: str) -> Iterator[subprocess
     """Run an application until the middle of its snapshot; kill it at the end of the block."""
     url = site.url.render_as_string(hide_password=False)
     command = [sys.executable, "-m", "tests.lr_client.snapshot.application", url, str(folder)]
-    process = subprocess.Popen(command, cwd=_HOUSE, env={**os.environ, "PYTHONPATH": str(_HOUSE)})
+    process = Popen(command, cwd=_HOUSE, env={**os.environ, "PYTHONPATH": str(_HOUSE)})
     try:
         eventually(lambda: stored(site, sync_id) >= 4_000, timeout=60)
         yield process

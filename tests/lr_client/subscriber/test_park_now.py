@@ -19,6 +19,7 @@ from queues.receive.blocked import blocked, blocked_one
 from queues.receive.failures import Failure
 from queues.receive.parked import parked, parked_trace, retry_parked
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
+from tests.forked import Popen
 from tests.lr_client.subscriber.applying import Apply, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
@@ -182,7 +183,7 @@ def blocking_process(sink: Engine) -> Iterator[Callable[[], "subprocess.Popen[st
     def begin() -> "subprocess.Popen[str]":
         url = sink.url.render_as_string(hide_password=False)
         command = [sys.executable, "-m", "tests.lr_client.subscriber.blocking_process", url]
-        made.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        made.append(Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         assert made[-1].stdout is not None
         assert made[-1].stdout.readline() == "subscribed\n"
         return made[-1]

@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 from queues.database import leases, tables
 from queues.database.transactions import reading
 from tests.faults.standing_still import stop_process
+from tests.forked import Popen
 from tests.lr_client.subscriber.applying import payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.waiting import eventually
@@ -31,7 +32,7 @@ def start(sink: Engine) -> Iterator[Start]:
 
     def begin(*options: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "tests.lr_client.subscriber.consumer_process", url, *options]
-        made.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        made.append(Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
         assert made[-1].stdout.readline() == "subscribed\n"
         return made[-1]
 

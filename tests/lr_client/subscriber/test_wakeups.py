@@ -19,6 +19,7 @@ from queues.receive.wakeup_watch import NotifyWatch
 from queues.receive.wakeups import LOCK
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
+from tests.forked import Popen
 from tests.lr_client.subscriber.applying import Apply, story
 from tests.lr_client.subscriber.sleeping_process import NEVER, sleeping
 from tests.sink.frames import batch, request, session, tick
@@ -67,7 +68,7 @@ def process(sink: Engine, source: Source) -> Iterator["subprocess.Popen[str]"]:
     """Give a subscriber that has applied all entries, in a process of its own."""
     command = [sys.executable, "-m", "tests.lr_client.subscriber.sleeping_process"]
     url = sink.url.render_as_string(hide_password=False)
-    with subprocess.Popen([*command, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as made:
+    with Popen([*command, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as made:
         assert made.stdout.readline() == "subscribed\n"
         eventually(lambda: story(sink) == source.story)
         yield made

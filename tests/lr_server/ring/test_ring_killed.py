@@ -23,6 +23,7 @@ from queues.database.transactions import reading
 from queues.send_log.ring.ring_log import read_ticks
 from queues.send_log.ring.tick_contents import TickContent
 from tests.conftest import NewSite
+from tests.forked import Popen
 from tests.lr_server.ring.stores import UIDS, open_store
 from tests.waiting import eventually
 
@@ -78,7 +79,7 @@ class Served:
         url = self.engine.url.render_as_string(hide_password=False)
         arguments = [url, str(self.rank), str(self.folder), str(self.runs)]
         self.runs += 1
-        self.process = subprocess.Popen(
+        self.process = Popen(
             [sys.executable, "-c", PROGRAM, *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=dict(os.environ),
         )  # fmt: skip

@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -102,5 +101,4 @@ def test_a_malformed_name_is_refused(topology: str):
 def test_the_names_of_the_protocol_are_public():
     import lr_server
 
-    names: dict[str, Any] = vars(lr_server)
-    assert {"TopologyProvider", "PeerList"} <= set(names)
+    assert {"TopologyProvider", "PeerList"} <= set(lr_server.__all__)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lrq.cli.main import run
+from tests.forked import Popen
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -84,7 +85,7 @@ def _after_stacks(log: Path) -> str:
 def spawn(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     """Start `lrq` in a new process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
-    return subprocess.Popen([sys.executable, "-m", "lrq.cli.main", *arguments], env=environment, **options)
+    return Popen([sys.executable, "-m", "lrq.cli.main", *arguments], env=environment, **options)
 
 
 def lrq_process(

@@ -8,6 +8,7 @@ import sys
 import pytest
 from sqlalchemy import Engine
 
+from tests.forked import Popen
 from tests.lrq.cli.command import Command, ended
 from tests.waiting import eventually
 
@@ -52,7 +53,7 @@ def test_a_console_serves_several_sites_until_it_is_stopped(new_site, elsewhere)
         place = url(new_site(name))
         (elsewhere / f"{name}.toml").write_text(f'site_id = "{name}"\ndatabase_url = "{place}"\n')
     words = ("-m", "lrq", "console", "--config", "paris.toml", "--config", "tokyo.toml", "--listen", "127.0.0.1:0")
-    with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
+    with Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             found = re.match(r"console at (http://127\.0\.0\.1:\d+)/$", process.stdout.readline())

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine, text
 
+from tests.forked import Popen
+
 ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "django"
 _DELIVERY = Path(__file__).with_name("delivery.py")
@@ -38,9 +40,7 @@ class Project:
 
     def _start(self, *words: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
         command = [sys.executable, *words]
-        return subprocess.Popen(
-            command, cwd=EXAMPLE, env=self.environment, stdout=subprocess.PIPE, stderr=stderr, text=True
-        )
+        return Popen(command, cwd=EXAMPLE, env=self.environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         process = self._start(*words)
