@@ -28,7 +28,7 @@ def server_makers(folder: Path, programs: Path, user: str) -> Path:
             f"#!{sys.executable}\nimport os, pwd, sys\n"
             f"found = pwd.getpwnam({user!r})\n"
             "if os.geteuid() == 0:\n    os.setgroups([]), os.setgid(found.pw_gid), os.setuid(found.pw_uid)\n"
-            f"os.execv({str(programs / name)!r}, sys.argv)\n"
+            f"os.execv({str(programs / name)!r}, [{str(programs / name)!r}, *sys.argv[1:]])\n"
         )
         script.chmod(0o755)
     return folder
