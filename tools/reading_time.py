@@ -1,4 +1,4 @@
-"""The minutes of reading and typing from the front page to a reader's own first listener: `python -m tools.reading_time`.
+"""The minutes from the front page to a reader's own first listener: `python -m tools.reading_time`.
 
 A reader reads 200 words a minute, and types 200 characters a minute. The time of the machine is not counted.
 """
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).parents[1]
 WORDS_A_MINUTE: Final = 200
 CHARACTERS_A_MINUTE: Final = 200
-#: The pages of the path in order, with the headings at which a reader begins and ends; an empty text is the page's own.
+#: The pages of the path in order, with the texts at which a reader begins and ends. Without them, the page is whole.
 PATH: Final = (
     ("README.md", "", ""),
     ("docs/tutorial.md", "", ""),
@@ -41,9 +41,8 @@ class Effort(NamedTuple):
 def effort(page: str) -> Effort:
     """Count the words and characters of one page in Markdown.
 
-    Words are prose and the shown output. Characters are commands and files, without the comments, and without the spaces
-    by which an editor indents. Of a file that comes again, only the changed lines count. A command that comes again is
-    one key of the shell's history.
+    Words are prose and the shown output. Characters are commands and files, without comments and indentation. Of a file
+    that comes again, only the changed lines count. A command that comes again is one key of the shell's history.
     """
     typed, shown = "", TARGET.sub("]", BLOCK.sub("", page))
     written: dict[str, str] = {}

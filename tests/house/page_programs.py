@@ -1,4 +1,4 @@
-"""The programs that typed pages need, beside those of the environment: PgBouncer, servers of PostgreSQL, tools of `deploy`."""
+"""The programs that typed pages need, beside those of the environment: PgBouncer and servers of PostgreSQL."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def server_makers(folder: Path, programs: Path, user: str) -> Path:
 
 @contextmanager
 def ended_servers(folder: Path) -> Iterator[Path]:
-    """Give the new *folder* for a page, open to any user; end the servers of PostgreSQL that the page leaves there."""
+    """Give the new *folder* for a page, open to any user; end the servers that the page leaves there."""
     folder.mkdir()
     folder.chmod(0o777)
     try:

@@ -1,4 +1,4 @@
-"""A stranger reads and types for less than half an hour, from the front page to a first listener of their own."""
+"""From the front page to a first listener, a stranger reads and types for less than half an hour."""
 
 import re
 

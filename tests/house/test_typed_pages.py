@@ -30,8 +30,8 @@ PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLIT
 SOCKETS = "/var/run/postgresql"
 #: The languages of blocks that are files; the first line names the file.
 FILES = ("python", "toml", "ini", "yaml")
-#: The blocks that no test types: installations, a running systemd, engines for containers, a running Spark, and a
-#: project of Django.
+#: The blocks that no test types: installations, and lines for a project of Django. Others need something that runs:
+#: systemd, an engine of containers, or Spark.
 UNTYPED = {
     "deploy": [
         "useradd --system --home /var/lib/lrq lrq\n"
