@@ -32,10 +32,12 @@ class Undoing(Careful):
 def take(chrome: Browser, url: str) -> None:
     """Write each file."""
     for name, scheme in FILES.items():
-        page = chrome.new_context(viewport=DESK, color_scheme=scheme).new_page()
+        context = chrome.new_context(viewport=DESK, color_scheme=scheme)
+        page = context.new_page()
         page.goto(f"{url}/replays")
         page.screenshot(path=IMAGES / name)
-        print(IMAGES / name)
+        context.close()
+        print(name)
 
 
 def main() -> None:
