@@ -30,7 +30,7 @@ def chrome() -> Iterator[Browser]:
 
 
 class Sites:
-    """Paris sends to Tokyo; the server of Tokyo can be closed and started."""
+    """Paris sends to Tokyo; the server of Tokyo can be stopped and started."""
 
     def __init__(self, paris: Engine, tokyo: Engine, stack: ExitStack) -> None:
         self.paris, self.tokyo = paris, tokyo
@@ -112,7 +112,7 @@ def test_the_history_of_a_link_shows_each_negotiation_newest_first(show: Callabl
     page = show()
     flows, waits = SessionState.LOG_ENTRY_SYNC.value, SessionState.BACKING_OFF.value
     expect(history(page).first).to_contain_text(flows, timeout=PATIENCE)
-    tokyo.close()
+    tokyo.stop()
     lost = history(page).filter(has_text=waits)
     expect(lost.first).to_contain_text("tokyo", timeout=PATIENCE)
     expect(page.locator(".title")).to_contain_text(waits, timeout=PATIENCE)
