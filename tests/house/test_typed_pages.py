@@ -16,20 +16,36 @@ from pathlib import Path
 import pytest
 
 from tests.clusters import cluster
+from tests.deploy.kit import DEPLOY, helm, promtool
+from tests.house.page_programs import ended_servers, pooler, server_makers
 from tests.programs import required
 
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
 ROOT = Path(__file__).parents[2]
-ON_SQLITE = ("tutorial", "backup", "alembic", "upgrade", "leaving", "peers", "tls", "replicas", "shards")
+ON_SQLITE = ("tutorial", "backup", "alembic", "upgrade", "leaving", "peers", "tls", "replicas", "shards", "frameworks")
 ON_POSTGRESQL = ("backup-postgresql", "capacity", "database", "least-privilege", "pgbouncer", "transmit")
-PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLITE, *ON_POSTGRESQL)}
+PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLITE, *ON_POSTGRESQL, "deploy", "standby")}
 #: The folder of PostgreSQL's socket that the pages name.
 SOCKETS = "/var/run/postgresql"
 #: The languages of blocks that are files; the first line names the file.
-FILES = ("python", "toml", "ini")
-#: The blocks that no test types: the installation, and lines for a running Spark or for a project of Django.
+FILES = ("python", "toml", "ini", "yaml")
+#: The blocks that no test types: installations, and lines for a project of Django. Others need something that runs:
+#: systemd, an engine of containers, or Spark.
 UNTYPED = {
+    "deploy": [
+        "useradd --system --home /var/lib/lrq lrq\n"
+        "python3 -m venv /opt/lrq && /opt/lrq/bin/pip install '.[cli,postgres,tls]'\n"
+        "cp deploy/systemd/*.service /etc/systemd/system/\n"
+        "install -m 600 paris.env /etc/lrq/paris.env       # LRQ_DATABASE_URL=postgresql+psycopg://lrq:...@db/app\n"
+        "/opt/lrq/bin/lrq init --config /etc/lrq/paris.toml\n"
+        "systemctl enable --now lrq@paris\n",
+        "podman run --rm -e LRQ_SITE_ID=paris -e LRQ_DATABASE_URL=postgresql+psycopg://lrq@db/app -e PGPASSWORD \\\n"
+        "    -e LRQ_LISTEN=tcp://0.0.0.0:7400 -p 7400:7400 lrq serve --init\n",
+        "export LRQ_DB_PASSWORD=choose-one\n"
+        "docker compose -f deploy/compose/compose.yaml up --build --detach\n"
+        "docker compose -f deploy/compose/compose.yaml exec paris lrq status\n",
+    ],
     "database": [
         "class Migration(migrations.Migration):\n    operations = [\n        migrations.RunPython(\n"
         '            lambda apps, editor: queues.upgrade(editor.connection, site_id="paris"),\n'
@@ -41,6 +57,7 @@ UNTYPED = {
         'keyed.repartition(8, "partition_key").sortWithinPartitions("sequence")\n'
     ],
 }
+NO_CURL = "no curl was found: install it, or set LRQ_TEST_CURL to the path of one"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: The line after the output of each command, with its exit code.
 END = re.compile(r"^<end (\d+)>$")
@@ -82,10 +99,10 @@ class Terminal:
 def type_page(tmp_path: Path) -> Iterator[Callable[..., None]]:
     with ExitStack() as stack:
 
-        def typed(page: str, *programs: Path) -> None:
-            terminal = Terminal(tmp_path, *programs)
+        def typed(page: str, *programs: Path, folder: Path = tmp_path) -> None:
+            terminal = Terminal(folder, *programs)
             stack.callback(terminal.close)
-            type_all(page, terminal, tmp_path)
+            type_all(page, terminal, folder)
 
         yield typed
 
@@ -136,17 +153,9 @@ SPARK = pytest.param("tutorial", marks=pytest.mark.spark)
 
 @pytest.mark.parametrize("page", [SPARK, *(page for page in ON_SQLITE if page != "tutorial")])
 def test_a_page_works_as_printed(page: str, type_page: Callable[..., None]):
+    if page == "frameworks":
+        required("LRQ_TEST_CURL", "curl", words=NO_CURL)
     type_page(PAGES[page])
-
-
-def pooler(folder: Path, user: str) -> Path:
-    """Return a folder with PgBouncer, which refuses to run as root: then it runs as *user*."""
-    words = "no PgBouncer was found: run tools/ensure_pgbouncer.sh, or set LRQ_TEST_PGBOUNCER to the path of one"
-    found = required("LRQ_TEST_PGBOUNCER", "pgbouncer", "/usr/sbin/pgbouncer", words=words)
-    script = folder / "pgbouncer"
-    script.write_text(f'#!/bin/sh\nexec {found} {f"-u {user}" if os.geteuid() == 0 else ""} "$@"\n')
-    script.chmod(0o755)
-    return folder
 
 
 @pytest.mark.postgresql
@@ -159,6 +168,19 @@ def test_a_page_works_as_printed_on_postgresql(
         if page == "pgbouncer":
             programs.append(pooler(tmp_path_factory.mktemp("pooler"), server.folder.owner()))
         type_page(PAGES[page].replace(SOCKETS, str(server.folder)), *programs)
+
+
+def test_the_page_of_deployment_works_as_printed(type_page: Callable[..., None], tmp_path: Path):
+    required("LRQ_TEST_CURL", "curl", words=NO_CURL)
+    (tmp_path / "deploy").symlink_to(DEPLOY)
+    type_page(PAGES["deploy"], Path(helm()).parent, Path(promtool()).parent)
+
+
+@pytest.mark.postgresql
+def test_the_page_of_standby_servers_works_as_printed(type_page: Callable[..., None], tmp_path: Path):
+    with cluster() as server, ended_servers(server.folder.with_name("page")) as folder:
+        makers = server_makers(tmp_path, server.programs, server.folder.owner())
+        type_page(PAGES["standby"], makers, server.programs, folder=folder)
 
 
 @pytest.mark.parametrize("page", PAGES)
