@@ -19,7 +19,7 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-SECTION = README[README.index("## The first run") : README.index("## Measured")]
+SECTION = README[README.index("## The first run") : README.index("## Instead of")]
 (APPLY,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
 # Every second part of the section is a block of code; the first of them is the listener.
 TOKYO, PARIS = (block.strip().splitlines() for block in SECTION.split("```")[3::2])
