@@ -11,27 +11,14 @@ from typing import Final, TypedDict
 
 from sqlalchemy import Connection, Engine
 
+from discovery.log_status import LogStatus, OrderingStatus, UnknownStatus
 from discovery.ranges import range_of
+from discovery.receive_status import FailureStatus, ReceivePhase, ReceiveQueueStatus, ShardStatus, StagingStatus
 from discovery.replay_status import ENDED_SECONDS, ReplayStatus
-from discovery.status_types import (
-    STALL_SECONDS,
-    FailureStatus,
-    Lag,
-    LinkStatus,
-    LogStatus,
-    OrderingStatus,
-    OwnerStatus,
-    ReceivePhase,
-    ReceiveQueueStatus,
-    ReplicasStatus,
-    SessionStatus,
-    ShardStatus,
-    SiteServer,
-    SiteStatus,
-    SnapshotStatus,
-    StagingStatus,
-    UnknownStatus,
-)
+from discovery.server_status import OwnerStatus, SiteServer
+from discovery.session_status import STALL_SECONDS, Lag, LinkStatus, ReplicasStatus, SessionStatus
+from discovery.site_status import SiteStatus
+from discovery.snapshot_status import SnapshotStatus
 from queues import send_snapshot
 from queues.browse.send_log import waiting
 from queues.browse.unknown import unknown_destinations

@@ -4,15 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from discovery.receive_status import ReceiveQueueStatus
 from discovery.replay_status import ReplayStatus
-from discovery.status_types import (
-    Lag,
-    LinkStatus,
-    ReceiveQueueStatus,
-    SessionStatus,
-    SiteStatus,
-    SnapshotStatus,
-)
+from discovery.session_status import Lag, LinkStatus, SessionStatus
+from discovery.site_status import SiteStatus
+from discovery.snapshot_status import SnapshotStatus
 
 Part = TypeVar("Part")
 

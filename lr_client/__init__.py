@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Final
 import lrq_packages
 
 if TYPE_CHECKING:
+    from discovery.receive_status import FailureStatus, ReceiveQueueStatus
     from discovery.replay_status import ReplayStatus
+    from discovery.session_status import LinkStatus, ReplicasStatus, SessionStatus
+    from discovery.site_status import SiteStatus
+    from discovery.snapshot_status import SnapshotStatus
     from discovery.status_changes import StatusChange
-    from discovery.status_types import (
-        FailureStatus,
-        LinkStatus,
-        ReceiveQueueStatus,
-        ReplicasStatus,
-        SessionStatus,
-        SiteStatus,
-        SnapshotStatus,
-    )
     from lr_client.replays import ReplayOrder, cancel_replay, replay_orders, request_replay, wait_replay
     from lr_client.replicas import active_member, require_continued
     from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
@@ -40,23 +35,23 @@ _HOMES: Final = {
     "ActiveMember": "queues.replica_groups",
     "ColumnBatch": "lr_client.subscriber.column_batch",
     "DeliveryObserver": "lr_client.subscriber.observer",
-    "FailureStatus": "discovery.status_types",
+    "FailureStatus": "discovery.receive_status",
     "FunctionListener": "lr_client.subscriber.function_listener",
     "LRMessageWithDestinations": "lr_client.sender",
-    "LinkStatus": "discovery.status_types",
+    "LinkStatus": "discovery.session_status",
     "PositionToken": "queues.positions",
-    "ReceiveQueueStatus": "discovery.status_types",
+    "ReceiveQueueStatus": "discovery.receive_status",
     "ReplayOrder": "queues.receive.replays",
     "ReplayStatus": "discovery.replay_status",
-    "ReplicasStatus": "discovery.status_types",
+    "ReplicasStatus": "discovery.session_status",
     "RoutingQueueListener": "lr_client.subscriber.listener",
     "RoutingQueueSenderClient": "lr_client.sender",
     "RoutingTableEntryMsg": "queues.wire.entry_pb2",
-    "SessionStatus": "discovery.status_types",
-    "SiteStatus": "discovery.status_types",
+    "SessionStatus": "discovery.session_status",
+    "SiteStatus": "discovery.site_status",
     "SnapshotContext": "lr_client.snapshot.context",
     "SnapshotProvider": "lr_client.snapshot.context",
-    "SnapshotStatus": "discovery.status_types",
+    "SnapshotStatus": "discovery.snapshot_status",
     "SqlQuery": "lr_client.snapshot.sql_query",
     "SqlSnapshotProvider": "lr_client.snapshot.sql_provider",
     "StatusChange": "discovery.status_changes",

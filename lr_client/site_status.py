@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from sqlalchemy import Engine
 
+from discovery.site_status import SiteStatus
 from discovery.status import read_status
 from discovery.status_changes import StatusChange, change_between
-from discovery.status_types import SiteStatus
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database.engine_check import require_engine
 from queues.errors import UsageError

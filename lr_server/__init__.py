@@ -9,7 +9,7 @@ import lr_server.libraries  # noqa: F401 - fails if a library of the server is n
 import lrq_packages
 
 if TYPE_CHECKING:
-    from discovery.status_types import SiteStatus
+    from discovery.site_status import SiteStatus
     from lr_server.server import LogReplicationServer
     from lr_server.settings import Settings
     from lr_server.topology.providers import PeerList, TopologyProvider
@@ -18,7 +18,7 @@ _HOMES: Final = {
     "LogReplicationServer": "lr_server.server",
     "PeerList": "lr_server.topology.providers",
     "Settings": "lr_server.settings",
-    "SiteStatus": "discovery.status_types",
+    "SiteStatus": "discovery.site_status",
     "TopologyProvider": "lr_server.topology.providers",
 }
 

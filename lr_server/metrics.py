@@ -1,7 +1,7 @@
 """The metrics of a server: read from the database at each request, and served over HTTP for Prometheus.
 
 Each server tells its own part. One of several servers also tells the site, so that sums over servers are right.
-`docs/operating.md` gives the use of each metric. `discovery.status_types` names the counts that have a limit.
+`docs/operating.md` gives the use of each metric. `discovery.session_status` names the counts that have a limit.
 """
 
 import math
@@ -15,16 +15,13 @@ from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from discovery.log_status import UnknownStatus
+from discovery.receive_status import ReceiveQueueStatus
 from discovery.ring_status import RingStatus
-from discovery.status_types import (
-    IngestStatus,
-    ReceiveQueueStatus,
-    ServerStatus,
-    SessionStatus,
-    SiteStatus,
-    SnapshotStatus,
-    UnknownStatus,
-)
+from discovery.server_status import IngestStatus, ServerStatus
+from discovery.session_status import SessionStatus
+from discovery.site_status import SiteStatus
+from discovery.snapshot_status import SnapshotStatus
 from lr_server.health import Health
 from lr_server.health_pages import LIVE, READY, Page, with_pages
 from lr_server.metrics_http import bounded_server

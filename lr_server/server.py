@@ -6,8 +6,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from discovery.server_status import IngestStatus, ServerStatus
+from discovery.site_status import SiteStatus
 from discovery.status import read_status
-from discovery.status_types import IngestStatus, ServerStatus, SiteStatus
 from discovery.topology import Topology
 from lr_server.connections import open_engines
 from lr_server.drain import drain

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from discovery.membership import Membership
 from discovery.ownership import Ownership, OwnershipState
 from discovery.processes import owner_name
-from discovery.status_types import SERVER_LEASE
+from discovery.server_status import SERVER_LEASE
 from discovery.topology import Topology
 from lr_server.connections import ServerEngines
 from lr_server.ingest.ingest import Ingest

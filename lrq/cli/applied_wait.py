@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine
 
 from discovery import registry
+from discovery.receive_status import FailureStatus
 from discovery.registry import ReceiveQueue
-from discovery.status_types import FailureStatus
 from queues.database.transactions import reading
 from queues.names import ClientName
 from queues.receive import failures

@@ -2,15 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from discovery.status_types import (
-    STALL_SECONDS,
-    FailureStatus,
-    OrderingStatus,
-    ReceiveQueueStatus,
-    SessionStatus,
-    SiteStatus,
-    UnknownStatus,
-)
+from discovery.log_status import OrderingStatus, UnknownStatus
+from discovery.receive_status import FailureStatus, ReceiveQueueStatus
+from discovery.session_status import STALL_SECONDS, SessionStatus
+from discovery.site_status import SiteStatus
 from lr_server.protocol.negotiation import without_provider
 from lrq.cli.words import duration, number, plural, some
 from queues.leadership import TopologyFacts

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from discovery.status_types import SiteStatus
+from discovery.site_status import SiteStatus
 
 #: The name of a counter: ("log",), ("session", client, destination), ("received", queue), ("applied", queue).
 Key = tuple[str, ...]

@@ -2,8 +2,8 @@
 
 from sqlalchemy import Engine
 
+from discovery.site_status import SiteStatus
 from discovery.status import read_status
-from discovery.status_types import SiteStatus
 from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.manual_trim import owner_of
 from lrq.cli.place import SitePlace

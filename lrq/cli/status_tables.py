@@ -7,15 +7,10 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from discovery.status_types import (
-    FailureStatus,
-    Lag,
-    ReceivePhase,
-    ReceiveQueueStatus,
-    SessionStatus,
-    SiteStatus,
-    SnapshotStatus,
-)
+from discovery.receive_status import FailureStatus, ReceivePhase, ReceiveQueueStatus
+from discovery.session_status import Lag, SessionStatus
+from discovery.site_status import SiteStatus
+from discovery.snapshot_status import SnapshotStatus
 from lrq.cli.output import add, table
 from lrq.cli.rates import Rates
 from lrq.cli.words import NONE, duration, number, one_line, plural, rate, size

@@ -6,7 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from discovery.status_types import SERVER_LEASE, SiteServer, SiteStatus
+from discovery.server_status import SERVER_LEASE, SiteServer
+from discovery.site_status import SiteStatus
 from lrq.cli.health import remarks, server_is_alive, troubles
 from lrq.cli.rates import Rates
 from lrq.cli.replay_view import replays_table

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
+from discovery.receive_status import ReceiveQueueStatus
 from discovery.replay_status import ReplayStatus
-from discovery.status_types import ReceiveQueueStatus, SessionStatus, SnapshotStatus
+from discovery.session_status import SessionStatus
+from discovery.snapshot_status import SnapshotStatus
 from lrq.cli.health import server_is_alive, troubles
 from lrq.console.watch import WatchedSite
 from queues.receive.replays import ReplayState

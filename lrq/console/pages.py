@@ -10,7 +10,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from discovery.status_types import FailureStatus, ReceiveQueueStatus, SnapshotStatus
+from discovery.receive_status import FailureStatus, ReceiveQueueStatus
+from discovery.snapshot_status import SnapshotStatus
 from lrq.console.actions import MOST, matching
 from lrq.console.console import Console
 from lrq.console.entry_search import Sought, moment_us, search

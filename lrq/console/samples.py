@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from discovery.status_types import SessionStatus, SiteStatus
+from discovery.session_status import SessionStatus
+from discovery.site_status import SiteStatus
 
 #: The time that a plot shows, and the time between two samples, in seconds.
 HOUR: Final = 3600.0

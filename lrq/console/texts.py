@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from discovery.status_types import Lag
+from discovery.session_status import Lag
 from lrq.cli.words import NONE, cut, duration, number, one_line, plural, preview, printable, rate, size
 from lrq.console.links import ShownLink, replay_tone, session_tone, snapshot_tone
 from lrq.console.payloads import printable_lines

@@ -6,8 +6,8 @@ from typing import Final
 
 from sqlalchemy import Engine
 
+from discovery.site_status import SiteStatus
 from discovery.status import read_status
-from discovery.status_types import SiteStatus
 from lrq.cli.rates import Look, Rates, rates
 from lrq.console.reading import PageThreads, reader
 from lrq.console.repeated import Repeated

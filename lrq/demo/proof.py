@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from discovery.status_types import ReceiveQueueStatus
+from discovery.receive_status import ReceiveQueueStatus
 from lrq.demo.airports import Airport, destinations
 from lrq.demo.tally import Tally
 

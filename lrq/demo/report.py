@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from discovery.status_types import SiteStatus
+from discovery.site_status import SiteStatus
 from lrq.demo.airports import SOURCE
 from lrq.demo.proof import SiteProof
 from lrq.demo.views import View

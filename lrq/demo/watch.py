@@ -3,8 +3,9 @@
 from sqlalchemy import Engine, create_engine, func, select
 from sqlalchemy.orm import Session
 
+from discovery.session_status import SessionStatus
+from discovery.site_status import SiteStatus
 from discovery.status import read_status
-from discovery.status_types import SessionStatus, SiteStatus
 from lrq.demo.airports import REGIONS, SOURCE, Airport
 from lrq.demo.latency import Journeys, percentile
 from lrq.demo.sites import SITES, Places

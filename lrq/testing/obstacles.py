@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from discovery.receive_status import ReceiveQueueStatus
 from discovery.status import read_status
-from discovery.status_types import ReceiveQueueStatus
 from queues.states import SessionState
 
 if TYPE_CHECKING:

@@ -3,16 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from discovery.status_types import (
-    Lag,
-    LogStatus,
-    ReceivePhase,
-    ReceiveQueueStatus,
-    ServerStatus,
-    SessionStatus,
-    SiteStatus,
-    SnapshotStatus,
-)
+from discovery.log_status import LogStatus
+from discovery.receive_status import ReceivePhase, ReceiveQueueStatus
+from discovery.server_status import ServerStatus
+from discovery.session_status import Lag, SessionStatus
+from discovery.site_status import SiteStatus
+from discovery.snapshot_status import SnapshotStatus
 from queues.names import ClientName, SiteId
 from queues.states import SessionState, SnapshotState
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine, update
 
+from discovery.session_status import Lag, SessionStatus
 from discovery.status import read_status
-from discovery.status_types import Lag, SessionStatus
 from queues import send_snapshot
 from queues.database.tables import log_head, sessions, snapshots
 from queues.database.transactions import writing

@@ -4,18 +4,12 @@ from importlib.metadata import version
 
 import pytest
 
+from discovery.log_status import OrderingStatus, UnknownStatus
+from discovery.receive_status import FailureStatus
 from discovery.ring_status import RingStatus
-from discovery.status_types import (
-    SERVER_LEASE,
-    FailureStatus,
-    Lag,
-    OrderingStatus,
-    OwnerStatus,
-    ServerStatus,
-    SiteServer,
-    SiteStatus,
-    UnknownStatus,
-)
+from discovery.server_status import SERVER_LEASE, OwnerStatus, ServerStatus, SiteServer
+from discovery.session_status import Lag
+from discovery.site_status import SiteStatus
 from lr_server.metrics import families, tells_site
 from lr_server.session.traffic import Delays, TrafficFacts
 from lr_server.traffic_metrics import ServerTraffic

@@ -9,8 +9,8 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from discovery.server_status import OwnerStatus
 from discovery.status import read_status
-from discovery.status_types import OwnerStatus
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, wait_applied
 from lr_server import LogReplicationServer
 from queues.errors import LinkEndedError, StoreUnavailableError

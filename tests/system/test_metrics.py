@@ -8,7 +8,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from discovery.status_types import SiteStatus
+from discovery.site_status import SiteStatus
 from lr_server.metrics import MetricsServer
 from queues.errors import ConfigurationError, StoreUnavailableError
 from tests.system.world import Messages, World

@@ -6,7 +6,8 @@ from urllib.request import urlopen
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from discovery.status_types import IngestStatus, UnknownStatus
+from discovery.log_status import UnknownStatus
+from discovery.server_status import IngestStatus
 from lr_server.metrics import MetricsServer, RegistryServer
 from lrq.cli.worker_metrics import ClientCounter, WorkerMetrics
 from queues.database.standby_facts import StandbyFacts

@@ -16,7 +16,7 @@ from queues.words import in_words
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
-    from discovery.status_types import SiteStatus
+    from discovery.site_status import SiteStatus
 
 
 @admin.register(Replication)

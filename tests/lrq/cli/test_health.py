@@ -5,16 +5,11 @@ from typing import Any
 
 import pytest
 
-from discovery.status_types import (
-    FailureStatus,
-    Lag,
-    OrderingStatus,
-    OwnerStatus,
-    SessionStatus,
-    SiteServer,
-    SnapshotStatus,
-    UnknownStatus,
-)
+from discovery.log_status import OrderingStatus, UnknownStatus
+from discovery.receive_status import FailureStatus
+from discovery.server_status import OwnerStatus, SiteServer
+from discovery.session_status import Lag, SessionStatus
+from discovery.snapshot_status import SnapshotStatus
 from lrq.cli.health import remarks, troubles
 from queues.leadership import NO_TOPOLOGY, TopologyFacts
 from queues.names import ClientName, SiteId

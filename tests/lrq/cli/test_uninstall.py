@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import Engine, inspect, make_url, text
 
 import queues
-from discovery.status_types import SERVER_LEASE, Lag
+from discovery.server_status import SERVER_LEASE
+from discovery.session_status import Lag
 from lr_client import RoutingQueueSenderClient
 from lrq.cli import removal
 from queues.database import leases, migrations

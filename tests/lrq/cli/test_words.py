@@ -2,7 +2,7 @@
 
 import pytest
 
-from discovery.status_types import SiteStatus
+from discovery.site_status import SiteStatus
 from lrq.cli import words
 from lrq.cli.rates import Look, rates
 from tests.discovery.statuses import a_log, a_session, a_site

@@ -4,7 +4,9 @@ import dataclasses
 
 import pytest
 
-from discovery.status_types import Lag, LogStatus, SessionStatus, SiteStatus
+from discovery.log_status import LogStatus
+from discovery.session_status import Lag, SessionStatus
+from discovery.site_status import SiteStatus
 from lrq.console.entry_search import MOST_READ, Sought, moment_us, search
 from lrq.console.links import Tone, links, session_tone
 from lrq.console.payloads import MOST_BYTES, as_text, hex_dump, readings

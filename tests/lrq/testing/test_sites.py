@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from discovery.status_types import SERVER_LEASE
+from discovery.server_status import SERVER_LEASE
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, SnapshotContext
 from lrq.testing import LocalSite, pair, site, transmitted
 from queues.database import leases
