@@ -367,8 +367,11 @@ class FrameStream:
         questions = Questions(self._progress, self._inflight, heartbeat=self._heartbeat, idle=_IDLE)
         while wanted():
             self._inflight.gather(self._batch_bytes, wanted)
-            idle = self._heartbeat if waiting else min(questions.pause, self._telling.pause)
-            found = self._paths.outgoing.after(cursor, read_after, idle, wanted)
+            idle = min(questions.pause, self._telling.pause)
+            if waiting:
+                idle = max(told + self._heartbeat - self._clock.monotonic(), 0.0)
+            # The first tick without rows begins the heartbeat; later ones need not wake this thread.
+            found = self._paths.outgoing.after(cursor, read_after, idle, wanted, rests=bool(waiting))
             if not wanted():
                 return
             if found.is_live is not is_live:

@@ -56,7 +56,7 @@ class Ticks:
         header = pb.TickHeader(branch="b1", start_seq=100 * number, end_seq=100 * number + 100)
         return TickPart(pb.TickGroup(header=header, block=block, complete=True), Position("b1", 100 * number + 100))
 
-    def after(self, *_: Any) -> Found:
+    def after(self, *_: Any, **__: Any) -> Found:
         pieces, self._pieces = self._pieces, []
         if not pieces:
             self._left.wait(0.01)
