@@ -97,7 +97,7 @@ class Outgoing:
     ) -> Found:
         """Return the ticks after *position*; empty and live if none comes within *timeout* seconds.
 
-        A session that *rests* on the live feed waits for a tick with rows for it, and gets the last tick before too.
+        A session that *rests* on the live feed waits for a tick with rows for it. See `LiveFeed.after`.
         Reading begins after *read_after*: no entry between both is for this session. Waits as long as *wanted* returns
         True; call `leave` after each change of its result. Raises `TrimmedError`.
         """

@@ -367,9 +367,7 @@ class FrameStream:
         questions = Questions(self._progress, self._inflight, heartbeat=self._heartbeat, idle=_IDLE)
         while wanted():
             self._inflight.gather(self._batch_bytes, wanted)
-            idle = min(questions.pause, self._telling.pause)
-            if waiting:
-                idle = max(told + self._heartbeat - self._clock.monotonic(), 0.0)
+            idle = self._until_heartbeat(told) if waiting else min(questions.pause, self._telling.pause)
             # The first tick without rows begins the heartbeat; later ones need not wake this thread.
             found = self._paths.outgoing.after(cursor, read_after, idle, wanted, rests=bool(waiting))
             if not wanted():
@@ -397,6 +395,9 @@ class FrameStream:
                 yield sent, []
                 told = self._clock.monotonic()
                 questions.asked()
+
+    def _until_heartbeat(self, told: float) -> float:
+        return max(told + self._heartbeat - self._clock.monotonic(), 0.0)
 
     def _change_mode(self, is_live: bool, was_live: bool | None) -> bool:
         if is_live:

@@ -22,8 +22,10 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
 
 KEYS = tuple(f"key{number}" for number in range(16))
 MOMENTS = 14
-#: Moves of slots in one history, and between two moments; after so many of them the newest map is in use.
-MOVES, MOVES_AT_ONCE, UNTIL_ADOPTED = 100, 7, 4
+#: Moves of slots in one history, and before each moment.
+MOVES, MOVES_AT_ONCE = 100, 7
+#: After so many moves the history waits until the newest map is in use.
+UNTIL_ADOPTED = 4
 Transaction = list[tuple[str | None, bytes]]
 
 

@@ -1,4 +1,4 @@
-"""Readers that rest on the live feed: only a tick with rows for them wakes them, and no row is ever passed over."""
+"""Readers that rest on the live feed: a tick with rows wakes them, and no row is ever passed over."""
 
 import os
 import random
@@ -162,7 +162,7 @@ def test_sessions_that_rest_at_random_get_exactly_their_rows(limit: int) -> None
             if chance.random() < 0.1:
                 feed.leave(who)
 
-    readers = [threading.Thread(target=read, args=(site, random.Random(seed + place))) for place, site in enumerate(got)]
+    readers = [threading.Thread(target=read, args=(site, random.Random(seed + len(site)))) for site in got]
     for reader in readers:
         reader.start()
     for each in ticks:
