@@ -28,7 +28,8 @@ _MIB: Final = 1 << 20
 class Measured:
     """One source server: `begin_s` until all sessions work, `one_entry_s` until all sites have a new transaction.
 
-    `cpu` is the share of a core that the idle server takes. `one_cpu` is the share with 50 entries a second to one site.
+    `cpu` is the share of a core that the idle server takes.
+    `one_cpu` is the share beside 50 entries a second to one site.
     """
 
     sites: int
