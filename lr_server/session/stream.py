@@ -367,9 +367,10 @@ class FrameStream:
         questions = Questions(self._progress, self._inflight, heartbeat=self._heartbeat, idle=_IDLE)
         while wanted():
             self._inflight.gather(self._batch_bytes, wanted)
-            idle = self._until_heartbeat(told) if waiting else min(questions.pause, self._telling.pause)
-            # The first tick without rows begins the heartbeat; later ones need not wake this thread.
-            found = self._paths.outgoing.after(cursor, read_after, idle, wanted, rests=bool(waiting))
+            # Before the heartbeat, a tick without rows is not sent, and need not wake this thread.
+            rest = self._until_heartbeat(told)
+            idle = rest if waiting else min(questions.pause, self._telling.pause, rest or _IDLE)
+            found = self._paths.outgoing.after(cursor, read_after, idle, wanted, rests=rest > 0)
             if not wanted():
                 return
             if found.is_live is not is_live:
