@@ -64,6 +64,12 @@ class LrqSource:
             self._sender.transmit_log_entry_messages(session, self._messages)
         self.written += PER_TRANSACTION
 
+    def entry(self, destination: int) -> None:
+        """Transmit one entry to one destination in one transaction; `wait` does not count it."""
+        target = Workload(1, self.destinations, 1).entry(0)._replace(targets=(destination,))
+        with Session(self.engine) as session, session.begin():
+            self._sender.transmit_log_entry_messages(session, messages([target]))
+
     def wait(self, timeout: float = 300) -> None:
         """Wait until every session has acknowledged every entry."""
         until(lambda: self.ask(_ACKED) >= self.written, timeout)

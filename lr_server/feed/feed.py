@@ -1,7 +1,8 @@
 """The live feed: the newest ticks, held once for all sessions (docs/design.md, "The live feed").
 
 A session that keeps up reads from the feed and never from the database. A slower session leaves the feed and reads the
-database until it has caught up. Such a session delays no other session, and no queue grows for it.
+database until it has caught up. Such a session delays no other session, and no queue grows for it. A session that has
+read everything rests: only a tick with rows for it wakes it.
 """
 
 import threading
@@ -9,16 +10,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lr_server.feed.reader import Reader
 from lr_server.feed.router import RoutedRows, after_cut, encoded, owed_rows, owed_sets
 from lr_server.feed.throttle import FlowControl, Outbox, leaving
 from queues.clock import Clock
+from queues.names import SiteId
 from queues.positions import Tick, Visibility
 from queues.send_log.port import SessionKey, TickRows, size_of
 
 #: Memory of a group beyond its rows, in bytes.
 _OVERHEAD = 512
-#: A reader's speed is measured over `_WINDOW` seconds; a full feed looks again after `_LOOK` seconds.
-_WINDOW = 1.0
+#: A full feed looks again after so many seconds.
 _LOOK = 0.2
 #: Up to these numbers of rows and readers, a tick is encoded while the disk writes it.
 _FEW_ROWS = 64
@@ -50,6 +52,16 @@ class RoutedTick:
         """Whether the rows are in memory; a tick above the limits is read from the database in parts."""
         return self._group.rows is not None
 
+    def readers(self) -> Callable[[SessionKey], bool]:
+        """Return a function that tells whether the tick may have rows for a session."""
+        rows, sets = self._group.rows, self._group.sets
+        if rows is None:
+            return lambda _: True
+        named: dict[str, set[SiteId]] = {}
+        for client, number in {(row.client, row.tag_set) for row in rows}:
+            named.setdefault(client, set()).update(sets.get(number, ()))
+        return lambda owed: owed.destination in named.get(owed.client, ())
+
     def routed(self, owed: SessionKey) -> RoutedRows:
         """Return the session's rows."""
         numbers = owed_sets(self._group.sets, owed.destination)
@@ -80,16 +92,6 @@ class Behind:
     """The position is older than every tick in the feed: read from the database."""
 
 
-@dataclass(slots=True)
-class _Reader:
-    """A session on the feed: its last sequence number, and its speed in bytes per second."""
-
-    seq: int
-    drained: int = 0
-    window_began: float = 0.0
-    per_second: float = 0.0
-
-
 class LiveFeed:
     """The newest ticks with their rows, up to a number of bytes. Safe for any number of threads."""
 
@@ -98,13 +100,15 @@ class LiveFeed:
         self._policy: FlowControl = policy
         self._clock = clock
         self._groups: deque[RoutedTick] = deque()
-        self._readers: dict[SessionKey, _Reader] = {}
+        self._readers: dict[SessionKey, Reader] = {}
         self._size = 0
         self._newest: Tick | None = None
         self._open = True
         # The tick that was prepared last, and is not published yet.
         self._prepared: RoutedTick | None = None
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        # For the thread that publishes; each reader has a condition of its own.
+        self._changed = threading.Condition(self._lock)
 
     @property
     def newest(self) -> Tick | None:
@@ -120,7 +124,9 @@ class LiveFeed:
             while self._groups:
                 self._drop_oldest()
             self._newest = newest
-            self._changed.notify_all()
+            for reader in self._readers.values():
+                reader.passed = None
+            self._wake_all()
 
     def prepare(self, group: TickRows) -> None:
         """Encode the rows of a small tick for the present readers; the same thread may `publish` the tick later."""
@@ -138,12 +144,13 @@ class LiveFeed:
         """
         prepared, self._prepared = self._prepared, None
         live = prepared if prepared is not None and prepared.has(group) else RoutedTick(group, self._grow)
+        has_rows = live.readers()
         with self._changed:
             live.is_published = True
             self._groups.append(live)
             self._size += live.size
             self._newest = group.tick
-            self._changed.notify_all()
+            self._tell(live, has_rows)
             while self._open and self._size > self._limit and len(self._groups) > 1:
                 if self._must_wait():
                     self._changed.wait(_LOOK)
@@ -151,10 +158,17 @@ class LiveFeed:
                     self._drop_oldest()
 
     def after(
-        self, owed: SessionKey, seq: int, timeout: float, wanted: Callable[[], bool] = lambda: True
+        self,
+        owed: SessionKey,
+        seq: int,
+        timeout: float,
+        wanted: Callable[[], bool] = lambda: True,
+        *,
+        rests: bool = False,
     ) -> Ready | Behind:
         """Return the ticks after *seq*; wait up to *timeout* seconds for one, as long as *wanted* returns True.
 
+        A session that *rests* waits for a tick with rows for it. Of the ticks before, only the last one is returned.
         Afterwards the feed waits for this session until `leave`. Call `leave` after each change of the result of
         *wanted*. A session that is not wanted gets no ticks, and the feed does not wait for it.
         """
@@ -162,21 +176,39 @@ class LiveFeed:
             found = self._after(owed, seq, wanted)
             # The lock is held, so that no `leave` can come between `wanted` and the wait.
             if isinstance(found, Ready) and not found.groups and wanted():
-                self._changed.wait(timeout)
+                self._readers[owed].wait(seq, timeout, rests=rests)
                 found = self._after(owed, seq, wanted)
             return found
 
     def leave(self, owed: SessionKey) -> None:
         """Wait for this session no longer; if the session waits in `after`, wake it up."""
         with self._changed:
-            self._readers.pop(owed, None)
+            self._forget(owed)
             self._changed.notify_all()
 
     def close(self) -> None:
         """Wait for no session, until `begin`."""
         with self._changed:
             self._open = False
-            self._changed.notify_all()
+            self._wake_all()
+
+    def _tell(self, live: RoutedTick, has_rows: Callable[[SessionKey], bool]) -> None:
+        """Wake the waiting readers of a new tick; the tick passes over all others."""
+        tick, now = live.tick, self._clock.monotonic()
+        for owed, reader in self._readers.items():
+            if reader.rests and reader.seq == tick.start_seq and not has_rows(owed):
+                reader.pass_over(tick, live.size, now)
+            elif reader.is_waiting:
+                reader.wake()
+
+    def _wake_all(self) -> None:
+        for reader in self._readers.values():
+            reader.wake()
+        self._changed.notify_all()
+
+    def _forget(self, owed: SessionKey) -> None:
+        if (reader := self._readers.pop(owed, None)) is not None:
+            reader.wake()
 
     def _drop_oldest(self) -> None:
         oldest = self._groups.popleft()
@@ -193,27 +225,31 @@ class LiveFeed:
         # A session that has left must not join again: the feed would wait, and no thread reads for that session.
         if not wanted():
             return Ready(())
+        reader = self._readers.get(owed)
+        passed = None if reader is None else reader.passed_since(seq)
+        before = () if passed is None else (_without_rows(passed),)
+        upto = seq if passed is None else passed.end_seq
         newest = self._newest
-        if newest is not None and seq < newest.end_seq:
-            if not self._groups or self._groups[0].tick.start_seq > seq:
-                self._readers.pop(owed, None)
+        if newest is not None and upto < newest.end_seq:
+            if not self._groups or self._groups[0].tick.start_seq > upto:
+                self._forget(owed)
                 return Behind()
-            self._note(owed, seq)
-            return Ready(_tail(self._groups, seq))
-        self._note(owed, seq)
-        return Ready(())
+            self._note(owed, upto)
+            return Ready(before + _tail(self._groups, upto))
+        self._note(owed, upto)
+        return Ready(before)
 
     def _note(self, owed: SessionKey, seq: int) -> None:
         now = self._clock.monotonic()
-        reader = self._readers.setdefault(owed, _Reader(seq, window_began=now))
+        reader = self._readers.get(owed)
+        if reader is None:
+            reader = self._readers[owed] = Reader(seq, threading.Condition(self._lock), window_began=now)
+        drained = 0
         if seq > reader.seq:
-            reader.drained += sum(group.size for group in _tail(self._groups, reader.seq) if group.tick.end_seq <= seq)
-        if seq > reader.seq and self._size > self._limit:
-            self._changed.notify_all()
-        reader.seq = seq
-        if now - reader.window_began >= _WINDOW:
-            reader.per_second = reader.drained / (now - reader.window_began)
-            reader.drained, reader.window_began = 0, now
+            drained = sum(group.size for group in _tail(self._groups, reader.seq) if group.tick.end_seq <= seq)
+            if self._size > self._limit:
+                self._changed.notify_all()
+        reader.read(seq, drained, now)
 
     def _must_wait(self) -> bool:
         oldest = self._groups[0].tick
@@ -225,13 +261,9 @@ class LiveFeed:
         left: frozenset[SessionKey] = leaving(self._policy, outboxes)
         return bool(needing - left)
 
-    def _outbox(self, reader: _Reader, now: float) -> Outbox:
+    def _outbox(self, reader: Reader, now: float) -> Outbox:
         unread = sum(group.size for group in self._groups if group.tick.end_seq > reader.seq)
-        passed = now - reader.window_began
-        # A reader that has stopped updates no speed itself, so its stale speed would look healthy. So would a mean over
-        # the pause, because the readers that wait for this one have the same pause.
-        speed = reader.per_second if passed < 2 * _WINDOW else 0.0
-        return Outbox(fill=unread / self._limit, drained_per_second=speed)
+        return Outbox(fill=unread / self._limit, drained_per_second=reader.speed(now))
 
 
 def _tail(groups: "deque[RoutedTick]", seq: int) -> tuple[RoutedTick, ...]:
@@ -241,3 +273,7 @@ def _tail(groups: "deque[RoutedTick]", seq: int) -> tuple[RoutedTick, ...]:
             break
         tail.append(group)
     return tuple(reversed(tail))
+
+
+def _without_rows(tick: Tick) -> RoutedTick:
+    return RoutedTick(TickRows(tick, (), {}), lambda _tick, _bytes: None)

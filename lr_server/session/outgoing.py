@@ -87,10 +87,17 @@ class Outgoing:
         return self._owed.destination
 
     def after(
-        self, position: Position, read_after: int, timeout: float, wanted: Callable[[], bool] = lambda: True
+        self,
+        position: Position,
+        read_after: int,
+        timeout: float,
+        wanted: Callable[[], bool] = lambda: True,
+        *,
+        rests: bool = False,
     ) -> Found:
         """Return the ticks after *position*; empty and live if none comes within *timeout* seconds.
 
+        A session that *rests* on the live feed waits for a tick with rows for it. See `LiveFeed.after`.
         Reading begins after *read_after*: no entry between both is for this session. Waits as long as *wanted* returns
         True; call `leave` after each change of its result. Raises `TrimmedError`.
         """
@@ -98,7 +105,7 @@ class Outgoing:
         if seq < self._regrouped():
             self.leave()
             return Found(self._from_database(position, seq), is_live=False)
-        found = self._feed.after(self._owed, seq, timeout, wanted)
+        found = self._feed.after(self._owed, seq, timeout, wanted, rests=rests)
         if isinstance(found, Behind) or any(not group.is_held for group in found.groups):
             return Found(self._from_database(position, seq), is_live=False)
         return Found([self._live(group, position) for group in found.groups], is_live=True)

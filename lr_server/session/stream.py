@@ -367,8 +367,10 @@ class FrameStream:
         questions = Questions(self._progress, self._inflight, heartbeat=self._heartbeat, idle=_IDLE)
         while wanted():
             self._inflight.gather(self._batch_bytes, wanted)
-            idle = self._heartbeat if waiting else min(questions.pause, self._telling.pause)
-            found = self._paths.outgoing.after(cursor, read_after, idle, wanted)
+            # Before the heartbeat, a tick without rows is not sent, and need not wake this thread.
+            rest = self._until_heartbeat(told)
+            idle = rest if waiting else min(questions.pause, self._telling.pause, rest or _IDLE)
+            found = self._paths.outgoing.after(cursor, read_after, idle, wanted, rests=rest > 0)
             if not wanted():
                 return
             if found.is_live is not is_live:
@@ -394,6 +396,9 @@ class FrameStream:
                 yield sent, []
                 told = self._clock.monotonic()
                 questions.asked()
+
+    def _until_heartbeat(self, told: float) -> float:
+        return max(told + self._heartbeat - self._clock.monotonic(), 0.0)
 
     def _change_mode(self, is_live: bool, was_live: bool | None) -> bool:
         if is_live:

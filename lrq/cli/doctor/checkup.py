@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from discovery.topology import Peer, split_endpoints
-from lrq.cli.doctor import configuration, database, java, libraries, own_files, peers
+from lrq.cli.doctor import configuration, database, java, libraries, own_files, peers, threads
 from lrq.cli.doctor.bounded import Probe, examine, guarded
 from lrq.cli.doctor.findings import Finding, told
 from lrq.cli.doctor.topology import TopologyCheck
@@ -51,6 +51,7 @@ def _probes(
     yield Probe("java", java.look, SECONDS)
     if settings is None:
         return
+    yield Probe("threads", partial(threads.look, len(known), len(settings.client_names)), SECONDS)
     now = datetime.fromtimestamp(now_us() / 1_000_000, UTC)
     if settings.credentials is not None:
         yield Probe("tls", partial(own_files.look, settings.credentials, now), SECONDS)

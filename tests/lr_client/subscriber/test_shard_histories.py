@@ -6,9 +6,11 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, func, select
 
 from lr_client.subscriber.sharding import move_slots, set_shards, shards_of
+from queues.database.tables import shard_changes
+from queues.database.transactions import reading
 from tests.conftest import NewSite
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
@@ -20,6 +22,10 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
 
 KEYS = tuple(f"key{number}" for number in range(16))
 MOMENTS = 14
+#: Moves of slots in one history, and before each moment.
+MOVES, MOVES_AT_ONCE = 100, 7
+#: After so many moves the history waits until the newest map is in use.
+UNTIL_ADOPTED = 4
 Transaction = list[tuple[str | None, bytes]]
 
 
@@ -88,6 +94,35 @@ class Sites:
                 assert all(after.seq > each.seq for after in told[place + 1 :]), "all after a barrier come after it"
 
 
+class Moves:
+    """Moves slots to other shards while entries arrive."""
+
+    def __init__(self, sites: Sites, chance: random.Random) -> None:
+        self._sites, self._chance, self._sink = sites, chance, sites.sharded
+        self.made = 0
+
+    def make(self, count: int) -> None:
+        """Make *count* moves, each after a few transactions; a client with one shard has none."""
+        for _ in range(count):
+            known = shards_of(self._sink, "policy")
+            assert known is not None
+            if known.shards == 1:
+                return
+            self._sites.receive(self._chance.randrange(1, 4))
+            keys = self._chance.sample(KEYS, 4)
+            version = move_slots(
+                self._sink, "policy", {known.slot(key): self._chance.randrange(known.shards) for key in keys}
+            ).version
+            self.made += 1
+            if not self.made % UNTIL_ADOPTED:
+                # Processes that begin take their shares of the shards within seconds.
+                eventually(lambda version=version: self._adopted() >= version, timeout=60)
+
+    def _adopted(self) -> int:
+        with reading(self._sink) as connection:
+            return connection.execute(select(func.max(shard_changes.c.version))).scalar_one() or 0
+
+
 def of_key(rows: list[Held], key: str) -> list[Held]:
     return [row for row in rows if row.key == key]
 
@@ -114,18 +149,14 @@ def test_any_history_of_shards_in_processes_equals_that_of_one_shard(
     set_shards(sink, "policy", 4)
     for _ in range(2):
         processes.start()
-    acts = ["move", "move", "shards", "kill", "kill", "lose", "snapshot", "settle"]
+    moves = Moves(sites, chance)
+    acts = ["shards", "kill", "kill", "lose", "snapshot", "settle"]
     planned = [*acts, *chance.choices(acts, k=MOMENTS - len(acts))]
     chance.shuffle(planned)
     for act in planned:
         sites.receive(chance.randrange(5, 40))
+        moves.make(MOVES_AT_ONCE)
         match act:
-            case "move":
-                known = shards_of(sink, "policy")
-                assert known is not None
-                if known.shards > 1:
-                    moves = {known.slot(key): chance.randrange(known.shards) for key in chance.sample(KEYS, 4)}
-                    move_slots(sink, "policy", moves)
             case "shards":
                 set_shards(sink, "policy", chance.randrange(1, 6))
             case "kill":
@@ -137,5 +168,8 @@ def test_any_history_of_shards_in_processes_equals_that_of_one_shard(
                 sites.snapshot()
             case "settle":
                 sites.settle()
+    set_shards(sink, "policy", 3)
+    moves.make(MOVES - moves.made)
+    assert moves.made == MOVES
     sites.settle()
     sites.check()

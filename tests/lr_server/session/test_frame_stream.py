@@ -50,13 +50,16 @@ class Ticks:
     def __init__(self, *sizes: int) -> None:
         self._pieces = [self._piece(number, rows) for number, rows in enumerate(sizes)]
         self._left = threading.Event()
+        #: Whether the stream let ticks without rows pass, for each question.
+        self.rests: list[bool] = []
 
     def _piece(self, number: int, rows: int) -> TickPart:
         block = encode_entries([EntryRow(b"", 0, 5)] * rows) if rows else None
         header = pb.TickHeader(branch="b1", start_seq=100 * number, end_seq=100 * number + 100)
         return TickPart(pb.TickGroup(header=header, block=block, complete=True), Position("b1", 100 * number + 100))
 
-    def after(self, *_: Any) -> Found:
+    def after(self, *_: Any, rests: bool) -> Found:
+        self.rests.append(rests)
         pieces, self._pieces = self._pieces, []
         if not pieces:
             self._left.wait(0.01)
@@ -66,7 +69,7 @@ class Ticks:
         self._left.set()
 
 
-def sent(ticks: Ticks, count: int, received: pb.Position) -> list[pb.Frame]:
+def sent(ticks: Ticks, count: int, received: pb.Position, heartbeat: float = 60.0) -> list[pb.Frame]:
     """Return the first *count* frames of a stream that sends *ticks*."""
     sink = Taking()
     start = Position("b1", 0)
@@ -76,14 +79,14 @@ def sent(ticks: Ticks, count: int, received: pb.Position) -> list[pb.Frame]:
         sink, SESSION, paths, received,
         branches=frozenset({"b1"}),
         inflight=window, replaced=ReplacedCount(), traffic=SessionTraffic(), progress=SinkProgress(),
-        batch_bytes=10**6, heartbeat=60.0,
+        batch_bytes=10**6, heartbeat=heartbeat,
         clock=SYSTEM_CLOCK, report=lambda _: None,
     )  # fmt: skip
     stream.start()
     try:
         eventually(lambda: sink.frames)
         stream.assign(LogWork(start, 0, SentLog(start)))
-        eventually(lambda: len(sink.frames) >= count)
+        eventually(lambda: len(sink.frames) >= count and len(ticks.rests) > count)
     finally:
         stream.close()
         stream.join()
@@ -95,6 +98,13 @@ def test_the_first_frame_is_empty_and_tells_the_position_that_the_sink_has_recei
     first, second = sent(Ticks(1), 2, received)
     assert (first.session, first.batch) == (SESSION, pb.Batch(start=received))
     assert [group.block.rows for group in second.batch.groups] == [1]
+
+
+def test_a_stream_lets_ticks_without_rows_pass_until_its_heartbeat():
+    for heartbeat, rests in ((60.0, True), (0.0, False)):
+        ticks = Ticks(1)
+        sent(ticks, 2, pb.Position(), heartbeat)
+        assert set(ticks.rests) == {rests}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,40 @@
+"""A server with many sessions needs many threads, and a machine may allow fewer."""
+
+from pathlib import Path
+
+import pytest
+
+from lrq.cli.doctor.findings import Severity
+from lrq.cli.doctor.threads import allowed, judge
+
+
+@pytest.mark.parametrize(
+    ("peers", "clients", "most", "is_enough"),
+    [(1_000, 1, 3_040, True), (1_000, 1, 3_039, False), (1_000, 2, 4_915, False), (3, 0, 49, True), (3, 0, 48, False)],
+)
+def test_a_site_whose_sessions_need_more_threads_than_are_allowed_is_warned(
+    peers: int, clients: int, most: int, is_enough: bool
+) -> None:
+    found = list(judge(peers, clients, most))
+    assert [each.level for each in found] == [Severity.WARNING] * (not is_enough)
+
+
+def test_a_machine_without_a_limit_is_enough_for_any_site() -> None:
+    assert list(judge(1_000_000, 10, None)) == []
+
+
+def test_the_lowest_limit_of_a_group_and_all_groups_above_holds(tmp_path: Path) -> None:
+    group = tmp_path / "sys/fs/cgroup/system.slice/lrq.service"
+    group.mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/system.slice/lrq.service\n")
+    (group / "pids.max").write_text("max\n")
+    (group.parent / "pids.max").write_text("17\n")
+    assert allowed(tmp_path) == 17
+    (group / "pids.max").write_text("9\n")
+    assert allowed(tmp_path) == 9
+
+
+def test_a_machine_without_such_files_has_the_limit_of_the_user_at_most(tmp_path: Path) -> None:
+    limit = allowed(tmp_path)
+    assert limit is None or limit > 0
