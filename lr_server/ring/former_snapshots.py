@@ -7,7 +7,6 @@ from sqlalchemy import Engine
 from queues import send_snapshot
 from queues.clock import Clock
 from queues.database.transactions import reading, writing_briefly
-from queues.errors import StoreUnavailableError
 from queues.logs import logger
 from queues.words import in_words
 
@@ -28,6 +27,7 @@ class FormerSnapshots:
         self._clock = clock
         self._look_from = clock.monotonic()
         self._has_garbage = True
+        self._trouble = ""
 
     def led_here(self) -> None:
         """Note that this member has led: its snapshots may have left rows."""
@@ -41,10 +41,18 @@ class FormerSnapshots:
         try:
             self._withdraw(f"another member of the ring leads: ask at {leader}")
             self._has_garbage = self._has_garbage and self._collect()
-        except StoreUnavailableError as error:
-            log.warning("requests for snapshots are not withdrawn yet", error=in_words(error))
+        except Exception as error:  # noqa: BLE001 - the caller begins the next lead, and tries this again
+            self._tell(in_words(error))
+            self._look_from = now + _LOOK
+            return
+        self._trouble = ""
         if not self._has_garbage:
             self._look_from = now + _LOOK
+
+    def _tell(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            log.warning("requests for snapshots are not withdrawn yet", error=trouble)
+        self._trouble = trouble
 
     def _withdraw(self, reason: str) -> None:
         with reading(self._engine) as connection:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshot.context import SnapshotContext
@@ -113,3 +113,21 @@ def test_a_follower_withdraws_the_requests_of_an_earlier_lead(site: Engine, prov
     with reading(site) as connection:
         assert not send_snapshot.has_unfinished(connection)
         assert list(stored_ids(connection)) == []
+
+
+def test_a_file_that_fails_is_tried_again_and_told_once(site: Engine, caplog: pytest.LogCaptureFixture):
+    clock = SimulatedClock(site)
+    former = FormerSnapshots(site, clock)
+    with site.begin() as connection:
+        connection.execute(text("ALTER TABLE lrq_snapshots RENAME TO gone"))
+    for _ in range(3):
+        former.turn("tcp://leader")
+        clock.pass_time(2.0)
+    assert len([each for each in caplog.records if "are not withdrawn yet" in each.getMessage()]) == 1
+    with site.begin() as connection:
+        connection.execute(text("ALTER TABLE gone RENAME TO lrq_snapshots"))
+    with writing(site) as connection:
+        send_snapshot.request(connection, CLIENT, ["lima"], "a test")
+    former.turn("tcp://leader")
+    with reading(site) as connection:
+        assert not send_snapshot.has_unfinished(connection)
