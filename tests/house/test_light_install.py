@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(400)]
 #: Libraries of the server, the command line, Spark and PostgreSQL, as modules.
 OTHERS = ("grpc", "pydantic", "prometheus_client", "psutil", "typer", "rich", "structlog", "pyspark", "psycopg")
 #: The most bytes of an environment of a sender, without pip.
-MOST_BYTES = 65 * 1024 * 1024
+MOST_BYTES = 68 * 1024 * 1024
 
 SEND = """
 import lrq, importlib.util

@@ -63,7 +63,9 @@ def test_the_loggers_of_the_application_s_own_apscheduler_stay_as_they_are() -> 
 def test_grpc_writes_no_lines_of_its_own_unless_the_application_has_loaded_it(before: str, lines: int) -> None:
     """A plain server answers a TLS handshake, about which gRPC writes a line to stderr at each try."""
     code = f"""{before}
-import os, socket, threading, lr_server, grpc
+import os, socket, threading
+from lr_server import LogReplicationServer
+import grpc
 assert "GRPC_VERBOSITY" not in os.environ
 server = socket.create_server(("127.0.0.1", 0))
 def refuse():

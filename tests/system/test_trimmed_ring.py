@@ -73,7 +73,7 @@ def test_files_forget_acknowledged_entries_and_the_ring_goes_on_with_a_new_disk(
         code, words = ring.lrq("snapshot", "request", "lima", "--client", "policy", rank=rank)
         assert code == 0, words
     eventually(lambda: lima.kinds("paris") == ["start 1", "snapshot 1", "complete 1"], timeout=120)
-    eventually(lambda: f"ask at {ring.members[1]}" in ring.lrq("snapshot", "list", rank=2)[1], interval=0.2)
+    eventually(lambda: f"ask at {ring.members[1]}" in ring.lrq("snapshot", "list", "--json", rank=2)[1], interval=0.2)
     # The next leader has no snapshot, and none is needed: the base of this one is in all files.
     ring.write(0)
     ring.begin(0)

@@ -1,5 +1,6 @@
 """`lrq doctor` on sites that really are broken, and on two that are well."""
 
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -90,7 +91,12 @@ def test_two_sites_that_are_well(lrq: Command, new_site: NewSite, servers: Any) 
     shown = [
         line(Finding(each["check"], Severity(each["level"]), each["sentence"], each["cure"])) for each in found.all
     ]
-    assert lines[:-1] == shown
+    assert [*map(without_room, lines[:-1])] == [*map(without_room, shown)]
+
+
+def without_room(line: str) -> str:
+    """Return a line without the free room of a disk, which changes meanwhile."""
+    return re.sub(r"room for \S+ \S+", "room", line)
 
 
 def test_a_site_named_by_its_database_alone_is_well(lrq: Command, new_site: NewSite, servers: Any) -> None:
