@@ -1,6 +1,7 @@
-"""The programs that typed pages need, beside those of the environment: PgBouncer and servers of PostgreSQL."""
+"""The programs that typed pages need, beside those of the environment: curl, PgBouncer, servers of PostgreSQL."""
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,33 @@ def pooler(folder: Path, user: str) -> Path:
     script.write_text(f'#!/bin/sh\nexec {found} {f"-u {user}" if os.geteuid() == 0 else ""} "$@"\n')
     script.chmod(0o755)
     return folder
+
+
+#: The part of curl that the pages use: the options -s, -f and -X, and the exit codes 7 and 22.
+_CURL = """\
+import sys, urllib.error, urllib.request
+*options, url = sys.argv[1:]
+method = options[options.index("-X") + 1] if "-X" in options else "GET"
+try:
+    answer = urllib.request.urlopen(urllib.request.Request(url, method=method))
+except urllib.error.HTTPError as refused:
+    if any("f" in option for option in options if option.startswith("-")):
+        sys.exit(22)
+    answer = refused
+except urllib.error.URLError:
+    sys.exit(7)
+sys.stdout.buffer.write(answer.read())
+"""
+
+
+def web_client(folder: Path) -> list[Path]:
+    """Return the folders with a small curl for a page: none if the machine has curl, else *folder*."""
+    if shutil.which("curl"):
+        return []
+    script = folder / "curl"
+    script.write_text(f"#!{sys.executable}\n{_CURL}")
+    script.chmod(0o755)
+    return [folder]
 
 
 def server_makers(folder: Path, programs: Path, user: str) -> Path:

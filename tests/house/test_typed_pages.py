@@ -17,8 +17,7 @@ import pytest
 
 from tests.clusters import cluster
 from tests.deploy.kit import DEPLOY, helm, promtool
-from tests.house.page_programs import ended_servers, pooler, server_makers
-from tests.programs import required
+from tests.house.page_programs import ended_servers, pooler, server_makers, web_client
 
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
@@ -57,7 +56,6 @@ UNTYPED = {
         'keyed.repartition(8, "partition_key").sortWithinPartitions("sequence")\n'
     ],
 }
-NO_CURL = "no curl was found: install it, or set LRQ_TEST_CURL to the path of one"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: The line after the output of each command, with its exit code.
 END = re.compile(r"^<end (\d+)>$")
@@ -107,6 +105,12 @@ def type_page(tmp_path: Path) -> Iterator[Callable[..., None]]:
         yield typed
 
 
+@pytest.fixture
+def client(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Return the folders of curl, if the machine has none."""
+    return web_client(tmp_path_factory.mktemp("client"))
+
+
 def with_free_ports(page: str) -> str:
     """Replace each port of *page* by a free one."""
     probes = {port: socket.create_server(("127.0.0.1", 0)) for port in sorted(set(re.findall(r"\b74\d\d\b", page)))}
@@ -152,10 +156,8 @@ SPARK = pytest.param("tutorial", marks=pytest.mark.spark)
 
 
 @pytest.mark.parametrize("page", [SPARK, *(page for page in ON_SQLITE if page != "tutorial")])
-def test_a_page_works_as_printed(page: str, type_page: Callable[..., None]):
-    if page == "frameworks":
-        required("LRQ_TEST_CURL", "curl", words=NO_CURL)
-    type_page(PAGES[page])
+def test_a_page_works_as_printed(page: str, type_page: Callable[..., None], client: list[Path]):
+    type_page(PAGES[page], *client)
 
 
 @pytest.mark.postgresql
@@ -170,10 +172,9 @@ def test_a_page_works_as_printed_on_postgresql(
         type_page(PAGES[page].replace(SOCKETS, str(server.folder)), *programs)
 
 
-def test_the_page_of_deployment_works_as_printed(type_page: Callable[..., None], tmp_path: Path):
-    required("LRQ_TEST_CURL", "curl", words=NO_CURL)
+def test_the_page_of_deployment_works_as_printed(type_page: Callable[..., None], tmp_path: Path, client: list[Path]):
     (tmp_path / "deploy").symlink_to(DEPLOY)
-    type_page(PAGES["deploy"], Path(helm()).parent, Path(promtool()).parent)
+    type_page(PAGES["deploy"], Path(helm()).parent, Path(promtool()).parent, *client)
 
 
 @pytest.mark.postgresql
