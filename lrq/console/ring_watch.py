@@ -48,7 +48,7 @@ def member_tone(view: MemberView) -> Tone:
 
 
 class RingWatch:
-    """The members of the ring of the site *key*, as `start` has them asked."""
+    """The members of the ring of the site *key*; the thread of `repeated` asks them."""
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """`lrq console`: its options and their refusals, and a console in a process of its own."""
 
+import json
 import re
 import signal
 import subprocess
@@ -62,6 +63,29 @@ def test_a_console_serves_several_sites_until_it_is_stopped(new_site, elsewhere)
             assert "paris" in page
             assert "tokyo" in page
             assert "read-only" in page
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert ended(process) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("is_by_file", [True, False], ids=["by its file", "by a database"])
+def test_a_file_with_a_ring_gives_a_page_about_its_members(new_site, elsewhere, is_by_file: bool):
+    members = [f"ipc://{elsewhere}/m{rank}" for rank in range(3)]
+    (elsewhere / "lrq.toml").write_text(
+        f'site_id = "paris"\ndatabase_url = "{url(new_site("paris"))}"\nlisten = ["{members[1]}"]\n'
+        f'ingest = true\n[producers."*"]\n[ring]\nmembers = {json.dumps(members)}\nrank = 1\n'
+        f'witness = "{elsewhere / "witness"}"\n'
+    )
+    words = [sys.executable, "-m", "lrq", "console", "--listen", "127.0.0.1:0"]
+    words += [] if is_by_file else ["--database", url(new_site("tokyo"))]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            place = process.stdout.readline().removeprefix("console at ").strip()
+            assert ('href="/ring"' in httpx.get(place).text) is is_by_file
+            if is_by_file:
+                eventually(lambda: all(member in httpx.get(f"{place}ring").text for member in members))
         finally:
             process.send_signal(signal.SIGTERM)
         assert ended(process) in (0, -signal.SIGTERM)

@@ -1,18 +1,13 @@
 """The page of a ring: its members with their states, also in a browser, and a member that is gone."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
 
 from discovery.ring_status import RingStatus
-from lr_server import LogReplicationServer, Settings
-from lr_server.protocol.agreement.generations import RANKS
-from lr_server.ring.founding import found, founding_key, record_of
-from lr_server.ring.seat import TOKEN
-from lr_server.ring.store import TokenStore
-from lr_server.ring.witness import StoreWitness
 from lrq import console
 from lrq.cli.ring_members import MemberView
 from lrq.console.links import Tone
@@ -20,6 +15,7 @@ from lrq.console.ring_watch import RingWatch, WatchedRing, member_tone
 from tests.conftest import NewSite
 from tests.lrq.console import browser
 from tests.lrq.console.served import served
+from tests.system.ring_servers import RANKS, RingServers
 from tests.waiting import eventually
 
 
@@ -28,55 +24,33 @@ def dialect(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-class Ring:
-    """The site paris on three servers of this process."""
-
-    def __init__(self, new_site: NewSite, folder: Path) -> None:
-        self.engines = [new_site("paris") for _ in RANKS]
-        members, key = [f"ipc://{folder}/m{rank}" for rank in RANKS], founding_key()
-        for rank, engine in enumerate(self.engines):
-            with closing(TokenStore(engine, TOKEN, StoreWitness(folder / f"{rank}.witness"))) as store:
-                found(store, record_of(key, rank))
-        self.settings = [
-            Settings(
-                site_id="paris", database_url=engine.url.render_as_string(hide_password=False), ingest=True,
-                listen=[members[rank]], producers={"*": {}},
-                ring={"members": members, "rank": rank, "witness": folder / f"{rank}.witness"},
-            )
-            for rank, engine in enumerate(self.engines)
-        ]  # fmt: skip
-        self.servers = [LogReplicationServer(each) for each in self.settings]
-
-    def console(self) -> object:
-        return console.app({"paris": self.engines[1]}, rings={"paris": self.settings[1]})
-
-
 @pytest.fixture
-def ring(new_site: NewSite, tmp_path: Path) -> Iterator[Ring]:
-    made = Ring(new_site, tmp_path)
-    with ExitStack() as stack:
-        for server in made.servers:
-            stack.enter_context(server)
+def ring(new_site: NewSite, tmp_path: Path) -> Iterator[RingServers]:
+    made = RingServers(new_site, tmp_path)
+    made.begin(*RANKS)
+    with closing(made):
         yield made
 
 
-def test_the_page_shows_the_members_and_the_one_that_is_gone(ring: Ring, visit):
-    visitor = visit(None, application=ring.console())
-    whole = "leads generation"
-    eventually(lambda: whole in visitor.get("/ring"), timeout=120)
-    page = visitor.get("/ring")
+def application(ring: RingServers) -> Starlette:
+    return console.app({"paris": ring.engines[1]}, rings={"paris": ring.settings[1]})
+
+
+def test_the_page_shows_the_members_and_the_one_that_is_gone(ring: RingServers, visit):
+    visitor = visit(None, application=application(ring))
+    page = eventually(lambda: "leads generation" in (text := visitor.get("/ring")) and text, timeout=120)
     assert [page.count(word) for word in (">leading<", ">following<", "at ipc://")] == [1, 2, 3]
     assert 'href="/ring"' in visitor.get("/")
-    ring.servers[2].stop()
+    ring.close(2)
     eventually(lambda: "rank 2 does not answer" in visitor.get("/ring"), timeout=120)
     assert "does not answer" in visitor.get("/ring")
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("options", [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"is_phone": True}])
-def test_a_browser_shows_the_ring_and_axe_finds_no_violation(ring: Ring, options: dict[str, object]):
+def test_a_browser_shows_the_ring_and_axe_finds_no_violation(ring: RingServers, options: dict[str, object]):
     size = {"width": 390, "height": 844} if options.pop("is_phone", False) else {"width": 1280, "height": 800}
-    with served(ring.console()) as place, browser.started() as chrome:
+    with served(application(ring)) as place, browser.started() as chrome:
         page = chrome.new_context(viewport=size, **options).new_page()
         page.goto(f"{place}/ring")
         page.get_by_text("leads generation").wait_for(timeout=120_000)
