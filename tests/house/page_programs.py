@@ -21,7 +21,7 @@ def pooler(folder: Path, user: str) -> Path:
     return folder
 
 
-#: The part of curl that the pages use: the options -s, -f and -X, and the exit codes 7 and 22.
+#: The part of curl that the pages use: the options -s, -f and -X, and two exit codes.
 _CURL = """\
 import sys, urllib.error, urllib.request
 *options, url = sys.argv[1:]
