@@ -69,6 +69,7 @@ def test_a_console_serves_several_sites_until_it_is_stopped(new_site, elsewhere)
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("is_by_file", [True, False], ids=["by its file", "by a database"])
 def test_a_file_with_a_ring_gives_a_page_about_its_members(new_site, elsewhere, is_by_file: bool):
     members = [f"ipc://{elsewhere}/m{rank}" for rank in range(3)]
