@@ -37,7 +37,8 @@ class SessionStatus:
     `unprovided`: the session waits for a snapshot, and no provider of its client runs.
     The subscriber at the destination has applied the log up to `applied_seq`, as far as the source has heard; None
     while unknown. `applied_lag` counts from there. `unapplied`: the destination has entries that are due for too long.
-    `server` leads the session under `generation`; an empty text stands for none.
+    `server` leads the session under `generation`; an empty text stands for none. `window_percent` of the window is in
+    use, in steps of ten: 100 means that the session waits for the destination's answers before it sends more.
     """
 
     client: ClientName
@@ -56,6 +57,7 @@ class SessionStatus:
     unapplied: bool = False
     server: str = ""
     generation: int = 0
+    window_percent: int = 0
 
     @property
     def state_text(self) -> str:
@@ -80,6 +82,7 @@ class SessionStatus:
             "unapplied": self.unapplied,
             "server": self.server or None,
             "generation": self.generation,
+            "window_percent": self.window_percent,
             "updated_at": iso(self.updated_us),
         }
 

@@ -232,6 +232,7 @@ def _session(connection: Connection, row: SessionRow, newest: Tick | None, *, un
         stalled=lag.entries > 0 and lag.seconds > STALL_SECONDS and is_stuck,
         updated_us=row.updated_us,
         replaced=row.replaced_total,
+        window_percent=row.window_percent,
         unprovided=unprovided and row.state is not SessionState.INACTIVE,
         applied_seq=row.applied_seq,
         applied_lag=applied_lag,

@@ -132,6 +132,11 @@ _SESSION: Final[Sequence[Reading[SessionStatus]]] = (
         "The generation that the session tells its destination; 0 while no server leads the session",
         lambda s: s.generation,
     ),
+    (
+        "lrq_session_window_percent",
+        "The used share of the window of frames in flight; at 100 the session waits for answers",
+        lambda s: s.window_percent,
+    ),
     ("lrq_session_stalled", "1 if the session is behind without progress", lambda s: s.stalled),
     (
         "lrq_session_unprovided",

@@ -166,7 +166,7 @@ class SessionStanding:
     """The facts of a session that its server saves in the database.
 
     `acked` and `applied_seq` are None until the sink has answered for the first time since the server began. `replaced`
-    entries were not sent, because later entries of the same item were.
+    entries were not sent, because later entries of the same item were. `window_percent` of the window is in use.
     """
 
     words: StatusText
@@ -174,6 +174,7 @@ class SessionStanding:
     applied_seq: int | None
     transferred_rows: int = 0
     replaced: int = 0
+    window_percent: int = 0
 
 
 def describe(state: State) -> StatusText:  # noqa: C901 - one case a state

@@ -71,6 +71,11 @@ class Window:
         """The used share of the window: the larger one of frames and bytes; 1 or more when full."""
         return max(len(self._frames) / self._max_frames, self._bytes / self._max_bytes)
 
+    @property
+    def percent(self) -> int:
+        """The used share of the window for people: 0 to 100, rounded down to tens."""
+        return int(min(self.fill, 1.0) * 10) * 10
+
     def gathers(self, size: int) -> bool:
         """Return whether to gather more rows for a frame: `_SMALL` frames or more, below *size* in sum, are in flight.
 

@@ -146,6 +146,12 @@ class SinkConnection:
         self.stream = stream
         stream.start()
 
+    @property
+    def window_percent(self) -> int:
+        """The used share of the open stream's window, in percent; 0 without a stream."""
+        stream = self.stream  # another thread may disconnect meanwhile
+        return 0 if stream is None else stream.window_percent
+
     def assign(self, work: Work | None) -> None:
         """Let the open stream send *work* from now on; None for nothing."""
         if self.stream is not None:

@@ -33,6 +33,11 @@ class Inflight:
         """Whether the sink has room for further entries."""
         return self._window.has_room
 
+    @property
+    def percent(self) -> int:
+        """The used share of the window, as `Window.percent`."""
+        return self._window.percent
+
     @contextmanager
     def begun_anew(self) -> Iterator[None]:
         """Change the work in this context, and begin with an empty window at its end.

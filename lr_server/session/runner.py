@@ -164,15 +164,15 @@ class Session:
         """The facts to save; the same object while nothing changes, so that frequent reads are cheap."""
         state, acked, progress = self._state, self._acked, self._connection.progress
         applied_seq, waits = progress.applied_seq, progress.waits
-        replaced = self._replaced.total
-        shown, facts = self._shown, (state, acked, applied_seq, waits, replaced)
+        replaced, window = self._replaced.total, self._connection.window_percent
+        shown, facts = self._shown, (state, acked, applied_seq, waits, replaced, window)
         # Most often the facts are the same objects, so that comparing them is quick.
         if shown is None or shown[0] != facts:
             rows = state.acked_row if isinstance(state, SnapshotTransferring) else 0
             words = self._finished or describe(state)
             if waits and isinstance(state, LogEntrySync | Draining):
                 words = words._replace(detail=f"waiting: the subscriber at {self.owed.destination} does not keep up")
-            self._shown = shown = facts, SessionStanding(words, acked, applied_seq, rows, replaced)
+            self._shown = shown = facts, SessionStanding(words, acked, applied_seq, rows, replaced, window)
         return shown[1]
 
     # --- the thread -------------------------------------------------------------------------------------------

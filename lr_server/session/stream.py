@@ -163,6 +163,11 @@ class FrameStream:
         self._paths.outgoing.leave()
 
     @property
+    def window_percent(self) -> int:
+        """The used share of the window, in percent."""
+        return self._inflight.percent
+
+    @property
     def silent_seconds(self) -> float:
         """The seconds without an answer of the sink; 0 while nothing is in flight."""
         return self._clock.monotonic() - max(self._heard, self._inflight.since) if self._inflight.busy else 0.0

@@ -149,4 +149,13 @@ def follow(engine: Engine, lease: Lease, known: KnownSites) -> None:
 def _change(owed: SessionKey, standing: SessionStanding) -> SessionChange:
     rows, words = standing.transferred_rows, standing.words
     reason = f"{words.detail} ({rows:,} rows sent)" if rows else words.detail
-    return SessionChange(owed, words.name, reason, rows, standing.acked, standing.applied_seq, standing.replaced)
+    return SessionChange(
+        owed,
+        words.name,
+        reason,
+        rows,
+        standing.acked,
+        standing.applied_seq,
+        standing.replaced,
+        standing.window_percent,
+    )

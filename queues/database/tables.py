@@ -287,7 +287,8 @@ ticks = Table(
 #: trimmed tick with unacknowledged entries for the session. `replaced_total` counts entries that were not sent,
 #: because a later entry of the same tick replaced them. The subscriber has applied the log up to `applied_seq` (NULL:
 #: unknown). The session tells its sink the lease's generation plus `lead`; `leaps` counts the last changes of
-#: `lead`, the newest of them at `leaped_us`. `released`: trim keeps no entry for the session.
+#: `lead`, the newest of them at `leaped_us`. `released`: trim keeps no entry for the session. `window_percent` is the
+#: used share of the window, in steps of ten.
 sessions = Table(
     "lrq_sessions",
     metadata,
@@ -307,6 +308,7 @@ sessions = Table(
     Column("leaps", Integer, nullable=False, server_default=text("0")),
     Column("leaped_us", BigInteger, nullable=False, server_default=text("0")),
     Column("released", Boolean, nullable=False, server_default=text("false")),
+    Column("window_percent", Integer, nullable=False, server_default=text("0")),
 )
 
 #: The links with a wish of an operator; a link without a row runs.

@@ -25,7 +25,7 @@ class SessionRow(NamedTuple):
 
     `replaced_total` counts entries that were not sent, because a later entry of the same tick replaced them.
     The subscriber has applied the log up to `applied_seq`; None while unknown.
-    The session tells its sink the generation of its range, plus `lead`.
+    The session tells its sink the generation of its range, plus `lead`. `window_percent` of its window is in use.
     """
 
     client: ClientName
@@ -41,6 +41,7 @@ class SessionRow(NamedTuple):
     applied_seq: int | None
     replaced_total: int
     lead: int
+    window_percent: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class SessionChange:
     acked: Position | None
     applied_seq: int | None = None
     replaced_total: int = 0
+    window_percent: int = 0
 
 
 def find_session(connection: Connection, key: SessionKey) -> SessionRow | None:
@@ -93,7 +95,7 @@ def add_session(
     connection: Connection, key: SessionKey, state: SessionState, reason: str, *, lost_seq: int = 0
 ) -> None:
     """Insert the row of a session that has acknowledged nothing, and that may have lost entries up to *lost_seq*."""
-    row = SessionRow(*key, state, reason, "", 0, "", lost_seq, 0, now_us(), None, 0, 0)
+    row = SessionRow(*key, state, reason, "", 0, "", lost_seq, 0, now_us(), None, 0, 0, 0)
     connection.execute(insert(sessions).values(row._asdict()))
 
 
@@ -118,8 +120,8 @@ def replace_fence(
 
 
 def set_state(connection: Connection, key: SessionKey, state: SessionState, reason: str) -> None:
-    """Change the state of one row."""
-    values = {"state": state, "reason": cleaned(reason), "updated_us": now_us()}
+    """Change the state of one row whose session does not work, so its window is empty."""
+    values = {"state": state, "reason": cleaned(reason), "window_percent": 0, "updated_us": now_us()}
     connection.execute(update(sessions).where(*_own(key)).values(values))
 
 
@@ -153,6 +155,7 @@ def _values(change: SessionChange) -> dict[str, object]:
         "reason": cleaned(change.reason),
         "transferred_rows": change.transferred_rows,
         "replaced_total": change.replaced_total,
+        "window_percent": change.window_percent,
         "updated_us": now_us(),
     }
     if change.acked is not None:

@@ -25,6 +25,21 @@ def test_both_frames_and_bytes_are_counted():
     assert window.full
 
 
+def test_people_see_the_used_share_in_steps_of_ten():
+    window = Window(max_frames=8, max_bytes=99)
+    shown = [window.percent]
+    for end in range(1, 9):
+        window.add(end, 1)
+        shown.append(window.percent)
+    assert shown == [0, 10, 20, 30, 50, 60, 70, 80, 100]
+
+
+def test_a_frame_beyond_the_limit_fills_the_window_to_100_percent():
+    window = Window(max_frames=8, max_bytes=10)
+    window.add(1, 1_000)
+    assert window.percent == 100
+
+
 def test_an_acknowledgement_is_cumulative_and_may_come_late_or_twice():
     window = Window(max_frames=9, max_bytes=99)
     for end in (10, 20, 20, 30):

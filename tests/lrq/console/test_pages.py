@@ -4,9 +4,11 @@ import html
 import re
 
 import pytest
+from sqlalchemy import update
 
 from lr_client import listener, subscribe
 from queues import names, send_snapshot
+from queues.database import tables
 from queues.database.transactions import writing
 from queues.names import ClientName
 from queues.receive.blocked import blocked
@@ -39,6 +41,18 @@ def test_the_link_page_shows_state_positions_and_the_other_side(sites, visit):
     assert "log-entry sync" in page
     assert names.receive_queue(ClientName("policy"), names.site_id("paris")) in page
     assert 'class="plot"' in page
+
+
+def test_the_link_page_shows_the_used_share_of_the_window(sites, visit):
+    visitor = visit(sites.engines)
+
+    def shown() -> bool:
+        # The server at work may store its own value in between.
+        with writing(sites.paris.engine) as connection:
+            connection.execute(update(tables.sessions).values(window_percent=70))
+        return "<dt>Window in use</dt><dd>70 %</dd>" in visitor.get("/link?site=paris&client=policy&to=tokyo")
+
+    eventually(shown)
 
 
 def test_a_link_that_does_not_exist_is_one_sentence(sites, visit):
