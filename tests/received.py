@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, Engine, insert, select
 
 from queues.blocks import EntryRow, encode_entries
-from queues.database.tables import receive_blocks
+from queues.database.tables.receive import receive_blocks
 from queues.receive.log_blocks import LogEntries, ReceivedBlock, ReceivedRow
 from queues.receive.marks import stored_size
 

@@ -13,7 +13,8 @@ from sqlalchemy import Connection, Engine, func, select
 
 from queues import send_snapshot
 from queues.clock import SYSTEM_CLOCK
-from queues.database.tables import receive_marks, snapshot_blocks
+from queues.database.tables.receive import receive_marks
+from queues.database.tables.snapshots import snapshot_blocks
 from queues.database.transactions import reading
 from queues.send_snapshot import SnapshotState
 

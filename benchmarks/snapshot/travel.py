@@ -23,7 +23,8 @@ from lr_client.snapshot.requests import SnapshotContext, SnapshotProvider, Snaps
 from lr_client.snapshot.sql_provider import SqlSnapshotProvider
 from lr_client.snapshot.sql_query import SqlRow
 from lr_client.spark import SparkSnapshotProvider
-from queues.database.tables import receive_snapshot_blocks, snapshot_blocks
+from queues.database.tables.receive import receive_snapshot_blocks
+from queues.database.tables.snapshots import snapshot_blocks
 
 SOURCE, SINK = "paris", "tokyo"
 #: The client whose provider is Spark, and the client whose provider is one query in plain Python.

@@ -20,7 +20,7 @@ from lr_client.spark import SparkSnapshotProvider
 from queues import send_snapshot
 from queues.blocks import decode_snapshot
 from queues.database import dialects
-from queues.database.tables import snapshot_blocks
+from queues.database.tables.snapshots import snapshot_blocks
 from queues.database.transactions import reading, writing
 from queues.send_snapshot import SnapshotState
 from queues.wire.replication_pb2 import Block

@@ -6,7 +6,8 @@ from typing import Final
 
 from sqlalchemy import Connection, func, select
 
-from queues.database.tables import sessions, ticks
+from queues.database.tables.sessions import sessions
+from queues.database.tables.ticks import ticks
 from queues.positions import Tick, Visibility
 from queues.send_log.reads import tick_of
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 from queues.browse.port import Cursor, StoredEntry
-from queues.database.tables import log_commits, log_entries
+from queues.database.tables.log import log_commits, log_entries
 from queues.positions import PgSnapshot, Visibility
 
 _NOTHING = PgSnapshot(1, 1, frozenset())

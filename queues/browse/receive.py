@@ -16,7 +16,8 @@ from queues.browse.entries import (
     Wanted,
 )
 from queues.counts import COUNTED, Count
-from queues.database.tables import consumers, receive_marks, receive_queues
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_marks, receive_queues
 from queues.errors import UsageError
 from queues.names import ClientName
 from queues.receive import log_blocks, snapshot_blocks

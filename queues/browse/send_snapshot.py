@@ -9,7 +9,7 @@ from queues import names
 from queues.browse.entries import SNAPSHOT, Entry, Page, QueueSummary, Wanted
 from queues.counts import COUNTED, Count
 from queues.database.schema import require
-from queues.database.tables import snapshots
+from queues.database.tables.snapshots import snapshots
 from queues.errors import UsageError
 from queues.send_snapshot.blocks import read_blocks
 from queues.send_snapshot.states import SnapshotSync, snapshot_of

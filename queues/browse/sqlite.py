@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import ColumnElement, Connection, Table, func, literal, select
 
 from queues.browse.port import Cursor, StoredEntry
-from queues.database.tables import log_head, sqlite_segments
+from queues.database.tables.log import log_head, sqlite_segments
 from queues.positions import Visibility
 
 

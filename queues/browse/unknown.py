@@ -10,7 +10,7 @@ from queues.browse.entries import Wanted
 from queues.browse.port import Cursor
 from queues.browse.send_log import browsing, count_lacked
 from queues.counts import COUNTED, Count
-from queues.database.tables import tag_set_members
+from queues.database.tables.destinations import tag_set_members
 from queues.send_log.known_sites import read_known
 from queues.send_log.links import unclaimed
 from queues.send_log.named_sites import named_sites

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, Engine, delete, insert, select
 
 from queues.clock import now_us
-from queues.database.tables import actions
+from queues.database.tables.actions import actions
 from queues.database.transactions import reading
 from queues.words import cleaned
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, delete, insert
 
-from queues.database.tables import leases
+from queues.database.tables.servers import leases
 
 
 def leave(connection: Connection) -> str:

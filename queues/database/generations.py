@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import Connection, case, func, insert, select, update
 
-from queues.database.tables import generations, leases, ranges
+from queues.database.tables.servers import generations, leases, ranges
 
 #: The lease whose owner takes ticks and trims: the sequencer of the site.
 SITE_LEASE: Final = "server"

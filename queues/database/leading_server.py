@@ -5,7 +5,7 @@ from typing import Final
 from sqlalchemy import Engine, select
 
 from queues.database import dialects
-from queues.database.tables import leases, servers
+from queues.database.tables.servers import leases, servers
 from queues.database.transactions import reading
 
 _LEADING: Final = (

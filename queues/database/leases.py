@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, Update, bindparam, exc, insert, selec
 
 from queues.database import dialects, generations
 from queues.database.dialect import Dialect, Executed, Statement
-from queues.database.tables import leases
+from queues.database.tables.servers import leases
 from queues.database.transactions import mapped_errors, reading, writing_briefly
 from queues.errors import OwnershipLostError, StoreUnavailableError
 from queues.leadership import Lease

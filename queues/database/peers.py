@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, insert, select, update
 
 from queues.database import dialects
-from queues.database.tables import peer_replicas, peers, peers_version
+from queues.database.tables.peers import peer_replicas, peers, peers_version
 from queues.names import SET_SEPARATOR, SiteId
 from queues.replica_groups import NO_GROUPS, Groups
 

@@ -85,7 +85,7 @@ def refuse_newer(connection: Connection, found: str | None) -> None:
     """
     if found is None or found <= SCHEMA:
         return
-    oldest = connection.execute(select(tables.site.c.oldest_schema)).scalar()
+    oldest = connection.execute(select(tables.site.site.c.oldest_schema)).scalar()
     if oldest is None or oldest > SCHEMA:
         raise SchemaMismatchError(f"the tables have schema {found}, newer than this lrq's {SCHEMA}: upgrade lrq")
 
@@ -100,7 +100,7 @@ def refuse_unknown(found: str | None) -> None:
 
 def site(connection: Connection, wanted: str | None) -> SiteInfo:
     """Return the site of the tables; raise `WrongSiteError` if *wanted* is another site."""
-    row = connection.execute(select(tables.site.c.site_id, tables.site.c.branch)).first()
+    row = connection.execute(select(tables.site.site.c.site_id, tables.site.site.c.branch)).first()
     if row is None:
         raise NotInitializedError("the tables are there, but they belong to no site yet: run `lrq init`")
     if wanted is not None and row.site_id != wanted:

@@ -6,7 +6,9 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from queues.database import dialects
-from queues.database.tables import PARTITIONS, REWRITTEN, REWRITTEN_UNKEPT, TICK_PARTITIONS
+from queues.database.tables.log import PARTITIONS
+from queues.database.tables.rewritten import REWRITTEN, REWRITTEN_UNKEPT
+from queues.database.tables.ticks import TICK_PARTITIONS
 
 _READ: Final = ("SELECT",)
 _APPEND: Final = ("SELECT", "INSERT")

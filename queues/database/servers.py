@@ -26,8 +26,9 @@ from sqlalchemy import (
 from queues.database import dialects, generations
 from queues.database.dialect import Dialect
 from queues.database.generations import SITE_LEASE
-from queues.database.tables import generations as counter
-from queues.database.tables import leases, ranges, servers, site
+from queues.database.tables.servers import generations as counter
+from queues.database.tables.servers import leases, ranges, servers
+from queues.database.tables.site import site
 from queues.database.transactions import reading, writing_briefly
 from queues.errors import ConfigurationError, NotInitializedError, OwnershipLostError
 from queues.leadership import (

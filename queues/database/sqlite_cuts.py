@@ -50,7 +50,7 @@ class SqliteCuts:
         """Copy the database; the copy's path is the name of the state."""
         with _consistent_copy(engine, folder=folder, check=check) as path:
             with self.read_at(engine, str(path)) as connection:
-                last_id = connection.execute(select(tables.log_head.c.last_id)).scalar_one()
+                last_id = connection.execute(select(tables.log.log_head.c.last_id)).scalar_one()
             yield PinnedState(str(path), Visibility(high=last_id))
 
     @contextmanager

@@ -8,7 +8,7 @@ from sqlalchemy import URL, Connection, Engine, exc
 from queues.database import dialects
 from queues.database.connect_problems import problem
 from queues.database.dialect import READING
-from queues.database.tables import REWRITTEN
+from queues.database.tables.rewritten import REWRITTEN
 from queues.errors import ConfigurationError, NotInitializedError, SetupError, StoreUnavailableError, first_line
 
 

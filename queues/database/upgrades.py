@@ -97,7 +97,7 @@ def _version(connection: Connection) -> str | None:
 
 
 def _has_site(connection: Connection) -> bool:
-    return connection.execute(select(tables.site.c.site_id)).first() is not None
+    return connection.execute(select(tables.site.site.c.site_id)).first() is not None
 
 
 def _establish(connection: Connection, dialect: Dialect, site_id: SiteId) -> None:
@@ -105,8 +105,8 @@ def _establish(connection: Connection, dialect: Dialect, site_id: SiteId) -> Non
     branch = uuid.uuid4().hex
     now, incarnation = dialect.now_us(connection), dialect.incarnation(connection)
     origin = {"number": 1, "branch": branch, "start_seq": 0, "incarnation": incarnation, "created_us": now}
-    connection.execute(insert(tables.branches).values(origin))
+    connection.execute(insert(tables.site.branches).values(origin))
     head = {"one": 1, "slot": 0, "last_id": 0, "segment": 0, "opened_us": now, "trimmed_seq": 0}
-    connection.execute(insert(tables.log_head).values(head))
+    connection.execute(insert(tables.log.log_head).values(head))
     values = {"site_id": site_id, "branch": branch, "created_us": now, "oldest_schema": OLDEST_SCHEMA}
-    connection.execute(insert(tables.site).values(one=1, **values))
+    connection.execute(insert(tables.site.site).values(one=1, **values))

@@ -20,8 +20,9 @@ from queues.clock import now_us
 from queues.database import dialects
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
-from queues.database.tables import consumers, parked_entries, receive_marks, receive_queues
-from queues.database.tables import receive_blocks as log
+from queues.database.tables.consumers import consumers, parked_entries
+from queues.database.tables.receive import receive_blocks as log
+from queues.database.tables.receive import receive_marks, receive_queues
 from queues.database.transactions import reading, writing_briefly
 from queues.names import ClientName
 from queues.receive import log_blocks

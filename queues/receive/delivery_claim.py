@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, select, update
 from queues.database import dialects
 from queues.database.dialect import Statement
 from queues.database.leases import Lease, checking, judge
-from queues.database.tables import consumers
+from queues.database.tables.consumers import consumers
 from queues.receive.consumer_marks import AS_SEEN, Consumed, as_seen, reaching
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from queues.database import dialects
 from queues.database.dialect import Statement
-from queues.database.tables import receive_blocks, receive_headers
+from queues.database.tables.receive import receive_blocks, receive_headers
 from queues.positions import Header, Position
 from queues.receive import log_blocks
 from queues.receive.log_blocks import NewBlocks

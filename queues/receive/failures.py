@@ -5,7 +5,8 @@ from typing import Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Table, and_, delete, insert, select, update
 
 from queues.clock import now_us
-from queues.database.tables import consumer_failures, shard_failures
+from queues.database.tables.consumers import consumer_failures
+from queues.database.tables.shards import shard_failures
 from queues.database.transactions import writing_briefly
 from queues.error_facts import ErrorFacts
 from queues.words import cleaned

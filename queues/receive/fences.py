@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, select, update
 
-from queues.database.tables import receive_marks, receive_queues, told_members
+from queues.database.tables.receive import receive_marks, receive_queues
+from queues.database.tables.replicas import told_members
 from queues.names import ClientName, SiteId
 
 

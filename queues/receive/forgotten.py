@@ -4,11 +4,8 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, func, select, update
 
-from queues.database.tables import (
-    consumer_failures,
-    consumers,
-    link_changes,
-    parked_entries,
+from queues.database.tables.consumers import consumer_failures, consumers, parked_entries
+from queues.database.tables.receive import (
     receive_blocks,
     receive_branches,
     receive_headers,
@@ -16,11 +13,10 @@ from queues.database.tables import (
     receive_queues,
     receive_snapshot_blocks,
     replays,
-    shard_changes,
-    shard_failures,
-    shard_marks,
-    told_members,
 )
+from queues.database.tables.replicas import told_members
+from queues.database.tables.sessions import link_changes
+from queues.database.tables.shards import shard_changes, shard_failures, shard_marks
 from queues.receive.registry import ReceiveQueue
 
 #: The marks come first, because writers and subscribers lock them first.

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, func, select
 
-from queues.database.tables import receive_headers
+from queues.database.tables.receive import receive_headers
 
 
 def branch_of(connection: Connection, queue_id: int, seq: int) -> str | None:

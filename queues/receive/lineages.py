@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, delete, insert, select
 
-from queues.database.tables import receive_branches
+from queues.database.tables.receive import receive_branches
 from queues.lineage import BranchOrigin
 from queues.names import ClientName, SiteId
 

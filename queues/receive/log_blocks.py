@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from queues.blocks import decode_entries
 from queues.database import dialects
-from queues.database.tables import receive_blocks as stored
+from queues.database.tables.receive import receive_blocks as stored
 from queues.entry_headers import text_size
 from queues.errors import CorruptFrameError, NeedsFullSyncError
 from queues.wire.replication_pb2 import Block

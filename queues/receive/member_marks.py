@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, exists, func, select
 
-from queues.database.tables import consumers, receive_headers, receive_marks, receive_queues
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_headers, receive_marks, receive_queues
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.receive.newest import newest

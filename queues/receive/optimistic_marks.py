@@ -33,7 +33,8 @@ from sqlalchemy import (
 
 from queues.database import dialects
 from queues.database.dialect import Statement
-from queues.database.tables import consumers, receive_blocks, receive_headers, receive_marks
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_blocks, receive_headers, receive_marks
 from queues.positions import Header
 from queues.receive import entries, wakeups
 from queues.receive.consumer_marks import APPLIED_SEQ

@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, 
 
 from queues.clock import now_us
 from queues.database import actions
-from queues.database.tables import parked_entries as parked_rows
-from queues.database.tables import receive_queues
+from queues.database.tables.consumers import parked_entries as parked_rows
+from queues.database.tables.receive import receive_queues
 from queues.database.transactions import reading, writing, writing_briefly
 from queues.error_facts import ErrorFacts
 from queues.errors import UsageError

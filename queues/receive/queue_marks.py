@@ -5,7 +5,8 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from queues.counts import COUNTED
-from queues.database.tables import consumers, parked_entries, receive_marks, receive_queues
+from queues.database.tables.consumers import consumers, parked_entries
+from queues.database.tables.receive import receive_marks, receive_queues
 from queues.names import ClientName, SiteId
 from queues.receive import log_blocks
 from queues.receive.consumer_marks import APPLIED_SEQ, Consumed, Received

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, select
 
-from queues.database.tables import receive_queues
+from queues.database.tables.receive import receive_queues
 from queues.names import ClientName, SiteId
 
 

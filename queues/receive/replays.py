@@ -12,7 +12,9 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, sel
 
 from queues.clock import iso, now_us
 from queues.database import actions
-from queues.database.tables import consumers, receive_headers, receive_marks, receive_queues, replays, shard_marks
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_headers, receive_marks, receive_queues, replays
+from queues.database.tables.shards import shard_marks
 from queues.names import ClientName, SiteId
 from queues.positions import Header
 from queues.receive import parked

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 from queues.clock import now_us
 from queues.database.dialect import Statement
 from queues.database.leases import Lease
-from queues.database.tables import receive_queues, shard_changes, shard_failures, shard_marks
+from queues.database.tables.receive import receive_queues
+from queues.database.tables.shards import shard_changes, shard_failures, shard_marks
 from queues.names import ClientName
 from queues.receive.consumer_marks import Consumed, reaching
 from queues.receive.delivery_claim import claimed_by

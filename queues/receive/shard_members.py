@@ -5,7 +5,7 @@ from collections.abc import Collection
 from sqlalchemy import Connection, delete, insert, select, update
 
 from queues.database import dialects
-from queues.database.tables import shard_members
+from queues.database.tables.shards import shard_members
 from queues.names import ClientName
 
 

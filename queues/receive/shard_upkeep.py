@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, select, update
 from queues.clock import now_us
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.database.tables import consumers
+from queues.database.tables.consumers import consumers
 from queues.receive import consumer_marks, log_blocks, shard_marks
 from queues.receive.consumer_marks import IN_LOG, SHARDED, Consumed, QueueState
 from queues.receive.shard_marks import ShardRow, StoredChange

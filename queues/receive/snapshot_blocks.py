@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, fun
 
 from queues.blocks import SnapshotColumns, decode_snapshot
 from queues.database import dialects
-from queues.database.tables import receive_snapshot_blocks as stored
+from queues.database.tables.receive import receive_snapshot_blocks as stored
 from queues.errors import CorruptFrameError, SnapshotFailedError
 from queues.wire.replication_pb2 import Block
 

@@ -6,7 +6,8 @@ from typing import Final
 from sqlalchemy import Connection, Engine, bindparam, delete, exc, func, insert, select
 
 from queues.clock import now_us
-from queues.database.tables import receive_queues, shard_changes, shard_maps
+from queues.database.tables.receive import receive_queues
+from queues.database.tables.shards import shard_changes, shard_maps
 from queues.database.transactions import writing_briefly
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName

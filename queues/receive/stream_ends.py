@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, exists, select
 
-from queues.database.tables import consumers, parked_entries, receive_marks, receive_queues
+from queues.database.tables.consumers import consumers, parked_entries
+from queues.database.tables.receive import receive_marks, receive_queues
 from queues.names import ClientName, SiteId
 from queues.receive.registry import ReceiveQueue
 

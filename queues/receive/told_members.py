@@ -5,7 +5,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, insert, select, update
 
 from queues.database import dialects
-from queues.database.tables import told_members
+from queues.database.tables.replicas import told_members
 from queues.names import ClientName, SiteId
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, TextClause, select, text
 from queues import datagrams
 from queues.database import dialects
 from queues.database.dialect import Statement
-from queues.database.tables import site
+from queues.database.tables.site import site
 from queues.receive.marks import ReceiveState
 
 #: Each set of lrq's tables in the database has separate locks, one for each queue.

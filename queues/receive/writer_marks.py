@@ -9,7 +9,9 @@ from sqlalchemy import Connection, Engine, and_, bindparam, case, exc, false, fu
 from queues import names
 from queues.database import dialects
 from queues.database.dialect import Dialect, Executed, Statement
-from queues.database.tables import consumers, receive_marks, receive_queues, shard_marks
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_marks, receive_queues
+from queues.database.tables.shards import shard_marks
 from queues.database.transactions import mapped_errors
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName, SiteId

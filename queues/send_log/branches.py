@@ -8,7 +8,10 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from queues.clock import now_us
 from queues.database.leases import Lease
-from queues.database.tables import branches, log_commits, log_entries, log_head, sessions, site, ticks
+from queues.database.tables.log import log_commits, log_entries, log_head
+from queues.database.tables.sessions import sessions
+from queues.database.tables.site import branches, site
+from queues.database.tables.ticks import ticks
 from queues.positions import PgSnapshot, Tick, Visibility
 from queues.send_log.ticks import partition_of
 

@@ -16,7 +16,10 @@ from sqlalchemy import Connection, Pool, exc, exists, select, text
 from queues.clock import SYSTEM_CLOCK
 from queues.database import dialects
 from queues.database.schema import require_visible
-from queues.database.tables import known_sites, link_changes, links, log_head, site
+from queues.database.tables.destinations import known_sites
+from queues.database.tables.log import log_head
+from queues.database.tables.sessions import link_changes, links
+from queues.database.tables.site import site
 from queues.database.transactions import mapped_setup_errors
 from queues.destinations import members
 from queues.errors import LinkEndedError, UnknownDestinationError, first_line

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from queues.database.tables import tag_set_members, tag_sets
+from queues.database.tables.destinations import tag_set_members, tag_sets
 from queues.destinations import members
 from queues.errors import DataLossError
 from queues.names import SiteId

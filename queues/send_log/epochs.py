@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, text, update
 
 from queues.clock import now_us
 from queues.database import dialects
-from queues.database.tables import producers
+from queues.database.tables.producers import producers
 from queues.database.transactions import reading, writing
 from queues.positions import PositionToken
 from queues.send_log import staging

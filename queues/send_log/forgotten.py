@@ -5,7 +5,8 @@ from typing import Final
 
 from sqlalchemy import Connection, delete
 
-from queues.database.tables import dropped_entries, sessions, strangers
+from queues.database.tables.destinations import dropped_entries, strangers
+from queues.database.tables.sessions import sessions
 from queues.send_log.port import SessionKey
 
 _TABLES: Final = (sessions, dropped_entries, strangers)

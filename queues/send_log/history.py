@@ -5,7 +5,8 @@ from typing import Final
 
 from sqlalchemy import Connection, func, select, tuple_
 
-from queues.database.tables import branches, site, ticks
+from queues.database.tables.site import branches, site
+from queues.database.tables.ticks import ticks
 from queues.lineage import BranchOrigin, timeline_of
 from queues.positions import Tick, Visibility
 from queues.send_log.reads import tick_of

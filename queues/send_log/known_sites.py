@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select, update
 
-from queues.database.tables import known_sites
+from queues.database.tables.destinations import known_sites
 from queues.destinations import members
 from queues.names import SET_SEPARATOR, ClientName, SiteId
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from queues.counts import COUNTED
-from queues.database.tables import ticks
+from queues.database.tables.ticks import ticks
 from queues.positions import Tick, Visibility
 from queues.send_log.opening import owed_size
 from queues.send_log.port import SessionKey

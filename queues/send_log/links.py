@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, t
 
 from queues.clock import now_us
 from queues.database import dialects
-from queues.database.tables import link_changes, links
+from queues.database.tables.sessions import link_changes, links
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from queues.states import LinkWish

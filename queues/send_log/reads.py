@@ -7,7 +7,10 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, select, union
 
 from queues.database import dialects
-from queues.database.tables import log_head, snapshot_providers, snapshots, tag_sets, ticks
+from queues.database.tables.destinations import tag_sets
+from queues.database.tables.log import log_head
+from queues.database.tables.snapshots import snapshot_providers, snapshots
+from queues.database.tables.ticks import ticks
 from queues.database.transactions import reading
 from queues.errors import TrimmedError
 from queues.names import ClientName

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, select, true, update
 
 from queues.clock import now_us
-from queues.database.tables import sessions
+from queues.database.tables.sessions import sessions
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from queues.clock import now_us
 from queues.database import generations
-from queues.database.tables import active_members, replicas
+from queues.database.tables.replicas import active_members, replicas
 from queues.names import SiteId
 from queues.replica_groups import ActiveMember, Groups
 

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable
 from sqlalchemy import Connection, delete, insert, select, update
 
 from queues.database import dialects
-from queues.database.tables import log_head, tag_set_members, tag_sets
+from queues.database.tables.destinations import tag_set_members, tag_sets
+from queues.database.tables.log import log_head
 from queues.destinations import members
 from queues.names import ClientName, SiteId
 from queues.replica_groups import Groups, owed_sites

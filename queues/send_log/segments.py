@@ -14,7 +14,11 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, bindparam, func, select, update
 
 from queues.clock import now_us
-from queues.database.tables import PARTITIONS, log_head, sessions, snapshots, tag_set_members, ticks
+from queues.database.tables.destinations import tag_set_members
+from queues.database.tables.log import PARTITIONS, log_head
+from queues.database.tables.sessions import sessions
+from queues.database.tables.snapshots import snapshots
+from queues.database.tables.ticks import ticks
 from queues.names import ClientName, SiteId
 from queues.positions import Tick, Visibility
 from queues.send_log.destination_sets import forget_unused

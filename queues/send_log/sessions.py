@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, insert, select, update
 
 from queues.clock import now_us
-from queues.database.tables import sessions
+from queues.database.tables.sessions import sessions
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.send_log.port import SessionKey

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Engine, delete, insert, select, update
 
 from queues.database import dialects
-from queues.database.tables import log_staged_blocks, log_staging
+from queues.database.tables.producers import log_staged_blocks, log_staging
 from queues.database.transactions import reading, writing
 from queues.destinations import destination_set, members
 from queues.entry_headers import checked_headers, parse

@@ -9,7 +9,8 @@ from typing import Final
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from queues.database.tables import log_head, strangers
+from queues.database.tables.destinations import strangers
+from queues.database.tables.log import log_head
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from queues.send_log.sessions import find_session

@@ -16,7 +16,9 @@ from sqlalchemy import Connection, Insert, MetaData, Table, bindparam, exc, exis
 from queues.clock import now_us
 from queues.database import dialects
 from queues.database.leases import Lease
-from queues.database.tables import TICK_PARTITIONS, branches, leases, site, ticks
+from queues.database.tables.servers import leases
+from queues.database.tables.site import branches, site
+from queues.database.tables.ticks import TICK_PARTITIONS, ticks
 from queues.errors import StoreUnavailableError
 from queues.positions import Tick, Visibility
 from queues.send_log.destination_sets import SetDictionary, Sighting

@@ -6,7 +6,7 @@ from enum import StrEnum
 from sqlalchemy import Connection, Engine, func, select
 
 from queues.counts import COUNTED, Count
-from queues.database.tables import PARTITIONS
+from queues.database.tables.log import PARTITIONS
 from queues.database.transactions import reading
 from queues.send_log.opening import segment_reads
 from queues.send_log.port import Retention, SessionKey

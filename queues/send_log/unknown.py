@@ -6,7 +6,7 @@ from typing import Final
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from queues.clock import now_us
-from queues.database.tables import dropped_entries
+from queues.database.tables.destinations import dropped_entries
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Engine, select
 
 from queues.database import dialects
 from queues.database.schema import untriggered
-from queues.database.tables import unordered
+from queues.database.tables.log import unordered
 from queues.database.transactions import writing
 from queues.errors import SchemaMismatchError
 from queues.names import ClientName

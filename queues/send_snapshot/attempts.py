@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Update, func, insert, not_, se
 
 from queues.checksum import combine
 from queues.database import dialects
-from queues.database.tables import snapshot_blocks, snapshot_parts, snapshots
+from queues.database.tables.snapshots import snapshot_blocks, snapshot_parts, snapshots
 from queues.errors import SnapshotCancelledError, SnapshotFailedError
 from queues.names import ClientName, SiteId
 from queues.positions import Position

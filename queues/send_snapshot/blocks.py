@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Connection, Select, bindparam, func, or_, sel
 from queues.block_limits import MAX_ROWS
 from queues.blocks import SnapshotColumns, decode_snapshot
 from queues.database import dialects
-from queues.database.tables import snapshot_blocks, snapshot_parts, snapshots
+from queues.database.tables.snapshots import snapshot_blocks, snapshot_parts, snapshots
 from queues.errors import CorruptFrameError, SnapshotCancelledError
 from queues.send_snapshot.states import stored_under
 from queues.states import SnapshotState

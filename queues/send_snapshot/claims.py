@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, not_, or_, select, update
 
 from queues.database import dialects
-from queues.database.tables import snapshots
+from queues.database.tables.snapshots import snapshots
 from queues.names import ClientName, SiteId
 from queues.send_snapshot.states import EVERY_SITE, Attempt, build_name, cancel_superseded, superseded
 from queues.states import SnapshotState

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, delete, exists, not_, select
 
 from queues.database import dialects
-from queues.database.tables import snapshot_blocks, snapshot_parts, snapshots
+from queues.database.tables.snapshots import snapshot_blocks, snapshot_parts, snapshots
 from queues.send_snapshot.states import (
     UNFINISHED,
     build_number,

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 
 from queues import datagrams
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.database.tables import site
+from queues.database.tables.site import site
 from queues.names import ClientName
 
 #: The processes of one machine that wait for the same hint.

@@ -6,7 +6,7 @@ from typing import Final
 from sqlalchemy import Connection, insert, select, update
 
 from queues.database import dialects
-from queues.database.tables import snapshot_providers, snapshots
+from queues.database.tables.snapshots import snapshot_providers, snapshots
 from queues.names import ClientName
 from queues.states import SnapshotState
 

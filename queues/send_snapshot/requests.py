@@ -24,7 +24,8 @@ from sqlalchemy import (
 )
 
 from queues.database import dialects
-from queues.database.tables import sessions, snapshots
+from queues.database.tables.sessions import sessions
+from queues.database.tables.snapshots import snapshots
 from queues.names import ClientName, SiteId, site_id
 from queues.send_snapshot.providers import SILENCE, providers
 from queues.send_snapshot.states import (

@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, exists, tuple_, update
 
 from queues.database import dialects
-from queues.database.tables import snapshots
+from queues.database.tables.snapshots import snapshots
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.states import SnapshotState

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select, tuple_
 
-from queues.database.tables import snapshot_blocks
+from queues.database.tables.snapshots import snapshot_blocks
 from queues.send_snapshot.states import Attempt, part_attempts_from
 
 

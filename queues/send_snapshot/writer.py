@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, delete, select
 from queues.checksum import combine
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database import dialects
-from queues.database.tables import snapshot_blocks
+from queues.database.tables.snapshots import snapshot_blocks
 from queues.database.transactions import writing
 from queues.errors import PayloadTooLargeError, SnapshotFailedError, StoreUnavailableError
 from queues.send_snapshot.block_packer import Batch, PackedRows, WriteLimits

@@ -69,7 +69,7 @@ class SimulatedClock:
 def jump(engine: Engine, seconds: float) -> None:
     """Make the database's clock jump: a clock ahead by an hour finds every stored time an hour older."""
     with writing(engine) as connection:
-        for table in (tables.servers, tables.leases):
+        for table in (tables.servers.servers, tables.servers.leases):
             older = table.c.expires_us - int(seconds * 1e6)
             connection.execute(update(table).values(expires_us=older))
 
@@ -77,7 +77,7 @@ def jump(engine: Engine, seconds: float) -> None:
 def counted(engine: Engine) -> int:
     """Return the newest generation of the site."""
     with writing(engine) as connection:
-        return int(connection.execute(tables.generations.select()).one().generation)
+        return int(connection.execute(tables.servers.generations.select()).one().generation)
 
 
 def leaders(engine: Engine) -> dict[int, str]:

@@ -8,7 +8,9 @@ from sqlalchemy import Engine, update
 from discovery.session_status import Lag, SessionStatus
 from discovery.status import read_status
 from queues import send_snapshot
-from queues.database.tables import log_head, sessions, snapshots
+from queues.database.tables.log import log_head
+from queues.database.tables.sessions import sessions
+from queues.database.tables.snapshots import snapshots
 from queues.database.transactions import writing
 from queues.names import ClientName
 from queues.send_log import lag

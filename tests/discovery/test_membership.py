@@ -197,8 +197,10 @@ def test_a_lost_range_ends_only_its_own_sessions(site: Engine, member: Callable[
     others = dict(one.membership.held)
     lost = others.pop(3)
     with writing(site) as connection:
-        row = tables.ranges.c
-        connection.execute(update(tables.ranges).where(row.number == 3).values(generation=lost.generation + 100))
+        row = tables.servers.ranges.c
+        connection.execute(
+            update(tables.servers.ranges).where(row.number == 3).values(generation=lost.generation + 100)
+        )
     one.membership.give_up(OwnershipLostError("range 3", lost.generation, lost.generation + 100))
     eventually(lambda: len(one.told) >= 3)
     assert one.told[1] == others
@@ -235,7 +237,7 @@ def test_a_new_branch_is_told(site: Engine, member: Callable[..., Member]) -> No
     one = member()
     eventually(lambda: one.numbers == ALL)
     with writing(site) as connection:
-        connection.execute(update(tables.site).values(branch="another"))
+        connection.execute(update(tables.site.site).values(branch="another"))
     one.membership.wake()
     eventually(lambda: len(one.told) == 2)
     assert one.told[0] == one.told[1]
@@ -426,7 +428,9 @@ def test_a_stopped_process_that_continues_notices_its_losses_before_it_renews(
 def _renewals(engine: Engine, server: str) -> Iterator[Callable[[], int]]:
     """Count successful renewals of a server by its own statement; the row was expired, so `started_us` is unchanged."""
     with writing(engine) as connection:
-        connection.execute(update(tables.servers).where(tables.servers.c.server == server).values(endpoints="expired"))
+        connection.execute(
+            update(tables.servers.servers).where(tables.servers.servers.c.server == server).values(endpoints="expired")
+        )
 
     def renewed() -> int:
         row = next(row for row in servers.look(engine).servers if row.server == server)

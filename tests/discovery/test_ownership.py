@@ -96,7 +96,7 @@ def worker(site: Engine) -> Iterator[Callable[..., Worker]]:
 def expire(engine: Engine) -> None:
     """Expire all leases, as time does while their process is paused."""
     with writing(engine) as connection:
-        connection.execute(update(tables.leases).values(expires_us=0))
+        connection.execute(update(tables.servers.leases).values(expires_us=0))
 
 
 def test_the_first_process_becomes_the_owner(worker: Callable[..., Worker]) -> None:
@@ -320,13 +320,13 @@ def test_a_failed_renewal_is_reported_until_one_succeeds(worker: Callable[..., W
 
 def test_an_unusable_database_is_reported_and_retried(site: Engine) -> None:
     with writing(site) as connection:
-        tables.leases.drop(connection)
+        tables.servers.leases.drop(connection)
     ownership = Ownership(site, "server", on_acquired=lambda _: None, on_lost=lambda _: None, ttl=60)
     ownership.start()
     eventually(lambda: "lrq init" in ownership.reason)
     assert ownership.state is OwnershipState.NOT_STARTED
     with writing(site) as connection:
-        tables.leases.create(connection)
+        tables.servers.leases.create(connection)
     ownership.wake()
     eventually(lambda: ownership.lease)
     ownership.stop()
@@ -361,4 +361,4 @@ def test_an_ownership_that_was_never_started_can_be_stopped(site: Engine) -> Non
 
 def _expiry(engine: Engine) -> int:
     with reading(engine) as connection:
-        return connection.execute(tables.leases.select()).one().expires_us
+        return connection.execute(tables.servers.leases.select()).one().expires_us

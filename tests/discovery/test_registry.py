@@ -19,7 +19,7 @@ def announce(engine: Engine, client: str, source: str) -> None:
     name = names.receive_queue(names.client_name(client), names.site_id(source))
     values = {"name": name, "client": client, "source": source, "tag": names.receive_tag(client), "registered_us": 0}
     with writing(engine) as connection:
-        connection.execute(insert(tables.receive_queues).values(**values))
+        connection.execute(insert(tables.receive.receive_queues).values(**values))
 
 
 class Found:
@@ -83,7 +83,7 @@ def test_an_error_is_reported_and_polling_continues(site: Engine, poller: Regist
     eventually(lambda: len(found.errors) >= 2)
     assert isinstance(found.errors[0], NotInitializedError)
     with writing(site) as connection:
-        tables.receive_queues.create(connection)
+        tables.receive.receive_queues.create(connection)
     announce(site, "policy", "tokyo")
     eventually(lambda: found.sources == ["tokyo"])
 

@@ -18,7 +18,13 @@ from tests.discovery.members import claim, refused, register
 
 HOUR_US = 3600 * 1_000_000
 SITES = [f"site{number}" for number in range(6)]
-BACKED_UP = (tables.servers, tables.ranges, tables.generations, tables.leases, tables.sessions)
+BACKED_UP = (
+    tables.servers.servers,
+    tables.servers.ranges,
+    tables.servers.generations,
+    tables.servers.leases,
+    tables.sessions.sessions,
+)
 
 Rows = dict[str, list[dict[str, object]]]
 
@@ -113,7 +119,9 @@ def test_a_session_that_changes_its_range_gets_a_higher_generation(site: Engine)
 
 def test_a_counter_behind_the_rows_of_an_older_lrq_passes_their_generations(site: Engine) -> None:
     with writing(site) as connection:
-        connection.execute(insert(tables.leases).values(name="server", owner="older", generation=70, expires_us=0))
+        connection.execute(
+            insert(tables.servers.leases).values(name="server", owner="older", generation=70, expires_us=0)
+        )
     register(site, "a")
     (led,) = claim(site, "a", 0)
     assert led.generation > 70
@@ -125,7 +133,7 @@ def test_a_lost_row_of_the_counter_is_made_again_above_all_generations(site: Eng
     register(site, "a")
     (led,) = claim(site, "a", 3)
     with writing(site) as connection:
-        connection.execute(delete(tables.generations))
+        connection.execute(delete(tables.servers.generations))
     lease = leases.acquire(site, "server", "a", ttl=60)
     assert lease.generation > led.generation
     assert refused(site, led) is None

@@ -12,7 +12,9 @@ from lr_server import LogReplicationServer, Settings
 from queues import send_snapshot
 from queues.clock import now_us
 from queues.database import tables
-from queues.database.tables import consumer_failures, parked_entries, receive_marks, receive_queues, snapshots
+from queues.database.tables.consumers import consumer_failures, parked_entries
+from queues.database.tables.receive import receive_marks, receive_queues
+from queues.database.tables.snapshots import snapshots
 from queues.database.transactions import writing
 from queues.names import ClientName, SiteId
 from queues.positions import ORIGIN
@@ -218,7 +220,7 @@ def test_an_order_for_a_replay_is_in_the_status_while_it_waits_and_for_an_hour_a
     arrivals.tick([b"a", b"b"])
     with writing(site) as connection:
         replays.place(connection, arrivals.queue_id(connection), ReplayWish(2), "ada")
-        connection.execute(update(tables.replays).values(ordered_us=1))
+        connection.execute(update(tables.receive.replays).values(ordered_us=1))
     [waiting] = read_status(site).replays
     assert (waiting.source, waiting.state, waiting.words) == ("oslo", ReplayState.ORDERED, "entries from 2 on")
     assert waiting.waits
@@ -229,5 +231,5 @@ def test_an_order_for_a_replay_is_in_the_status_while_it_waits_and_for_an_hour_a
     assert (ended.state, ended.outcome, ended.waits) == (ReplayState.REFUSED, "they are trimmed", False)
     with writing(site) as connection:
         long_ago = now_us() - int((ENDED_SECONDS + 1) * 1_000_000)
-        connection.execute(update(tables.replays).values(ended_us=long_ago))
+        connection.execute(update(tables.receive.replays).values(ended_us=long_ago))
     assert read_status(site).replays == ()

@@ -18,7 +18,7 @@ import psutil
 from sqlalchemy import Engine, make_url, select, text
 
 import queues
-from queues.database.tables import receive_queues
+from queues.database.tables.receive import receive_queues
 from queues.errors import LrqError
 from queues.names import site_id
 from queues.receive import log_blocks

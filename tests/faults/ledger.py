@@ -13,7 +13,7 @@ from sqlalchemy import Column, Engine, Integer, LargeBinary, MetaData, Table, Te
 from sqlalchemy.orm import Session
 
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient
-from queues.database.tables import Number
+from queues.database.tables.base import Number
 from tests.system import counters
 
 CLIENT = "policy"

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Engine, insert
 
-from queues.database.tables import consumers
+from queues.database.tables.consumers import consumers
 from queues.database.transactions import writing
 from queues.names import ClientName, SiteId
 from queues.receive import replays

@@ -14,9 +14,8 @@ from sqlalchemy import Connection, Engine, delete, event, insert, make_url, sele
 
 import queues
 from queues.blocks import decode_snapshot
-from queues.database.tables import (
-    consumers,
-    leases,
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import (
     receive_blocks,
     receive_branches,
     receive_headers,
@@ -24,6 +23,7 @@ from queues.database.tables import (
     receive_queues,
     receive_snapshot_blocks,
 )
+from queues.database.tables.servers import leases
 from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import RemoteSink, Sink, SinkWriter, serve

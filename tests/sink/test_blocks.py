@@ -5,7 +5,7 @@ import zlib
 import pytest
 from sqlalchemy import select
 
-from queues.database.tables import receive_blocks
+from queues.database.tables.receive import receive_blocks
 from queues.errors import NeedsFullSyncError
 from queues.wire import replication_pb2 as pb
 from tests.sink.conftest import accepted, refused, talk

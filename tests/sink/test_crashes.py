@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, select, text
 
-from queues.database.tables import receive_marks
+from queues.database.tables.receive import receive_marks
 from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter

@@ -6,7 +6,8 @@ import pytest
 from sqlalchemy import insert, select, text, update
 
 from queues.database import dialects
-from queues.database.tables import consumers, receive_queues
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_queues
 from queues.database.transactions import writing
 from queues.names import client_name, site_id
 from queues.positions import Header

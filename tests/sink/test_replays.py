@@ -7,8 +7,9 @@ from sqlalchemy import Engine, insert, update
 
 from queues.clock import now_us
 from queues.database import actions
-from queues.database.tables import consumers, receive_headers
-from queues.database.tables import replays as stored
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_headers
+from queues.database.tables.receive import replays as stored
 from queues.database.transactions import reading, writing
 from queues.names import ClientName, SiteId
 from queues.positions import Position

@@ -5,7 +5,7 @@ import random
 import pytest
 from sqlalchemy import Engine, select
 
-from queues.database.tables import receive_queues
+from queues.database.tables.receive import receive_queues
 from queues.names import site_id
 from queues.positions import Position
 from queues.wire import replication_pb2 as pb

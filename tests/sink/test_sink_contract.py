@@ -5,7 +5,7 @@ from sqlalchemy import update
 
 from queues.block_limits import MAX_GROUPS, MAX_ROWS
 from queues.blocks import EntryRow, encode_entries
-from queues.database.tables import receive_marks
+from queues.database.tables.receive import receive_marks
 from queues.database.transactions import writing
 from queues.entry_headers import MAX_STORED_BYTES
 from queues.errors import NeedsFullSyncError

@@ -445,7 +445,7 @@ def test_a_forgotten_link_has_no_claim_and_begins_only_on_order(world: World, pa
     paris_settings = paris._settings
     assert paris_settings.retention_seconds > 1000
     with world.site("paris").begin() as connection:
-        connection.execute(tables.log_head.update().values(opened_us=0))
+        connection.execute(tables.log.log_head.update().values(opened_us=0))
     eventually(lambda: trimmed() > 1)
     with reading(world.site("paris")) as connection:
         assert unknown_destinations(connection) == []

@@ -12,7 +12,7 @@ from lr_server import LogReplicationServer
 from queues.database import grants, migrations
 from queues.database.grantees import Grantee
 from queues.database.postgresql.truncation import lock
-from queues.database.tables import REWRITTEN, REWRITTEN_UNKEPT
+from queues.database.tables.rewritten import REWRITTEN, REWRITTEN_UNKEPT
 from queues.destinations import destination_set
 from queues.errors import ConfigurationError
 from queues.names import ClientName

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import func, select
 
 from lr_server import LogReplicationServer
-from queues.database.tables import receive_blocks
+from queues.database.tables.receive import receive_blocks
 from queues.receive.marks import ENTRY_BYTES
 from queues.wire.replication_pb2 import Ack, Frame, NegotiateRequest, NegotiateResponse
 from sink.port import Sink

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import update
 
-from queues.database.tables import branches
+from queues.database.tables.site import branches
 from queues.errors import VersionLostError
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually

@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy import Connection, insert, select
 
 from queues.database.postgresql.truncation import lock
-from queues.database.tables import REWRITTEN, REWRITTEN_UNKEPT
+from queues.database.tables.rewritten import REWRITTEN, REWRITTEN_UNKEPT
 
 _ALL: Final = (*REWRITTEN, *REWRITTEN_UNKEPT)
 #: In bytes: a table up to `_SMALL` plus `_LARGEST_ROW` for each row is not rewritten. Rows are always smaller.

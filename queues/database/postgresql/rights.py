@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from queues.database.grantees import Grantee
-from queues.database.tables import PARTITIONS, TICK_PARTITIONS, metadata, postgresql_metadata, views_metadata
+from queues.database.tables import metadata, postgresql_metadata, views_metadata
+from queues.database.tables.log import PARTITIONS
+from queues.database.tables.ticks import TICK_PARTITIONS
 from queues.errors import ConfigurationError
 
 _READ: Final = "SELECT"

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Transaction, TwoPhaseTransaction
 
 from queues.database.postgresql.dialect import fetch, run
-from queues.database.tables import PARTITIONS
+from queues.database.tables.log import PARTITIONS
 from queues.errors import NotInTransactionError
 from queues.lineage import timeline_of
 from queues.send_log.destination_check import confirm_links

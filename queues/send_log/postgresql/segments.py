@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection, Select, select
 
 from queues.database.postgresql.truncation import lock
-from queues.database.tables import PARTITIONS, log_entries
+from queues.database.tables.log import PARTITIONS, log_entries
 from queues.positions import Visibility
 from queues.send_log import segments
 from queues.send_log.port import Retention, SessionKey

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from queues.database.postgresql.truncation import lock
-from queues.database.tables import TICK_PARTITIONS, ticks
+from queues.database.tables.ticks import TICK_PARTITIONS, ticks
 from queues.send_log import segments
 from queues.send_log.reads import trimmed_seq
 from queues.send_log.ticks import partition_of

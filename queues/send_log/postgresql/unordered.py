@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from queues.clock import now_us
-from queues.database.tables import PARTITIONS
+from queues.database.tables.log import PARTITIONS
 from queues.send_log.postgresql.notify import IS_SILENT, NOTIFY
 from queues.send_log.postgresql.windows import plan
 

@@ -10,7 +10,11 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, func, insert, or_, select, update
 
-from queues.database.tables import log_head, ring_productions, sessions, strangers, ticks
+from queues.database.tables.destinations import strangers
+from queues.database.tables.log import log_head
+from queues.database.tables.ring import ring_productions
+from queues.database.tables.sessions import sessions
+from queues.database.tables.ticks import ticks
 from queues.errors import CorruptFrameError, StoreUnavailableError
 from queues.names import ClientName, SiteId
 from queues.positions import Position, Visibility

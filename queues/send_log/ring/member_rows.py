@@ -7,7 +7,10 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from queues.database import dialects
-from queues.database.tables import branches, log_head, ring_generations, ring_member, ring_stores, site, ticks
+from queues.database.tables.log import log_head
+from queues.database.tables.ring import ring_generations, ring_member, ring_stores
+from queues.database.tables.site import branches, site
+from queues.database.tables.ticks import ticks
 from queues.errors import ConfigurationError, StoreTakenError
 from queues.send_log.ring.tick_contents import FIRST_BRANCH
 

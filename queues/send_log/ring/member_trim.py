@@ -10,7 +10,10 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, func, select, update
 
-from queues.database.tables import log_head, sessions, sqlite_segments, tag_set_members, ticks
+from queues.database.tables.destinations import tag_set_members
+from queues.database.tables.log import log_head, sqlite_segments
+from queues.database.tables.sessions import sessions
+from queues.database.tables.ticks import ticks
 from queues.names import ClientName, SiteId
 from queues.positions import Tick
 from queues.send_log.destination_sets import forget_unused

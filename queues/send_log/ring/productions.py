@@ -8,7 +8,9 @@ from typing import Final
 from sqlalchemy import Connection, Select, bindparam, delete, select, text
 
 from queues.database import dialects
-from queues.database.tables import ring_productions, site, ticks
+from queues.database.tables.ring import ring_productions
+from queues.database.tables.site import site
+from queues.database.tables.ticks import ticks
 from queues.names import ClientName
 from queues.positions import Position, PositionToken, Tick
 from queues.send_log.history import branch_at

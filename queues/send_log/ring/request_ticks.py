@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 
-from queues.database.tables import site
+from queues.database.tables.site import site
 from queues.entry_headers import text_size
 from queues.positions import Position
 from queues.send_log.destination_check import forget_old_facts, refused_destinations

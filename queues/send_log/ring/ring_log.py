@@ -9,15 +9,11 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from queues.clock import now_us
 from queues.database import dialects
-from queues.database.tables import (
-    branches,
-    log_head,
-    ring_generations,
-    site,
-    sqlite_segments,
-    tag_sets,
-    ticks,
-)
+from queues.database.tables.destinations import tag_sets
+from queues.database.tables.log import log_head, sqlite_segments
+from queues.database.tables.ring import ring_generations
+from queues.database.tables.site import branches, site
+from queues.database.tables.ticks import ticks
 from queues.errors import CorruptFrameError, DataLossError, TrimmedError
 from queues.positions import Tick, Visibility
 from queues.send_log.destination_sets import SetDictionary, sightings

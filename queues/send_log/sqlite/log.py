@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Engine, Select, delete, select
 
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.database.tables import PARTITIONS, log_head, sqlite_segments, ticks
+from queues.database.tables.log import PARTITIONS, log_head, sqlite_segments
+from queues.database.tables.ticks import ticks
 from queues.database.transactions import reading, writing
 from queues.positions import Tick, Visibility
 from queues.replica_groups import Groups

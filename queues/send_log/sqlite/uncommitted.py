@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from queues.database.tables import PARTITIONS
+from queues.database.tables.log import PARTITIONS
 from queues.errors import StoreUnavailableError, first_line
 from queues.send_log.uncommitted import COLUMNS, Read, UncommittedRow, text_of
 

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, func, select
 
 from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter
 from queues import send_snapshot
-from queues.database.tables import snapshot_blocks
+from queues.database.tables.snapshots import snapshot_blocks
 from queues.database.transactions import reading, writing
 from queues.names import ClientName, SiteId
 from queues.positions import Position

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshot.cut import connect_at, open_cut
 from queues.database import leases
-from queues.database.tables import site as site_table
+from queues.database.tables.site import site as site_table
 from queues.database.transactions import writing
 from queues.errors import NotInitializedError, SnapshotFailedError
 from queues.positions import Position, Visibility

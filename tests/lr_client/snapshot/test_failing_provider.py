@@ -132,7 +132,7 @@ def refuse_failures(site: Engine, dialect: str) -> None:
 
 def expiry(site: Engine) -> int:
     with reading(site) as connection:
-        return int(connection.execute(sqlalchemy.select(tables.leases.c.expires_us)).scalar_one())
+        return int(connection.execute(sqlalchemy.select(tables.servers.leases.c.expires_us)).scalar_one())
 
 
 ERRORS = [asyncio.CancelledError(), KeyboardInterrupt(), GeneratorExit(), SystemExit(1)]

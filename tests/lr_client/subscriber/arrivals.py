@@ -7,13 +7,8 @@ from sqlalchemy import Connection, Engine, case, func, insert, select, update
 
 from queues import names
 from queues.blocks import EntryRow, SnapshotColumns, encode_snapshot
-from queues.database.tables import (
-    consumers,
-    receive_headers,
-    receive_marks,
-    receive_queues,
-    receive_snapshot_blocks,
-)
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_headers, receive_marks, receive_queues, receive_snapshot_blocks
 from queues.database.transactions import reading, writing
 from queues.positions import Visibility
 from queues.receive import entries, snapshot_blocks, writer_marks

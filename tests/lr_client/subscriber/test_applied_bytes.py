@@ -2,7 +2,8 @@
 
 from sqlalchemy import Engine, func, select
 
-from queues.database.tables import consumers, receive_blocks
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_blocks
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.lr_client.subscriber.applying import Apply, payloads
 from tests.lr_client.subscriber.arrivals import Arrivals

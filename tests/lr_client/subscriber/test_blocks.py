@@ -3,7 +3,8 @@
 import pytest
 from sqlalchemy import Engine, func, select, update
 
-from queues.database.tables import consumer_failures, consumers, receive_blocks, receive_marks
+from queues.database.tables.consumers import consumer_failures, consumers
+from queues.database.tables.receive import receive_blocks, receive_marks
 from queues.receive.parked import parked
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.lr_client.subscriber.applying import Apply, Undo, payloads, story, texts

@@ -134,18 +134,18 @@ def test_random_histories_are_applied_once_and_in_order(sink: Engine, follow: Fo
 
 def _expire(engine: Engine) -> None:
     with writing(engine) as connection:
-        connection.execute(update(tables.leases).values(expires_us=0))
+        connection.execute(update(tables.servers.leases).values(expires_us=0))
 
 
 def _all_in_log(engine: Engine) -> bool:
     with engine.connect() as connection:
-        queues = tables.receive_marks.outerjoin(
-            tables.consumers,
-            (tables.consumers.c.queue_id == tables.receive_marks.c.queue_id)
-            & (tables.consumers.c.sync_id == tables.receive_marks.c.sync_id)
-            & (tables.consumers.c.seq == tables.receive_marks.c.boundary_seq)
-            & (tables.consumers.c.phase == "log")
-            & (tables.consumers.c.back_seq == consumer_marks.NOWHERE),
+        queues = tables.receive.receive_marks.outerjoin(
+            tables.consumers.consumers,
+            (tables.consumers.consumers.c.queue_id == tables.receive.receive_marks.c.queue_id)
+            & (tables.consumers.consumers.c.sync_id == tables.receive.receive_marks.c.sync_id)
+            & (tables.consumers.consumers.c.seq == tables.receive.receive_marks.c.boundary_seq)
+            & (tables.consumers.consumers.c.phase == "log")
+            & (tables.consumers.consumers.c.back_seq == consumer_marks.NOWHERE),
         )
         rows = connection.execute(queues.select()).all()
         return all(row.phase for row in rows)

@@ -221,5 +221,5 @@ def test_a_subscriber_in_another_process_loses_no_entry_and_applies_none_twice(
     assert sorted(each.sequence for each in parked(sink)) == fifth
     assert sorted(done) == fifth
     with reading(sink) as connection:
-        applied = connection.execute(select(tables.consumers.c.applied_total)).scalar_one()
+        applied = connection.execute(select(tables.consumers.consumers.c.applied_total)).scalar_one()
     assert applied == count

@@ -49,7 +49,7 @@ def says(process: "subprocess.Popen[str]", word: str) -> str:
 
 def expiry(engine: Engine) -> int:
     with reading(engine) as connection:
-        return connection.execute(tables.leases.select()).one().expires_us
+        return connection.execute(tables.servers.leases.select()).one().expires_us
 
 
 def test_a_subscriber_killed_at_any_moment_applies_each_entry_once(sink: Engine, tokyo: Arrivals, start: Start) -> None:
@@ -114,7 +114,7 @@ def test_a_killed_subscriber_is_replaced_before_its_lease_expires(sink: Engine, 
     process.kill()
     process.wait()
     with sink.begin() as connection:
-        connection.execute(tables.leases.update().values(expires_us=2**62))
+        connection.execute(tables.servers.leases.update().values(expires_us=2**62))
     start()
     tokyo.tick([b"e2"])
     eventually(lambda: tokyo.left == 0)

@@ -45,7 +45,7 @@ REFUSALS = pytest.mark.parametrize("refuse", [say_false, fail])
 
 
 def failures(engine: Engine) -> list[tuple[int, int, str]]:
-    table = tables.consumer_failures
+    table = tables.consumers.consumer_failures
     with reading(engine) as connection:
         return [tuple(row) for row in connection.execute(select(table.c.seq, table.c.tries, table.c.error))]
 

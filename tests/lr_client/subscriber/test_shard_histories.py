@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, func, select
 
 from lr_client.subscriber.sharding import move_slots, set_shards, shards_of
-from queues.database.tables import shard_changes
+from queues.database.tables.shards import shard_changes
 from queues.database.transactions import reading
 from tests.conftest import NewSite
 from tests.lr_client.subscriber.arrivals import Arrivals

@@ -60,7 +60,7 @@ def check(told: list[str], count: int) -> None:
 
 def marks(engine: Engine) -> dict[int, int]:
     with reading(engine) as connection:
-        table = tables.shard_marks
+        table = tables.shards.shard_marks
         return {row.shard: row.seq for row in connection.execute(select(table.c.shard, table.c.seq))}
 
 
@@ -90,8 +90,8 @@ def test_blocks_are_removed_once_all_shards_have_applied_them(sink: Engine, toky
     tokyo.keyed(*entries(range(50)))
     eventually(lambda: tokyo.left == 0)
     with reading(sink) as connection:
-        assert connection.execute(select(tables.receive_blocks)).all() == []
-        row = connection.execute(select(tables.consumers)).one()
+        assert connection.execute(select(tables.receive.receive_blocks)).all() == []
+        row = connection.execute(select(tables.consumers.consumers)).one()
     assert (row.seq, row.applied_total) == (50, 50)
 
 
@@ -258,7 +258,7 @@ def test_a_client_that_has_one_shard_again_has_no_trace_of_shards(
     check(story(sink), 60)
     assert marks(sink) == {}
     with reading(sink) as connection:
-        row = connection.execute(select(tables.consumers)).one()
+        row = connection.execute(select(tables.consumers.consumers)).one()
     assert (row.seq, row.applied_total) == (60, 60)
     assert row.generation < 2**62
 
@@ -283,7 +283,7 @@ def test_two_subscriptions_share_the_shards(sink: Engine, tokyo: Arrivals, follo
 def adopted(engine: Engine) -> int:
     """Return the newest version of the map that the queue has taken."""
     with reading(engine) as connection:
-        return max(connection.execute(select(tables.shard_changes.c.version)).scalars(), default=0)
+        return max(connection.execute(select(tables.shards.shard_changes.c.version)).scalars(), default=0)
 
 
 @pytest.mark.parametrize("to_the_slow_shard", [True, False], ids=["to the slow shard", "from the slow shard"])
@@ -329,7 +329,7 @@ def test_a_skewed_backlog_is_balanced_before_its_first_step(sink: Engine, tokyo:
     check(story(sink), 400)
     assert set(shards_of(sink, hot).values()) == {0, 1, 2, 3}
     with reading(sink) as connection:
-        assert set(connection.execute(select(tables.shard_changes.c.version)).scalars()) == {2}
+        assert set(connection.execute(select(tables.shards.shard_changes.c.version)).scalars()) == {2}
 
 
 @pytest.mark.parametrize(

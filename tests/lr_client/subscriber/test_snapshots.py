@@ -180,7 +180,7 @@ def test_damaged_rows_are_never_applied_and_a_new_snapshot_repairs_the_queue(
     sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow
 ) -> None:
     tokyo.snapshot("s1", payloads("r", 3))
-    table = tables.receive_snapshot_blocks
+    table = tables.receive.receive_snapshot_blocks
     with writing(sink) as connection:
         stored = connection.execute(select(table.c.block).where(table.c.last_row == 3)).scalar_one()
         torn = update(table).where(table.c.last_row == 3).values(block=stored.replace(b"r3", b"r4"))
@@ -204,7 +204,7 @@ def test_a_stored_block_with_more_rows_than_a_block_may_have_is_not_unpacked(
     plain = b"\n\x00" * (MAX_ROWS + 1)
     body = zstandard.ZstdCompressor().compress(plain)
     bomb = Block(codec=ZSTD, rows=MAX_ROWS + 1, body=body, plain_size=len(plain), crc32=crc32(body))
-    table = tables.receive_snapshot_blocks
+    table = tables.receive.receive_snapshot_blocks
     with writing(sink) as connection:
         connection.execute(update(table).where(table.c.last_row == 3).values(block=bomb.SerializeToString()))
     follow(listener)
@@ -218,7 +218,7 @@ def test_vanished_rows_are_reported_in_words_and_a_new_snapshot_repairs_the_queu
     sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow, last_row: int
 ) -> None:
     tokyo.snapshot("s1", payloads("r", 3))
-    table = tables.receive_snapshot_blocks
+    table = tables.receive.receive_snapshot_blocks
     with writing(sink) as connection:
         connection.execute(delete(table).where(table.c.last_row == last_row))
     follow(listener, on_failure="park", max_tries=1)

@@ -27,7 +27,7 @@ LIMITS = BatchLimits(entries=100, bytes=1 << 20)
 def expire(engine: Engine) -> None:
     """Let all leases expire, as for a paused process."""
     with writing(engine) as connection:
-        connection.execute(update(tables.leases).values(expires_us=0))
+        connection.execute(update(tables.servers.leases).values(expires_us=0))
 
 
 def test_a_second_subscriber_stands_by_until_the_first_is_closed(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
@@ -120,7 +120,7 @@ def test_a_step_whose_blocks_have_gone_is_undone(sink: Engine, tokyo: Arrivals, 
     with reading(sink) as connection:
         step = next_step(connection, tokyo.queue_id(connection), LIMITS, KeptBlocks(), one=False)
     with writing(sink) as connection:
-        connection.execute(delete(tables.receive_blocks))
+        connection.execute(delete(tables.receive.receive_blocks))
     with pytest.raises(Superseded):
         current.carry_out(step)
     assert story(sink) == []

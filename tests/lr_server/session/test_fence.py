@@ -104,7 +104,7 @@ def test_a_refusal_for_good_changes_nothing(site: Engine, fence: Callable[[], Se
     told = fence().answer(stale(0))
     assert told.kind is RefusalKind.STALE_LEADER
     with reading(site) as connection:
-        row = connection.execute(select(tables.sessions)).one()
+        row = connection.execute(select(tables.sessions.sessions)).one()
     assert (row.lead, row.leaps, row.leaped_us) == (0, 0, 0)
 
 

@@ -9,7 +9,7 @@ from lr_server.protocol.histories import SinkHistory, TickKey
 from lr_server.protocol.replays import OrderedReplay
 from lr_server.session.replays import Replay, answer_order
 from queues.database import leases
-from queues.database.tables import sessions
+from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError
 from queues.names import ClientName, SiteId

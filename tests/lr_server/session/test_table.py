@@ -8,7 +8,7 @@ from lr_server.session import table
 from lr_server.session.table import Standing
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.database.tables import sessions
+from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError
 from queues.names import ClientName, SiteId

@@ -8,7 +8,10 @@ from sqlalchemy.orm import Session
 from lr_client import RoutingQueueSenderClient
 from queues.clock import now_us
 from queues.database import dialects, leases, migrations
-from queues.database.tables import log_commits, receive_queues, sessions, sqlite_segments, ticks
+from queues.database.tables.log import log_commits, sqlite_segments
+from queues.database.tables.receive import receive_queues
+from queues.database.tables.sessions import sessions
+from queues.database.tables.ticks import ticks
 from queues.database.transactions import reading, writing
 from queues.names import receive_queue
 from queues.positions import PositionToken

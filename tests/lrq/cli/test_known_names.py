@@ -9,7 +9,7 @@ from lrq.cli.known_names import listed, unknown_names
 from queues.browse.api import browse
 from queues.database import grants
 from queues.database.grantees import Grantee
-from queues.database.tables import sessions
+from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading, writing
 from queues.names import SEND_LOG_ENTRIES, SiteId
 from queues.send_log.known_sites import KnownSites, record_known

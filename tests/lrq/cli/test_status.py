@@ -12,7 +12,9 @@ from queues import send_snapshot
 from queues.clock import now_us
 from queues.counts import COUNTED
 from queues.database import leases
-from queues.database.tables import consumer_failures, sessions, snapshots
+from queues.database.tables.consumers import consumer_failures
+from queues.database.tables.sessions import sessions
+from queues.database.tables.snapshots import snapshots
 from queues.database.transactions import writing
 from queues.names import ClientName, SiteId
 from queues.positions import ORIGIN

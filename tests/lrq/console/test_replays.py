@@ -122,7 +122,7 @@ def test_a_queue_that_does_not_exist_is_one_sentence(engine, visit):
 def test_a_hostile_person_branch_and_outcome_stay_text(engine, visit):
     order = request_replay(engine, "policy", "tokyo", start=4, person=HOSTILE)
     with writing(engine) as connection:
-        connection.execute(update(tables.replays).values(branch=HOSTILE))
+        connection.execute(update(tables.receive.replays).values(branch=HOSTILE))
     visitor = visit({"paris": engine}, allow_actions=True)
     pages = [visitor.get("/replays"), visitor.get(PAGE)]
     with writing(engine) as connection:

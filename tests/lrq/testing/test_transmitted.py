@@ -10,7 +10,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scop
 import queues
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
 from lrq.testing import Transmitted, transmitted
-from queues.database.tables import tag_sets
+from queues.database.tables.destinations import tag_sets
 from queues.destinations import destination_set
 from queues.errors import NotInitializedError, UsageError
 

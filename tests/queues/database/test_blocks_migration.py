@@ -10,7 +10,9 @@ from sqlalchemy import Connection, Engine, Row, create_engine, insert, select, t
 from sqlalchemy.exc import SQLAlchemyError
 
 from queues.database import migrations, schema, scripts
-from queues.database.tables import consumers, receive_blocks, receive_marks, site
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_blocks, receive_marks
+from queues.database.tables.site import site
 from queues.receive.log_blocks import ReceivedRow
 from tests.received import received_rows
 

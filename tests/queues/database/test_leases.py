@@ -123,7 +123,7 @@ def test_a_takeover_ends_the_open_transactions_of_a_stopped_owner(site: Engine, 
         pytest.skip("no process can end another one's transaction on SQLite")
     leases.acquire(site, "server", "a", ttl=0)
     with writing(site) as connection:
-        connection.execute(update(tables.leases).values(generation=generation))
+        connection.execute(update(tables.servers.leases).values(generation=generation))
     lease = leases.acquire(site, "server", "a", ttl=0)
     with pytest.raises(StoreUnavailableError):
         _be_taken_over_in_the_middle(site, lease)
@@ -206,7 +206,7 @@ def test_a_takeover_does_not_end_transactions_under_other_leases(site: Engine) -
 def test_a_lease_works_with_each_generation_of_64_bits(site: Engine, generation: int) -> None:
     leases.acquire(site, "server", "a", ttl=60)
     with writing(site) as connection:
-        connection.execute(update(tables.leases).values(generation=generation - 1))
+        connection.execute(update(tables.servers.leases).values(generation=generation - 1))
     lease = leases.acquire(site, "server", "a", ttl=60)
     assert lease is not None
     assert lease.generation == generation

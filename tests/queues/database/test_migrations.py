@@ -111,8 +111,8 @@ def test_initialising_twice_changes_nothing(engine: Engine):
 
 def test_a_new_site_begins_with_one_branch_and_an_empty_log(site: Engine):
     with site.connect() as connection:
-        branch = connection.execute(select(tables.branches)).one()
-        head = connection.execute(select(tables.log_head)).one()
+        branch = connection.execute(select(tables.site.branches)).one()
+        head = connection.execute(select(tables.log.log_head)).one()
         assert (branch.number, branch.start_seq) == (1, 0)
         assert branch.incarnation == dialects.of(connection).incarnation(connection)
         assert (head.slot, head.last_id, head.segment, head.trimmed_seq) == (0, 0, 0, 0)
@@ -379,11 +379,11 @@ def test_sessions_from_before_fences_have_no_lead_and_stay_in_a_downgrade(site: 
         config = migrations.config()
         config.attributes["connection"] = connection
         command.downgrade(config, "0003")
-        connection.execute(insert(tables.sessions).values(values))
+        connection.execute(insert(tables.sessions.sessions).values(values))
         command.upgrade(config, "0007")
-        assert connection.execute(select(tables.sessions.c["lead", "leaps", "leaped_us"])).all() == [(0, 0, 0)]
+        assert connection.execute(select(tables.sessions.sessions.c["lead", "leaps", "leaped_us"])).all() == [(0, 0, 0)]
         command.downgrade(config, "0003")
-        assert connection.execute(select(tables.sessions.c.destination)).scalars().all() == ["tokyo"]
+        assert connection.execute(select(tables.sessions.sessions.c.destination)).scalars().all() == ["tokyo"]
 
 
 @pytest.mark.parametrize(("state", "again"), [("55P03", True), ("40P01", True), ("57014", False)])

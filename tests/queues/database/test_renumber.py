@@ -66,9 +66,13 @@ def test_the_adoption_of_another_incarnation_renumbers_all_ranges_with_the_branc
     branch, before, newest = adopt(led, lease), rows(led), counted(led)
     assert adopt(led, lease) == branch
     assert rows(led) == before
-    last = select(func.max(tables.branches.c.number)).scalar_subquery()
+    last = select(func.max(tables.site.branches.c.number)).scalar_subquery()
     with writing(led) as connection:
-        other = update(tables.branches).where(tables.branches.c.number == last).values(incarnation="other/1/other")
+        other = (
+            update(tables.site.branches)
+            .where(tables.site.branches.c.number == last)
+            .values(incarnation="other/1/other")
+        )
         connection.execute(other)
     assert adopt(led, lease) != branch
     assert min(row.generation for row in rows(led).values()) > newest

@@ -10,7 +10,8 @@ from queues.database import leases
 from queues.database.postgresql import rewriting
 from queues.database.postgresql.rewriting import is_bloated, rewrite
 from queues.database.postgresql.truncation import BusyError
-from queues.database.tables import REWRITTEN, REWRITTEN_UNKEPT, sessions
+from queues.database.tables.rewritten import REWRITTEN, REWRITTEN_UNKEPT
+from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading, writing
 from queues.send_log.port import Retention
 from tests.queues.held import held_snapshot

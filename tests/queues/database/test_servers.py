@@ -68,7 +68,7 @@ def test_a_renewal_is_refused_after_the_expiry(site: Engine) -> None:
     register(site, "a")
     assert servers.renew(site, "a", 60)
     with writing(site) as connection:
-        connection.execute(update(tables.servers).values(expires_us=1))
+        connection.execute(update(tables.servers.servers).values(expires_us=1))
     assert not servers.renew(site, "a", 60)
 
 
@@ -126,7 +126,9 @@ def test_rows_of_servers_that_are_gone_are_bounded_and_the_sequencer_keeps_its_r
 def test_rows_of_servers_that_expired_an_hour_ago_are_removed(site: Engine) -> None:
     register(site, "a")
     with writing(site) as connection:
-        connection.execute(update(tables.servers).values(expires_us=tables.servers.c.expires_us - 7200 * 10**6))
+        connection.execute(
+            update(tables.servers.servers).values(expires_us=tables.servers.servers.c.expires_us - 7200 * 10**6)
+        )
     register(site, "b")
     assert [row.server for row in servers.look(site).servers] == ["b"]
 

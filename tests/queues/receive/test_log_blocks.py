@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Connection, Engine, select, update
 
 from queues.blocks import EntryRow
-from queues.database.tables import receive_blocks
+from queues.database.tables.receive import receive_blocks
 from queues.database.transactions import reading, writing
 from queues.errors import NeedsFullSyncError
 from queues.receive import log_blocks

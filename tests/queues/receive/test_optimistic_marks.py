@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, exc, func, insert, select, update
 
-from queues.database.tables import consumers, receive_blocks, receive_headers, receive_marks
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_blocks, receive_headers, receive_marks
 from queues.database.transactions import writing
 from queues.names import client_name, site_id
 from queues.positions import Header, Position

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, event, func, select, text
 
 from queues.database import leases
-from queues.database.tables import log_staged_blocks, log_staging, producers
+from queues.database.tables.producers import log_staged_blocks, log_staging, producers
 from queues.database.transactions import reading, writing
 from queues.destinations import destination_set
 from queues.errors import StoreUnavailableError, UnknownDestinationError

@@ -6,7 +6,8 @@ from sqlalchemy import Engine, text, update
 from lr_server.source.incarnation import adopt, adopted_branch
 from queues.database import servers
 from queues.database.leases import Lease
-from queues.database.tables import branches, log_commits, log_entries
+from queues.database.tables.log import log_commits, log_entries
+from queues.database.tables.site import branches
 from queues.errors import OtherIncarnationError, TrimmedError
 from queues.send_log.port import TickLimits
 from tests.leading import lead

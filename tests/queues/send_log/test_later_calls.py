@@ -12,7 +12,7 @@ from sqlalchemy.engine import NestedTransaction
 import queues
 from lr_client.sender import RoutingQueueSenderClient
 from queues.database import leases
-from queues.database.tables import tag_sets
+from queues.database.tables.destinations import tag_sets
 from queues.errors import DataLossError
 from queues.send_log.opening import open_log, watch_log
 from queues.send_log.wakeup import Wakeup

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from queues.clock import now_us
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.database.tables import sessions
+from queues.database.tables.sessions import sessions
 from queues.destinations import destination_set
 from queues.errors import OwnershipLostError, TrimmedError
 from queues.names import ClientName, SiteId

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Engine, insert
 
-from queues.database.tables import tag_set_members
+from queues.database.tables.destinations import tag_set_members
 from queues.send_log.named_sites import named_sites
 
 

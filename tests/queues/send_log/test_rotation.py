@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from queues.database.tables import PARTITIONS
+from queues.database.tables.log import PARTITIONS
 from queues.send_log.port import Retention
 from queues.send_log.rotation import SegmentLimits, leaves_room, share, trim_pause
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine, select, update
 
-from queues.database.tables import log_head, sessions, strangers
+from queues.database.tables.destinations import strangers
+from queues.database.tables.log import log_head
+from queues.database.tables.sessions import sessions
 from queues.names import ClientName, SiteId
 from queues.send_log import strangers as record
 from queues.send_log.port import Retention, SessionKey

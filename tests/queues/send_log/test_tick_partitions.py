@@ -8,7 +8,8 @@ from sqlalchemy import Engine, select, text, update
 from lr_client.sender import RoutingQueueSenderClient
 from lr_server.protocol.histories import SinkHistory, TickKey
 from lr_server.session.history import source_history
-from queues.database.tables import TICK_PARTITIONS, sessions, ticks
+from queues.database.tables.sessions import sessions
+from queues.database.tables.ticks import TICK_PARTITIONS, ticks
 from queues.database.transactions import reading
 from queues.names import ClientName, SiteId
 from queues.send_log import segments

@@ -14,7 +14,7 @@ from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
 from queues.browse.api import browse
 from queues.database import leases
 from queues.database.postgresql.autocommit import Direct
-from queues.database.tables import sessions
+from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading
 from queues.errors import (
     NotInTransactionError,

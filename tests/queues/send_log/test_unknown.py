@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 from lr_client.sender import RoutingQueueSenderClient
 from queues.browse.unknown import unknown_destinations
 from queues.clock import now_us
-from queues.database.tables import sessions, ticks
+from queues.database.tables.sessions import sessions
+from queues.database.tables.ticks import ticks
 from queues.names import ClientName, SiteId
 from queues.send_log import unknown
 from queues.send_log.known_sites import KnownSites, read_known, record_known

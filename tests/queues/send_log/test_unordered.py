@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine, insert, text
 
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
 from queues.database import schema
-from queues.database.tables import sessions
+from queues.database.tables.sessions import sessions
 from queues.errors import SchemaMismatchError
 from queues.names import ClientName
 from queues.send_log import unordered

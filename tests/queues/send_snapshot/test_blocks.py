@@ -5,7 +5,7 @@ from sqlalchemy import Engine, delete, update
 
 from queues import send_snapshot
 from queues.checksum import rows_checksum
-from queues.database.tables import snapshot_blocks as stored_blocks
+from queues.database.tables.snapshots import snapshot_blocks as stored_blocks
 from queues.database.transactions import reading, writing
 from queues.errors import CorruptFrameError, PayloadTooLargeError, SnapshotCancelledError, SnapshotFailedError
 from queues.positions import Position

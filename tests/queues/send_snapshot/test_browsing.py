@@ -5,7 +5,7 @@ from sqlalchemy import Engine, update
 
 from queues import names
 from queues.browse.api import Entry, Page, Wanted, browse, payload_at
-from queues.database.tables import snapshot_blocks
+from queues.database.tables.snapshots import snapshot_blocks
 from queues.database.transactions import writing
 from queues.errors import CorruptFrameError
 from queues.send_snapshot.block_packer import WriteLimits

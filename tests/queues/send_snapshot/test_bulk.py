@@ -9,8 +9,8 @@ from lr_client.arguments import MAX_KEY_LENGTH
 from queues.blocks import decode_snapshot
 from queues.checksum import rows_checksum
 from queues.database import dialects
-from queues.database.tables import parked_entries as entries
-from queues.database.tables import snapshot_blocks as blocks
+from queues.database.tables.consumers import parked_entries as entries
+from queues.database.tables.snapshots import snapshot_blocks as blocks
 from queues.database.transactions import reading, writing
 from queues.errors import PayloadTooLargeError, SnapshotFailedError
 from queues.send_snapshot.block_packer import BLOCK_BYTES, BLOCK_ROWS, FULL_BLOCK_BYTES, Batch, WriteLimits

@@ -9,7 +9,7 @@ from lr_server.session.table import Standing
 from queues import send_snapshot
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.database.tables import sessions
+from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading, writing
 from queues.positions import Position
 from queues.send_log.opening import open_log

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, QueuePool, func, select
 
 import queues
-from queues.database.tables import receive_blocks, receive_marks
+from queues.database.tables.receive import receive_blocks, receive_marks
 from queues.errors import PeerUnreachableError
 from queues.names import site_id
 from sink import RemoteSink, SinkWriter, serve

@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import Engine, func, select, text
 
 from queues import send_snapshot
-from queues.database.tables import snapshot_blocks
+from queues.database.tables.snapshots import snapshot_blocks
 from queues.database.transactions import writing
 from tests.lr_client.snapshot.providing import rows_of
 

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, func, select
 from lr_client.spark.log.rows import LogEntry, log_pages
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.database.tables import log_staged_blocks, log_staging
+from queues.database.tables.producers import log_staged_blocks, log_staging
 from queues.database.transactions import reading
 from queues.send_log.port import TickLimits
 from tests.lr_client.spark.sources.taking import url_of

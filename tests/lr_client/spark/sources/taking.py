@@ -9,7 +9,7 @@ from lr_client.spark.options import ReceiveOptions
 from lr_client.spark.receive.intake import Portion, StreamSubscription
 from lr_client.spark.receive.offsets import Offset
 from lr_client.spark.receive.portion_rows import read_portion
-from queues.database.tables import receive_headers, receive_marks
+from queues.database.tables.receive import receive_headers, receive_marks
 from queues.receive.batches import BatchLimits
 
 #: The largest batch of a test.

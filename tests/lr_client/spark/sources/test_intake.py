@@ -12,7 +12,8 @@ from lr_client.subscriber.subscription import subscribe
 from lr_client.subscriber.wait_applied import wait_applied
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.database.tables import consumers, receive_blocks
+from queues.database.tables.consumers import consumers
+from queues.database.tables.receive import receive_blocks
 from queues.database.transactions import reading
 from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, UsageError, WaitTimeoutError
 from queues.receive.batches import BatchLimits

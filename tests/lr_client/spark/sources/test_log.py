@@ -15,7 +15,7 @@ from lr_client.spark.log.rows import LogEntry, log_pages
 from lr_client.spark.log.stream import LogStream
 from queues.database import leases
 from queues.database.leases import Lease
-from queues.database.tables import branches
+from queues.database.tables.site import branches
 from queues.errors import NeedsFullSyncError, TrimmedError
 from queues.names import ClientName, SiteId
 from queues.send_log.port import Retention, SessionKey, TickLimits

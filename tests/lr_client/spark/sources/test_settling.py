@@ -5,7 +5,7 @@ from sqlalchemy import Engine, select
 
 from discovery import registry
 from lr_client.spark.receive.consume import settle
-from queues.database.tables import consumers
+from queues.database.tables.consumers import consumers
 from queues.database.transactions import reading
 from tests.lr_client.spark.sources.taking import Stream
 from tests.lr_client.subscriber.arrivals import Arrivals
