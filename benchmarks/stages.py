@@ -28,10 +28,10 @@ SERVER: Final[Mapping[str, str]] = {
     "sink.transport.servicer:check_parts": "sink: verify",
     "queues.blocks:_check_before_unpacking": "sink: verify",
     "queues.blocks:decode_entries": "sink: unpack",
-    "sink.inbox:_packed": "sink: pack for the queue",
+    "sink.log_frames:_packed": "sink: pack for the queue",
     "queues.database.postgresql.binary_copy:binary_copy": "sink: encode for COPY",
     "queues.database.postgresql.dialect:PostgresqlDialect.bulk_insert_columns": "sink: store and commit",
-    "sink.inbox:Inbox.ack": "sink: acknowledge",
+    "sink.answers:ack": "sink: acknowledge",
     "sink.writer:SinkWriter._take": "sink: decide",
 }
 #: The same for a subscriber.

@@ -21,6 +21,8 @@ from queues.receive.optimistic_marks import ExpectedMarks, StaleMarks
 from queues.receive.writer_marks import Stored
 from queues.wire import replication_pb2 as pb
 from queues.words import describe
+from sink import answers, rollbacks
+from sink.frames import hear, take
 from sink.gate import Gate
 from sink.inbox import Inbox, expect_inbox, open_inbox
 from sink.protocol import log_rules, versions
@@ -127,10 +129,10 @@ class SinkWriter:
                 if inbox.kept is not None:
                     lineages.keep(connection, inbox.client, inbox.source, branches)
                 if request.HasField("rollback_to"):
-                    refuse = inbox.roll_back(position_of(request.rollback_to))
+                    refuse = rollbacks.roll_back(inbox, position_of(request.rollback_to))
                 if request.HasField("replay"):
-                    inbox.replay(replay_word_of(request.replay))
-            answer = refuse or inbox.answer(self._site, protocol)
+                    rollbacks.replay(inbox, replay_word_of(request.replay))
+            answer = refuse or answers.answer(inbox, self._site, protocol)
             self._place = self._place or wakeups.place_of(connection)
         if refuse is None:
             self._wake(before, inbox.stored())
@@ -181,11 +183,11 @@ class SinkWriter:
                 if inbox.kept is None and stream.begun is not None:
                     lineages.keep(connection, inbox.client, inbox.source, stream.begun.branches)
                 # Before the rows: their last statement may commit.
-                inbox.hear(frame)
-                refuse = inbox.take(frame, self._limit)
+                hear(inbox, frame)
+                refuse = take(inbox, frame, self._limit)
             if refuse is not None and expected is not None:
                 raise StaleMarks
-            answer = refuse or inbox.ack()
+            answer = refuse or answers.ack(inbox)
         stored = inbox.stored()
         if refuse is None and stored is not None:
             self._wake(before, stored)

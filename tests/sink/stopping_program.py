@@ -10,7 +10,7 @@ import threading
 import queues
 from queues.names import site_id
 from queues.wire import replication_pb2 as pb
-from sink import SinkWriter, serve
+from sink import SinkWriter, serve, writer
 from sink.inbox import Inbox
 from sink.protocol.log_rules import Refuse
 from sink.transport import servicer
@@ -30,7 +30,7 @@ def stop_at(place: str) -> None:
                 # A signal to the process could arrive a moment later, in another thread.
                 signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
-    take, read = Inbox.take, servicer._Frames.__next__
+    take, read = writer.take, servicer._Frames.__next__
 
     def stopping_take(inbox: Inbox, frame: pb.Frame, limit: int) -> Refuse | None:
         stop(frame, "inside")
@@ -43,7 +43,7 @@ def stop_at(place: str) -> None:
         stop(frame, "before")
         return frame
 
-    Inbox.take = stopping_take  # type: ignore[method-assign]
+    writer.take = stopping_take
     servicer._Frames.__next__ = stopping_read  # type: ignore[method-assign]
 
 

@@ -14,7 +14,7 @@ from queues.positions import Position
 from queues.receive.fences import fences, reset_fences
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter
-from sink.inbox import ANSWERED_HEADERS
+from sink.answers import ANSWERED_HEADERS
 from sink.protocol.versions import SPOKEN
 from tests.sink.conftest import Conversation, accepted, refused, talk
 from tests.sink.frames import BRANCH, FIRST, SECOND, batch, begin, chunk, numbered, request, session, tick
