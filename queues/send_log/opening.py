@@ -22,8 +22,9 @@ from queues.send_log.postgresql.producers import PostgresqlStore
 from queues.send_log.producers import Store
 from queues.send_log.segments import Verdict
 from queues.send_log.sqlite import commit_watch as sqlite_commit_watch
-from queues.send_log.sqlite import log as sqlite_log
 from queues.send_log.sqlite import outbox as sqlite_outbox
+from queues.send_log.sqlite import reads as sqlite_reads
+from queues.send_log.sqlite import segments as sqlite_segments
 from queues.send_log.sqlite import uncommitted as sqlite_uncommitted
 from queues.send_log.sqlite.log import SqliteLog
 from queues.send_log.sqlite.producers import SqliteStore
@@ -110,8 +111,8 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         SqliteLog,
         sqlite_commit_watch.DataVersion,
         sqlite_commit_watch.LogVersion,
-        SegmentReads(sqlite_log.current, sqlite_log.verdict, sqlite_log.written, sqlite_log.keep),
-        sqlite_log.owed_size,
+        SegmentReads(sqlite_segments.current, sqlite_segments.verdict, sqlite_segments.written, sqlite_segments.keep),
+        sqlite_reads.owed_size,
         sqlite_uncommitted.uncommitted_rows,
         SqliteStore,
     ),

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Select, select
 from queues.database.postgresql.truncation import lock
 from queues.database.tables.log import PARTITIONS, log_entries
 from queues.positions import Visibility
-from queues.send_log import segments
+from queues.send_log import partitions, segments
 from queues.send_log.port import Retention, SessionKey
 from queues.send_log.postgresql import unordered
 from queues.send_log.postgresql.reads import count_owed, owes
@@ -52,15 +52,8 @@ def written(partition: int) -> Select[int]:
 
 def rotate(connection: Connection, limits: SegmentLimits, retention: Retention | None) -> bool:
     """See `queues.send_log.port.Log.rotate`. A database sequence holds the current segment: reading needs no lock."""
-    partition = current(connection)
-    following = [(partition + step) % PARTITIONS for step in range(1, PARTITIONS)]
-    due = segments.segment_is_due(connection, limits)
-    if not due or _is_empty(connection, partition) or not _is_empty(connection, following[0]):
+    if not partitions.may_rotate(connection, current(connection), limits, retention, _newest_first):
         return False
-    if retention is not None:
-        closed = [_newest_first(each) for each in following if not _is_empty(connection, each)]
-        if not segments.has_room(connection, closed, retention):
-            return False
     segment = connection.exec_driver_sql("SELECT nextval('lrq_log_segment')").scalar_one()
     segments.open_segment(connection, segment)
     return True
@@ -70,19 +63,10 @@ def _newest_first(partition: int) -> Select[int]:
     return written(partition).order_by(None).order_by(log_entries.c.xid.desc())
 
 
-def _is_empty(connection: Connection, partition: int) -> bool:
-    found = connection.exec_driver_sql(f"SELECT 1 FROM lrq_log_entries_{partition} LIMIT 1")  # noqa: S608 - a number
-    return found.first() is None
-
-
 def trim_one(connection: Connection, retention: Retention) -> Emptied | None:
     """Trim the oldest segment with rows; None if there is none or it must be kept."""
-    current = connection.exec_driver_sql("SELECT last_value FROM lrq_log_segment").scalar_one()
-    for step in range(1, PARTITIONS):
-        partition = (current + step) % PARTITIONS
-        if not _is_empty(connection, partition):
-            return _empty(connection, partition, retention)
-    return None
+    partition = partitions.oldest_filled(connection, current(connection))
+    return None if partition is None else _empty(connection, partition, retention)
 
 
 def _empty(connection: Connection, partition: int, retention: Retention) -> Emptied | None:

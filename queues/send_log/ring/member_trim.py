@@ -19,7 +19,7 @@ from queues.positions import Tick
 from queues.send_log.destination_sets import forget_unused
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import tick_of, trimmed_seq
-from queues.send_log.sqlite.log import forget_ticks
+from queues.send_log.sqlite.segments import forget_ticks
 from queues.send_log.strangers import record_strangers
 
 #: The most entries of one call of `trim_upto`, apart from those of the first tick.

@@ -25,7 +25,7 @@ from queues.send_log.port import (
 )
 from queues.send_log.reads import tick_numbered, trimmed_seq
 from queues.send_log.ring.leader_trim import may_go
-from queues.send_log.sqlite.log import trim
+from queues.send_log.sqlite.segments import trim
 
 
 class ReleasedLog:

@@ -21,7 +21,7 @@ from queues.send_log.port import LogRow
 from queues.send_log.reads import tick_of, trimmed_seq
 from queues.send_log.ring.productions import insert_productions, read_productions, remove_productions
 from queues.send_log.ring.tick_contents import FIRST_BRANCH, LogEnd, TickContent, check_follows, empty_end
-from queues.send_log.sqlite.log import all_rows
+from queues.send_log.sqlite.reads import all_rows
 from queues.send_log.ticks import partition_of
 
 _ROW_COLUMNS = (
