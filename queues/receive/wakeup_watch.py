@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol, cast
 from sqlalchemy import Connection, Engine
 
 from queues import datagrams
+from queues.database.postgresql.answers import usual_errors
 from queues.database.postgresql.autocommit import held_connection
-from queues.database.postgresql.pipeline import usual_errors
 from queues.database.transactions import mapped_errors
 from queues.errors import StoreUnavailableError
 from queues.receive.wakeups import CHANNEL, LOCK, WakeupPlace, datagram_names

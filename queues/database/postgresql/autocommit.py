@@ -7,7 +7,9 @@ from typing import Final, Protocol
 from sqlalchemy import Connection, Engine
 
 from queues.clock import SYSTEM_CLOCK
-from queues.database.postgresql.pipeline import Answer, Request, ask_alone, forget_prepared
+from queues.database.postgresql.answers import Answer
+from queues.database.postgresql.pipeline import ask_alone
+from queues.database.postgresql.prepared_statements import Request, forget_prepared
 from queues.database.transactions import mapped_errors
 
 

@@ -21,9 +21,11 @@ from sqlalchemy import (
 )
 
 from queues.database.dialect import Executed, Statement
+from queues.database.postgresql.answers import usual_errors
 from queues.database.postgresql.binary_copy import binary_copy
 from queues.database.postgresql.cuts import PostgresqlCuts
-from queues.database.postgresql.pipeline import Array, Request, exchange, usual_errors
+from queues.database.postgresql.pipeline import exchange
+from queues.database.postgresql.prepared_statements import Array, Request
 from queues.database.postgresql.setup import PostgresqlSetup
 from queues.database.postgresql.standbys import PostgresqlStandbys
 from queues.database.postgresql.transactions import PostgresqlTransactions

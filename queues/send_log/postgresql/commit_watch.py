@@ -6,8 +6,8 @@ from typing import Any, Final, cast
 
 from sqlalchemy import Connection, Engine
 
+from queues.database.postgresql.answers import usual_errors
 from queues.database.postgresql.autocommit import held_connection
-from queues.database.postgresql.pipeline import usual_errors
 from queues.database.transactions import mapped_errors
 from queues.positions import PgSnapshot
 from queues.send_log.postgresql import notify

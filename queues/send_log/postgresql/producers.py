@@ -9,8 +9,10 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine, exc, text
 
+from queues.database.postgresql.answers import Answer
 from queues.database.postgresql.autocommit import Direct
-from queues.database.postgresql.pipeline import Answer, Array, Request, commit_each
+from queues.database.postgresql.pipeline import commit_each
+from queues.database.postgresql.prepared_statements import Array, Request
 from queues.database.transactions import reading
 from queues.errors import LrqError, TrimmedError, first_line
 from queues.positions import Position, PositionToken, Visibility

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
-from queues.database.postgresql.pipeline import Array, Request, ask_together
+from queues.database.postgresql.pipeline import ask_together
+from queues.database.postgresql.prepared_statements import Array, Request
 from queues.entry_headers import text_size
 from queues.names import ClientName
 from queues.positions import PositionToken

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, exc, text
 
-from queues.database.postgresql.pipeline import Answer, Array, exchange
+from queues.database.postgresql.answers import Answer
+from queues.database.postgresql.pipeline import exchange
+from queues.database.postgresql.prepared_statements import Array
 from queues.database.transactions import writing
 from queues.errors import StoreUnavailableError
 from tests.waiting import eventually
