@@ -7,13 +7,13 @@ from discovery.threads import OnEnded, watched
 from lr_server.ingest.counters import IngestCounters
 from lr_server.ingest.refusal import Refusal, refused, stored
 from lr_server.ingest.waiting import Pending, Waiting
+from lr_server.present_trouble import PresentTrouble
 from queues.clock import Clock
 from queues.errors import LrqError
 from queues.logs import logger
 from queues.positions import Position
 from queues.send_log.producers import RequestVerdict, Store, StoreOutcome
 from queues.wire import ingest_pb2 as pb
-from queues.words import in_words
 
 log = logger("lrq.ingest")
 
@@ -49,10 +49,14 @@ class Storing:
         self._counters = counters
         self._clock = clock
         self._thread = watched("lrq-ingest", self._run, on_ended)
-        #: The reason why nothing can be stored now; empty while all is well.
-        self.trouble = ""
+        self._trouble = PresentTrouble(log, "requests of producers cannot be stored")
         #: The number of groups stored.
         self.groups = 0
+
+    @property
+    def trouble(self) -> str:
+        """The reason why nothing can be stored now; empty while all is well."""
+        return self._trouble.reason
 
     def start(self) -> None:
         """Start the thread."""
@@ -81,7 +85,7 @@ class Storing:
             for pending in group:
                 pending.settle(None)
             raise
-        self.trouble = ""
+        self._trouble.end()
         self.groups += 1
         for outcome in outcomes:
             if outcome.verdict in _REFUSALS:
@@ -89,13 +93,10 @@ class Storing:
         self._answer(group, outcomes)
 
     def _fail(self, group: Sequence[Pending], error: LrqError) -> None:
-        words = in_words(error)
-        if words != self.trouble:
-            log.warning("requests of producers cannot be stored", reason=words)
-        self.trouble = words
+        self._trouble.note(error)
         for pending in group:
             self._counters.refused(pb.ProduceRefusal.TRANSIENT)
-            pending.settle(refused(pending.production.sequence, Refusal(pb.ProduceRefusal.TRANSIENT, words)))
+            pending.settle(refused(pending.production.sequence, Refusal(pb.ProduceRefusal.TRANSIENT, self.trouble)))
 
 
 def reply_for(pending: Pending, outcome: StoreOutcome, place: Position | None) -> pb.ProduceReply | None:

@@ -13,17 +13,17 @@ from sqlalchemy import Engine
 
 from discovery.threads import OnEnded, watched
 from lr_server.feed.feed import LiveFeed
+from lr_server.present_trouble import PresentTrouble
 from lr_server.source.pacing import RECENT, SOON, Taken, may_notify, pause_after
 from queues.clock import Clock
 from queues.database.leases import Lease
-from queues.errors import LrqError, OwnershipLostError
+from queues.errors import OwnershipLostError
 from queues.logs import logger
 from queues.names import SiteId
 from queues.positions import Tick
 from queues.send_log.opening import LogWatch, watch_log
 from queues.send_log.port import Log, TickRows
 from queues.send_log.wakeup import Wakeup
-from queues.words import in_words
 
 #: After a wakeup or a tick the sequencer looks often for this time, in seconds.
 _HOT = 0.05
@@ -70,12 +70,16 @@ class Sequencer:
         self._on_lost = on_lost
         self._stopping = threading.Event()
         self._thread = watched("lrq-sequencer", self._run, on_ended)
-        #: The reason why no tick can be taken now; empty while all is well.
-        self.trouble = ""
+        self._trouble = PresentTrouble(log, "no tick can be taken")
         #: The number of looks for committed entries.
         self.looks = 0
         #: The last turn of the thread, in `monotonic` seconds; infinite while the thread waits for sessions.
         self.turned = math.inf
+
+    @property
+    def trouble(self) -> str:
+        """The reason why no tick can be taken now; empty while all is well."""
+        return self._trouble.reason
 
     def start(self) -> None:
         """Start the thread, which begins after the newest tick."""
@@ -100,16 +104,9 @@ class Sequencer:
             except OwnershipLostError as lost:
                 self._on_lost(lost)
                 return
-            except LrqError as error:
-                self._note_trouble(in_words(error))
             except Exception as error:  # noqa: BLE001 - the top of the loop: the status shows the error, and the thread tries again
-                self._note_trouble(in_words(error), error)
+                self._trouble.note(error)
             self._clock.wait(self._stopping, _RETRY)
-
-    def _note_trouble(self, trouble: str, bug: Exception | None = None) -> None:
-        if trouble != self.trouble:
-            log.warning("no tick can be taken", reason=trouble, exc_info=bug or False)
-        self.trouble = trouble
 
     def _follow(self) -> None:
         last = self._log.bounds().newest
@@ -131,7 +128,7 @@ class Sequencer:
             # After a tick more entries are likely, and `changed` would cost a message each time.
             found = self._drain(last) if is_busy or commits.changed() else _NOTHING
             is_busy = found.last is not None
-            self.trouble = ""
+            self._trouble.end()
             self.looks += 1
             now = self._clock.monotonic()
             if is_busy:

@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 
 from discovery.threads import watched
 from discovery.topology import Topology
+from lr_server.present_trouble import PresentTrouble
 from lr_server.session.context import SessionContext
 from lr_server.session.runner import Session
 from lr_server.source import site_requests
@@ -30,7 +31,6 @@ from queues.names import ClientName
 from queues.send_log.opening import watch_commits
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import EVERY_SITE, SnapshotSync, hints
-from queues.words import in_words
 
 log = logger("lrq.supervisor")
 
@@ -85,12 +85,16 @@ class Supervisor:
         self._stopping = threading.Event()
         self._awake = threading.Event()
         self._thread = watched("lrq-supervisor", self._run, context.on_ended)
-        #: The reason why the sessions cannot be checked now; empty while all is well.
-        self.trouble = ""
+        self._trouble = PresentTrouble(log, "the sessions cannot be checked")
         #: The start of the last complete check, in the clock's `monotonic` seconds.
         self.looked_from = -math.inf
         #: The start of the last turn of the thread, in the same seconds; infinite before the first one.
         self.turned = math.inf
+
+    @property
+    def trouble(self) -> str:
+        """The reason why the sessions cannot be checked now; empty while all is well."""
+        return self._trouble.reason
 
     def start(self) -> None:
         """Start the thread, which begins sessions for known and for later peers and clients."""
@@ -168,12 +172,10 @@ class Supervisor:
                     self._replicas.look(at_once=look)
                     self._turn(look=look)
                     is_due = is_due and not look
-                    self.trouble = ""
+                    self._trouble.end()
                     self.looked_from = began
-                except LrqError as error:
-                    self._note_trouble(in_words(error))
                 except Exception as error:  # noqa: BLE001 - the top of the loop: the status shows it, and the thread tries again
-                    self._note_trouble(in_words(error), error)
+                    self._trouble.note(error)
                 if not self._stopping.is_set():
                     self._clock.wait(self._awake, self._look)
         finally:
@@ -182,11 +184,6 @@ class Supervisor:
     def _hints(self) -> hints.HintReceiver:
         with reading(self._engine) as connection:
             return hints.HintReceiver(hints.names_at(connection).servers(), self._awake)
-
-    def _note_trouble(self, trouble: str, bug: Exception | None = None) -> None:
-        if trouble != self.trouble:
-            log.warning("the sessions cannot be checked", reason=trouble, exc_info=bug or False)
-        self.trouble = trouble
 
     def _turn(self, *, look: bool) -> None:
         if look or self._links.draining:

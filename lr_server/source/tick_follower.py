@@ -12,15 +12,15 @@ from sqlalchemy import Engine
 
 from discovery.threads import OnEnded, watched
 from lr_server.feed.feed import LiveFeed
+from lr_server.present_trouble import PresentTrouble
 from lr_server.source.pacing import SOON
 from queues.clock import Clock
-from queues.errors import LrqError, TrimmedError
+from queues.errors import TrimmedError
 from queues.logs import logger
 from queues.positions import Tick
 from queues.send_log.opening import CommitWatch, watch_commits
 from queues.send_log.port import Log, TickLimits
 from queues.send_log.wakeup import Wakeup
-from queues.words import in_words
 
 #: After a tick the follower looks often for this time, in seconds.
 _HOT = 0.05
@@ -61,10 +61,14 @@ class TickFollower:
         self._watch = watch
         self._stopping = threading.Event()
         self._thread = watched("lrq-follower", self._run, on_ended)
-        #: The reason why no tick can be read now; empty while all is well.
-        self.trouble = ""
+        self._trouble = PresentTrouble(log, "no tick can be followed")
         #: The last turn of the thread, in `monotonic` seconds; infinite while the thread waits for sessions.
         self.turned = math.inf
+
+    @property
+    def trouble(self) -> str:
+        """The reason why no tick can be read now; empty while all is well."""
+        return self._trouble.reason
 
     def start(self) -> None:
         """Start the thread, which begins after the newest tick."""
@@ -84,16 +88,9 @@ class TickFollower:
             self.turned = self._clock.monotonic()
             try:
                 self._follow()
-            except LrqError as error:
-                self._note_trouble(in_words(error))
             except Exception as error:  # noqa: BLE001 - the top of the loop: the status shows the error, and the thread tries again
-                self._note_trouble(in_words(error), error)
+                self._trouble.note(error)
             self._clock.wait(self._stopping, _RETRY)
-
-    def _note_trouble(self, trouble: str, bug: Exception | None = None) -> None:
-        if trouble != self.trouble:
-            log.warning("no tick can be followed", reason=trouble, exc_info=bug or False)
-        self.trouble = trouble
 
     def _follow(self) -> None:
         commits = self._watch(self._engine)
@@ -109,7 +106,7 @@ class TickFollower:
         while not self._stopping.is_set():
             self.turned = self._clock.monotonic()
             newest = self._catch_up(last) if commits.changed() else last
-            self.trouble = ""
+            self._trouble.end()
             now = self._clock.monotonic()
             if newest != last:
                 last = newest

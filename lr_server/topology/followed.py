@@ -6,14 +6,14 @@ from typing import Final
 
 from discovery.threads import watched
 from discovery.topology import Peer
+from lr_server.present_trouble import PresentTrouble
 from lr_server.topology.providers import PeerList, TopologyProvider, required
 from queues.clock import Clock
-from queues.errors import ConfigurationError, LrqError
+from queues.errors import ConfigurationError
 from queues.leadership import TopologyFacts
 from queues.logs import logger
 from queues.names import SiteId
 from queues.replica_groups import NO_GROUPS, Groups, checked_groups
-from queues.words import in_words
 
 log = logger("lrq.topology")
 
@@ -58,13 +58,13 @@ class FollowedTopology:
         self._now: tuple[int, Mapping[SiteId, Peer], Groups] = (0, {}, NO_GROUPS)
         self._given: int | None = None
         self._accepted: PeerList | None = None
-        self._trouble = ""
+        self._trouble = PresentTrouble(log.bind(source=source), "the peers stay as they are")
         self._began: float | None = None
         self._reading = threading.Lock()
         self._looked = threading.Event()
         self._awake = threading.Event()
         self._stopping = False
-        self._thread = watched("lrq-topology", self._run, self._note)
+        self._thread = watched("lrq-topology", self._run, self._trouble.note)
 
     @property
     def version(self) -> int:
@@ -83,7 +83,7 @@ class FollowedTopology:
     def facts(self) -> TopologyFacts:
         """The source of the peers, their version as the provider tells it, and the present trouble."""
         given = self.version if self._given is None else self._given
-        return TopologyFacts(self._source, given, self._trouble or self._overdue())
+        return TopologyFacts(self._source, given, self._trouble.reason or self._overdue())
 
     def start(self, patience: float) -> None:
         """Read the peers; wait at most *patience* seconds for a provider that is polled.
@@ -93,7 +93,7 @@ class FollowedTopology:
         if self._poll_seconds is None:
             self.refresh()
             if not self.version:
-                raise ConfigurationError(self._trouble)
+                raise ConfigurationError(self._trouble.reason)
             return
         self._thread.start()
         self._clock.wait(self._looked, patience)
@@ -109,16 +109,16 @@ class FollowedTopology:
     def refresh(self) -> None:
         """Read the peers now; an error of the provider is told in `facts`. For any thread."""
         with self._reading:
-            before = self._now, self._trouble
+            before = self._now, self._trouble.reason
             self._began = self._clock.monotonic()
             try:
                 self._take(self._provider.read())
-                self._trouble = ""
+                self._trouble.end()
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the provider may be of a third party; told in `facts`
-                self._note(error)
+                self._trouble.note(error)
             finally:
                 self._began = None
-            is_changed = before != (self._now, self._trouble)
+            is_changed = before != (self._now, self._trouble.reason)
         self._looked.set()
         if is_changed and not self._stopping:
             self._on_change()
@@ -153,13 +153,6 @@ class FollowedTopology:
         if is_new:
             self._now = number + 1, peers, groups
             log.info("the peers are read", source=self._source, version=self.facts.version, count=len(peers))
-
-    def _note(self, error: BaseException) -> None:
-        words = in_words(error)
-        if words != self._trouble:
-            is_bug = not isinstance(error, LrqError)
-            log.warning("the peers stay as they are", source=self._source, reason=words, exc_info=is_bug and error)
-        self._trouble = words
 
     def _overdue(self) -> str:
         began = self._began
