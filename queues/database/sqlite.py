@@ -1,9 +1,8 @@
 """The dialect of SQLite, in WAL mode."""
 
 import sqlite3
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -21,31 +20,25 @@ from sqlalchemy import (
     Update,
     bindparam,
     event,
-    text,
 )
-from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
-from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
-from queues.clock import SYSTEM_CLOCK, jittered, now_us
+from queues.clock import now_us
 from queues.database import tables
 from queues.database.borrowed import engine_over
-from queues.database.dialect import READING, Statement
+from queues.database.dialect import Statement
 from queues.database.grantees import Grantee
 from queues.database.sqlite_cuts import SqliteCuts
+from queues.database.sqlite_locks import (
+    BEGIN_IMMEDIATE,
+    TAKE_WRITE_LOCK,
+    WAL,
+    begin,
+    enter_wal,
+    in_transaction,
+    prepare,
+)
 from queues.database.standby_facts import StandbyFacts
 from queues.errors import ConfigurationError
-
-#: How long a statement waits for SQLite's one writer, in seconds.
-BUSY_TIMEOUT: float = 30.0
-#: The shortest and the longest pause between two tries to get a lock, in seconds.
-_SHORTEST_RETRY: Final = 0.0005
-_LONGEST_RETRY: Final = 0.02
-_WAL: Final = "PRAGMA journal_mode = WAL"
-_BEGIN_IMMEDIATE: Final = "BEGIN IMMEDIATE"
-# A write without effect takes the write lock, however the engine begins transactions. Without the lock, a write after a
-# read could fail at once, because the busy timeout does not apply there.
-_TAKE_WRITE_LOCK: Final = text("UPDATE lrq_site SET site_id = site_id WHERE one IS NULL")
-
 
 _PRESENT: Final = bindparam("present_us", callable_=now_us, type_=BigInteger())
 
@@ -124,7 +117,7 @@ class SqliteDialect(SqliteCuts):
 
     def begin_write(self, connection: Connection, *, briefly: bool = False) -> None:  # noqa: ARG002 - SQLite has no such limit
         """Take the write lock."""
-        connection.execute(_TAKE_WRITE_LOCK)
+        connection.execute(TAKE_WRITE_LOCK)
 
     def limit_lock_wait(self, connection: Connection, seconds: int) -> None:
         """Do nothing: the write lock is held already."""
@@ -162,7 +155,7 @@ class SqliteDialect(SqliteCuts):
 
     def preamble(self, schema: str | None) -> str:  # noqa: ARG002
         """Return the setting of WAL."""
-        return f"{_WAL};\n\n"
+        return f"{WAL};\n\n"
 
     def postamble(self, schema: str | None) -> str:  # noqa: ARG002
         """Return an empty text: there are no schemas."""
@@ -170,8 +163,8 @@ class SqliteDialect(SqliteCuts):
 
     def prepare(self, engine: Engine) -> None:
         """Set WAL, a busy timeout, durable commits and BEGIN IMMEDIATE."""
-        event.listen(engine, "connect", _prepare)
-        event.listen(engine, "begin", _begin)
+        event.listen(engine, "connect", prepare)
+        event.listen(engine, "begin", begin)
 
     def connect_within(self, url: URL, seconds: int) -> Mapping[str, object]:  # noqa: ARG002
         """Return no arguments: a file opens at once."""
@@ -184,10 +177,10 @@ class SqliteDialect(SqliteCuts):
     @contextmanager
     def exclusive(self, engine: Engine, schema: str | None = None) -> Iterator[Connection]:
         """Hold the write lock of a file in WAL mode."""
-        _enter_wal(engine)
+        enter_wal(engine)
         with engine.connect() as connection, connection.begin():
             # On every engine, an exclusive transaction must hold the write lock before it reads.
-            if _in_transaction(connection.connection):
+            if in_transaction(connection.connection):
                 connection.exec_driver_sql("ROLLBACK")
             with self.migrating(connection, schema):
                 yield connection
@@ -200,8 +193,8 @@ class SqliteDialect(SqliteCuts):
         """
         if schema is not None:
             raise ConfigurationError("SQLite has no schemas: remove `schema`")
-        if not _in_transaction(connection.connection):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        if not in_transaction(connection.connection):
+            connection.exec_driver_sql(BEGIN_IMMEDIATE)
         yield
 
     def drop_schema(self, connection: Connection, schema: str) -> None:
@@ -250,86 +243,6 @@ class SqliteDialect(SqliteCuts):
     def standbys(self, connection: Connection) -> StandbyFacts | None:  # noqa: ARG002
         """Return None: a file has no standby servers."""
         return None
-
-
-def _prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-    # Only `_begin` may begin transactions, not the driver.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
-    _use_wal(cursor)
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.close()
-
-
-def _begin(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    if options.get("isolation_level") == "AUTOCOMMIT":
-        return
-    if options.get(READING):
-        connection.exec_driver_sql("BEGIN")
-    else:
-        _begin_immediate(connection)
-
-
-def _begin_immediate(connection: Connection) -> None:
-    """Begin with the write lock; wait for the lock up to the busy timeout of the connection.
-
-    SQLite's own busy timeout tries again 1, 3, 8, 18, 33 and 53 ms after the first try. Between short transactions of
-    others, a transaction would often meet another one at each try. Here the pauses are an eighth of the time waited.
-    """
-    began = SYSTEM_CLOCK.monotonic()
-    driver: Any = connection.connection
-    with closing(driver.cursor()) as cursor:
-        longest: int = cursor.execute("PRAGMA busy_timeout").fetchone()[0]
-        cursor.execute("PRAGMA busy_timeout = 0")
-        try:
-            while (waited := SYSTEM_CLOCK.monotonic() - began) <= longest / 1_000:
-                try:
-                    cursor.execute(_BEGIN_IMMEDIATE)
-                except sqlite3.OperationalError as error:
-                    if not _is_busy(error):
-                        break
-                else:
-                    return
-                SYSTEM_CLOCK.wait(threading.Event(), jittered(min(max(waited / 8, _SHORTEST_RETRY), _LONGEST_RETRY)))
-            # Once more through SQLAlchemy, which raises its own error.
-            connection.exec_driver_sql(_BEGIN_IMMEDIATE)
-        finally:
-            cursor.execute(f"PRAGMA busy_timeout = {longest}")
-
-
-def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-
-
-def _use_wal(cursor: DBAPICursor) -> None:
-    """Put the file of *cursor* into WAL mode; wait up to `BUSY_TIMEOUT` while other processes do the same.
-
-    The loop is needed: if two connections change the mode, SQLite refuses one at once, despite its busy timeout.
-    """
-    until = SYSTEM_CLOCK.monotonic() + BUSY_TIMEOUT
-    while True:
-        try:
-            cursor.execute(_WAL)
-        except sqlite3.OperationalError as error:
-            if not _is_busy(error) or SYSTEM_CLOCK.monotonic() >= until:
-                raise
-            SYSTEM_CLOCK.wait(threading.Event(), jittered(_LONGEST_RETRY))
-        else:
-            return
-
-
-def _enter_wal(engine: Engine) -> None:
-    # SQLAlchemy would begin a transaction, in which the mode cannot change.
-    with closing(engine.raw_connection()) as connection, closing(connection.cursor()) as cursor:
-        if _in_transaction(connection):
-            cursor.execute("ROLLBACK")
-        _use_wal(cursor)
-
-
-def _in_transaction(connection: PoolProxiedConnection) -> bool:
-    return bool(getattr(connection.driver_connection, "in_transaction", False))
 
 
 DIALECT = SqliteDialect()

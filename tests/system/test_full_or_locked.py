@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event, text
 
 from lr_server import LogReplicationServer
-from queues.database import sqlite
+from queues.database import sqlite_locks
 from tests.system.world import World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -74,7 +74,7 @@ def test_a_locked_database_of_the_sink_delays_entries_and_loses_none(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.site("paris")  # connections of the test, made now, keep the long timeout
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.1)
+    monkeypatch.setattr(sqlite_locks, "BUSY_TIMEOUT", 0.1)
     recorder = world.subscribe("tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", stall_seconds=0.5, retry_cap_seconds=0.1)
     world.transmit("paris", b"before", to=["tokyo"])
@@ -92,7 +92,7 @@ def test_a_locked_database_of_the_source_delays_entries_and_loses_none(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.site("paris")  # connections of the test, made now, keep the long timeout
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.1)
+    monkeypatch.setattr(sqlite_locks, "BUSY_TIMEOUT", 0.1)
     recorder = world.subscribe("tokyo")
     world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo", initial_sync="log", clients=["policy"])

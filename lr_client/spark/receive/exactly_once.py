@@ -32,7 +32,7 @@ from lr_client.subscriber.transaction_guard import SAVEPOINT, EndedError, guarde
 from queues.database import dialects
 from queues.database.engine_check import require_engine
 from queues.database.schemas import schema_of
-from queues.database.sqlite import BUSY_TIMEOUT
+from queues.database.sqlite_locks import BUSY_TIMEOUT
 from queues.database.urls import is_sqlite
 from queues.errors import ListenerError, NeedsFullSyncError, UsageError
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT

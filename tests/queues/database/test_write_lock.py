@@ -11,7 +11,7 @@ from sqlalchemy import Engine, text
 
 import queues
 from queues.clock import SystemClock
-from queues.database import sqlite
+from queues.database import sqlite_locks
 from queues.database.transactions import writing
 from queues.errors import StoreUnavailableError
 
@@ -51,7 +51,7 @@ def test_a_transaction_waits_little_longer_than_the_lock_is_held(
                 other.execute("COMMIT")
 
         clock = HandClock(release)
-        monkeypatch.setattr(sqlite, "SYSTEM_CLOCK", clock)
+        monkeypatch.setattr(sqlite_locks, "SYSTEM_CLOCK", clock)
         with writing(engine):
             assert held <= clock.seconds <= held + max(held / 8, 0.0005)
 
@@ -61,12 +61,12 @@ def test_a_lock_that_stays_is_the_usual_error_after_the_busy_timeout_of_the_conn
     engine: Engine, seconds: float, monkeypatch: pytest.MonkeyPatch
 ):
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        if seconds != sqlite.BUSY_TIMEOUT:
+        if seconds != sqlite_locks.BUSY_TIMEOUT:
             connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(seconds * 1_000)}")
     clock = HandClock(lambda _: None)
     with closing(sqlite3.connect(engine.url.database or "", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr(sqlite, "SYSTEM_CLOCK", clock)
+        monkeypatch.setattr(sqlite_locks, "SYSTEM_CLOCK", clock)
         with pytest.raises(StoreUnavailableError, match="locked"), writing(engine):
             pass
     assert seconds <= clock.seconds <= seconds * 1.125
