@@ -62,6 +62,7 @@ def _drain(state: Draining, *before: Effect) -> Step:
 
 
 def _sending_log(state: SendingLog, event: SessionEvent) -> Step:
+    """Answer an event that means the same with and without an end of the link."""
     match event:
         case BatchAcked(position=position):
             if position == state.acked or position.seq < state.acked.seq:

@@ -58,7 +58,7 @@ def snapshot_requesting(state: SnapshotRequesting, event: SessionEvent) -> Step:
         case ChunkAcked() | SnapshotSent() | SnapshotApplied():
             return ignored(state, IgnoreReason.NOTHING_SENT)
         case _:
-            return _aside_of_snapshot(state, event)
+            return _not_about_snapshots(state, event)
 
 
 def snapshot_awaiting(state: SnapshotAwaiting, event: SessionEvent) -> Step:
@@ -80,7 +80,7 @@ def snapshot_awaiting(state: SnapshotAwaiting, event: SessionEvent) -> Step:
         case ChunkAcked() | SnapshotSent() | SnapshotApplied():
             return ignored(state, IgnoreReason.NOTHING_SENT)
         case _:
-            return _aside_of_snapshot(state, event)
+            return _not_about_snapshots(state, event)
 
 
 def snapshot_transferring(state: SnapshotTransferring, event: SessionEvent) -> Step:
@@ -117,6 +117,7 @@ def wait_for_apply(state: WaitForApply, event: SessionEvent) -> Step:
 
 
 def _while_sent(state: SnapshotTransferring | WaitForApply, event: SessionEvent) -> Step:
+    """Answer an event of a snapshot whose rows are being sent, or have been."""
     match event:
         case SnapshotApplied(sync_id=state.sync_id, base=base):
             return LogEntrySync(base), (MarkSnapshotApplied(state.sync_id), StreamLog(base, base.seq))
@@ -132,10 +133,11 @@ def _while_sent(state: SnapshotTransferring | WaitForApply, event: SessionEvent)
         ):  # fmt: skip
             return ignored(state, IgnoreReason.OTHER_SNAPSHOT)
         case _:
-            return _aside_of_snapshot(state, event)
+            return _not_about_snapshots(state, event)
 
 
-def _aside_of_snapshot(state: InSnapshotSync, event: AnywhereEvent | LogEvent) -> Step:
+def _not_about_snapshots(state: InSnapshotSync, event: AnywhereEvent | LogEvent) -> Step:
+    """Answer an event of the log, which is not sent now, or one that means the same in every state."""
     match event:
         case BatchAcked() | Trimmed() | FellBehind() | CaughtUp():
             return ignored(state, IgnoreReason.NO_LOG)
