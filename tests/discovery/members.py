@@ -12,6 +12,7 @@ from queues.database import servers, tables
 from queues.database.leases import Lease
 from queues.database.transactions import writing
 from queues.errors import OwnershipLostError, ThreadEndedError
+from queues.leadership import ServersView
 
 
 class Member:
@@ -66,12 +67,16 @@ class SimulatedClock:
         jump(self._engine, seconds)
 
 
-def jump(engine: Engine, seconds: float) -> None:
-    """Make the database's clock jump: a clock ahead by an hour finds every stored time an hour older."""
+def jump(engine: Engine, seconds: float) -> ServersView:
+    """Make the database's clock jump: a clock ahead by an hour finds every stored time an hour older.
+
+    Return the servers and their ranges right after the jump, before any of them renews.
+    """
     with writing(engine) as connection:
         for table in (tables.servers.servers, tables.servers.leases):
             older = table.c.expires_us - int(seconds * 1e6)
             connection.execute(update(table).values(expires_us=older))
+        return servers.view_of(connection)
 
 
 def counted(engine: Engine) -> int:
