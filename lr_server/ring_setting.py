@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import make_url
 
+from discovery.rings import Share, share_of
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.setting_types import ListenEndpoint, Seconds
 from queues.database import urls
@@ -28,6 +29,8 @@ class RingSetting(BaseModel):
         stall_seconds: A leader that hears no follower for so long takes no entries.
         trim: Whether entries go from this server's file once every sink has them, or once they are beyond retention.
             With the default False the file keeps the whole log.
+        rings: The number of rings that share the keys of the application, this one included. A leader refuses messages
+            whose partition key belongs to another ring.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,11 +41,17 @@ class RingSetting(BaseModel):
     lease_seconds: Seconds = 3.0
     stall_seconds: Seconds = 5.0
     trim: bool = False
+    rings: int = 1
+
+    def share(self, site: str) -> Share:
+        """Return the keys of the ring *site*; raise `ConfigurationError` if its name does not fit `rings`."""
+        return share_of(site, self.rings)
 
 
 def check_ring(
     ring: RingSetting,
     *,
+    site: str,
     database_url: str,
     listens: bool,
     ingest: bool,
@@ -52,6 +61,7 @@ def check_ring(
     tick: TickLimits,
 ) -> None:
     """Raise `ConfigurationError` where other settings contradict those of the ring."""
+    ring.share(site)
     file = urls.file_of(make_url(database_url))
     if file is None:
         raise ConfigurationError("a ring keeps its log in SQLite files: set database_url to a file, sqlite:///paris.db")

@@ -90,6 +90,7 @@ def _check_ring(settings: "Settings") -> None:
     if settings.ring:
         check_ring(
             settings.ring,
+            site=settings.site_id,
             database_url=settings.database_url,
             listens=bool(settings.listen),
             ingest=settings.ingest,

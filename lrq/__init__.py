@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         wait_applied,
         watch_status,
     )
-    from lr_client.producer import AsyncProducer, Producer
+    from lr_client.producer import AsyncProducer, AsyncRingsProducer, Producer, RingsProducer
     from lr_server import LogReplicationServer, Settings
     from queues import create_engine, errors, initialize
     from queues.errors import *  # noqa: F403
@@ -32,8 +32,10 @@ __version__: Final = "0.2.0.dev0"
 
 _HOMES: Final = {
     "AsyncProducer": "lr_client.producer",
+    "AsyncRingsProducer": "lr_client.producer",
     "LogReplicationServer": "lr_server",
     "Producer": "lr_client.producer",
+    "RingsProducer": "lr_client.producer",
     "RoutingQueueListener": "lr_client",
     "RoutingQueueSenderClient": "lr_client",
     "Settings": "lr_server",
@@ -49,8 +51,10 @@ _HOMES: Final = {
 
 __all__ = [  # `lrq.<name>` also finds each error class of `errors`
     "AsyncProducer",
+    "AsyncRingsProducer",
     "LogReplicationServer",
     "Producer",
+    "RingsProducer",
     "RoutingQueueListener",
     "RoutingQueueSenderClient",
     "Settings",

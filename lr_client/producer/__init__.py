@@ -4,6 +4,7 @@ import lr_client.producer.libraries  # noqa: F401 - fails if the library of prod
 from lr_client.producer.answers import Produced
 from lr_client.producer.asynchronous import AsyncProducer
 from lr_client.producer.encoding import ProducerMessage
+from lr_client.producer.rings import AsyncRingsProducer, RingsProducer
 from lr_client.producer.sync import Producer
 
-__all__ = ["AsyncProducer", "Produced", "Producer", "ProducerMessage"]
+__all__ = ["AsyncProducer", "AsyncRingsProducer", "Produced", "Producer", "ProducerMessage", "RingsProducer"]

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import grpc
 from sqlalchemy import Engine
 
+from discovery.rings import WHOLE
 from discovery.threads import OnEnded
 from lr_server.ingest.counters import IngestCounters
 from lr_server.ingest.followers import Followers, FollowerWatch
@@ -69,8 +70,9 @@ class Ingest:
         self._stopping = ""
         self._followers = FollowerWatch(followers, settings.require_followers, settings.stall_seconds, clock)
         self._counters = IngestCounters()
+        share = WHOLE if settings.ring is None else settings.ring.share(settings.site_id)
         rules = IntakeRules(
-            settings.site, _limits(settings), leader, lambda: self._settings.credentials, self._counters
+            settings.site, _limits(settings), leader, lambda: self._settings.credentials, self._counters, share
         )
         self._servicer = IngestServicer(lambda certified: Intake(self, rules, certified), clock)
 

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
+from discovery.rings import WHOLE, Share
 from lr_server.ingest.counters import IngestCounters
 from lr_server.ingest.forwarding import Forwarding
 from lr_server.ingest.one_way import HERE, OneWay
 from lr_server.ingest.refusal import Refusal, refused
 from lr_server.ingest.request_check import RequestLimits, check, parse
+from lr_server.ingest.share_check import foreign_key
 from lr_server.ingest.stream import Settle
 from lr_server.ingest.waiting import Pending
 from queues.wire import ingest_pb2 as pb
@@ -43,6 +45,8 @@ class IntakeRules(NamedTuple):
     leader: Callable[[], Leader]
     credentials: Callable[[], Credentials | None]
     counters: IngestCounters
+    #: The keys of this ring; only the server that stores refuses others, since it knows which requests are stored.
+    share: Share = WHOLE
 
 
 class Intake:
@@ -77,7 +81,7 @@ class Intake:
             settle(reply)
 
         if leader.is_me:
-            refusal = self._desk.admit(Pending(production, len(message), answer))
+            refusal = self._admit(Pending(production, len(message), answer))
         else:
             refusal = self._forward(leader, request, answer)
         if refusal is not None:
@@ -87,6 +91,11 @@ class Intake:
         """End the stream to the leader, if there is one."""
         if self._forwarding is not None:
             self._forwarding.close()
+
+    def _admit(self, pending: Pending) -> Refusal | None:
+        keys = (entry.partition_key for entry in pending.production.entries)
+        problem = foreign_key(keys, self._rules.share)
+        return Refusal(pb.ProduceRefusal.NOT_ALLOWED, problem) if problem else self._desk.admit(pending)
 
     def _believed(self, request: pb.ProduceRequest) -> Collection[str] | None:
         """Return the certified names, or None for a request that another server of this site has checked."""

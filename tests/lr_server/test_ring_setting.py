@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from discovery.rings import Share
 from lr_server import Settings
 from queues.errors import ConfigurationError
 
@@ -27,6 +28,11 @@ def test_a_server_of_a_ring_knows_its_members_and_its_rank():
     assert ring.stall_seconds > ring.lease_seconds
 
 
+def test_a_server_of_a_ring_knows_the_keys_of_its_ring():
+    assert settings().ring.share("paris") == Share(0, 1)
+    assert settings({"rings": 3}, site_id="paris-2").ring.share("paris-2") == Share(2, 3)
+
+
 def test_a_variable_holds_the_table_as_json(monkeypatch: pytest.MonkeyPatch):
     import json
 
@@ -44,6 +50,8 @@ def test_a_variable_holds_the_table_as_json(monkeypatch: pytest.MonkeyPatch):
         ({"rank": 3}, {}, "rank"),
         ({"seats": 3}, {}, "seats"),
         ({"witness": "paris.db"}, {}, "name another file, on another disk"),
+        ({"rings": 5}, {}, "5 rings cannot share the keys evenly"),
+        ({"rings": 2}, {"site_id": "paris-2"}, "paris-2 is the name of ring 2, but the 2 rings count from 0"),
         ({}, {"database_url": "postgresql+psycopg://me@host/paris"}, "SQLite files"),
         ({}, {"ingest": False}, "set ingest"),
         ({}, {"initial_sync": "snapshot"}, "no snapshots"),
