@@ -1,4 +1,4 @@
-"""Wait, outside the server, until every session has acknowledged all entries committed now."""
+"""Wait, outside the server, until every session has acknowledged, or applied, all entries committed now."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -25,21 +25,34 @@ _PAUSE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The sessions to wait for; an empty set of destinations means all of them."""
+    """The sessions to wait for; an empty set of destinations means all of them.
+
+    With `applied`, the subscribers at the destinations must have applied the entries too.
+    """
 
     client: str | None = None
     destinations: frozenset[str] = frozenset()
+    applied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Laggard:
-    """A session that has not acknowledged all entries, or is not in log-entry sync."""
+    """A session that has not acknowledged all entries, or is not in log-entry sync.
+
+    `applied_seq` is None unless the wait is for applied entries.
+    """
 
     client: str
     destination: str
     state: SessionState
     reason: str
     acked_seq: int
+    applied_seq: int | None = None
+
+    @property
+    def reached_seq(self) -> int:
+        """The sequence that counts: of applied entries if these are waited for, or else of acknowledged ones."""
+        return self.acked_seq if self.applied_seq is None else min(self.acked_seq, self.applied_seq)
 
     @property
     def in_log(self) -> bool:
@@ -54,6 +67,7 @@ class Laggard:
             "state": self.state.value,
             "reason": self.reason,
             "acked_seq": self.acked_seq,
+            "applied_seq": self.applied_seq,
         }
 
 
@@ -85,7 +99,8 @@ class Outcome:
         for lag in self.laggards:
             state = f"{lag.state}, {lag.reason}" if lag.reason else lag.state.value
             of = "" if self.seq is None else f" of {self.seq}"
-            found.append(f"{lag.client} to {lag.destination} has {lag.acked_seq}{of} ({state})")
+            verb = "has applied" if lag.reached_seq < lag.acked_seq else "has"
+            found.append(f"{lag.client} to {lag.destination} {verb} {lag.reached_seq}{of} ({state})")
         return found
 
     def words(self) -> str:
@@ -110,7 +125,7 @@ class Outcome:
 
 
 def drain(engine: Engine, scope: Scope, timeout: float, *, clock: Clock = SYSTEM_CLOCK) -> Outcome:
-    """Wait until the sessions in *scope* have acknowledged all entries committed now, for at most *timeout* seconds."""
+    """Wait until the sessions in *scope* have all entries committed now; at most *timeout* seconds. See `Scope`."""
     began = clock.monotonic()
     with reading(engine, snapshot=True) as connection:
         committed = browsing(connection).committed(connection)
@@ -139,7 +154,14 @@ def _of_sites(connection: Connection, scope: Scope) -> Scope:
 def _standing(connection: Connection, scope: Scope) -> list[Laggard]:
     over = unclaimed(connection)
     return [
-        Laggard(row.client, row.destination, row.state, row.reason, row.acked_seq)
+        Laggard(
+            row.client,
+            row.destination,
+            row.state,
+            row.reason,
+            row.acked_seq,
+            (row.applied_seq or 0) if scope.applied else None,
+        )
         for row in every_session(connection)
         if row.state is not SessionState.INACTIVE
         and SessionKey(row.client, row.destination) not in over
@@ -176,5 +198,5 @@ def _outcome(
     wanted = scope.destinations or (frozenset({"any site"}) if is_alone else frozenset())
     coming = unbegun.coming & (scope.destinations or unbegun.coming)
     missing = (wanted - {each.destination for each in standing} - unbegun.quiet - unbegun.finished) | coming
-    behind = tuple(each for each in standing if seq is None or each.acked_seq < seq or not each.in_log)
+    behind = tuple(each for each in standing if seq is None or each.reached_seq < seq or not each.in_log)
     return Outcome(seq, len(standing), behind, tuple(sorted(missing)), passed, server, has_ended=bool(unbegun.finished))

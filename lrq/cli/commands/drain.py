@@ -17,6 +17,9 @@ def drain(
         typer.Option("--destination", metavar="SITE", help="Only for this site; may be repeated."),
     ] = None,
     client: Annotated[str | None, typer.Option("--client", metavar="NAME", help="Only for this client.")] = None,
+    applied: Annotated[
+        bool, typer.Option("--applied", metavar="", help="Wait until the subscribers have applied the entries, too.")
+    ] = False,
     strict: Strict = False,
     config: Config = None,
     database: Database = None,
@@ -37,6 +40,7 @@ def drain(
     scope = Scope(
         client=None if client is None else client_name(client),
         destinations=frozenset(site_id(name) for name in destination or ()),
+        applied=applied,
     )
     with opened(config, database, site) as here:
         # Without --strict the command itself says that there is no session to the site.

@@ -61,8 +61,33 @@ def test_a_lagging_session_is_named(drained, source: SourceSite):
     facts = drained("--json").json
     assert facts["drained"] is False
     assert facts["laggards"] == [
-        {"client": "policy", "destination": "lima", "state": "backing off", "reason": "no answer", "acked_seq": 0}
+        {
+            "client": "policy",
+            "destination": "lima",
+            "state": "backing off",
+            "reason": "no answer",
+            "acked_seq": 0,
+            "applied_seq": None,
+        }
     ]
+
+
+def test_applied_entries_are_waited_for_if_that_is_wanted(drained, source: SourceSite):
+    source.transmit(b"x", to=["tokyo", "lima"])
+    end = source.tick()
+    source.session("tokyo", end, applied=end)
+    source.session("lima", end, applied=0)
+    assert drained().code == 0
+    done = drained("--applied")
+    assert (done.code, done.error) == (
+        3,
+        "not drained after 0 s: policy to lima has applied 0 of 1 (log-entry sync, live)",
+    )
+    assert drained("--applied", "--json").json["laggards"][0]["applied_seq"] == 0
+    source.session("lima", end)
+    assert drained("--applied").code == 3, "the sink has not told yet"
+    source.session("lima", end, applied=end)
+    assert drained("--applied").out.startswith("drained: 2 sessions up to 1")
 
 
 @pytest.mark.parametrize("word", ["inactive", "left out"])
