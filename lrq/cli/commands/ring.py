@@ -9,7 +9,7 @@ from lrq.cli.options import Config, Database, Json, Site
 if TYPE_CHECKING:
     from lrq.cli.ring_members import MemberView
 
-app = typer.Typer(help="Found a ring of three servers, and see its members.")
+app = typer.Typer(help="Found a ring of three servers, see its members, and plan several rings.")
 
 
 @app.callback(invoke_without_command=True)
@@ -73,6 +73,55 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
         console().print(made)
     if trouble:
         raise NoError(trouble)
+
+
+@app.command("plan")
+def plan(config: Config = None, as_json: Json = False) -> None:
+    """Print the settings of all rings that share the keys, for each machine.
+
+    The number of rings is `rings` in the table `[ring]` of this server's lrq.toml. Each ring is a site of its own. Ring
+    1 begins one machine later than ring 0, and listens one port higher. Add the other settings of this file.
+    """
+    from lrq.cli.output import emit
+    from lrq.cli.ring_growth import RingFile
+
+    file = RingFile.read(config)
+    rings = range(file.layout.rings)
+    if as_json:
+        emit({"rings": len(rings), "members": [each for number in rings for each in file.as_json(number, len(rings))]})
+        return
+    typer.echo("\n".join(file.settings_of(number, len(rings)) for number in rings), nl=False)
+
+
+@app.command("resize")
+def resize(
+    rings: Annotated[int, typer.Argument(metavar="RINGS", help="The new number of rings: twice the present one.")],
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Print how the rings of this lrq.toml become twice as many: the steps, and the settings of the new rings.
+
+    Half of the keys of each ring move to a new ring, and keep the order of their entries. The command changes nothing.
+    """
+    from lrq.cli.output import add, console, emit, table
+    from lrq.cli.ring_growth import RingFile
+    from lrq.cli.ring_plan import steps
+
+    file = RingFile.read(config)
+    new = file.layout.doubled(rings)
+    numbers = range(file.layout.rings, rings)
+    if as_json:
+        members = [each for number in numbers for each in file.as_json(number, rings)]
+        moves = [{"to": each.site, "from": each.giver} for each in new]
+        emit({"rings": rings, "moves": moves, "steps": steps(new, rings), "members": members})
+        return
+    made = table("New rings", "ring", "takes half of the keys of", "leads", "takes over", "follows")
+    for number, each in zip(numbers, new, strict=True):
+        add(made, [each.site, each.giver, *file.layout.members(number)[0].members])
+    console().print(made)
+    for place, step in enumerate(steps(new, rings), 1):
+        typer.echo(f"{place}. {step}")
+    typer.echo("".join(f"\n{file.settings_of(number, rings)}" for number in numbers), nl=False)
 
 
 def _row(view: "MemberView") -> list[str]:
