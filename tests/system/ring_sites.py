@@ -1,8 +1,8 @@
-"""Site `paris` on a ring: three `lrq serve` processes with a file each, and sinks in this process."""
+"""A site on a ring: three `lrq serve` processes with a file each, and sinks in this process."""
 
 import json
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,27 @@ PACE = {"lease_seconds": 2.0, "stall_seconds": 3.0}
 class RingSite:
     """Begins, kills and asks the servers; `members` are their endpoints by rank, `routes` those for each member."""
 
-    def __init__(self, world: World, stack: ExitStack, folder: Path, sinks: Sequence[str] = ("tokyo",)) -> None:
-        self.world, self.folder, self._stack = world, folder, stack
-        self.sinks = {sink: world.server(sink, listen=[f"ipc://{folder}/{sink}"]).endpoints[0] for sink in sinks}
+    def __init__(
+        self,
+        world: World,
+        stack: ExitStack,
+        folder: Path,
+        sinks: Sequence[str] | Mapping[str, str] = ("tokyo",),
+        site: str = "paris",
+    ) -> None:
+        """Begin the servers of *sinks*; a mapping has the endpoints of servers that work already."""
+        self.world, self.folder, self._stack, self.site = world, folder, stack, site
+        folder.mkdir(exist_ok=True)
+        self.sinks = {**sinks} if isinstance(sinks, Mapping) else {sink: self._sink(sink) for sink in sinks}
         self.members = [f"ipc://{folder}/m{rank}" for rank in RANKS]
         self.servers: dict[int, Served] = {}
         self.runs = 0
         self.key = ""
         #: Further lines of the settings, and of their table `[ring]`.
         self.more, self.more_of_ring = "", ""
+
+    def _sink(self, sink: str) -> str:
+        return self.world.server(sink, listen=[f"ipc://{self.folder}/{sink}"]).endpoints[0]
 
     def config(self, rank: int) -> Path:
         return self.folder / f"{rank}.toml"
@@ -47,7 +59,7 @@ class RingSite:
         pace = "\n".join(f"{name} = {value}" for name, value in PACE.items())
         peers = "\n".join(f'{sink} = "{endpoint}"' for sink, endpoint in self.sinks.items())
         self.config(rank).write_text(
-            f'site_id = "paris"\ndatabase_url = "sqlite:///{self.database(rank)}"\n'
+            f'site_id = "{self.site}"\ndatabase_url = "sqlite:///{self.database(rank)}"\n'
             f'listen = ["{self.members[rank]}"]\ningest = true\nheartbeat_seconds = 0.1\nretry_cap_seconds = 0.5\n'
             f"slow_retry_seconds = 0.5\nsnapshot_poll_seconds = 0.05\n"
             f'{self.more}[producers."*"]\n[peers]\n{peers}\n'
@@ -58,7 +70,7 @@ class RingSite:
 
     def new_tables(self, rank: int) -> None:
         engine = queues.create_engine(f"sqlite:///{self.database(rank)}")
-        queues.initialize(engine, site_id="paris")
+        queues.initialize(engine, site_id=self.site)
         engine.dispose()
 
     def lrq(self, *words: str, rank: int = 0) -> Any:
@@ -83,7 +95,7 @@ class RingSite:
 
     def join(self, sink: str, *ranks: int) -> None:
         """Begin one more site, and name its endpoint to the running servers of *ranks*."""
-        self.sinks[sink] = self.world.server(sink, listen=[f"ipc://{self.folder}/{sink}"]).endpoints[0]
+        self.sinks[sink] = self._sink(sink)
         for rank in ranks:
             self.write(rank)
             self.servers[rank].process.send_signal(signal.SIGHUP)
