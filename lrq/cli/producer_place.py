@@ -1,11 +1,13 @@
 """Find the servers and certificates of a producer in options or in the site's file."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from discovery.site_file import DEFAULT_FILE, read_site_file
+from lr_client.producer.ring_choice import RingChoice
 from queues.errors import ConfigurationError
 
 #: The beginning of the names of producers that exist for one run only.
@@ -44,6 +46,19 @@ def located(
     names = ("tls_certificate", "tls_key", "tls_authority")
     files = [given or _text(written.get(name)) for given, name in zip(tls, names, strict=True)]
     return ProducerPlace(endpoint, *files)
+
+
+def ring_endpoint(given: Sequence[str], key: str | None) -> str:
+    """Return the endpoints of the ring that takes *key*, of options `SITE=URL` with the endpoints of each ring.
+
+    Raises `ConfigurationError` for rings that cannot share keys, and `UsageError` for a missing or malformed key.
+    """
+    named = dict(each.partition("=")[::2] for each in given)
+    if len(named) < len(given) or not all(named.values()):
+        raise ConfigurationError(
+            "each --ring is one site and its endpoints: write --ring paris-0=tls://a,tls://b,tls://c"
+        )
+    return named[RingChoice(named).site_of(key)]
 
 
 def _text(value: object) -> str | None:

@@ -46,8 +46,8 @@ TERMS = {
     "listener", "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer", "position",
     "producer", "promise of a member", "provider", "range", "rank", "receive state", "registry", "released tick",
     "replace", "replay", "replicas", "retention", "ring", "room", "routing queue", "seal", "segment", "send log",
-    "sequencer", "session", "shard", "sink", "site", "slot", "snapshot sync", "source", "stream tag", "subscriber",
-    "tick", "token of a ring", "topology", "transmit", "trim", "visibility", "wakeup", "window", "worker",
+    "sequencer", "session", "shard", "share of a ring", "sink", "site", "slot", "snapshot sync", "source", "stream tag",
+    "subscriber", "tick", "token of a ring", "topology", "transmit", "trim", "visibility", "wakeup", "window", "worker",
 }  # fmt: skip
 
 

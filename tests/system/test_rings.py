@@ -78,7 +78,7 @@ def share_keys(ring: RingSite, rings: int) -> None:
 
 
 def numbers_of(heard: Recorder, key: str) -> list[int]:
-    """Return the numbers of a key in the order in which the sink has applied them, from whichever ring."""
+    """Return the numbers of a key in the order in which the sink has applied them, from any ring."""
     applied = [payload.decode().split() for _, payloads in heard.calls for payload in payloads]
     return [int(number) for name, number in applied if name == key]
 

@@ -26,6 +26,14 @@ def produce(
             help="A server of the site, several between commas. Default: `listen` in the site's file.",
         ),
     ] = None,
+    ring: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ring",
+            metavar="SITE=URL",
+            help="One of several rings, repeated for each; the one of --partition-key gets the messages.",
+        ),
+    ] = None,
     producer: Annotated[
         str | None,
         typer.Option(
@@ -92,8 +100,12 @@ def produce(
     from lr_client.producer import Producer
     from lrq.cli.commands.send import headers_of
     from lrq.cli.produced_lines import ProduceOptions, print_produced, produce_all
-    from lrq.cli.producer_place import located
+    from lrq.cli.producer_place import located, ring_endpoint
 
+    if ring:
+        if endpoint:
+            raise typer.BadParameter("--ring and --endpoint both name servers: give one of the two options")
+        endpoint = ring_endpoint(ring, partition_key)
     place = located(config, endpoint, (tls_certificate, tls_key, tls_authority))
     options = ProduceOptions(
         files=tuple(files or [Path("-")]), to=tuple(to), item_key=item_key, partition_key=partition_key,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from discovery.rings import ring_of
 from queues.wire import ingest_pb2 as pb
 from tests.lr_client.producer.small_server import Refusal, SmallServer
 from tests.lrq.cli.command import Command, Done, lrq_process
@@ -124,6 +125,34 @@ def test_an_unanswered_request_ends_with_exit_code_3(produce, server: SmallServe
 )
 def test_errors_are_one_line(lrq: Command, lines: Path, arguments: list[str], code: int, words: str):
     done = lrq("produce", "--client", "meters", "--to", "tokyo", *arguments, str(lines))
+    assert (done.code, done.out) == (code, "")
+    assert words in done.error
+
+
+def test_of_several_rings_the_one_of_the_key_gets_the_lines(lrq: Command, lines: Path):
+    servers = [SmallServer(), SmallServer()]
+    named = [word for number, each in enumerate(servers) for word in ("--ring", f"paris-{number}={each.endpoint}")]
+    for key in ("meter-1", "meter-2", "meter-3", "meter-4"):
+        options = ("--client", "meters", "--to", "tokyo", "--partition-key", key, "--producer", key)
+        assert lrq("produce", *named, *options, str(lines)).code == 0
+        assert [len(stored(each, key)) for each in servers] == [4 * (ring_of(key, 2) == number) for number in (0, 1)]
+    for each in servers:
+        each.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--ring", "paris-0=tcp://h:1", "--endpoint", "tcp://h:1"], 2, "give one of the two options"),
+        (["--ring", "paris-0"], 1, "each --ring is one site and its endpoints"),
+        (["--ring", "a=tcp://h:1", "--ring", "a=tcp://h:2"], 1, "each --ring is one site and its endpoints"),
+        (["--ring", "paris-0=tcp://h:1", "--ring", "lima-1=tcp://h:2"], 1, "have no common name with numbers"),
+        (["--ring", "paris-0=tcp://h:1"], 2, "the ring is chosen by the partition key"),
+    ],
+)
+def test_mistakes_in_rings_are_one_line(lrq: Command, lines: Path, options: list[str], code: int, words: str):
+    key = [] if "chosen" in words else ["--partition-key", "k"]
+    done = lrq("produce", "--client", "meters", "--to", "tokyo", *options, *key, str(lines))
     assert (done.code, done.out) == (code, "")
     assert words in done.error
 
