@@ -18,6 +18,7 @@ class RingStatus:
         held: The ends of the log on the followers' disks, by rank; empty at a member that does not lead.
         alarm: The last words for an operator; empty without any.
         trimmed: The number of the newest tick whose entries are trimmed at this member; 0 for a whole log.
+        rings: The number of rings that share the keys, by the settings of this server.
     """
 
     rank: int
@@ -29,6 +30,7 @@ class RingStatus:
     held: tuple[int, ...] = ()
     alarm: str = ""
     trimmed: int = 0
+    rings: int = 1
 
     @property
     def trouble(self) -> str:
@@ -57,4 +59,5 @@ class RingStatus:
             "held": list(self.held),
             "alarm": self.alarm,
             "trimmed": self.trimmed,
+            "rings": self.rings,
         }

@@ -40,6 +40,11 @@ def look_at(address: RingAddress, endpoint: str, credentials: Credentials | None
         raise PeerUnreachableError(f"the member at {endpoint} cannot be asked: {words}") from error
     finally:
         channel.close()
+    return decode_status(reply)
+
+
+def decode_status(reply: pb.LookReply) -> RingStatus:
+    """Return the state in *reply*; a member of an earlier version counts one ring."""
     return RingStatus(
         rank=reply.rank,
         role=reply.role,
@@ -50,6 +55,7 @@ def look_at(address: RingAddress, endpoint: str, credentials: Credentials | None
         held=tuple(reply.held),
         alarm=reply.alarm,
         trimmed=reply.trimmed,
+        rings=max(reply.rings, 1),
     )
 
 

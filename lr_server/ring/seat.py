@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -121,7 +122,7 @@ class RingSeat:
     @property
     def status(self) -> RingStatus:
         """The state of the member now."""
-        return self.runner.status
+        return replace(self.runner.status, rings=self._place.setting.rings)
 
     def _open_store(self) -> TokenStore:
         return TokenStore(self._engine, TOKEN, StoreWitness(Path(self._place.setting.witness)))

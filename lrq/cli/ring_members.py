@@ -42,7 +42,10 @@ def ring_of(settings: Settings) -> RingSetting:
 
 
 def ring_trouble(views: Sequence[MemberView]) -> str:
-    """Return why the ring takes no entries, or which member does not follow; empty if all is well. Pure."""
+    """Return why the ring takes no entries, which member does not follow, or how settings differ. Pure.
+
+    The sentence is empty if all is well.
+    """
     states = [view.status for view in views if view.status is not None]
     if not any(state.role == "leading" and state.leader == state.rank for state in states):
         return "no member leads, so the ring takes no entries"
@@ -51,6 +54,9 @@ def ring_trouble(views: Sequence[MemberView]) -> str:
             return f"rank {view.rank} does not answer: {view.problem}"
         if view.status.trouble:
             return f"rank {view.rank}: {view.status.trouble}"
+    if len({state.rings for state in states}) > 1:
+        told = ", ".join(f"{state.rings} at rank {state.rank}" for state in states)
+        return f"`rings` differs ({told}): set one number at all three servers, and restart them"
     return ""
 
 

@@ -111,7 +111,8 @@ def steps(new: Sequence[NewRing], rings: int) -> list[str]:
         f"Write the settings below for {sites}, and found them: `lrq init` and `lrq ring init`. Do not serve them yet.",
         f"Name all {rings} rings to the producers. Keys that move wait for step 5. Producers with the earlier list are "
         "refused for such keys after step 3.",
-        f"Set `rings = {rings}` in the settings of {givers}. Restart all three servers of each, one after the other.",
+        f"Set `rings = {rings}` in the settings of {givers}. Restart all three servers of each, one after the other, "
+        "until `lrq ring status` tells no trouble.",
         f"At the servers that lead {givers}: `lrq drain --applied`. Then the sinks have applied the moving keys.",
         f"Run `lrq serve` for {sites}.",
     ]

@@ -914,6 +914,7 @@ class LookReply(_message.Message):
     HELD_FIELD_NUMBER: _builtins.int
     ALARM_FIELD_NUMBER: _builtins.int
     TRIMMED_FIELD_NUMBER: _builtins.int
+    RINGS_FIELD_NUMBER: _builtins.int
     rank: _builtins.int
     role: _builtins.str
     generation: _builtins.int
@@ -923,6 +924,8 @@ class LookReply(_message.Message):
     released: _builtins.int
     alarm: _builtins.str
     trimmed: _builtins.int
+    rings: _builtins.int
+    """absent before several rings could share keys"""
     @_builtins.property
     def held(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """by rank"""
@@ -939,10 +942,11 @@ class LookReply(_message.Message):
         held: _abc.Iterable[_builtins.int] | None = ...,
         alarm: _builtins.str = ...,
         trimmed: _builtins.int = ...,
+        rings: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "leader", b"leader"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "alarm", b"alarm", "generation", b"generation", "held", b"held", "leader", b"leader", "newest", b"newest", "rank", b"rank", "released", b"released", "role", b"role", "trimmed", b"trimmed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "alarm", b"alarm", "generation", b"generation", "held", b"held", "leader", b"leader", "newest", b"newest", "rank", b"rank", "released", b"released", "rings", b"rings", "role", b"role", "trimmed", b"trimmed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__leader: _TypeAlias = _typing.Literal["leader"]  # noqa: Y015
     _WhichOneofArgType__leader: _TypeAlias = _typing.Literal["_leader", b"_leader"]  # noqa: Y015

@@ -74,7 +74,9 @@ def share_keys(ring: RingSite, rings: int) -> None:
         ring.kill(rank)
         ring.write(rank)
         ring.begin(rank)
-        eventually(lambda: ring.lrq("ring", "status")[0] == 0, timeout=180, interval=0.2)
+        if rank:
+            eventually(lambda: "`rings` differs" in ring.lrq("ring", "status")[1], timeout=180, interval=0.2)
+    eventually(lambda: ring.lrq("ring", "status")[0] == 0, timeout=180, interval=0.2)
 
 
 def numbers_of(heard: Recorder, key: str) -> list[int]:

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 import queues
+from discovery.ring_status import RingStatus
+from lr_server.ring.look import decode_status, encode_status
+from lrq.cli.ring_members import MemberView, ring_trouble
 from tests.lrq.cli.command import Command, Done
 
 #: Runs a command of `lrq ring` at the server of a rank.
@@ -70,6 +73,23 @@ def test_the_status_tells_which_members_do_not_answer(ring: Ring):
     told = ring("status", "--json")
     assert [each["status"] for each in told.json["members"]] == [None] * 3
     assert all("cannot be asked" in each["problem"] for each in told.json["members"])
+
+
+def test_settings_that_differ_between_the_members_are_a_trouble():
+    def told(*rings: int) -> str:
+        roles = ("leading", "following", "following")
+        states = [RingStatus(rank, roles[rank], 2, 0, rings=rings[rank]) for rank in range(3)]
+        return ring_trouble([MemberView(state.rank, "ipc:///m", state) for state in states])
+
+    assert told(3, 3, 3) == ""
+    assert told(6, 3, 6).startswith("`rings` differs (6 at rank 0, 3 at rank 1, 6 at rank 2): set one number")
+
+
+def test_a_member_of_an_earlier_version_counts_one_ring():
+    reply = encode_status(RingStatus(0, "leading", rings=3))
+    assert (reply.rings, decode_status(reply).rings) == (3, 3)
+    reply.ClearField("rings")
+    assert decode_status(reply).rings == 1
 
 
 def test_a_member_that_does_not_lead_is_well_without_a_server(ring: Ring):
