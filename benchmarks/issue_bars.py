@@ -30,6 +30,8 @@ JETSTREAM: Final = "NATS JetStream (no sync)"
 #: A ring of three servers, and one that has lost a follower.
 RING: Final = "lrq ring"
 RING_OF_TWO: Final = "lrq ring, one follower lost"
+#: Three rings of the same three machines, nine servers in all.
+RINGS: Final = "lrq, three rings"
 REPLICATED_JETSTREAM: Final = "NATS JetStream (3 replicas, synced)"
 
 #: The setting and the yardstick of the experiment `stored`.

@@ -48,6 +48,16 @@ def generate(load: Load) -> Used:
     return asyncio.run(_generate(load))
 
 
+def generate_together(loads: Sequence[Load]) -> Used:
+    """Carry out several loads at the same time, in one process; see `generate`."""
+
+    async def together() -> Used:
+        used = await asyncio.gather(*(_generate(load) for load in loads))
+        return Used(max(each.seconds for each in used), max(each.cpu for each in used))
+
+    return asyncio.run(together())
+
+
 async def _generate(load: Load) -> Used:
     messages = [_messages(f"producer{number}", load) for number in range(load.producers)]
     async with grpc.aio.insecure_channel(load.address) as channel:

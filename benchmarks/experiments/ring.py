@@ -17,8 +17,8 @@ from benchmarks.bench import Bench
 from benchmarks.contenders.brokered import free_port
 from benchmarks.contenders.lrq_servers import ServerProcess
 from benchmarks.contenders.replicated_jetstream import publish, replicated
-from benchmarks.issue_bars import REPLICATED_JETSTREAM, RING, RING_OF_TWO, TOGETHER
-from benchmarks.producers import METHOD, Load, generate
+from benchmarks.issue_bars import REPLICATED_JETSTREAM, RING, RING_OF_TWO, RINGS, TOGETHER
+from benchmarks.producers import METHOD, Load, generate, generate_together
 from benchmarks.standbys import any_one
 from benchmarks.workload import PAYLOAD_BYTES
 from lr_server.protocol.agreement.generations import RANKS
@@ -41,10 +41,11 @@ _PATIENCE: Final = 60.0
 
 
 def measure(bench: Bench) -> None:
-    """Measure the ring, also without one follower, and the others."""
+    """Measure the ring, also without one follower, three rings, and the others."""
     ways = [
         (RING, _ring),
         (RING_OF_TWO, _ring_of_two),
+        (RINGS, _rings),
         ("lrq ingest, PostgreSQL, ANY 1 of 2 standbys", _postgresql),
         (REPLICATED_JETSTREAM, _jetstream),
     ]
@@ -77,6 +78,22 @@ def _loaded_ring(bench: Bench, folder: Path, lost: Sequence[int]) -> float:
             servers[rank].close()
         with get_context("spawn").Pool(1) as pool:
             return PRODUCERS * each / pool.apply(generate, (load,)).seconds
+
+
+def _rings(bench: Bench, folder: Path) -> float:
+    """Return the rate of three rings, each with its own servers and a third of the producers."""
+    each, count = bench.pick(640, 3_200), len(RANKS)
+    with ExitStack() as stack:
+        loads = []
+        for number in range(count):
+            folder_of = folder / str(number)
+            folder_of.mkdir()
+            servers = [stack.enter_context(closing(_Server(settings))) for settings in _founded(folder_of)]
+            _await_leader(f"tcp://{servers[0].address}")
+            share = PRODUCERS // count + (number < PRODUCERS % count)
+            loads.append(Load(servers[0].address, METHOD, share, each, TOGETHER, WINDOW))
+        with get_context("spawn").Pool(1) as pool:
+            return PRODUCERS * each / pool.apply(generate_together, (loads,)).seconds
 
 
 def _postgresql(bench: Bench, _folder: Path) -> float:

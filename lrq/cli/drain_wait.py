@@ -1,11 +1,11 @@
 """Wait, outside the server, until every session has acknowledged, or applied, all entries committed now."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection, Engine
 
-from lrq.cli.words import plural
+from lrq.cli.drain_outcome import Laggard, Outcome
 from queues.browse.closed import closed_at, coming_sessions
 from queues.browse.send_log import browsing
 from queues.clock import SYSTEM_CLOCK, Clock, poll
@@ -17,6 +17,7 @@ from queues.send_log.known_sites import read_known
 from queues.send_log.links import unclaimed
 from queues.send_log.port import SessionKey
 from queues.send_log.replica_members import read_groups
+from queues.send_log.ring.member_rows import rank_at
 from queues.send_log.sessions import every_session
 from queues.states import SessionState
 
@@ -35,95 +36,6 @@ class Scope:
     applied: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Laggard:
-    """A session that has not acknowledged all entries, or is not in log-entry sync.
-
-    `applied_seq` is None unless the wait is for applied entries.
-    """
-
-    client: str
-    destination: str
-    state: SessionState
-    reason: str
-    acked_seq: int
-    applied_seq: int | None = None
-
-    @property
-    def reached_seq(self) -> int:
-        """The sequence that counts: of applied entries if these are waited for, or else of acknowledged ones."""
-        return self.acked_seq if self.applied_seq is None else min(self.acked_seq, self.applied_seq)
-
-    @property
-    def in_log(self) -> bool:
-        """Whether the session sends the log, also that of a link that ends."""
-        return self.state in (SessionState.LOG_ENTRY_SYNC, SessionState.DRAINING)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the JSON of `lrq drain --json`."""
-        return {
-            "client": self.client,
-            "destination": self.destination,
-            "state": self.state.value,
-            "reason": self.reason,
-            "acked_seq": self.acked_seq,
-            "applied_seq": self.applied_seq,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of a wait; `seq` is the sequence to acknowledge, None if a committed entry is in no tick yet."""
-
-    seq: int | None
-    sessions: int
-    laggards: tuple[Laggard, ...]
-    missing: tuple[str, ...]
-    seconds: float
-    server: bool
-    has_ended: bool = False
-
-    @property
-    def drained(self) -> bool:
-        """Whether no session in the scope is missing, and all have acknowledged all entries."""
-        return self.seq is not None and not self.laggards and not self.missing
-
-    def reasons(self) -> list[str]:
-        """Return one clause for each reason why entries are still outstanding."""
-        found = []
-        if not self.server:
-            found.append("no server works for this site, run `lrq serve`")
-        if self.seq is None:
-            found.append("some committed entries are in no tick yet")
-        found += [f"there is no session to {name}" for name in self.missing]
-        for lag in self.laggards:
-            state = f"{lag.state}, {lag.reason}" if lag.reason else lag.state.value
-            of = "" if self.seq is None else f" of {self.seq}"
-            verb = "has applied" if lag.reached_seq < lag.acked_seq else "has"
-            found.append(f"{lag.client} to {lag.destination} {verb} {lag.reached_seq}{of} ({state})")
-        return found
-
-    def words(self) -> str:
-        """Return the line that reports success."""
-        if not self.sessions and self.has_ended:
-            return "drained: every link has ended"
-        if not self.sessions:
-            return "drained: there is nothing to replicate"
-        return f"drained: {plural(self.sessions, 'session')} up to {self.seq} after {self.seconds:.1f} s"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the JSON of `lrq drain --json`; `seconds` is the time that passed."""
-        return {
-            "drained": self.drained,
-            "seq": self.seq,
-            "sessions": self.sessions,
-            "laggards": [lag.as_json() for lag in self.laggards],
-            "missing": list(self.missing),
-            "server": self.server,
-            "seconds": round(self.seconds, 3),
-        }
-
-
 def drain(engine: Engine, scope: Scope, timeout: float, *, clock: Clock = SYSTEM_CLOCK) -> Outcome:
     """Wait until the sessions in *scope* have all entries committed now; at most *timeout* seconds. See `Scope`."""
     began = clock.monotonic()
@@ -139,9 +51,11 @@ def drain(engine: Engine, scope: Scope, timeout: float, *, clock: Clock = SYSTEM
             chosen = _of_sites(connection, scope)
             standing = _standing(connection, chosen)
             unbegun = _unbegun(connection, chosen)
+            is_member = rank_at(connection) is not None
         held = leases.holder(engine, "server")
-        passed = clock.monotonic() - began
-        return _outcome(standing, unbegun, chosen, seq, passed, server=held is not None and not held.expired)
+        works, passed = held is not None and not held.expired, clock.monotonic() - began
+        outcome = _outcome(standing, unbegun, chosen, seq, passed, server=works)
+        return replace(outcome, is_other_member=is_member and not works)
 
     return poll(look, lambda outcome: outcome.drained, timeout=timeout, pause=_PAUSE, clock=clock)
 

@@ -1,5 +1,6 @@
 """Several rings on three machines share the keys: a machine is lost, and one ring becomes two."""
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -77,6 +78,7 @@ def share_keys(ring: RingSite, rings: int) -> None:
         if rank:
             eventually(lambda: "`rings` differs" in ring.lrq("ring", "status")[1], timeout=180, interval=0.2)
     eventually(lambda: ring.lrq("ring", "status")[0] == 0, timeout=180, interval=0.2)
+    ring.led_by(0)
 
 
 def numbers_of(heard: Recorder, key: str) -> list[int]:
@@ -142,6 +144,7 @@ def test_half_of_the_keys_of_a_ring_move_to_a_new_ring_in_order(world: World, ri
         send(earlier, range(10, 15), staying)
     # 4: the sink has the entries, and has not applied them.
     eventually(lambda: first.lrq("drain", "--timeout", "0")[0] == 0, timeout=120, interval=0.2)
+    assert "this member of the ring does not lead" in first.lrq("drain", "--timeout", "0", rank=2)[1]
     code, words = first.lrq("drain", "--applied", "--timeout", "0")
     assert (code, "policy to tokyo has applied" in words) == (3, True)
     assert not any(waiting[key].done() for key in rings_of_later if key not in here)
@@ -161,3 +164,53 @@ def test_half_of_the_keys_of_a_ring_move_to_a_new_ring_in_order(world: World, ri
     assert {payload.decode().split()[0] for payload in heard.log("paris-1")} == {
         key for key in every if ring_of(key, 2) == 1
     }
+
+
+class Sender(threading.Thread):
+    """Sends the next number of each key again and again, with both rings once the first one refuses a key."""
+
+    def __init__(self, rings: Rings) -> None:
+        super().__init__(daemon=True)
+        self._rings, self._ends = rings, threading.Event()
+        self._producer = rings.producer("earlier")
+        self.sent = 0
+        self.has_both = False
+
+    def run(self) -> None:
+        while not self._ends.is_set():
+            for key in KEYS:
+                self._send(entry(key, self.sent))
+            self.sent += 1
+        self._producer.close()
+
+    def _send(self, messages: list[ProducerMessage]) -> None:
+        try:
+            self._producer.send(messages, timeout=300)
+        except ConfigurationError:
+            assert not self.has_both
+            self._producer.close()
+            self._producer, self.has_both = self._rings.producer("later"), True
+            self._producer.send(messages, timeout=300)
+
+    def end(self) -> int:
+        self._ends.set()
+        self.join(300)
+        return self.sent
+
+
+def test_a_producer_that_sends_during_the_growth_stores_each_entry_once(world: World, rings: Rings) -> None:
+    first = rings.add("paris", 1)
+    first.begin(*RANKS)
+    heard, sender = world.subscribe("tokyo"), Sender(rings)
+    second = rings.add("paris-1", 2)
+    sender.start()
+    eventually(lambda: has_all(heard, 3), timeout=120)
+    share_keys(first, 2)
+    eventually(lambda: sender.has_both, timeout=180)
+    assert first.lrq("drain", "--applied", "--timeout", "120")[0] == 0
+    second.begin(*RANKS)
+    reached = sender.sent
+    eventually(lambda: sender.sent > reached + 3, timeout=180)
+    count = sender.end()
+    eventually(lambda: has_all(heard, count), timeout=120)
+    assert {key: numbers_of(heard, key) for key in KEYS} == {key: [*range(count)] for key in KEYS}

@@ -75,6 +75,13 @@ def test_the_status_tells_which_members_do_not_answer(ring: Ring):
     assert all("cannot be asked" in each["problem"] for each in told.json["members"])
 
 
+def test_a_member_that_does_not_lead_cannot_tell_that_all_is_drained(ring: Ring):
+    ring("init")
+    done = ring("--timeout", "0", command="drain")
+    assert (done.code, done.out) == (3, "")
+    assert done.error.endswith("this member of the ring does not lead: run the command at the member that leads")
+
+
 def test_settings_that_differ_between_the_members_are_a_trouble():
     def told(*rings: int) -> str:
         roles = ("leading", "following", "following")
