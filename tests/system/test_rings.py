@@ -132,9 +132,9 @@ def test_half_of_the_keys_of_a_ring_move_to_a_new_ring_in_order(world: World, ri
         second = rings.add("paris-1", 2)
         # 2: a producer of both rings may work from now on. Its moving keys wait.
         later = rings.producer("later")
-        rings_of_later = [f"{key}/later" for key in KEYS]
-        waiting = {key: later.submit(entry(key, 0), timeout=120) for key in rings_of_later}
-        here = [key for key in rings_of_later if ring_of(key, 2) == 0]
+        keys_of_later = [f"{key}/later" for key in KEYS]
+        waiting = {key: later.submit(entry(key, 0), timeout=120) for key in keys_of_later}
+        here = [key for key in keys_of_later if ring_of(key, 2) == 0]
         assert all(waiting[key].result(180) for key in here)
         send(earlier, range(5, 10))
         # 3: the first ring refuses keys that move, once all of its servers have begun again.
@@ -147,7 +147,7 @@ def test_half_of_the_keys_of_a_ring_move_to_a_new_ring_in_order(world: World, ri
     assert "this member of the ring does not lead" in first.lrq("drain", "--timeout", "0", rank=2)[1]
     code, words = first.lrq("drain", "--applied", "--timeout", "0")
     assert (code, "policy to tokyo has applied" in words) == (3, True)
-    assert not any(waiting[key].done() for key in rings_of_later if key not in here)
+    assert not any(waiting[key].done() for key in keys_of_later if key not in here)
     applies[0] = True
     assert first.lrq("drain", "--applied", "--timeout", "120")[0] == 0
     assert all(numbers_of(heard, key) == [*range(10)] for key in moving)
@@ -157,8 +157,8 @@ def test_half_of_the_keys_of_a_ring_move_to_a_new_ring_in_order(world: World, ri
         assert all(each.result(180) for each in waiting.values())
         send(later, range(10, 20), moving)
         send(later, range(15, 20), staying)
-        send(later, range(1, 20), rings_of_later)
-    every = [*KEYS, *rings_of_later]
+        send(later, range(1, 20), keys_of_later)
+    every = [*KEYS, *keys_of_later]
     eventually(lambda: has_all(heard, 20, every), timeout=120)
     assert {key: numbers_of(heard, key) for key in every} == {key: [*range(20)] for key in every}
     assert {payload.decode().split()[0] for payload in heard.log("paris-1")} == {
