@@ -3,14 +3,15 @@
 import json
 import signal
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import queues
 from lr_client.producer import Producer
+from queues.errors import TrimmedError
 from queues.send_log.opening import open_log
-from queues.send_log.port import TickLimits
+from queues.send_log.port import Log, TickLimits
 from tests.lrq.cli.command import Served, lrq_process, served, spawn
 from tests.system.world import World
 from tests.waiting import eventually
@@ -18,6 +19,15 @@ from tests.waiting import eventually
 RANKS = (0, 1, 2)
 #: Short, and yet long enough for a busy machine: no test depends on the times.
 PACE = {"lease_seconds": 2.0, "stall_seconds": 3.0}
+
+
+def _payloads(log: Log) -> list[bytes]:
+    found, after = list[bytes](), log.bounds().trimmed_seq
+    while ticks := log.ticks_after(after, TickLimits()):
+        for piece in log.read_all(ticks, TickLimits()):
+            found += [bytes(entry.row.payload) for entry in piece]
+        after = ticks[-1].end_seq
+    return found
 
 
 class RingSite:
@@ -148,12 +158,10 @@ class RingSite:
 
     def log(self, rank: int) -> list[bytes]:
         """Return the payloads in the file of one member, without trimmed ones."""
-        engine = queues.create_engine(f"sqlite:///{self.database(rank)}")
-        log, found = open_log(engine), list[bytes]()
-        after = log.bounds().trimmed_seq
-        while ticks := log.ticks_after(after, TickLimits()):
-            for piece in log.read_all(ticks, TickLimits()):
-                found += [bytes(entry.row.payload) for entry in piece]
-            after = ticks[-1].end_seq
+        engine, found = queues.create_engine(f"sqlite:///{self.database(rank)}"), None
+        while found is None:
+            # The server may trim between two reads.
+            with suppress(TrimmedError):
+                found = _payloads(open_log(engine))
         engine.dispose()
         return found
