@@ -5,9 +5,10 @@ no subscriber, and its session lags. Only the hour of samples in the plot is mad
 """
 
 import math
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 from typing import Final, NamedTuple
 
 from playwright.sync_api import Browser
@@ -125,25 +126,33 @@ def show_sites(chrome: Browser) -> None:
         own = application.state.console
 
         def is_ready() -> bool:
-            # Two readings give rates, and the subscriber's work is known.
-            read = all(view.status for view in own.views()) and len(own.links()) >= 2
-            if read:
-                fill_the_hour(application)
-            return read
+            # Two readings give rates, and the second one knows what is applied.
+            found = [each for each in own.links() if each.session.destination == "tokyo"]
+            read = all(view.status for view in own.views())
+            return read and any(each.rate is not None and not each.session.applied_lag.entries for each in found)
 
-        take(chrome, application, OF_SITES, is_ready)
+        def is_filled() -> bool:
+            if is_ready():
+                fill_the_hour(application)
+                return True
+            return False
+
+        take(chrome, application, OF_SITES, is_filled)
 
 
 def show_ring(chrome: Browser) -> None:
     """Take the picture of a ring of three members."""
-    with TemporaryDirectory() as folder:
+    # The page shows the paths of the sockets, so the folder has a plain name.
+    folder = Path(gettempdir()) / "lrq-ring"
+    folder.mkdir()
+    try:
 
         def new_site(name: str) -> Engine:
-            engine = queues.create_engine(f"sqlite:///{folder}/{len(list(Path(folder).glob('*.db')))}.db")
+            engine = queues.create_engine(f"sqlite:///{folder}/{len(list(folder.glob('*.db')))}.db")
             queues.initialize(engine, site_id=name)
             return engine
 
-        ring = RingServers(new_site, Path(folder))
+        ring = RingServers(new_site, folder)
         ring.begin(*RANKS)
         try:
             application = console.app({"paris": ring.engines[1]}, rings={"paris": ring.settings[1]})
@@ -151,6 +160,8 @@ def show_ring(chrome: Browser) -> None:
             take(chrome, application, OF_A_RING, lambda: all(each.look().leader for each in rings))
         finally:
             ring.close()
+    finally:
+        shutil.rmtree(folder)
 
 
 def main() -> None:
