@@ -19,7 +19,7 @@ def promtool() -> str:
 
 
 def prometheus() -> str:
-    """Return the path of Prometheus, which comes with promtool; skip the test without one, and fail it if CI is set."""
+    """Return the path of Prometheus, which comes with promtool; without one, skip the test, or fail in CI."""
     words = "no prometheus was found beside promtool: run tools/ensure_promtool.sh, or set LRQ_TEST_PROMETHEUS"
     beside = Path(promtool()).with_name("prometheus")
     return required("LRQ_TEST_PROMETHEUS", str(beside), "prometheus", words=words)

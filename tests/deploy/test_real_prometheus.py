@@ -19,7 +19,7 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
-#: What Grafana writes in place of its variables, for all sites and clients.
+#: The values in place of the variables of Grafana, for all sites and clients.
 VARIABLES = {"$site": ".*", "$client": ".*", "$__rate_interval": "1m"}
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "lrq.json").read_text())
 EXPRESSIONS = [(panel["title"], target["expr"]) for panel in BOARD["panels"] for target in panel.get("targets", ())]

@@ -126,7 +126,7 @@ def show_sites(chrome: Browser) -> None:
         own = application.state.console
 
         def is_ready() -> bool:
-            # Two readings give rates, and the second one knows what is applied.
+            # Two readings give rates, and the second one knows the applied entries.
             found = [each for each in own.links() if each.session.destination == "tokyo"]
             read = all(view.status for view in own.views())
             return read and any(each.rate is not None and not each.session.applied_lag.entries for each in found)

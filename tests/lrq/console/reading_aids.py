@@ -31,7 +31,7 @@ def assert_fits_a_phone(page: Page) -> None:
 
 
 def assert_has_landmarks(page: Page) -> None:
-    """Check for one heading of the page, one main part and a title, by which a screen reader finds its way."""
+    """Check for one heading of the page, one main part and a title: the marks of a screen reader."""
     assert page.get_by_role("heading", level=1).count() == 1
     assert page.get_by_role("main").count() == 1
     assert "lrq console" in page.title()
@@ -49,7 +49,7 @@ def assert_keyboard_reaches_everything(page: Page) -> None:
     for _ in range(2 * len(wanted) + 5):
         page.keyboard.press("Tab")
         mark, is_seen = page.evaluate(_FOCUS)
-        # A field for a time has several parts of its own, and Chromium outlines the field for the first one only.
+        # A field for a time has several parts. Chromium outlines the field for the first one only.
         reached |= {mark} if is_seen else set()
     assert wanted - reached == set(), [page.locator(f'[data-mark="{each}"]').inner_html() for each in wanted - reached]
 

@@ -32,7 +32,7 @@ PAGES = [
     "/parked/blocked?site=lima&client=policy&source=paris", "/replays", "/replay?site=tokyo&client=policy&source=paris",
     "/actions", "/login", "/link?site=paris&client=none&to=none",
 ]  # fmt: skip
-#: Pages that tests of their own show: the page of a ring needs three servers, and the stream is no page.
+#: The page of a ring has a test of its own, with three servers, and the stream is no page.
 ELSEWHERE = {"/ring", "/events"}
 
 #: Opens a page of the console in a new context.

@@ -14,7 +14,9 @@ def test_the_url_of_a_known_database_is_accepted(text: str):
     assert urls.parse(text) == make_url(text)
 
 
-@pytest.mark.parametrize("text", ["secret", "mysql://root:secret@db/x", "", "postgresql+psycopg://root:a@b:secret@db/x"])
+@pytest.mark.parametrize(
+    "text", ["secret", "mysql://root:secret@db/x", "", "postgresql+psycopg://root:a@b:secret@db/x"]
+)
 def test_any_other_url_is_refused_without_repeating_it(text: str):
     with pytest.raises(ConfigurationError, match="write a URL such as sqlite:///") as refused:
         urls.parse(text)
