@@ -45,7 +45,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def commands(page: Path) -> Iterator[str]:
-    """Yield each line of a block that calls `lrq`, as the shell sees it, up to the first sign of the shell."""
+    """Yield each line of a block that calls `lrq`, up to the first sign of the shell."""
     for block in re.findall(r"^```(?:sh|console)?\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
         for line in re.findall(r"^(?:\$ )?(lrq .*)$", block.replace("\\\n", " "), re.MULTILINE):
             yield re.split(r" (?:[#&|;]|[0-9]?>|<(?= )|&&)", line)[0]
