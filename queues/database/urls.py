@@ -18,13 +18,25 @@ def parse(text: str) -> URL:
     """Parse the URL of a database and a driver that lrq supports; raise `ConfigurationError` for any other text."""
     try:
         url = make_url(text)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # the words of ValueError repeat the text after the host's colon
         url = None
     if url is None or url.get_backend_name() not in DIALECTS:
         # The error does not repeat the text: it may hold a password.
         raise ConfigurationError("write a URL such as sqlite:///paris.db or postgresql+psycopg://user@host/database")
     require_url_driver(url)
+    _require_escaped(url)
     return url
+
+
+def _require_escaped(url: URL) -> None:
+    """Raise `ConfigurationError` if the end of a password was read as the host or the database.
+
+    Errors and pages name both, so such a URL would show a part of the password.
+    """
+    if not is_sqlite(url) and "@" in f"{url.host or ''}{url.database or ''}":
+        raise ConfigurationError(
+            "the database URL has an @ behind the one before its host: write each @ of a name or a password as %40"
+        )
 
 
 def require_url_driver(url: URL) -> None:

@@ -18,6 +18,13 @@ def promtool() -> str:
     return required("LRQ_TEST_PROMTOOL", "promtool", str(ROOT / ".venv/promtool/usr/bin/promtool"), words=words)
 
 
+def prometheus() -> str:
+    """Return the path of Prometheus, which comes with promtool; without one, skip the test, or fail in CI."""
+    words = "no prometheus was found beside promtool: run tools/ensure_promtool.sh, or set LRQ_TEST_PROMETHEUS"
+    beside = Path(promtool()).with_name("prometheus")
+    return required("LRQ_TEST_PROMETHEUS", str(beside), "prometheus", words=words)
+
+
 def helm() -> str:
     """Return the path of helm; skip the test without one, and fail it if CI is set."""
     words = "no helm was found: run tools/ensure_helm.sh, or set LRQ_TEST_HELM to the path of one"

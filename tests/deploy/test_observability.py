@@ -55,7 +55,7 @@ def test_every_metric_with_an_alert_in_the_guide_has_a_rule_or_stands_on_the_das
 def test_every_alert_has_a_severity_a_summary_and_a_sentence():
     alerts = re.split(r"^      - alert: ", RULES.read_text(), flags=re.MULTILINE)[1:]
     names = [alert.partition("\n")[0] for alert in alerts]
-    assert len(names) == len(set(names)) == 20
+    assert len(names) == len(set(names)) == 21
     for alert in alerts:
         assert re.search(r"labels: \{severity: (critical|warning)\}", alert)
         assert re.search(r"summary: \".+\"\n +description: \".+\.\"\n", alert)
@@ -64,7 +64,7 @@ def test_every_alert_has_a_severity_a_summary_and_a_sentence():
 def test_promtool_accepts_the_rules():
     done = run(promtool(), "check", "rules", RULES)
     assert done.returncode == 0, done.stdout
-    assert "20 rules found" in done.stdout
+    assert "21 rules found" in done.stdout
 
 
 def test_the_rules_fire_and_rest_as_promtool_plays_them():

@@ -67,6 +67,11 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path):
     assert wrong == []
 
 
+def test_every_picture_is_shown_on_a_page():
+    shown = {(page.parent / target).resolve() for page in PAGES for target in LINK.findall(page.read_text())}
+    assert set((ROOT / "docs" / "images").iterdir()) - shown == set()
+
+
 def without_code(text: str) -> str:
     return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
 

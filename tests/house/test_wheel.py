@@ -48,10 +48,11 @@ def test_the_wheel_holds_only_the_packages_of_lrq(installed: Path):
     assert {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")} == expected
 
 
-def test_every_module_of_the_checkout_is_in_the_wheel(installed: Path):
+def test_every_module_and_file_of_the_pages_is_in_the_wheel(installed: Path):
     modules = {path.relative_to(ROOT) for name in lrq_packages.PACKAGES for path in (ROOT / name).rglob("*.py*")}
     modules = {path for path in modules if path.suffix in (".py", ".pyi")}
     modules |= {path.relative_to(ROOT) for path in (ROOT / "lrq").rglob("*.html")}
+    modules |= {path.relative_to(ROOT) for path in (ROOT / "lrq" / "console" / "static").iterdir()}
     assert sorted(path for path in modules if not (installed / path).exists()) == []
     assert all((installed / name / "py.typed").exists() for name in lrq_packages.PACKAGES)
 

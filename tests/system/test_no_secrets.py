@@ -183,6 +183,7 @@ def look(swept: SweptWorld, console: str, metrics: dict[str, str]) -> None:
         swept.run("doctor", "--database", swept.databases.wrong(site), "--site", site)
         swept.run("serve", "--once", "--site", site, "--database", swept.databases.wrong(site))
     swept.run("status", "--database", f"postgresql+psycopg://shop:{PASSWORD}@no.such.host:port/paris")
+    swept.run("doctor", "--database", f"postgresql+psycopg://shop:c@{PASSWORD}@no.such.host/paris", "--site", "paris")
     worker = ("work", f"{_APPLICATION}:block", "--once", "--timeout", "0", "--config", "tokyo.toml")
     swept.run(*worker, "--log-level", "debug")
     for name in metrics:

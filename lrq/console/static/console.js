@@ -19,6 +19,25 @@
     return paused || document.hidden || (chosen && !chosen.isCollapsed);
   };
 
+  // htmx keeps the focus of an element with an id. Others would lose the focus when their part is replaced, and a
+  // person at the keyboard would begin again at the top.
+  const keyOf = (element) => element.id || element.getAttribute("href") || element.getAttribute("aria-label");
+  const alike = (key) => [...live().querySelectorAll("a, button, [tabindex]")].filter((each) => keyOf(each) === key);
+  let focused = null;
+
+  const keepFocus = () => {
+    const now = document.activeElement;
+    const key = live() && live().contains(now) ? keyOf(now) : null;
+    focused = key && { key, place: alike(key).indexOf(now) };
+  };
+
+  const giveFocus = () => {
+    if (!focused || !live() || live().contains(document.activeElement)) return;
+    const found = alike(focused.key);
+    const again = found[focused.place] || found[0];
+    if (again) again.focus({ preventScroll: true });
+  };
+
   const load = () => {
     due = null;
     if (isBusy() || !live()) return;
@@ -64,7 +83,9 @@
   // A hidden tab needs no stream.
   document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); soon(); } });
   addEventListener("pagehide", close);
+  document.body.addEventListener("htmx:beforeSwap", keepFocus);
   document.body.addEventListener("htmx:afterSwap", () => {
+    giveFocus();
     if (state) state.textContent = "Read at " + new Date().toISOString();
   });
   for (const failure of ["htmx:sendError", "htmx:responseError"]) {

@@ -78,27 +78,6 @@ def show(chrome: Browser, place: str) -> Iterator[Open]:
     assert problems == []
 
 
-@pytest.mark.parametrize("path", PAGES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violation(show: Open, path: str, scheme: str):
-    assert browser.violations(show(path, color_scheme=scheme)) == []
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_a_phone_shows_each_page_without_scrolling_sideways(show: Open, path: str):
-    page = show(path, viewport=PHONE)
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    assert browser.violations(page) == []
-
-
-def test_the_dark_has_a_dark_page(show: Open):
-    def brightness(scheme: str) -> int:
-        colour = show("/", color_scheme=scheme).evaluate("getComputedStyle(document.body).backgroundColor")
-        return sum(int(each) for each in colour.removeprefix("rgb(").removesuffix(")").split(","))
-
-    assert brightness("dark") < 120 < 600 < brightness("light")
-
-
 def test_the_map_changes_by_itself_when_a_site_changes(show: Open, sites: World):
     page = show("/")
     lag = (

@@ -22,6 +22,7 @@ TABS = 50
 PAGES = [
     "/", "/entries?site=paris&all=1", "/snapshots", "/parked?site=paris", "/actions",
     "/parked/blocked?site=paris&client=policy&source=tokyo", "/link?site=paris&client=policy&to=tokyo",
+    "/replays", "/replay?site=paris&client=policy&source=tokyo",
 ]  # fmt: skip
 
 

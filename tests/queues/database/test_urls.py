@@ -14,11 +14,32 @@ def test_the_url_of_a_known_database_is_accepted(text: str):
     assert urls.parse(text) == make_url(text)
 
 
-@pytest.mark.parametrize("text", ["secret", "mysql://root:secret@db/x", ""])
+@pytest.mark.parametrize(
+    "text", ["secret", "mysql://root:secret@db/x", "", "postgresql+psycopg://root:a@b:secret@db/x"]
+)
 def test_any_other_url_is_refused_without_repeating_it(text: str):
     with pytest.raises(ConfigurationError, match="write a URL such as sqlite:///") as refused:
         urls.parse(text)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql+psycopg://shop:a@secret@host/paris",
+        "postgresql+psycopg://shop:a@secret/b@host/paris",
+        "postgresql+psycopg:///shop:secret@host/paris",
+    ],
+)
+def test_a_password_with_an_open_at_sign_is_refused_before_a_part_of_it_counts_as_a_host(text: str):
+    with pytest.raises(ConfigurationError, match="write each @ of a name or a password as %40") as refused:
+        urls.parse(text)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["postgresql+psycopg://shop:a%40b@host/paris", "sqlite:///me@home.db"])
+def test_an_at_sign_that_is_escaped_or_in_a_file_name_is_accepted(text: str):
+    assert urls.parse(text) == make_url(text)
 
 
 @pytest.mark.parametrize(
