@@ -23,7 +23,7 @@ _FASTER: Final = 1.1
 _FLOOR: Final = 0.1
 #: An entry is alone if no snapshot was sent in so many seconds before it, nor later.
 _SETTLED: Final = 0.15
-#: The length of a rest in seconds, and the least seconds from one to the next with a limit and without.
+#: The seconds of a rest, and the least seconds from one to the next: with a limit, and without.
 _REST: Final = 0.5
 _REST_EVERY: Final = 10.0
 _REST_WITHOUT_LIMIT_EVERY: Final = 60.0
