@@ -2,9 +2,13 @@
 
 import threading
 from collections.abc import Hashable, Iterable
+from typing import Final
 
 from lr_server.protocol.snapshot_pace import SnapshotPace
 from queues.clock import Clock
+
+#: The bytes of a frame at a lowered pace: a live entry waits for the work on one frame at most, so frames are small.
+_SMALL_FRAME: Final = 512 * 1024
 
 
 class SnapshotLane:
@@ -22,6 +26,11 @@ class SnapshotLane:
         with self._guard:
             for each in seconds:
                 self._pace.note_entry(session, now - each, now)
+
+    def frame_bytes(self, most: int) -> int:
+        """Return the largest size of the next frame of a snapshot: *most* bytes, or less at a lowered pace."""
+        with self._guard:
+            return most if self._pace.rate is None else min(most, _SMALL_FRAME)
 
     def pause(self) -> float:
         """Return the seconds until the next frame of a snapshot may leave; 0 for at once."""

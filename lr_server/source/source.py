@@ -293,7 +293,10 @@ class Source:
         return FrameSources(
             outgoing=outgoing,
             snapshot_frames=lambda snapshot, after_row: snapshot_frames.frames(
-                self._engine, snapshot, after_row, chunk_bytes=self._settings.max_batch_bytes
+                self._engine,
+                snapshot,
+                after_row,
+                chunk_bytes=lambda: self._lane.frame_bytes(self._settings.max_batch_bytes),
             ),
             newest=lambda: self.feed.newest,
             lane=self._lane,

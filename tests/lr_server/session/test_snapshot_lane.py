@@ -105,3 +105,19 @@ def test_only_the_delays_of_live_frames_are_told():
     traffic.sent(3, 1, 2_000_000, is_live=True)
     assert traffic.acknowledged(2, 0, 3_000_000) == [2.0]
     assert traffic.acknowledged(3, 3, 3_000_000) == [1.0]
+
+
+def test_frames_are_small_at_a_lowered_pace_only():
+    clock = HandClock()
+    lane = SnapshotLane(clock)
+    assert lane.frame_bytes(2_000_000) == 2_000_000
+    lane.note_delays("tokyo", [0.005] * 20)
+    lane.pause()
+    clock.time += 1
+    lane.note_sent(stream := object(), 1_000)
+    lane.note_delays("tokyo", [0.5] * 30)
+    clock.time += 1
+    lane.note_all_acknowledged(stream)
+    lane.pause()
+    assert lane.frame_bytes(2_000_000) < 1_000_000
+    assert lane.frame_bytes(1_000) == 1_000
