@@ -7,7 +7,7 @@ from typing import Final
 from lr_server.protocol.snapshot_pace import SnapshotPace
 from queues.clock import Clock
 
-#: The bytes of a frame at a lowered pace: a live entry waits for the work on one frame at most, so frames are small.
+#: The bytes of a frame at a lowered pace. Frames are small then, because a live entry may wait for the work on one.
 _SMALL_FRAME: Final = 512 * 1024
 
 
