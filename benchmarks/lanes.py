@@ -27,7 +27,7 @@ import queues
 from benchmarks.cluster import pause, until
 from benchmarks.contenders.lrq_servers import ServerProcess
 from benchmarks.link import Links
-from benchmarks.snapshot.postgres import postgres
+from benchmarks.snapshot.postgres import postgres, settle
 from lr_client import LRMessageWithDestinations, RoutingQueueListener, RoutingQueueSenderClient, subscribe
 from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter, request_snapshot_sync
 from queues import send_snapshot
@@ -192,7 +192,7 @@ def snapshot(source: Engine, size: int) -> Iterator[tuple[str, Bulk]]:
 
 
 def measure(create: Callable[[str], Engine], *, seconds: float, every: float, rate: float, size: int) -> Measured:
-    """Measure the delays for *seconds*, first quiet, then beside a snapshot of *size* bytes.
+    """Measure the delays for *seconds*, first quiet, then beside a snapshot of *size* bytes, which is built before.
 
     *create* returns the engine of an empty database.
     """
@@ -200,9 +200,12 @@ def measure(create: Callable[[str], Engine], *, seconds: float, every: float, ra
     with ExitStack() as stack:
         sites = Sites(create, stack, rate)
         sites.delays(sites.transmit(count // 5, every))
-        first = sites.transmit(count, every)
-        quiet = sites.delays(first)
         with snapshot(sites.source, size) as (sync_id, bulk):
+            # The writes of the build must delay no entry later.
+            if sites.source.dialect.name == "postgresql":
+                settle(sites.source)
+            first = sites.transmit(count, every)
+            quiet = sites.delays(first)
             bulk.go_on.set()
             began = SYSTEM_CLOCK.monotonic()
             until(lambda: _is_in(sites.source, sync_id, SnapshotState.READY), 60)

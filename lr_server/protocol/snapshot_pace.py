@@ -1,7 +1,7 @@
 """The pace of a server's snapshots: they give way while live entries take longer beside them than alone. Pure.
 
-After LEDBAT (RFC 6817): delays tell how much of a shared machine, disk or network is left. Delays beside snapshots are
-compared with delays alone, which a short rest of all snapshots measures now and then.
+After LEDBAT (RFC 6817) and TCP's slow start: delays tell how much of a shared machine, disk or network is left. Delays
+beside snapshots are compared with delays alone, which a short rest of all snapshots measures now and then.
 """
 
 from collections import deque
@@ -15,19 +15,24 @@ _KEPT: Final = 48
 #: The delays alone that each session needs, so that its delays beside snapshots count.
 _ENOUGH_ALONE: Final = 8
 #: On the mean, live entries may take so many times as long as alone, and so many seconds more.
-_TOLERATED: Final = 1.25
+_TOLERATED: Final = 1.2
 _TOLERATED_SECONDS: Final = 0.001
-#: The change of the limit by a decision, and the least share of the highest rate.
+#: The first limit and the least one, in bytes a second.
+_LEAST: Final = 4.0 * 1024 * 1024
+#: The changes of the limit by a decision: before the first delay, after a delay, and without one.
+_FIRST_FASTER: Final = 2.0
 _SLOWER: Final = 0.7
 _FASTER: Final = 1.1
-_FLOOR: Final = 0.1
+#: A limit rises only while snapshots reach this share of it, because otherwise another thing limits them.
+_REACHED: Final = 0.5
 #: An entry is alone if no snapshot was sent in so many seconds before it, nor later.
 _SETTLED: Final = 0.15
-#: The seconds of a rest, and the least seconds from one to the next: with a limit, and without.
+#: The seconds of a rest, and the least seconds from one to the next: after a delay, and without one.
 _REST: Final = 0.5
 _REST_EVERY: Final = 10.0
-_REST_WITHOUT_LIMIT_EVERY: Final = 60.0
-#: Without a live entry for so many seconds, snapshots have no limit.
+_REST_SELDOM_EVERY: Final = 60.0
+#: With fewer live entries in so many seconds, snapshots have no limit.
+_FEW: Final = 8
 _QUIET: Final = 2.0
 
 
@@ -36,8 +41,8 @@ class SnapshotPace:
 
     Invariants:
 
-    * without live entries there is no limit and no rest;
-    * a limit is at least a tenth of the highest rate without a limit;
+    * with less than four live entries a second there is no limit and no rest;
+    * a limit is at least `_LEAST`, and begins there;
     * between the beginnings of two rests are at least 10 seconds.
     """
 
@@ -50,9 +55,10 @@ class SnapshotPace:
         self._unmeasured = 0
         self._sending: set[Hashable] = set()
         self._rate: float | None = None
-        self._highest = 0.0
+        self._has_delayed = False
         self._bytes = 0
-        self._sent = self._live = self._rested = float("-inf")
+        self._sent = self._rested = float("-inf")
+        self._live: deque[float] = deque(maxlen=_FEW)
         self._counted_from = self._next = 0.0
 
     @property
@@ -62,7 +68,7 @@ class SnapshotPace:
 
     def note_entry(self, session: Hashable, since: float, now: float) -> None:
         """Note a live entry of *session* and of the time *since*, whose acknowledgement comes *now*."""
-        self._live = now
+        self._live.append(now)
         alone = self._alone.setdefault(session, deque(maxlen=_KEPT))
         if not self._sending and since - _SETTLED > self._sent:
             alone.append(now - since)
@@ -87,13 +93,16 @@ class SnapshotPace:
 
     def pause(self, now: float) -> float:
         """Return the seconds until the next frame of a snapshot may leave; 0 for at once."""
-        if now - self._live > _QUIET:
-            self._rate = None
+        if len(self._live) < _FEW or now - self._live[0] > _QUIET:
+            self._rate, self._has_delayed = None, False
             self._next = now
             self._count_from(now)
             return 0.0
+        if self._rate is None:
+            self._rate = _LEAST
+            self._count_from(now)
         if len(self._beside) >= _ENOUGH_BESIDE and now > self._counted_from:
-            self._decide(self._bytes / (now - self._counted_from))
+            self._rate = self._decided(self._rate, self._bytes / (now - self._counted_from))
             self._count_from(now)
         if self._is_rest_due(now):
             self._rested = now
@@ -102,15 +111,13 @@ class SnapshotPace:
             self._count_from(now + _REST)
         return max(self._next - now, 0.0)
 
-    def _decide(self, reached: float) -> None:
-        if self._rate is None:
-            self._highest = max(self._highest, reached)
+    def _decided(self, rate: float, reached: float) -> float:
         if fmean(self._beside) > 1:
-            slower = _SLOWER * min(reached, self._highest if self._rate is None else self._rate)
-            self._rate = max(slower, _FLOOR * self._highest, 1.0)
-        elif self._rate is not None:
-            faster = _FASTER * self._rate
-            self._rate = None if faster > self._highest else faster
+            self._has_delayed = True
+            return max(_SLOWER * min(reached, rate), _LEAST)
+        if reached < _REACHED * rate:
+            return rate
+        return rate * (_FASTER if self._has_delayed else _FIRST_FASTER)
 
     def _count_from(self, now: float) -> None:
         self._beside.clear()
@@ -118,5 +125,5 @@ class SnapshotPace:
         self._counted_from = now
 
     def _is_rest_due(self, now: float) -> bool:
-        is_urgent = self._rate is not None or self._unmeasured >= _ENOUGH_BESIDE
-        return now - self._rested >= (_REST_EVERY if is_urgent else _REST_WITHOUT_LIMIT_EVERY)
+        is_urgent = self._has_delayed or self._unmeasured >= _ENOUGH_BESIDE
+        return now - self._rested >= (_REST_EVERY if is_urgent else _REST_SELDOM_EVERY)

@@ -7,7 +7,8 @@ from typing import Final
 from lr_server.protocol.snapshot_pace import SnapshotPace
 from queues.clock import Clock
 
-#: The bytes of a frame at a lowered pace. Frames are small then, because a live entry may wait for the work on one.
+#: A live entry may wait for the work on one frame. So frames have the bytes of so many seconds, or this size.
+_FRAME_SECONDS: Final = 0.05
 _SMALL_FRAME: Final = 512 * 1024
 
 
@@ -28,9 +29,10 @@ class SnapshotLane:
                 self._pace.note_entry(session, now - each, now)
 
     def frame_bytes(self, most: int) -> int:
-        """Return the largest size of the next frame of a snapshot: *most* bytes, or less at a lowered pace."""
+        """Return the largest size of the next frame of a snapshot: *most* bytes, or less at a low pace."""
         with self._guard:
-            return most if self._pace.rate is None else min(most, _SMALL_FRAME)
+            rate = self._pace.rate
+        return most if rate is None else min(most, max(_SMALL_FRAME, int(_FRAME_SECONDS * rate)))
 
     def pause(self) -> float:
         """Return the seconds until the next frame of a snapshot may leave; 0 for at once."""
