@@ -1,6 +1,6 @@
 """The pace of a server's snapshots: they give way while live entries take longer beside them than alone. Pure.
 
-After LEDBAT (RFC 6817) and TCP's slow start: delays tell how much of a shared machine, disk or network is left. Delays
+After LEDBAT (RFC 6817) and TCP's slow start. Delays tell how much of a shared machine, disk or network is left. Delays
 beside snapshots are compared with delays alone, which a short rest of all snapshots measures now and then.
 """
 
