@@ -6,7 +6,7 @@ beside snapshots are compared with delays alone, which a short rest of all snaps
 
 from collections import deque
 from collections.abc import Hashable
-from statistics import fmean
+from statistics import fmean, median
 from typing import Final
 
 #: The delays beside snapshots that a decision needs, and the most that count.
@@ -14,8 +14,8 @@ _ENOUGH_BESIDE: Final = 24
 _KEPT: Final = 48
 #: The delays alone that each session needs, so that its delays beside snapshots count.
 _ENOUGH_ALONE: Final = 8
-#: On the mean, live entries may take so many times as long as alone, and so many seconds more.
-_TOLERATED: Final = 1.2
+#: Live entries may take on the mean so many times the median alone, and so many seconds more.
+_TOLERATED: Final = 1.25
 _TOLERATED_SECONDS: Final = 0.001
 #: The first limit and the least one, in bytes a second.
 _LEAST: Final = 4.0 * 1024 * 1024
@@ -75,7 +75,7 @@ class SnapshotPace:
         elif len(alone) < _ENOUGH_ALONE:
             self._unmeasured += 1
         else:
-            self._beside.append((now - since) / (_TOLERATED * fmean(alone) + _TOLERATED_SECONDS))
+            self._beside.append((now - since) / (_TOLERATED * median(alone) + _TOLERATED_SECONDS))
 
     def note_sent(self, stream: Hashable, size: int, now: float) -> None:
         """Note that a frame of *size* bytes leaves on *stream*."""
