@@ -1,6 +1,6 @@
 """A snapshot as frames: the begin, the blocks that the sink has not staged yet, and the end marker."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -17,10 +17,11 @@ from queues.wire.replication_pb2 import Position as WirePosition
 
 
 def frames(
-    engine: Engine, snapshot: SnapshotSync, after_row: int, *, chunk_bytes: int
+    engine: Engine, snapshot: SnapshotSync, after_row: int, *, chunk_bytes: Callable[[], int]
 ) -> Iterator[tuple[Frame, int, int]]:
     """Yield each frame, its last row number and its size in bytes; the frame has no `session` yet.
 
+    The blocks of a frame unpack to at most the bytes that *chunk_bytes* returns then, a single block excepted.
     Blocks are sent as they are stored, so the first block may begin before *after_row*. Raises
     `SnapshotCancelledError` when rows are missing, because the snapshot was given up meanwhile.
     """
@@ -37,11 +38,13 @@ def frames(
     yield Frame(snapshot_end=_end(engine, snapshot)), row, 128
 
 
-def _reads(engine: Engine, snapshot: SnapshotSync, after_row: int, limit_bytes: int) -> Iterator[list[StoredBlock]]:
+def _reads(
+    engine: Engine, snapshot: SnapshotSync, after_row: int, chunk_bytes: Callable[[], int]
+) -> Iterator[list[StoredBlock]]:
     sync_id, row = snapshot.sync_id, after_row
     while row < snapshot.rows:
         with reading(engine) as connection:
-            blocks = send_snapshot.read_blocks(connection, sync_id, after_row=row, limit_bytes=limit_bytes)
+            blocks = send_snapshot.read_blocks(connection, sync_id, after_row=row, limit_bytes=chunk_bytes())
         if not blocks:
             raise SnapshotCancelledError(f"snapshot {sync_id} was given up, so the rows after {row} are gone")
         row = blocks[-1].last_row

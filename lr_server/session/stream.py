@@ -29,6 +29,7 @@ from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Outgoing, TickPart, log_frame
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import Questions, SinkProgress
+from lr_server.session.snapshot_lane import SnapshotLane
 from lr_server.session.telling import Telling
 from lr_server.session.traffic import SessionTraffic
 from queues.block_limits import MAX_GROUPS, MAX_ROWS
@@ -85,11 +86,15 @@ def not_a_member() -> None:
 
 @dataclass(frozen=True, slots=True)
 class FrameSources:
-    """The sources of a stream's frames: the log, the snapshots, the newest tick, and the member that serves."""
+    """The sources of a stream's frames: the log, the snapshots, the newest tick, and the member that serves.
+
+    All streams of a server share its `lane` of snapshots.
+    """
 
     outgoing: Outgoing
     snapshot_frames: Callable[[SnapshotSync, int], Iterator[tuple[Frame, int, int]]]
     newest: Callable[[], Tick | None]
+    lane: SnapshotLane
     active: Callable[[], ActiveMember | None] = not_a_member
 
 
@@ -133,6 +138,7 @@ class FrameStream:
         self._clock = clock
         self._report = report
         self._work: Work | None = None
+        self._is_live = False
         self._closed = False
         self._changed = threading.Condition()
         self._heard = clock.monotonic()
@@ -232,7 +238,8 @@ class FrameStream:
                 self._progress.note(position.seq, ack.applied_seq)
                 self._inflight.ack(position.seq)
                 self._replaced.acknowledged(position.seq)
-                self._traffic.acknowledged(position.seq, ack.applied_seq, self._clock.now_us())
+                delays = self._traffic.acknowledged(position.seq, ack.applied_seq, self._clock.now_us())
+                self._paths.lane.note_delays((self._session.client, self._session.sink), delays)
                 self._report(BatchAcked(position))
                 if ack.ended and isinstance(self._work, EndWork):
                     self._report(EndAcked())
@@ -247,6 +254,8 @@ class FrameStream:
             self._report(SnapshotApplied(snapshot.sync_id, snapshot.base))
         elif ack.staging.sync_id == snapshot.sync_id:
             self._inflight.ack(ack.staging.rows)
+            if not self._inflight.busy:
+                self._paths.lane.note_all_acknowledged(self)
             self._report(ChunkAcked(snapshot.sync_id, ack.staging.rows))
 
     # --- frames -----------------------------------------------------------------------------------------------
@@ -287,8 +296,9 @@ class FrameStream:
         wanted = self._wants(work)
         try:
             for frame, row, size in self._paths.snapshot_frames(work.snapshot, work.after_row):
-                if not self._inflight.admit(row, size, wanted):
+                if not (self._has_turn(wanted) and self._inflight.admit(row, size, wanted)):
                     return
+                self._paths.lane.note_sent(self, size)
                 frame.session.CopyFrom(self._session)
                 work.sent.note(row, is_end=frame.HasField("snapshot_end"))
                 if frame.HasField("snapshot_end"):
@@ -297,7 +307,16 @@ class FrameStream:
         except SnapshotCancelledError:
             # The next work may be assigned already, so the stream goes on.
             self._report_while_open(SnapshotCancelled(work.snapshot.sync_id))
+        finally:
+            self._paths.lane.note_all_acknowledged(self)
         self._next_work(done=work)
+
+    def _has_turn(self, wanted: Callable[[], bool]) -> bool:
+        """Wait until the lane lets a frame of a snapshot leave; return False once the work is not wanted."""
+        with self._changed:
+            while wanted() and (pause := self._paths.lane.pause()) > 0:
+                self._changed.wait(min(pause, _LOOK))
+        return wanted()
 
     def _end(self, work: EndWork) -> Iterator[Frame]:
         end = work.sent.end
@@ -324,7 +343,7 @@ class FrameStream:
         end = pieces[-1].end.seq
         self._replaced.sent(end, sum(piece.replaced for piece in pieces))
         since_us = next((piece.since_us for piece in pieces if piece.rows), 0)
-        self._traffic.sent(end, sum(piece.rows for piece in pieces), since_us)
+        self._traffic.sent(end, sum(piece.rows for piece in pieces), since_us, is_live=self._is_live)
 
     def _batch(self, start: Position, pieces: list[TickPart]) -> Frame:
         return log_frame(self._session, start, pieces, self._paths.newest())
@@ -406,6 +425,7 @@ class FrameStream:
         return max(told + self._heartbeat - self._clock.monotonic(), 0.0)
 
     def _change_mode(self, is_live: bool, was_live: bool | None) -> bool:
+        self._is_live = is_live
         if is_live:
             self._report_while_open(CaughtUp())
         elif was_live:

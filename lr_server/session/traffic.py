@@ -40,11 +40,15 @@ class TrafficFacts(NamedTuple):
 
 
 class _SentEntries(NamedTuple):
-    """The entries of one frame: the position after them, their number, and the time of the first one."""
+    """The entries of one frame: the position after them, their number, and the time of the first one.
+
+    `is_live`: they left soon after their commit, because their session kept up.
+    """
 
     end: int
     entries: int
     since_us: int
+    is_live: bool = False
 
 
 class SessionTraffic:
@@ -87,22 +91,30 @@ class SessionTraffic:
             self._sent.clear()
             self._waiting.clear()
 
-    def sent(self, end: int, entries: int, since_us: int) -> None:
+    def sent(self, end: int, entries: int, since_us: int, *, is_live: bool = False) -> None:
         """Note a frame of *entries* that ends at the sequence number *end*; *since_us* is the time of its first."""
         if entries:
             with self._guard:
-                self._sent.append(_SentEntries(end, entries, since_us))
+                self._sent.append(_SentEntries(end, entries, since_us, is_live))
 
-    def acknowledged(self, acked: int, applied: int, now_us: int) -> None:
-        """Count the delays of the entries up to the sequence numbers *acked* and *applied*."""
+    def acknowledged(self, acked: int, applied: int, now_us: int) -> list[float]:
+        """Count the delays of the entries up to the sequence numbers *acked* and *applied*.
+
+        Return the delays of the acknowledged live frames, in seconds.
+        """
+        live = []
         with self._guard:
             while self._sent and self._sent[0].end <= acked:
                 done = self._sent.popleft()
-                self._to_sink = self._to_sink.plus(done.entries, _seconds(done, now_us))
+                seconds = _seconds(done, now_us)
+                if done.is_live:
+                    live.append(seconds)
+                self._to_sink = self._to_sink.plus(done.entries, seconds)
                 self._wait(done)
             while self._waiting and self._waiting[0].end <= applied:
                 done = self._waiting.popleft()
                 self._to_applied = self._to_applied.plus(done.entries, _seconds(done, now_us))
+        return live
 
     def _wait(self, done: _SentEntries) -> None:
         if len(self._waiting) >= _MOST_WAITING:

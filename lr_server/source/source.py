@@ -15,6 +15,7 @@ from lr_server.session.context import SessionContext, SessionLimits
 from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.routes import Routes
+from lr_server.session.snapshot_lane import SnapshotLane
 from lr_server.session.stream import FrameSources
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
@@ -86,6 +87,7 @@ class Source:
         self._access = access
         self._log = access.open(engine, self._limits)
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
+        self._lane = SnapshotLane(clock)
         self._routes = Routes(settings.site, clock, self._look_for)
         self._site_work: SiteWork | None = None
         self._ring_work: RingWork | None = None
@@ -291,9 +293,13 @@ class Source:
         return FrameSources(
             outgoing=outgoing,
             snapshot_frames=lambda snapshot, after_row: snapshot_frames.frames(
-                self._engine, snapshot, after_row, chunk_bytes=self._settings.max_batch_bytes
+                self._engine,
+                snapshot,
+                after_row,
+                chunk_bytes=lambda: self._lane.frame_bytes(self._settings.max_batch_bytes),
             ),
             newest=lambda: self.feed.newest,
+            lane=self._lane,
             active=lambda: self._replicas.serving(outgoing.destination),
         )
 

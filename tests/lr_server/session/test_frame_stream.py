@@ -13,6 +13,7 @@ from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Found, TickPart
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import SinkProgress
+from lr_server.session.snapshot_lane import SnapshotLane
 from lr_server.session.stream import FrameSources, FrameStream, LogWork
 from lr_server.session.traffic import SessionTraffic
 from queues.blocks import EntryRow, encode_entries
@@ -73,7 +74,7 @@ def sent(ticks: Ticks, count: int, received: pb.Position, heartbeat: float = 60.
     """Return the first *count* frames of a stream that sends *ticks*."""
     sink = Taking()
     start = Position("b1", 0)
-    paths = FrameSources(ticks, lambda *_: iter(()), lambda: None)  # type: ignore[arg-type]
+    paths = FrameSources(ticks, lambda *_: iter(()), lambda: None, SnapshotLane(SYSTEM_CLOCK))  # type: ignore[arg-type]
     window = Inflight(max_frames=1_000, max_bytes=10**9, clock=SYSTEM_CLOCK)
     stream = FrameStream(
         sink, SESSION, paths, received,
@@ -127,7 +128,7 @@ def test_a_batch_holds_no_more_rows_and_ticks_than_a_sink_takes(sizes, frames, m
 def test_a_tick_of_a_branch_that_the_negotiation_did_not_know_breaks_the_stream():
     sink, told = Taking(), list[Any]()
     start = Position("b0", 0)
-    paths = FrameSources(Ticks(1), lambda *_: iter(()), lambda: None)  # type: ignore[arg-type]
+    paths = FrameSources(Ticks(1), lambda *_: iter(()), lambda: None, SnapshotLane(SYSTEM_CLOCK))  # type: ignore[arg-type]
     stream = FrameStream(
         sink, SESSION, paths, pb.Position(branch="b0"),
         branches=frozenset({"b0"}),

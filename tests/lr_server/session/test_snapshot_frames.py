@@ -39,7 +39,9 @@ def published(engine: Engine, parts: Sequence[list[bytes]], block_rows: int) -> 
 
 def chunks(engine: Engine, sync_id: str, after_row: int, chunk_bytes: int) -> list[tuple[pb.SnapshotChunk, int]]:
     """Return the chunks of a transfer, each with the sink's last row after it."""
-    begin, *middle, end = snapshot_frames.frames(engine, by_id(engine, sync_id), after_row, chunk_bytes=chunk_bytes)
+    begin, *middle, end = snapshot_frames.frames(
+        engine, by_id(engine, sync_id), after_row, chunk_bytes=lambda: chunk_bytes
+    )
     assert begin[0].snapshot_begin.sync_id == end[0].snapshot_end.sync_id == sync_id
     assert (begin[1], end[1], end[0].snapshot_end.rows) == (after_row, len(ROWS), len(ROWS))
     assert {frame.WhichOneof("kind") for frame, _, _ in middle} <= {"snapshot_chunk"}
@@ -89,7 +91,7 @@ def test_stored_blocks_are_sent_unchanged(site: Engine) -> None:
     (sync_id,) = request(site, "tokyo")
     attempt = claim(site)
     publish(site, attempt, write_part(site, attempt, 0, [payload]))
-    frames = list(snapshot_frames.frames(site, by_id(site, sync_id), 0, chunk_bytes=1))
+    frames = list(snapshot_frames.frames(site, by_id(site, sync_id), 0, chunk_bytes=lambda: 1))
     assert [size for _, _, size in frames][1] < 1_000
     (block,) = frames[1][0].snapshot_chunk.blocks
     assert block.codec == pb.ZSTD
@@ -100,7 +102,7 @@ def test_a_transmitter_makes_blocks_of_the_configured_number_of_rows(site: Engin
     (sync_id,) = request(site, "tokyo")
     with quick(site, Provider(numbered(7)), block_rows=3):
         found = ready(site, sync_id)
-    frames = list(snapshot_frames.frames(site, found, 0, chunk_bytes=1))
+    frames = list(snapshot_frames.frames(site, found, 0, chunk_bytes=lambda: 1))
     assert [sum(block.rows for block in frame.snapshot_chunk.blocks) for frame, _, _ in frames] == [0, 3, 3, 1, 0]
     with pytest.raises(ConfigurationError, match="block_rows must be above 0, not 0"):
         quick(site, Provider(numbered(7)), block_rows=0)

@@ -1,0 +1,117 @@
+"""Streams tell the lane of snapshots the delays of live entries, and wait for their turn on that lane."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+
+from lr_server.protocol.answers import SentLog, SentSnapshot
+from lr_server.session.inflight import Inflight
+from lr_server.session.replaced import ReplacedCount
+from lr_server.session.sink_progress import SinkProgress
+from lr_server.session.snapshot_lane import SnapshotLane
+from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork, Work
+from lr_server.session.traffic import SessionTraffic
+from queues.clock import SYSTEM_CLOCK, SystemClock
+from queues.names import ClientName, SiteId
+from queues.positions import Position
+from queues.send_snapshot import SnapshotState, SnapshotSync
+from queues.wire import replication_pb2 as pb
+from tests.lr_server.session.test_frame_stream import SESSION, Taking, Ticks
+from tests.waiting import eventually
+
+FULL = SnapshotSync(
+    "s1", ClientName("policy"), SiteId("tokyo"), SnapshotState.READY, "", 1, "", Position("b1", 0), 2, 2, 0, "", "",
+    0, 0, 0,
+)  # fmt: skip
+
+
+class HandClock(SystemClock):
+    """A clock whose monotonic time moves by hand."""
+
+    def __init__(self) -> None:
+        self.time = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+class Watched(SnapshotLane):
+    """A lane that records the questions and the delays of its streams."""
+
+    def __init__(self, clock: HandClock) -> None:
+        super().__init__(clock)
+        self.questions = 0
+        self.delays: list[float] = []
+
+    def pause(self) -> float:
+        self.questions += 1
+        return super().pause()
+
+    def note_delays(self, session: Hashable, seconds: Iterable[float]) -> None:
+        told = list(seconds)
+        self.delays += told
+        super().note_delays(session, told)
+
+
+def frames(*_: object) -> Iterator[tuple[pb.Frame, int, int]]:
+    """Yield the frames of `FULL`."""
+    yield pb.Frame(snapshot_begin=pb.SnapshotBegin(sync_id="s1")), 0, 64
+    yield pb.Frame(snapshot_chunk=pb.SnapshotChunk(sync_id="s1", first_row=1)), 2, 1_000
+
+
+def streamed(work: Work, lane: SnapshotLane, ticks: Ticks, until: Callable[[list[pb.Frame]], object]) -> list[pb.Frame]:
+    """Return the frames of a stream that carries out *work*, once *until* is true of them."""
+    sink = Taking()
+    stream = FrameStream(
+        sink, SESSION, FrameSources(ticks, frames, lambda: None, lane), pb.Position(branch="b1"),  # type: ignore[arg-type]
+        branches=frozenset({"b1"}),
+        inflight=Inflight(max_frames=9, max_bytes=10**9, clock=SYSTEM_CLOCK), replaced=ReplacedCount(),
+        traffic=SessionTraffic(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=60.0,
+        clock=SYSTEM_CLOCK, report=lambda _: None,
+    )  # fmt: skip
+    stream.start()
+    try:
+        stream.assign(work)
+        eventually(lambda: until(sink.frames))
+    finally:
+        stream.close()
+        stream.join()
+    return sink.frames
+
+
+def snapshots(sent: list[pb.Frame]) -> int:
+    return sum(not frame.HasField("batch") for frame in sent)
+
+
+def test_a_snapshot_leaves_only_when_the_lane_gives_it_a_turn():
+    clock = HandClock()
+    lane = Watched(clock)
+    # Without a measure of live entries alone, the snapshots rest first.
+    lane.note_delays("tokyo", [0.005] * 8)
+    before = streamed(SnapshotWork(FULL, 0, SentSnapshot("s1", 0)), lane, Ticks(), lambda _: lane.questions >= 3)
+    assert snapshots(before) == 0
+    clock.time += 0.6
+    streamed(SnapshotWork(FULL, 0, SentSnapshot("s1", 0)), lane, Ticks(), lambda sent: snapshots(sent) == 1)
+
+
+def test_a_live_frame_tells_the_lane_its_delay():
+    start, lane = Position("b1", 0), Watched(HandClock())
+    streamed(LogWork(start, 0, SentLog(start)), lane, Ticks(1), lambda _: lane.delays)
+    assert len(lane.delays) == 1
+
+
+def test_only_the_delays_of_live_frames_are_told():
+    traffic = SessionTraffic()
+    traffic.sent(1, 1, 0)
+    traffic.sent(2, 1, 1_000_000, is_live=True)
+    traffic.sent(3, 1, 2_000_000, is_live=True)
+    assert traffic.acknowledged(2, 0, 3_000_000) == [2.0]
+    assert traffic.acknowledged(3, 3, 3_000_000) == [1.0]
+
+
+def test_frames_are_small_at_a_low_pace_only():
+    lane = SnapshotLane(HandClock())
+    lane.pause()
+    assert lane.frame_bytes(2_000_000) == 2_000_000
+    lane.note_delays("tokyo", [0.005] * 8)
+    lane.pause()
+    assert lane.frame_bytes(2_000_000) < 1_000_000
+    assert lane.frame_bytes(1_000) == 1_000
