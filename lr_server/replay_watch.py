@@ -9,6 +9,7 @@ from discovery.scheduler import Jobs
 from discovery.threads import OnEnded
 from lr_server.source.job_troubles import JobTroubles
 from queues.database.transactions import reading
+from queues.names import ClientName, SiteId
 from queues.receive.replays import all_waiting
 
 #: The time between two looks for orders, in seconds.
@@ -19,7 +20,7 @@ _JOB: Final = "replays"
 class ReplayWatch:
     """Looks for orders from `start` to `stop`, and ends the streams of each ordered session once."""
 
-    def __init__(self, engine: Engine, end_streams: Callable[[str, str], None], on_ended: OnEnded) -> None:
+    def __init__(self, engine: Engine, end_streams: Callable[[ClientName, SiteId], None], on_ended: OnEnded) -> None:
         """Call *end_streams* with the client and the source of each order."""
         self._engine = engine
         self._end_streams = end_streams

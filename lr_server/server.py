@@ -37,6 +37,7 @@ from queues.database.transactions import reading
 from queues.errors import OwnershipLostError, UsageError
 from queues.leadership import TopologyFacts
 from queues.logs import logger
+from queues.names import ClientName, SiteId
 from queues.positions import Position, PositionToken, parse_position
 from sink import local
 from sink.transport.health import HealthService
@@ -144,10 +145,10 @@ class LogReplicationServer:
         local.offer(self._settings.site, self._writer)
         self._roles.start()
         self._health.start()
-        if self._service is not None:
-            self._replays.start()
+        self._replays.start()
 
-    def _end_streams(self, client: str, source: str) -> None:
+    def _end_streams(self, client: ClientName, source: SiteId) -> None:
+        local.end_streams(self._settings.site, client, source)
         if (service := self._service) is not None:
             service.end_streams(client, source)
 

@@ -2,14 +2,25 @@
 
 import threading
 from collections import defaultdict
+from typing import Protocol
 from weakref import WeakSet
 
 from queues.clock import chosen
 from queues.errors import PeerUnreachableError
-from queues.names import SiteId
+from queues.names import ClientName, SiteId
 from sink.writer import SinkWriter
 
+
+class LocalSource(Protocol):
+    """A source in this process."""
+
+    def negotiate_again(self, client: ClientName, destination: SiteId) -> None:
+        """Break the session of *client* with *destination* if it runs here without a network, and begin it again."""
+        ...
+
+
 _writers: defaultdict[SiteId, WeakSet[SinkWriter]] = defaultdict(WeakSet)
+_sources: defaultdict[SiteId, WeakSet[LocalSource]] = defaultdict(WeakSet)
 _guard = threading.Lock()
 
 
@@ -35,3 +46,23 @@ def find(site: SiteId) -> SinkWriter:
     if not writers:
         raise PeerUnreachableError(f"no server of site {site!r} runs in this process")
     return chosen(writers)
+
+
+def attach(site: SiteId, source: LocalSource) -> None:
+    """Let the sinks in this process reach a source of *site* with `end_streams`, as long as the object lives."""
+    with _guard:
+        _sources[site].add(source)
+
+
+def detach(site: SiteId, source: LocalSource) -> None:
+    """Remove this source from those that `end_streams` reaches."""
+    with _guard:
+        _sources[site].discard(source)
+
+
+def end_streams(destination: SiteId, client: ClientName, source: SiteId) -> None:
+    """Have the sources of site *source* in this process negotiate with the site *destination* again."""
+    with _guard:
+        sources = tuple(_sources.get(source, ()))
+    for each in sources:
+        each.negotiate_again(client, destination)

@@ -32,9 +32,10 @@ from queues.backoff import Backoff
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
+from queues.names import ClientName, SiteId
 from queues.send_log.port import Log, SessionKey, TickLimits, TickRows
 from queues.send_log.wakeup import Wakeup
-from sink.local import find
+from sink import local
 from sink.port import Sink
 from sink.transport.channels import Lane
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
@@ -137,17 +138,25 @@ class Source:
     def start(self) -> None:
         """Start the sessions; `sequence` or `follow` must come first."""
         self.supervisor.start()
+        local.attach(self._settings.site, self)
         look = _PROVIDER_LOOKS * self._settings.snapshot_poll_seconds
         self._jobs.add_periodic("providers", look, self._watch_providers, self._troubles.note)
         self._jobs.start()
 
     def stop(self, lost: str | None = None) -> None:
         """End all threads and wait for them; *lost* is the reason if other servers do the work now."""
+        local.detach(self._settings.site, self)
         self.feed.close()
         self._jobs.stop()
         self.supervisor.stop(lost)
         with self._roles:
             self._end_role()
+
+    def negotiate_again(self, client: ClientName, destination: SiteId) -> None:
+        """See `sink.local.LocalSource`."""
+        peer = self._topology.peers().get(destination)
+        if peer is not None and _is_local(peer.endpoint):
+            self.supervisor.negotiate_again(SessionKey(client, destination))
 
     def lead(self, held: Mapping[int, Lease]) -> None:
         """Lead the sessions of the ranges *held*; on return, the sessions of all other ranges have ended."""
@@ -306,15 +315,14 @@ class Source:
     def _has_snapshot_way(self, owed: SessionKey) -> bool:
         peer = peer_of(self._topology, owed.destination)
         # Within a process there is no connection to share.
-        are_remote = (not isinstance(parse_endpoint(each), LocalEndpoint) for each in split_endpoints(peer.endpoint))
-        return peer.for_snapshots != peer.endpoint or any(are_remote)
+        return peer.for_snapshots != peer.endpoint or not _is_local(peer.endpoint)
 
     def _connect(self, owed: SessionKey, *, for_snapshots: bool) -> Sink:
         peer = peer_of(self._topology, owed.destination)
         listed = peer.for_snapshots if for_snapshots else peer.endpoint
         endpoint = parse_endpoint(self._routes.endpoint(owed, listed))
         if isinstance(endpoint, LocalEndpoint):
-            return find(endpoint.site)
+            return local.find(endpoint.site)
         return self._dial(owed, endpoint, Lane.SNAPSHOTS if for_snapshots else Lane.LOG)
 
     def _look_for(self, endpoint: str) -> SinkProbe:
@@ -326,3 +334,8 @@ class Source:
             endpoint, credentials=self._settings.credentials, negotiation_timeout=timeout, lane=lane,
             count_bytes=self._traffic.of(owed).add_bytes,
         )  # fmt: skip
+
+
+def _is_local(listed: str) -> bool:
+    """Return whether all *listed* endpoints are those of sites in this process."""
+    return all(isinstance(parse_endpoint(each), LocalEndpoint) for each in split_endpoints(listed))

@@ -142,6 +142,12 @@ class Supervisor:
         """Return the running sessions."""
         return self._running.all()
 
+    def negotiate_again(self, owed: SessionKey) -> None:
+        """Break the connection of a session, if it runs here, and connect again."""
+        session = self._running.get(owed)
+        if session is not None:
+            session.reconnect("the sink wants a negotiation")
+
     def save(self) -> None:
         """Write the changed sessions to the database."""
         self._running.save()

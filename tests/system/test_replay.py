@@ -142,6 +142,18 @@ def test_an_idle_source_hears_of_an_order_without_a_frame_of_its_own(world: Worl
     eventually(lambda: len(texts(world)) == 3)
 
 
+def test_an_idle_source_in_the_same_process_hears_of_an_order(world: World) -> None:
+    journal.metadata.create_all(world.site("tokyo"))
+    world.server("tokyo", listen=[])
+    world.subscribe("tokyo", UndoingJournal())
+    options = {**KEPT, "heartbeat_seconds": 300.0, "stall_seconds": 600.0}
+    world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, **options)
+    seqs = sent_one_by_one(world, 2)
+    eventually(lambda: sessions_of(world.servers[1])["tokyo"]["acked_seq"] == seqs[1])
+    assert replayed(world.site("tokyo"), start=seqs[1]).state is ReplayState.BEGUN
+    eventually(lambda: len(texts(world)) == 3)
+
+
 @pytest.mark.parametrize("undo", [True, False])
 def test_parked_entries_behind_the_position_come_again_and_earlier_ones_stay(world: World, *, undo: bool) -> None:
     class Refusing(UndoingJournal):
