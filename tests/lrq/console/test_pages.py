@@ -8,10 +8,13 @@ from sqlalchemy import update
 
 from lr_client import listener, subscribe
 from queues import names, send_snapshot
+from queues.clock import now_us
 from queues.database import tables
 from queues.database.transactions import writing
 from queues.names import ClientName
 from queues.receive.blocked import blocked
+from queues.send_snapshot.attempts import expect, report
+from tests.lr_client.snapshot.providing import claim, request, write_part
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.console.world import HOSTILE
 from tests.waiting import eventually
@@ -155,7 +158,7 @@ def test_no_page_holds_hostile_text_unescaped(sites, visit):
         assert "<img" not in page
 
 
-def test_a_snapshot_shows_its_parts_and_progress(new_site, visit):
+def test_a_snapshot_shows_its_request(new_site, visit):
     engine = new_site("paris")
     with writing(engine) as connection:
         (sync_id,) = send_snapshot.request(connection, ClientName("policy"), ["tokyo"], "for a test")
@@ -165,6 +168,27 @@ def test_a_snapshot_shows_its_parts_and_progress(new_site, visit):
     assert "for a test" in page
     assert "No part is stored now" in page
     assert "there is no such snapshot" in visitor.get("/snapshot?site=paris&id=none", 400)
+
+
+def test_a_snapshot_in_building_shows_its_parts_speed_and_time_left(new_site, visit):
+    engine = new_site("paris")
+    (sync_id,) = request(engine, "tokyo")
+    attempt = claim(engine)
+    for number, rows in enumerate(([b"1", b"2", b"3"], [b"4"])):
+        write_part(engine, attempt, number, rows)
+    with writing(engine) as connection:
+        expect(connection, attempt, 16)
+        report(connection, attempt, rows=4, payload_bytes=4, progress="of two tables")
+        ten_seconds_ago = now_us() - 10_000_000
+        connection.execute(update(tables.snapshots.snapshots).values(pinned_us=ten_seconds_ago))
+    page = visit({"paris": engine}).get(f"/snapshot?site=paris&id={sync_id}")
+    text = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    assert "Rows 4 4 B, 16 expected" in text
+    assert re.search(r"Speed 0\.[0-9]+/s", text)
+    assert re.search(r"Time left [0-9.]+ (s|min)", text)
+    assert 'aria-label="25 percent"' in page
+    assert "of two tables" in text
+    assert "Part Rows 0 3 1 1" in text
 
 
 def test_pages_live_below_the_path_of_a_mount(sites, visit):
