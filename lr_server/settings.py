@@ -116,6 +116,8 @@ class Settings(BaseSettings):
             SQLite has no notifications. PostgreSQL has none while a transaction that has transmitted is open, or where
             max_prepared_transactions is above 0.
         snapshot_poll_seconds: The time between two looks at snapshot requests and their progress.
+        snapshot_floor_bytes: Snapshots give way while they delay live entries. All snapshots of this server together
+            may still send so many bytes a second; with 0 they never give way.
         feed_bytes: The size of the newest log that the live feed keeps in memory.
         retention_seconds: Unacknowledged entries are kept for at least this long, and at most a quarter longer.
         retention_bytes: Unacknowledged entries are kept up to this many bytes of payloads and headers.
@@ -182,6 +184,7 @@ class Settings(BaseSettings):
     tick_interval_seconds: Seconds = 0.2
     idle_poll_seconds: Seconds = 0.1
     snapshot_poll_seconds: Seconds = 0.2
+    snapshot_floor_bytes: NotNegative = 4 * MIB
     feed_bytes: Positive = 16 * MIB
 
     retention_seconds: Seconds = 7 * 86_400.0

@@ -17,8 +17,6 @@ _ENOUGH_ALONE: Final = 8
 #: Live entries may take on the mean so many times the median alone, and so many seconds more.
 _TOLERATED: Final = 1.25
 _TOLERATED_SECONDS: Final = 0.001
-#: The first limit and the least one, in bytes a second.
-_LEAST: Final = 4.0 * 1024 * 1024
 #: The changes of the limit by a decision: before the first delay, after a delay, and without one.
 _FIRST_FASTER: Final = 2.0
 _SLOWER: Final = 0.7
@@ -42,12 +40,13 @@ class SnapshotPace:
     Invariants:
 
     * with less than four live entries a second there is no limit and no rest;
-    * a limit is at least `_LEAST`, and begins there;
+    * a limit is at least the floor, and begins there;
     * between the beginnings of two rests are at least 10 seconds.
     """
 
-    def __init__(self) -> None:
-        """Begin without a limit."""
+    def __init__(self, floor: int) -> None:
+        """Begin without a limit. Snapshots may always send *floor* bytes a second; with 0 they never give way."""
+        self._floor = float(floor)
         # The last delays of each session alone, in seconds.
         self._alone: dict[Hashable, deque[float]] = {}
         # The last delays beside snapshots, in tolerated delays; and the number of delays of sessions without a measure.
@@ -93,13 +92,13 @@ class SnapshotPace:
 
     def pause(self, now: float) -> float:
         """Return the seconds until the next frame of a snapshot may leave; 0 for at once."""
-        if len(self._live) < _FEW or now - self._live[0] > _QUIET:
+        if not self._floor or len(self._live) < _FEW or now - self._live[0] > _QUIET:
             self._rate, self._has_delayed = None, False
             self._next = now
             self._count_from(now)
             return 0.0
         if self._rate is None:
-            self._rate = _LEAST
+            self._rate = self._floor
             self._count_from(now)
         if len(self._beside) >= _ENOUGH_BESIDE and now > self._counted_from:
             self._rate = self._decided(self._rate, self._bytes / (now - self._counted_from))
@@ -114,7 +113,7 @@ class SnapshotPace:
     def _decided(self, rate: float, reached: float) -> float:
         if fmean(self._beside) > 1:
             self._has_delayed = True
-            return max(_SLOWER * min(reached, rate), _LEAST)
+            return max(_SLOWER * min(reached, rate), self._floor)
         if reached < _REACHED * rate:
             return rate
         return rate * (_FASTER if self._has_delayed else _FIRST_FASTER)

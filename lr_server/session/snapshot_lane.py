@@ -15,9 +15,9 @@ _SMALL_FRAME: Final = 512 * 1024
 class SnapshotLane:
     """A `SnapshotPace` for the streams of one server; safe for any number of threads."""
 
-    def __init__(self, clock: Clock) -> None:
-        """Begin without a limit."""
-        self._pace = SnapshotPace()
+    def __init__(self, clock: Clock, floor: int) -> None:
+        """Begin without a limit; *floor* is that of `SnapshotPace`."""
+        self._pace = SnapshotPace(floor)
         self._clock = clock
         self._guard = threading.Lock()
 

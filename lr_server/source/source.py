@@ -88,7 +88,7 @@ class Source:
         self._access = access
         self._log = access.open(engine, self._limits)
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
-        self._lane = SnapshotLane(clock)
+        self._lane = SnapshotLane(clock, settings.snapshot_floor_bytes)
         self._routes = Routes(settings.site, clock, self._look_for)
         self._site_work: SiteWork | None = None
         self._ring_work: RingWork | None = None

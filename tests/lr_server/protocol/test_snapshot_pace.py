@@ -8,7 +8,7 @@ import pytest
 from lr_server.protocol.snapshot_pace import SnapshotPace
 
 FRAME = 1_000_000
-#: The least limit, in bytes a second.
+#: The bytes a second that snapshots may always send.
 LEAST = 4 * 1024 * 1024
 
 
@@ -19,7 +19,7 @@ class Server:
     """
 
     def __init__(self, *, step: float = 0.02, alone: float = 0.005, beside: float = 0.005) -> None:
-        self.pace = SnapshotPace()
+        self.pace = SnapshotPace(LEAST)
         self.now = 1_000.0
         self.step, self.alone, self.beside = step, alone, beside
         self.sent: list[float] = []
@@ -135,7 +135,7 @@ def entries(pace: SnapshotPace, session: str, delay: float, since: float, count:
 
 
 def test_a_snapshot_that_begins_after_another_is_measured_from_its_beginning():
-    pace = SnapshotPace()
+    pace = SnapshotPace(LEAST)
     entries(pace, "tokyo", 0.005, 1_000.0, 40)
     pace.pause(1_000.5)
     pace.note_sent("lima", FRAME, 1_006.0)
@@ -148,7 +148,7 @@ def test_a_snapshot_that_begins_after_another_is_measured_from_its_beginning():
 
 @pytest.mark.parametrize(("near", "rate"), [(0.005, 2 * LEAST), (0.02, LEAST)])
 def test_each_session_is_compared_with_itself_so_a_far_site_hides_no_harm_to_a_near_one(near: float, rate: float):
-    pace = SnapshotPace()
+    pace = SnapshotPace(LEAST)
     entries(pace, "near", 0.005, 1_000.0, 40)
     entries(pace, "far", 0.2, 1_000.0, 40)
     pace.pause(1_000.5)
@@ -160,7 +160,7 @@ def test_each_session_is_compared_with_itself_so_a_far_site_hides_no_harm_to_a_n
 
 
 def test_a_limit_that_is_not_reached_does_not_rise():
-    pace = SnapshotPace()
+    pace = SnapshotPace(LEAST)
     entries(pace, "tokyo", 0.005, 1_000.0, 40)
     pace.pause(1_000.5)
     pace.note_sent("lima", FRAME // 2, 1_001.0)
@@ -170,7 +170,7 @@ def test_a_limit_that_is_not_reached_does_not_rise():
 
 
 def test_few_live_entries_limit_no_snapshot():
-    pace = SnapshotPace()
+    pace = SnapshotPace(LEAST)
     for second in range(1_000, 1_100):
         pace.note_entry("tokyo", second - 0.5, second)
         pace.note_sent("lima", FRAME, second)
@@ -178,8 +178,18 @@ def test_few_live_entries_limit_no_snapshot():
     assert pace.rate is None
 
 
+def test_with_a_floor_of_0_snapshots_never_give_way():
+    server = Server(beside=0.5)
+    server.pace = SnapshotPace(0)
+    server.rest_of(1)
+    server.send(5)
+    assert server.pace.rate is None
+    gaps = {round(later - sooner, 6) for sooner, later in itertools.pairwise(server.sent)}
+    assert gaps == {server.step}
+
+
 def test_an_entry_that_begins_soon_after_a_frame_is_not_alone():
-    pace = SnapshotPace()
+    pace = SnapshotPace(LEAST)
     entries(pace, "lima", 0.005, 999.0, 10)
     pace.pause(1_000.0)
     now = 1_000.0

@@ -74,7 +74,7 @@ def sent(ticks: Ticks, count: int, received: pb.Position, heartbeat: float = 60.
     """Return the first *count* frames of a stream that sends *ticks*."""
     sink = Taking()
     start = Position("b1", 0)
-    paths = FrameSources(ticks, lambda *_: iter(()), lambda: None, SnapshotLane(SYSTEM_CLOCK))  # type: ignore[arg-type]
+    paths = FrameSources(ticks, lambda *_: iter(()), lambda: None, SnapshotLane(SYSTEM_CLOCK, 0))  # type: ignore[arg-type]
     window = Inflight(max_frames=1_000, max_bytes=10**9, clock=SYSTEM_CLOCK)
     stream = FrameStream(
         sink, SESSION, paths, received,
@@ -128,7 +128,7 @@ def test_a_batch_holds_no_more_rows_and_ticks_than_a_sink_takes(sizes, frames, m
 def test_a_tick_of_a_branch_that_the_negotiation_did_not_know_breaks_the_stream():
     sink, told = Taking(), list[Any]()
     start = Position("b0", 0)
-    paths = FrameSources(Ticks(1), lambda *_: iter(()), lambda: None, SnapshotLane(SYSTEM_CLOCK))  # type: ignore[arg-type]
+    paths = FrameSources(Ticks(1), lambda *_: iter(()), lambda: None, SnapshotLane(SYSTEM_CLOCK, 0))  # type: ignore[arg-type]
     stream = FrameStream(
         sink, SESSION, paths, pb.Position(branch="b0"),
         branches=frozenset({"b0"}),

@@ -37,7 +37,7 @@ class Watched(SnapshotLane):
     """A lane that records the questions and the delays of its streams."""
 
     def __init__(self, clock: HandClock) -> None:
-        super().__init__(clock)
+        super().__init__(clock, 1)
         self.questions = 0
         self.delays: list[float] = []
 
@@ -108,7 +108,7 @@ def test_only_the_delays_of_live_frames_are_told():
 
 
 def test_frames_are_small_at_a_low_pace_only():
-    lane = SnapshotLane(HandClock())
+    lane = SnapshotLane(HandClock(), 4 * 1024 * 1024)
     lane.pause()
     assert lane.frame_bytes(2_000_000) == 2_000_000
     lane.note_delays("tokyo", [0.005] * 8)
