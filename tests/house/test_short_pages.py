@@ -26,12 +26,13 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
 CODE = re.compile(r"^```(?:python|py|toml|ini|yaml|sql|json|js|console)$", re.MULTILINE)
 #: The pages whose code this module runs.
-SHORT = ("console", "headers", "ingest", "links", "running-a-ring", "servers", "sql")
+SHORT = ("console", "headers", "ingest", "links", "servers", "sql")
 #: The pages whose code another module runs.
 ELSEWHERE = {
     "applications": "tests/house/test_applications.py",
     "operating": "tests/house/test_operating.py",
     "producers": "tests/house/test_producers_page.py",
+    "running-a-ring": "tests/house/test_ring_page.py",
     "spark-log": "tests/lr_client/spark/sources/test_spark_log_page.py",
     "testing": "tests/lrq/testing/test_example.py",
 }
@@ -84,7 +85,7 @@ def test_no_page_with_code_is_unchecked():
         assert f"{page}.md" in (ROOT / test).read_text()
 
 
-@pytest.mark.parametrize("page", ["ingest", "servers", "running-a-ring"])
+@pytest.mark.parametrize("page", ["ingest", "servers"])
 def test_the_settings_of_a_page_are_accepted(page: str, tmp_path: Path):
     needed = {"site_id": "paris", "database_url": "sqlite:///paris.db"}
     needed |= {name: f"{name}.pem" for name in ("tls_certificate", "tls_key", "tls_authority")}
