@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 
-from sqlalchemy import Engine, update
+from sqlalchemy import Connection, Engine, update
 
 from discovery.membership import Membership
 from discovery.processes import owner_name
@@ -67,16 +67,23 @@ class SimulatedClock:
         jump(self._engine, seconds)
 
 
-def jump(engine: Engine, seconds: float) -> ServersView:
-    """Make the database's clock jump: a clock ahead by an hour finds every stored time an hour older.
-
-    Return the servers and their ranges right after the jump, before any of them renews.
-    """
+def jump(engine: Engine, seconds: float) -> None:
+    """Make the database's clock jump: a clock ahead by an hour finds every stored time an hour older."""
     with writing(engine) as connection:
-        for table in (tables.servers.servers, tables.servers.leases):
-            older = table.c.expires_us - int(seconds * 1e6)
-            connection.execute(update(table).values(expires_us=older))
+        _jump(connection, seconds)
+
+
+def seen_after_jump(engine: Engine, seconds: float) -> ServersView:
+    """Return the servers and their ranges right after a `jump`, before any of them renews."""
+    with writing(engine) as connection:
+        _jump(connection, seconds)
         return servers.view_of(connection)
+
+
+def _jump(connection: Connection, seconds: float) -> None:
+    for table in (tables.servers.servers, tables.servers.leases):
+        older = table.c.expires_us - int(seconds * 1e6)
+        connection.execute(update(table).values(expires_us=older))
 
 
 def counted(engine: Engine) -> int:

@@ -19,7 +19,7 @@ from queues.database import leases, servers, tables
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing
 from queues.errors import ConfigurationError, LrqError, OwnershipLostError
-from tests.discovery.members import Member, claim, counted, jump, leaders, refused, register
+from tests.discovery.members import Member, claim, counted, jump, leaders, refused, register, seen_after_jump
 from tests.forked import Popen
 from tests.waiting import eventually
 
@@ -293,7 +293,7 @@ def test_a_clock_that_jumps_ahead_moves_no_range_between_living_servers(
     one, two = member(), member()
     eventually(lambda: woken(one, two) and len(two.numbers) == len(one.numbers) == 4)
     before, generation = leaders(site), counted(site)
-    assert jump(site, 3600).living == {}
+    assert seen_after_jump(site, 3600).living == {}
     eventually(lambda: woken(one) and one.name in servers.look(site).living)
     seen = one.membership.view
     eventually(lambda: woken(one) and one.membership.view is not seen)

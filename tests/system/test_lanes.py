@@ -166,8 +166,10 @@ def test_the_snapshots_of_all_clients_share_one_connection(
         world.transmit("paris", b"1", to=["tokyo"], client=client)
     eventually(lambda: users(relay, Lane.SNAPSHOTS) == 3)
     assert users(relay, Lane.LOG) == 1
-    assert len(relay.connections) == 2
-    relay.connections[SNAPSHOTS].go_on()
+    # On a busy machine a connection may be given up and made again.
+    eventually(lambda: relay.open_connections() == 2)
+    for joined in relay.connections:
+        joined.go_on()
     complete(paris, world, recorder, provider)
     eventually(lambda: sum(each["state"] == SessionState.LOG_ENTRY_SYNC for each in paris.status()["sessions"]) == 4)
     assert len(relay.connections) == 2

@@ -125,7 +125,8 @@ def test_a_page_reads_the_same_without_javascript(show: Open, path: str):
     assert found == reading_aids.outline(scripted)
     assert found
     if scripted.locator("[data-live]").count():
-        assert plain.locator('noscript meta[http-equiv="refresh"]').count() == 1
+        # The page without JavaScript may load again at this moment.
+        expect(plain.locator('noscript meta[http-equiv="refresh"]')).to_have_count(1, timeout=30_000)
 
 
 def test_the_focus_of_the_keyboard_stays_while_the_page_changes_by_itself(show: Open, sites: World):
@@ -135,5 +136,5 @@ def test_the_focus_of_the_keyboard_stays_while_the_page_changes_by_itself(show: 
     before = behind.inner_text()
     row.get_by_role("link", name="paris to lima").focus()
     sites.paris.send("policy", b"fresh", "lima")
-    expect(behind).not_to_have_text(before, timeout=30_000)
+    expect(behind).not_to_have_text(before, timeout=80_000)
     expect(row.get_by_role("link", name="paris to lima")).to_be_focused()

@@ -52,7 +52,7 @@ def test_the_link_page_shows_the_used_share_of_the_window(sites, visit):
     def shown() -> bool:
         # The server at work may store its own value in between.
         with writing(sites.paris.engine) as connection:
-            connection.execute(update(tables.sessions).values(window_percent=70))
+            connection.execute(update(tables.sessions.sessions).values(window_percent=70))
         return "<dt>Window in use</dt><dd>70 %</dd>" in visitor.get("/link?site=paris&client=policy&to=tokyo")
 
     eventually(shown)
