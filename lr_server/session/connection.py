@@ -12,8 +12,9 @@ from lr_server.session.history import told_branches
 from lr_server.session.inflight import Inflight
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import SinkProgress
-from lr_server.session.stream import FrameStream, Work
+from lr_server.session.stream import FrameStream
 from lr_server.session.traffic import SessionTraffic
+from lr_server.session.work import Work
 from queues.errors import PeerUnreachableError
 from queues.names import MAX_NAME_LENGTH
 from queues.positions import Position

@@ -9,11 +9,11 @@ from sqlalchemy import Engine
 
 from discovery.threads import OnEnded
 from lr_server.protocol.negotiation import InitialSync
+from lr_server.session.frame_sources import FrameSources
 from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.routes import Routes
 from lr_server.session.snapshots import ShowSnapshot, as_stored
-from lr_server.session.stream import FrameSources
 from lr_server.session.traffic import SessionTraffic
 from queues.backoff import Backoff
 from queues.clock import Clock

@@ -44,7 +44,8 @@ from lr_server.session.history import source_history
 from lr_server.session.outages import LogLine
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.snapshots import SessionSnapshots
-from lr_server.session.stream import EndWork, FrameStream, LogWork, SnapshotWork
+from lr_server.session.stream import FrameStream
+from lr_server.session.work import EndWork, LogWork, SnapshotWork
 from queues.clock import jittered
 from queues.database.transactions import reading, writing
 from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError

@@ -6,9 +6,8 @@ The transport pulls the frames (gRPC in a thread of its own). The stream's own t
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from lr_server.protocol.answers import SentLog, SentSnapshot, refused
+from lr_server.protocol.answers import refused
 from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
@@ -25,19 +24,19 @@ from lr_server.protocol.events import (
     Trimmed,
 )
 from lr_server.session.failures import peer_lost, source_failed
+from lr_server.session.frame_sources import FrameSources
 from lr_server.session.inflight import Inflight
-from lr_server.session.outgoing import Outgoing, TickPart, log_frame
+from lr_server.session.outgoing import TickPart, log_frame
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import Questions, SinkProgress
-from lr_server.session.snapshot_lane import SnapshotLane
 from lr_server.session.telling import Telling
 from lr_server.session.traffic import SessionTraffic
+from lr_server.session.work import EndWork, LogWork, SnapshotWork, Work
 from queues.block_limits import MAX_GROUPS, MAX_ROWS
 from queues.clock import Clock
 from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, StoreUnavailableError, TrimmedError
 from queues.logs import logger
-from queues.positions import Position, Tick
-from queues.replica_groups import ActiveMember
+from queues.positions import Position
 from queues.send_snapshot import SnapshotSync
 from queues.wire.replication_pb2 import Ack, Batch, EndOfStream, Frame, SessionId
 from queues.wire.replication_pb2 import Position as WirePosition
@@ -50,52 +49,6 @@ log = logger("lrq.session")
 _LOOK = 0.5
 #: The longest wait for new ticks after all known ticks are sent, in seconds.
 _IDLE = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class LogWork:
-    """Send the log after `position`; the session has no entries between `position` and `read_after`."""
-
-    position: Position
-    read_after: int
-    sent: SentLog
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotWork:
-    """Send this snapshot; the sink has the first `after_row` rows."""
-
-    snapshot: SnapshotSync
-    after_row: int
-    sent: SentSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class EndWork:
-    """Send the end of the stream, after the frames of the log in `sent`."""
-
-    sent: SentLog
-
-
-Work = LogWork | SnapshotWork | EndWork
-
-
-def not_a_member() -> None:
-    """Return no member: the site of the session is in no group of replicas."""
-
-
-@dataclass(frozen=True, slots=True)
-class FrameSources:
-    """The sources of a stream's frames: the log, the snapshots, the newest tick, and the member that serves.
-
-    All streams of a server share its `lane` of snapshots.
-    """
-
-    outgoing: Outgoing
-    snapshot_frames: Callable[[SnapshotSync, int], Iterator[tuple[Frame, int, int]]]
-    newest: Callable[[], Tick | None]
-    lane: SnapshotLane
-    active: Callable[[], ActiveMember | None] = not_a_member
 
 
 class FrameStream:

@@ -12,11 +12,11 @@ from discovery.topology import Topology, peer_of, split_endpoints
 from lr_server.feed.feed import LiveFeed
 from lr_server.session import snapshot_frames
 from lr_server.session.context import SessionContext, SessionLimits
+from lr_server.session.frame_sources import FrameSources
 from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.routes import Routes
 from lr_server.session.snapshot_lane import SnapshotLane
-from lr_server.session.stream import FrameSources
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from lr_server.source.incarnation import adopt, adopted_branch

@@ -246,3 +246,12 @@ def complete_by_process(world: World, recorder: Recorder, provider: Messages) ->
     eventually(lambda: recorder.log("paris")[-1:] == [b"after"])
     assert recorder.snapshot("paris") == ROWS
     assert provider.served == ["tokyo"]
+
+
+def test_the_floor_of_the_pace_is_that_of_the_settings(world: World) -> None:
+    source = world.server("paris", listen=[], snapshot_floor_bytes=1_000)._source
+    assert source is not None
+    # With live entries, but none beside a snapshot yet, the pace is the floor.
+    source._lane.note_delays("tokyo", [0.005] * 8)
+    source._lane.pause()
+    assert source._lane._pace.rate == 1_000

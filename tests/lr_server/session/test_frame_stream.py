@@ -9,13 +9,15 @@ import pytest
 from lr_server.protocol.answers import SentLog
 from lr_server.protocol.events import SourceFailed
 from lr_server.session import stream as frame_stream
+from lr_server.session.frame_sources import FrameSources
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Found, TickPart
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.snapshot_lane import SnapshotLane
-from lr_server.session.stream import FrameSources, FrameStream, LogWork
+from lr_server.session.stream import FrameStream
 from lr_server.session.traffic import SessionTraffic
+from lr_server.session.work import LogWork
 from queues.blocks import EntryRow, encode_entries
 from queues.clock import SYSTEM_CLOCK
 from queues.positions import Position

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from lr_server.protocol.answers import SentLog, SentSnapshot
+from lr_server.session.frame_sources import FrameSources
 from lr_server.session.inflight import Inflight
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.snapshot_lane import SnapshotLane
-from lr_server.session.stream import FrameSources, FrameStream, LogWork, SnapshotWork, Work
+from lr_server.session.stream import FrameStream
 from lr_server.session.traffic import SessionTraffic
+from lr_server.session.work import LogWork, SnapshotWork, Work
 from queues.clock import SYSTEM_CLOCK, SystemClock
 from queues.names import ClientName, SiteId
 from queues.positions import Position

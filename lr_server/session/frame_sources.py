@@ -1,0 +1,29 @@
+"""The sources of the frames that a stream sends."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lr_server.session.outgoing import Outgoing
+from lr_server.session.snapshot_lane import SnapshotLane
+from queues.positions import Tick
+from queues.replica_groups import ActiveMember
+from queues.send_snapshot import SnapshotSync
+from queues.wire.replication_pb2 import Frame
+
+
+def not_a_member() -> None:
+    """Return no member: the site of the session is in no group of replicas."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSources:
+    """The sources of a stream's frames: the log, the snapshots, the newest tick, and the member that serves.
+
+    All streams of a server share its `lane` of snapshots.
+    """
+
+    outgoing: Outgoing
+    snapshot_frames: Callable[[SnapshotSync, int], Iterator[tuple[Frame, int, int]]]
+    newest: Callable[[], Tick | None]
+    lane: SnapshotLane
+    active: Callable[[], ActiveMember | None] = not_a_member
