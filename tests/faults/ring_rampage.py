@@ -20,6 +20,8 @@ from tests.system.world import World
 PRODUCERS = ("north", "south")
 #: `rome` gets a snapshot in the middle of the run.
 SINKS = ("tokyo", "rome")
+#: Each producer has so many acknowledged entries at least, however slow the machine is.
+FEWEST = 20
 #: The longest time without a disturbance, in seconds.
 _LONGEST = 1.0
 #: A stop or a cut lasts for so many leases at most. During some of them others take over.
@@ -38,6 +40,7 @@ def ring_rampage(new_site: Callable[[str], Engine], folder: Path, *, seed: int, 
             if number == moments // 2:
                 run.begin_snapshot(producers)
             run.disturb(chance, verdict)
+        wait_until(lambda: all(len(producer.acked) >= FEWEST for producer in producers))
         silent = [producer.name for producer in producers if not producer.stop(PATIENCE)]
         if silent:
             # The members tell why, and their logs are kept.

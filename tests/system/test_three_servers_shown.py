@@ -68,10 +68,13 @@ def test_the_status_names_the_leader_of_each_session(world: World, three: list, 
 @pytest.mark.parametrize("command", ["status", "top"])
 def test_a_table_shows_the_share_of_each_server(world: World, three: list, lrq: Command, command: str) -> None:
     assert len(three) == 3
-    shown = lrq(command, "--database", url(world)).out.splitlines()
-    lines = [line for line in shown if "leads" in line]
-    assert sorted(int(line.partition("leads ")[2].split()[0]) for line in lines) == SHARES
-    assert sum("takes the ticks" in line for line in lines) == 1
+
+    def led() -> list[str]:
+        return [line for line in lrq(command, "--database", url(world)).out.splitlines() if "leads" in line]
+
+    # On a busy machine a server may lose its share for a moment.
+    eventually(lambda: sorted(int(line.partition("leads ")[2].split()[0]) for line in led()) == SHARES)
+    assert sum("takes the ticks" in line for line in led()) == 1
 
 
 def test_the_doctor_tells_the_share_of_each_server(world: World, three: list) -> None:
