@@ -1,7 +1,7 @@
 """The numbers of an earlier run that stay in the report when only some experiments run again."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -34,9 +34,14 @@ def kept(folder: Path, again: Collection[str]) -> Kept:
         key = Key(*(row[name] for name in Key._fields))
         if key.experiment not in again:
             found.book.values[key] = row["values"]
-            found.when[key.experiment] = report.get(FACT, {}).get(key.experiment, report["when"])
+            found.when[key.experiment] = report.get(FACT, {}).get(key.experiment, _told(report))
     found.book.missing = report["missing"]
     return found
+
+
+def _told(report: Mapping[str, str]) -> str:
+    """Return the time of a report and its PostgreSQL, whose version may differ from run to run."""
+    return f"{report['when']}, PostgreSQL {report['PostgreSQL'].partition(',')[0]}"
 
 
 def with_kept(run: Run, earlier: Kept, order: Collection[str]) -> Run:
