@@ -40,8 +40,9 @@ def kept(folder: Path, again: Collection[str]) -> Kept:
 
 
 def _told(report: Mapping[str, str]) -> str:
-    """Return the time of a report and its PostgreSQL, whose version may differ from run to run."""
-    return f"{report['when']}, PostgreSQL {report['PostgreSQL'].partition(',')[0]}"
+    """Return the time of a report and its PostgreSQL, if told: the version may differ from run to run."""
+    version = report.get("PostgreSQL", "").partition(",")[0]
+    return f"{report['when']}, PostgreSQL {version}" if version else report["when"]
 
 
 def with_kept(run: Run, earlier: Kept, order: Collection[str]) -> Run:

@@ -89,7 +89,9 @@ class LogReplicationServer:
             )
         self._topology = topology
         self._service: SinkService | None = None
-        self._replays = ReplayWatch(self._engines.control, self._end_streams, lambda error: self._roles.give_up(error))
+        self._replays = ReplayWatch(
+            self._engines.control, self._end_streams, lambda error: self._roles.give_up(error), clock
+        )
         self._metrics: MetricsServer | None = None
         self._ring = open_ring(self._engine, settings, self._released, clock) if settings.ring else None
         self._ingest = self._opened_ingest() if settings.ingest else None

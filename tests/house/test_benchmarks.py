@@ -194,6 +194,11 @@ def test_experiments_that_are_not_repeated_keep_the_time_of_their_run(tmp_path: 
         again.save(tmp_path, "")
 
 
+def test_kept_figures_tell_the_version_of_their_postgresql(tmp_path: Path):
+    Run({"when": "monday", "PostgreSQL": "15.20, fsync=on"}, book(10.0, 5.0), []).save(tmp_path, "")
+    assert kept(tmp_path, set()).when == {"speed": "monday, PostgreSQL 15.20"}
+
+
 def test_a_contender_that_is_measured_now_is_no_longer_reported_as_missing(tmp_path: Path):
     lacking = Book()
     lacking.lacks("theirs", "not installed")

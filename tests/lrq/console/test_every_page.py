@@ -72,7 +72,7 @@ def application(sites: World) -> Starlette:
 
 @pytest.fixture(scope="module")
 def origins(sites: World, application: Starlette) -> Iterator[tuple[str, str]]:
-    """Serve a console for everybody and one with a token; give both places."""
+    """Serve a console without a token and one with a token; give both places."""
     with served(application) as place, served(console.app(sites.engines, token=TOKEN)) as guarded:
         eventually(lambda: all(view.status for view in application.state.console.views()))
         yield place, guarded
