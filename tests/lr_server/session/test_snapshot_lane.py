@@ -1,5 +1,7 @@
 """Streams tell the lane of snapshots the delays of live entries, and wait for their turn on that lane."""
 
+import gc
+import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from lr_server.protocol.answers import SentLog, SentSnapshot
@@ -117,3 +119,30 @@ def test_frames_are_small_at_a_low_pace_only():
     lane.pause()
     assert lane.frame_bytes(2_000_000) < 1_000_000
     assert lane.frame_bytes(1_000) == 1_000
+
+
+class CollectingClock(HandClock):
+    """A clock that collects garbage at each question, as the interpreter may do at any moment."""
+
+    def monotonic(self) -> float:
+        gc.collect()
+        return super().monotonic()
+
+
+def test_a_lane_that_decides_may_collect_the_frames_of_an_old_stream() -> None:
+    lane = SnapshotLane(CollectingClock(), 1)
+
+    def sent() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            lane.note_all_acknowledged("old")
+
+    # A list that holds itself is garbage that only the collector finds.
+    garbage: list[object] = [begun := sent()]
+    garbage.append(garbage)
+    next(begun)
+    del begun, garbage
+    thread = threading.Thread(target=lane.note_sent, args=("new", 1), daemon=True)
+    thread.start()
+    eventually(lambda: not thread.is_alive())
