@@ -88,9 +88,9 @@ class Ingest:
 
     @property
     def trouble(self) -> str:
-        """The reason why requests cannot be stored now; empty while all is well."""
+        """The reason why requests cannot be stored now; empty while all is well. Probes must not wait for it."""
         work = self._work
-        return "" if work is None else work.trouble or self._followers.refusal()
+        return "" if work is None else work.trouble or self._followers.last_refusal()
 
     @property
     def facts(self) -> IngestFacts:
