@@ -55,8 +55,6 @@ class Storing:
         self._thread = watched("lrq-ingest", self._run, on_ended)
         self._trouble = PresentTrouble(log, "requests of producers cannot be stored")
         self._failed_at = -math.inf
-        #: The number of groups stored.
-        self.groups = 0
 
     @property
     def trouble(self) -> str:
@@ -92,7 +90,7 @@ class Storing:
                 pending.settle(None)
             raise
         self._trouble.end()
-        self.groups += 1
+        self._counters.groups.add(1)
         for outcome in outcomes:
             if outcome.verdict in _REFUSALS:
                 self._counters.refused(_REFUSALS[outcome.verdict])
