@@ -1,6 +1,7 @@
 """A stream of a producer gives its slot back, also if the stream cannot begin."""
 
 from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 
 import grpc
 import pytest
@@ -32,10 +33,13 @@ def refuse(_certified: Collection[str] | None) -> Intake:
 
 def test_streams_that_cannot_begin_take_no_slot_from_later_ones() -> None:
     servicer = IngestServicer(refuse, SYSTEM_CLOCK)
-    with serve(NoSink(), ["tcp://127.0.0.1:0"], more=[servicer.handlers()], more_streams=4) as service:
-        with grpc.insecure_channel(network_endpoint(service.endpoints[0]).address) as channel:
-            produce = channel.stream_stream("/lrq.Ingest/Produce")
-            for _ in range(STREAMS_PER_CALLER + 1):
-                with pytest.raises(grpc.RpcError) as ended:
-                    list(produce(iter(())))
-                assert ended.value.code() is grpc.StatusCode.UNKNOWN
+    with ExitStack() as stack:
+        service = stack.enter_context(
+            serve(NoSink(), ["tcp://127.0.0.1:0"], more=[servicer.handlers()], more_streams=4)
+        )
+        address = network_endpoint(service.endpoints[0]).address
+        produce = stack.enter_context(grpc.insecure_channel(address)).stream_stream("/lrq.Ingest/Produce")
+        for _ in range(STREAMS_PER_CALLER + 1):
+            with pytest.raises(grpc.RpcError) as ended:
+                list(produce(iter(())))
+            assert ended.value.code() is grpc.StatusCode.UNKNOWN

@@ -1,4 +1,4 @@
-"""The count of stored groups never goes back: a lower value of a counter looks like a new start of the server."""
+"""The count of stored groups never goes back: a counter that does looks like one of a new server."""
 
 import pytest
 from sqlalchemy import Engine
