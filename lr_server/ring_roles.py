@@ -138,8 +138,11 @@ class RingRoles:
     def _follow(self, generation: int) -> bool:
         """Begin or end the work, if *generation* is another than before; return whether that has succeeded."""
         if generation == self._generation:
-            if not generation and (leader := self._seat.leader_endpoint):
-                self._former.turn(leader)
+            if not generation:
+                # A lead that could not begin is over.
+                self._tell("")
+                if leader := self._seat.leader_endpoint:
+                    self._former.turn(leader)
             return True
         self._end()
         if not generation:

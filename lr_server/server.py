@@ -145,9 +145,14 @@ class LogReplicationServer:
             self._engines.dispose()
             raise
         local.offer(self._settings.site, self._writer)
-        self._roles.start()
-        self._health.start()
-        self._replays.start()
+        try:
+            self._roles.start()
+            self._health.start()
+            self._replays.start()
+        except BaseException:
+            # Otherwise a server without a part in the work would go on listening.
+            self.stop()
+            raise
 
     def _end_streams(self, client: ClientName, source: SiteId) -> None:
         local.end_streams(self._settings.site, client, source)

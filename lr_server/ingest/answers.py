@@ -122,6 +122,9 @@ class Answers:
                     event = None
                 self._take(event)
                 self._look_up()
+                if not self._unanswered:
+                    # Ticks have told the rest, so no look will end an earlier trouble.
+                    self.trouble = ""
         finally:
             for waiting in self._unanswered.values():
                 for pending, _ in waiting.requests:

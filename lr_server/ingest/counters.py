@@ -26,11 +26,12 @@ class SharedCount:
 
 
 class IngestCounters:
-    """Requests and messages that passed the checks, and refusals by their kind, since the server began."""
+    """Requests and messages that passed the checks, stored groups, and refusals by kind, since the server began."""
 
     def __init__(self) -> None:
         self.requests = SharedCount()
         self.messages = SharedCount()
+        self.groups = SharedCount()
         self._refusals: Counter[str] = Counter()
         self._guard = threading.Lock()
 

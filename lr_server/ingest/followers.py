@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from discovery.threads import watched
 from queues.clock import Clock
 from queues.errors import LrqError
 from queues.words import in_words
@@ -29,7 +30,7 @@ def lack(found: int | None, required: int, lacking_for: float, patience: float) 
 
 
 class FollowerWatch:
-    """Looks at the standby servers while requests come; any thread may ask."""
+    """Looks at the standby servers while requests or probes come; any thread may ask."""
 
     def __init__(self, look: Followers, required: int, patience: float, clock: Clock) -> None:
         self._look = look
@@ -42,14 +43,25 @@ class FollowerWatch:
         self._problem = ""
         # At the beginning nothing is known, and a lack counts at once.
         self._looked_at = self._enough_at = float("-inf")
+        self._last = ""
+        self._looker: threading.Thread | None = None
 
     def begin(self) -> None:
         """Trust no earlier look."""
         with self._guard:
             self._looked_at = self._enough_at = float("-inf")
+            self._last = ""
+
+    def last_refusal(self) -> str:
+        """Return the result of the last `refusal` at once; if that is old, a thread asks again."""
+        is_old = self._required > 0 and self._clock.monotonic() - self._looked_at >= _FRESH
+        if is_old and (self._looker is None or not self._looker.is_alive()):
+            self._looker = watched("lrq-followers", self._look_again, lambda _error: None)
+            self._looker.start()
+        return self._last
 
     def refusal(self) -> str:
-        """Return the sentence that refuses requests now; empty if they may be stored."""
+        """Return the sentence that refuses requests now, after a look that may wait; empty if they may be stored."""
         if self._required <= 0:
             return ""
         with self._guard:
@@ -59,7 +71,11 @@ class FollowerWatch:
                 if self._found is not None and self._found >= self._required:
                     self._enough_at = now
             refusal = lack(self._found, self._required, now - self._enough_at, self._patience)
-            return f"{refusal} ({self._problem})" if refusal and self._problem else refusal
+            self._last = f"{refusal} ({self._problem})" if refusal and self._problem else refusal
+            return self._last
+
+    def _look_again(self) -> None:
+        self.refusal()
 
     def _looked(self) -> int | None:
         try:

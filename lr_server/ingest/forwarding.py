@@ -30,6 +30,8 @@ class Upstream:
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
         self._guard = threading.Lock()
         self._is_over = False
+        # Whether this side has ended the stream after an answer to each request.
+        self._is_done = False
         produce: grpc.StreamStreamMultiCallable[bytes, pb.ProduceReply] = shared.channel.stream_stream(
             _METHOD, response_deserializer=pb.ProduceReply.FromString
         )
@@ -62,6 +64,8 @@ class Upstream:
 
     def close(self) -> None:
         """End the stream; unanswered requests have no certain outcome."""
+        with self._guard:
+            self._is_done = not self._sent
         self._requests.put(None)
         self._call.cancel()
 
@@ -72,8 +76,9 @@ class Upstream:
                 for reply in replies_in(message):
                     self._sent.popleft()(reply)
         except grpc.RpcError:
-            # The producer repeats the request, and the next stream tells the reason.
-            broken = True
+            # The producer repeats the request, and the next stream tells the reason. Only without an unanswered request
+            # the connection is surely alive, and other streams go on with it.
+            broken = not self._is_done
         finally:
             with self._guard:
                 self._is_over = True

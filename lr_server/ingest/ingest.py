@@ -66,7 +66,6 @@ class Ingest:
         self._settings = settings
         self._clock = clock
         self._work: IngestWork | None = None
-        self._groups = 0
         self._stopping = ""
         self._followers = FollowerWatch(followers, settings.require_followers, settings.stall_seconds, clock)
         self._counters = IngestCounters()
@@ -88,9 +87,9 @@ class Ingest:
 
     @property
     def trouble(self) -> str:
-        """The reason why requests cannot be stored now; empty while all is well."""
+        """The reason why requests cannot be stored now; empty while all is well. Probes must not wait for it."""
         work = self._work
-        return "" if work is None else work.trouble or self._followers.refusal()
+        return "" if work is None else work.trouble or self._followers.last_refusal()
 
     @property
     def facts(self) -> IngestFacts:
@@ -102,7 +101,7 @@ class Ingest:
             dict(counters.refusals),
             0 if work is None else len(work.waiting),
             self._servicer.streams(),
-            self._groups + (0 if work is None else work.storing.groups),
+            counters.groups.value,
         )
 
     def lead(self, wake: Callable[[], None], on_ended: OnEnded) -> None:
@@ -126,7 +125,6 @@ class Ingest:
         work, self._work = self._work, None
         if work is not None:
             work.stop(self._stopping or "this server does not lead its site any more: try again", _PATIENCE)
-            self._groups += work.storing.groups
 
     def stop(self) -> None:
         """Refuse all further requests, and answer those that are stored. May be called twice."""

@@ -42,15 +42,21 @@ class IngestServicer:
     def produce(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.ProduceReply]:
         """Take the requests of one stream, and yield the replies in their order."""
         slot = entered(self._slots, context)
+        try:
+            yield from self._answered(requests, context)
+        finally:
+            self._slots.leave(slot)
+
+    def _answered(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[pb.ProduceReply]:
         # The type stubs declare other values than gRPC returns.
         intake = self._accept(certified_names(context.auth_context()))  # type: ignore[arg-type]
         stream = ProduceStream(intake.take, self._clock)
         with self._guard:
             self._streams.add(stream)
-        context.add_callback(stream.end)
-        reader = threading.Thread(target=_reading, args=(stream, requests), name="lrq-ingest-stream", daemon=True)
-        reader.start()
         try:
+            context.add_callback(stream.end)
+            reader = threading.Thread(target=_reading, args=(stream, requests), name="lrq-ingest-stream", daemon=True)
+            reader.start()
             yield from stream.replies()
         except UnknownOutcomeError:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the outcome of a request is unknown: repeat the request")
@@ -59,7 +65,6 @@ class IngestServicer:
             intake.close()
             with self._guard:
                 self._streams.discard(stream)
-            self._slots.leave(slot)
 
     def streams(self) -> int:
         """Return the number of open streams."""

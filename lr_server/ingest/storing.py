@@ -1,5 +1,6 @@
 """The thread that stores waiting requests, as many as wait in one go."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -17,7 +18,10 @@ from queues.wire import ingest_pb2 as pb
 
 log = logger("lrq.ingest")
 
-#: Called with the groups around each commit: `begin` before, and the settled outcomes after.
+#: A failure counts as a trouble for so many seconds: without new requests nothing shows that it is over.
+FORGOTTEN: Final = 30.0
+
+#: Called with the outcomes of each group that `begin` was called for; both are empty after a failure.
 Answer = Callable[[Sequence[Pending], Sequence[StoreOutcome]], None]
 
 
@@ -50,13 +54,13 @@ class Storing:
         self._clock = clock
         self._thread = watched("lrq-ingest", self._run, on_ended)
         self._trouble = PresentTrouble(log, "requests of producers cannot be stored")
-        #: The number of groups stored.
-        self.groups = 0
+        self._failed_at = -math.inf
 
     @property
     def trouble(self) -> str:
-        """The reason why nothing can be stored now; empty while all is well."""
-        return self._trouble.reason
+        """The reason why nothing can be stored now; empty while all is well, or `FORGOTTEN` after the last failure."""
+        is_old = self._clock.monotonic() - self._failed_at >= FORGOTTEN
+        return "" if is_old else self._trouble.reason
 
     def start(self) -> None:
         """Start the thread."""
@@ -86,7 +90,7 @@ class Storing:
                 pending.settle(None)
             raise
         self._trouble.end()
-        self.groups += 1
+        self._counters.groups.add(1)
         for outcome in outcomes:
             if outcome.verdict in _REFUSALS:
                 self._counters.refused(_REFUSALS[outcome.verdict])
@@ -94,9 +98,13 @@ class Storing:
 
     def _fail(self, group: Sequence[Pending], error: LrqError) -> None:
         self._trouble.note(error)
+        self._failed_at = self._clock.monotonic()
+        refusal = Refusal(pb.ProduceRefusal.TRANSIENT, self._trouble.reason)
         for pending in group:
-            self._counters.refused(pb.ProduceRefusal.TRANSIENT)
-            pending.settle(refused(pending.production.sequence, Refusal(pb.ProduceRefusal.TRANSIENT, self.trouble)))
+            self._counters.refused(refusal.kind)
+            pending.settle(refused(pending.production.sequence, refusal))
+        # Otherwise each later tick would be kept for this group.
+        self._answer((), ())
 
 
 def reply_for(pending: Pending, outcome: StoreOutcome, place: Position | None) -> pb.ProduceReply | None:

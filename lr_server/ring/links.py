@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from discovery.ring_status import RingStatus
+from lr_server.present_trouble import PresentTrouble
 from lr_server.ring.base_codec import decode_base, decode_requests
 from lr_server.ring.codec import AddressedParcel, RingAddress, encode_parcel
 from lr_server.ring.edge import RingParcel
@@ -68,6 +69,7 @@ class RingLink:
         self._guard = threading.Lock()
         self._call: Any = None
         self._pull: Any = None
+        self._trouble = PresentTrouble(log.bind(rank=receiver), "the way to a member of the ring has failed")
         self._thread = threading.Thread(target=self._run, name=f"lrq-ring-link-{receiver}", daemon=True)
         self._thread.start()
 
@@ -144,11 +146,15 @@ class RingLink:
                     )
                     with self._guard:
                         self._call = tell.future(self._frames(over))
+                        if self._stopping.is_set():
+                            self._call.cancel()
                     self._call.result()
             except grpc.FutureCancelledError:
                 pass
             except (grpc.RpcError, ConfigurationError) as error:
                 log.debug("a member of the ring cannot be reached", rank=self._receiver, reason=_reason(error))
+            except Exception as error:  # noqa: BLE001 - the top of the loop: without it the members would not meet again
+                self._trouble.note(error)
             finally:
                 over.set()
             self._clock.wait(self._stopping, jittered(_PAUSE))

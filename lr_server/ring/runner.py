@@ -91,6 +91,8 @@ class TokenRunner:
         self._proof = LeadProof(lambda: list(links.values()), clock)
         #: The last words for an operator; empty without any.
         self.alarm_words = ""
+        # The last alarm about another process with the store.
+        self._taken_words = ""
 
     def start(self) -> None:
         """Begin the member."""
@@ -207,7 +209,10 @@ class TokenRunner:
         while not self._stopping.is_set():
             try:
                 self._live()
-            except (StoreTakenError, DataLossError) as error:
+            except StoreTakenError as error:
+                self.alarm(str(error))
+                self._taken_words = self.alarm_words
+            except DataLossError as error:
                 self.alarm(str(error))
             except LrqError as error:
                 log.warning("a member of the ring begins again", rank=self.rank, reason=str(error))
@@ -222,6 +227,9 @@ class TokenRunner:
 
     def _live(self) -> None:
         self._store = self._open_store()
+        if self.alarm_words == self._taken_words:
+            # The other process has ended, as after a quick start of this one.
+            self.alarm_words = ""
         if self._store.doubt is not None:
             self.alarm(f"the store of this token begins as a newcomer: {self._store.doubt}")
         edge = MemberEdge(self._store, self.rank, self, limits=self._limits, trims=self._trims, clock=self._clock)

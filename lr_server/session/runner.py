@@ -221,7 +221,8 @@ class Session:
         if isinstance(self._state, LogEntrySync | Draining):
             self._acked = self._state.acked
         for effect in asked:
-            if isinstance(self._state, BackingOff | Failed | Stopped):
+            is_discard = isinstance(effect, do.DiscardSnapshot)
+            if isinstance(self._state, BackingOff | Failed | Stopped) and not is_discard:
                 # No later event would repeat a lost delay: an error ends the thread, and the server gives up the site.
                 self._carry_out(effect)
             elif not self._guarded(partial(self._carry_out, effect)):

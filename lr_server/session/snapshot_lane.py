@@ -19,7 +19,8 @@ class SnapshotLane:
         """Begin without a limit; *floor* is that of `SnapshotPace`."""
         self._pace = SnapshotPace(floor)
         self._clock = clock
-        self._guard = threading.Lock()
+        # The garbage collector may end the frames of a stream in a thread that holds the guard.
+        self._guard = threading.RLock()
 
     def note_delays(self, session: Hashable, seconds: Iterable[float]) -> None:
         """Note the *seconds* from live entries of *session* to their acknowledgements, which come now."""

@@ -92,6 +92,8 @@ class FrameStream:
         self._report = report
         self._work: Work | None = None
         self._is_live = False
+        # The end of the last wait for room at the sink. Snapshots do not cause the delays of entries of before.
+        self._held_us = 0
         self._closed = False
         self._changed = threading.Condition()
         self._heard = clock.monotonic()
@@ -296,7 +298,8 @@ class FrameStream:
         end = pieces[-1].end.seq
         self._replaced.sent(end, sum(piece.replaced for piece in pieces))
         since_us = next((piece.since_us for piece in pieces if piece.rows), 0)
-        self._traffic.sent(end, sum(piece.rows for piece in pieces), since_us, is_live=self._is_live)
+        is_live = self._is_live and since_us >= self._held_us
+        self._traffic.sent(end, sum(piece.rows for piece in pieces), since_us, is_live=is_live)
 
     def _batch(self, start: Position, pieces: list[TickPart]) -> Frame:
         return log_frame(self._session, start, pieces, self._paths.newest())
@@ -311,7 +314,8 @@ class FrameStream:
         stored = sum(piece.stored_size for piece in pieces)
         size = stored + sum(piece.size - piece.group.block.plain_size for piece in pieces)
         end = pieces[-1].end.seq if pieces else start.seq
-        if stored and not self._inflight.has_room:
+        is_held = stored and not self._inflight.has_room
+        if is_held:
             # The live feed must not wait for this session, and other sites with it.
             self._paths.outgoing.leave()
         try:
@@ -327,6 +331,8 @@ class FrameStream:
                 yield self._batch(start, [])
         finally:
             self._progress.waits = False
+            if is_held:
+                self._held_us = self._clock.now_us()
         return True
 
     def _batches(self, work: LogWork, wanted: Callable[[], bool]) -> Iterator[tuple[Position, list[TickPart]]]:

@@ -19,10 +19,12 @@ class JobTroubles:
         return dict(self._present)
 
     def note(self, name: str, error: Exception) -> None:
-        """Log the failure of a call of the job *name*, and keep the reason until `end`."""
+        """Keep the reason of a call of the job *name* that has failed until `end`, and log a new one."""
         reason = in_words(error)
-        is_bug = not isinstance(error, LrqError) and self._present.get(name) != reason
-        log.warning("periodic work failed", job=name, reason=reason, exc_info=is_bug and error)
+        # A job of each second would otherwise fill the log while a database is away.
+        if reason != self._present.get(name):
+            is_bug = not isinstance(error, LrqError)
+            log.warning("periodic work failed", job=name, reason=reason, exc_info=is_bug and error)
         self._present[name] = reason
 
     def end(self, name: str) -> None:

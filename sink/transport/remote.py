@@ -79,6 +79,7 @@ class RemoteSink:
     def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
         """See `Sink`; another thread reads *frames*."""
         outgoing = _Outgoing(frames)
+        del frames  # see `_Outgoing.release`
         call = self._begin(lambda: self._replicate(outgoing))
         acknowledged = 0
         try:
@@ -95,6 +96,7 @@ class RemoteSink:
         finally:
             call.cancel()
             self._end(call)
+            outgoing.release()
         outgoing.check()
         if not outgoing.finished or acknowledged < outgoing.sent:
             raise PeerUnreachableError(f"{self._endpoint} ended the stream, most likely because it stops")
@@ -151,7 +153,7 @@ class _Outgoing:
     """The frames of a stream, read by gRPC's thread; an error of *frames* is kept for the stream's own thread."""
 
     def __init__(self, frames: Iterator[pb.Frame]) -> None:
-        self._frames = frames
+        self._frames: Iterator[pb.Frame] | None = frames
         self._error: Exception | None = None
         self.sent = 0
         self.finished = False
@@ -160,8 +162,10 @@ class _Outgoing:
         return self
 
     def __next__(self) -> pb.Frame:
+        if (frames := self._frames) is None:
+            raise StopIteration
         try:
-            frame = next(self._frames)
+            frame = next(frames)
         except StopIteration:
             self.finished = True
             raise
@@ -170,6 +174,14 @@ class _Outgoing:
             raise StopIteration from error
         self.sent += 1
         return frame
+
+    def release(self) -> None:
+        """Read no further frame. Unless another thread reads one now, *frames* end here.
+
+        gRPC's error of a broken call is part of a reference cycle with this object. Without the release only the
+        garbage collector would end the frames: late, in a thread that may hold any lock.
+        """
+        self._frames = None
 
     def check(self) -> None:
         if self._error is not None:

@@ -144,7 +144,13 @@ def serve(
     servicer = Servicer(sink, streams, negotiations, stopping, received, verifies=verifies)
     checks = () if health is None else (health.handlers(),)
     server.add_generic_rpc_handlers((handlers(servicer), *more, *checks))
-    bound = [bind(server, endpoint, credentials) for endpoint in endpoints]
+    try:
+        bound = [bind(server, endpoint, credentials) for endpoint in endpoints]
+    except BaseException:
+        # Otherwise the endpoints before the refused one would stay in use. gRPC frees them only after a start.
+        server.start()
+        server.stop(None).wait()
+        raise
     server.start()
     watch = threading.Thread(
         target=_end_overdue, args=((streams, negotiations, *asked), stopping, clock), name="lrq-sink-watch", daemon=True

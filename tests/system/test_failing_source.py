@@ -1,11 +1,14 @@
 """A source whose own database fails says so, does not blame the sink, and recovers by itself."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from lr_server import LogReplicationServer
+from queues.wire.replication_pb2 import Ack, Frame, Refusal
+from sink.port import Sink
+from tests.system.faulty import PassingSink
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -49,3 +52,42 @@ def test_a_snapshot_that_cannot_be_read_names_the_source(world: World, transport
         paris = world.server("paris", listen=[], peers={"tokyo": peer})
         eventually(lambda: names_its_own_database(paris, "lrq_snapshot_blocks"))
     eventually(lambda: recorder.kinds("paris") == ["start 1", "snapshot 2", "complete 1"])
+
+
+class RefusingOnce(PassingSink):
+    """Calls *before* at the first end of a snapshot, and refuses that as damaged."""
+
+    def __init__(self, sink: Sink, before: Callable[[], object]) -> None:
+        super().__init__(sink)
+        self._before = before
+        self.has_refused = False
+
+    def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
+        yield from self._sink.replicate(self._until_refused(frames))
+        if self.has_refused:
+            yield Ack(refusal=Refusal(kind=Refusal.CORRUPT, reason="damaged"))
+
+    def _until_refused(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            if frame.HasField("snapshot_end") and not self.has_refused:
+                self.has_refused = True
+                self._before()
+                return
+            yield frame
+
+
+def test_a_damaged_snapshot_that_cannot_be_discarded_now_ends_no_other_work(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = world.subscribe("tokyo")
+    world.provide("paris", Messages(lambda _: [b"a", b"b"]))
+    world.request_snapshots("paris", "tokyo")
+    eventually(lambda: world.execute("paris", "SELECT state FROM lrq_snapshots") == [("ready",)])
+    with ExitStack() as hidden:
+        table = without(world, "paris", "lrq_snapshots")
+        sink = world.behind("tokyo", lambda whole: RefusingOnce(whole, lambda: hidden.enter_context(table)))
+        paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
+        eventually(lambda: sink.has_refused)
+        eventually(lambda: [each.standing.words.name for each in paris._source.supervisor.sessions()] == ["failed"])
+    eventually(lambda: recorder.kinds("paris") == ["start 1", "snapshot 2", "complete 1"])
+    assert "has ended by an error" not in caplog.text

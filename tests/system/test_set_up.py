@@ -32,6 +32,15 @@ def test_server_and_subscriber_refuse_tables_newer_than_the_software(world: Worl
         subscribe(world.site("paris"), Recorder())
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_server_that_may_not_begin_listens_no_further(world: World, tmp_path: Path) -> None:
+    world.server("paris", ranges=8)
+    socket_file = tmp_path / "paris.sock"
+    with pytest.raises(ConfigurationError, match="share 8 ranges, not 4"):
+        world.server("paris", ranges=4, listen=[f"ipc://{socket_file}"])
+    assert not socket_file.exists()
+
+
 def test_an_unreachable_peer_is_shown_and_gets_its_entries_once_it_starts(world: World, tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path}/tokyo.sock"
     paris = world.server("paris", peers={"tokyo": endpoint}, initial_sync="log", **QUICK_RETRIES)

@@ -140,3 +140,16 @@ def test_a_database_that_is_down_is_asked_now_and_then_and_the_requests_are_answ
     eventually(lambda: len(replies.seqs) == MANY)
     answers.stop(60)
     assert answers.trouble == ""
+
+
+def test_a_failed_look_is_no_trouble_any_more_once_a_tick_has_answered_all_requests(store: Looked) -> None:
+    answers, replies = made(store, SystemClock()), Replies()
+    store.is_down = True
+    answers.start()
+    answers.begin()
+    answers.answer(*replies.group(1))
+    eventually(lambda: answers.trouble)
+    answers.ticked(tick(1))
+    eventually(lambda: not answers.trouble)
+    answers.stop(60)
+    assert replies.seqs == {1: 1}

@@ -1,5 +1,6 @@
 """Requests are refused while the database has too few synchronous standby servers."""
 
+import threading
 from itertools import product
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from lr_server.ingest.followers import FollowerWatch, lack
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import ConfigurationError
+from tests.waiting import eventually
 
 
 @pytest.mark.parametrize(
@@ -68,3 +70,26 @@ def test_enough_followers_are_not_asked_for_again_at_once() -> None:
     watch.begin()
     assert watch.refusal() == ""
     assert len(asked) == 2
+
+
+def test_a_probe_waits_for_no_look_and_hears_its_result_later() -> None:
+    looks, answers = threading.Event(), threading.Event()
+
+    def look() -> int:
+        looks.set()
+        answers.wait(60)
+        return 0
+
+    watch = FollowerWatch(look, 1, 60.0, SYSTEM_CLOCK)
+    assert watch.last_refusal() == ""
+    eventually(looks.is_set)
+    assert watch.last_refusal() == ""
+    assert not answers.is_set()
+    answers.set()
+    eventually(lambda: "the database has 0 synchronous standby servers" in watch.last_refusal())
+
+
+def test_a_probe_asks_nothing_where_no_follower_is_required() -> None:
+    asked: list[None] = []
+    assert FollowerWatch(lambda: asked.append(None), 0, 60.0, SYSTEM_CLOCK).last_refusal() == ""
+    assert asked == []

@@ -1,10 +1,19 @@
 """A server beside the leader passes requests on, or tells at once why it cannot."""
 
 import socket
+from collections.abc import Iterator
 
 import pytest
 
 from lr_server.ingest import forwarding
+from lr_server.ingest.forwarding import Upstream
+from lr_server.ingest.servicer import IngestServicer
+from lr_server.ingest.stream import Settle
+from queues.clock import SYSTEM_CLOCK
+from queues.wire import ingest_pb2 as pb
+from sink import serve
+from tests.lr_server.ingest.test_servicer import NoSink
+from tests.waiting import eventually
 
 
 @pytest.mark.timeout(60)
@@ -20,3 +29,50 @@ def test_a_leader_that_has_gone_is_not_waited_for(monkeypatch: pytest.MonkeyPatc
 
 def test_a_malformed_endpoint_is_told():
     assert "nowhere" in str(forwarding.open_upstream("nowhere", None))
+
+
+class Leader:
+    """The intake of a leader, which answers requests but b"silence"."""
+
+    def take(self, message: bytes, settle: Settle) -> None:
+        if message != b"silence":
+            settle(pb.ProduceReply(sequence=1))
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    servicer = IngestServicer(lambda _: Leader(), SYSTEM_CLOCK)  # type: ignore[arg-type, return-value]
+    with serve(NoSink(), ["tcp://127.0.0.1:0"], more=[servicer.handlers()], more_streams=8) as service:
+        yield service.endpoints[0]
+
+
+def opened(endpoint: str) -> Upstream:
+    """Return a stream to the leader that has answered a request."""
+    upstream = forwarding.open_upstream(endpoint, None)
+    assert isinstance(upstream, Upstream)
+    replies: list[pb.ProduceReply | None] = []
+    assert upstream.send(b"request", replies.append)
+    eventually(lambda: replies)
+    return upstream
+
+
+@pytest.mark.parametrize(("request_at_the_end", "is_shared"), [(b"", True), (b"silence", False)])
+def test_a_stream_that_ends_after_all_answers_leaves_its_connection_to_others(
+    endpoint: str, request_at_the_end: bytes, is_shared: bool
+) -> None:
+    first, second = opened(endpoint), opened(endpoint)
+    assert first._shared is second._shared
+    ended: list[pb.ProduceReply | None] = []
+    if request_at_the_end:
+        first.send(request_at_the_end, ended.append)
+    first.close()
+    eventually(lambda: first._shared.users == 1)
+    third = opened(endpoint)
+    assert (third._shared is second._shared) == is_shared
+    for each in (second, third):
+        # gRPC looks at a new connection for a moment, and its thread fails if the connection is closed meanwhile.
+        eventually(lambda shared=each._shared: not shared.channel._connectivity_state.polling)  # type: ignore[misc]
+        each.close()

@@ -4,16 +4,21 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+import trustme
 from sqlalchemy import Engine
 
 from lr_server.ring.edge import RingParcel
 from lr_server.ring.links import RingLink
 from queues.errors import PeerUnreachableError
 from queues.send_log.ring.tick_contents import TickContent
+from sink.transport.credentials import Credentials, Pems
+from tests.certificates import issued
 from tests.conftest import NewSite
 from tests.lr_server.ring.live import ADDRESS, serve_member
+from tests.waiting import eventually
 
 
 @pytest.fixture(params=["sqlite"])
@@ -57,3 +62,23 @@ def test_the_end_of_a_connection_ends_a_wait_for_ticks(engine: Engine):
                 link.pull(0)
         finally:
             slow.may_end.set()
+
+
+class FailingOnce:
+    """Credentials whose second reading fails in a way that no code expects."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self.reads = 0
+
+    def read(self) -> Pems:
+        self.reads += 1
+        if self.reads == 2:
+            raise RuntimeError("the machine has no thread left")
+        return self._credentials.read()
+
+
+def test_an_unexpected_failure_ends_no_way_to_another_member(tmp_path: Path) -> None:
+    credentials = FailingOnce(issued(trustme.CA(), tmp_path))
+    with closing(RingLink(ADDRESS, 1, "tls://127.0.0.1:1", credentials=credentials)):  # type: ignore[arg-type]
+        eventually(lambda: credentials.reads > 2)

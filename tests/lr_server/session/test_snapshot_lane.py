@@ -1,10 +1,15 @@
 """Streams tell the lane of snapshots the delays of live entries, and wait for their turn on that lane."""
 
+import gc
+import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
 
 from lr_server.protocol.answers import SentLog, SentSnapshot
 from lr_server.session.frame_sources import FrameSources
 from lr_server.session.inflight import Inflight
+from lr_server.session.outgoing import Found
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.snapshot_lane import SnapshotLane
@@ -59,14 +64,22 @@ def frames(*_: object) -> Iterator[tuple[pb.Frame, int, int]]:
     yield pb.Frame(snapshot_chunk=pb.SnapshotChunk(sync_id="s1", first_row=1)), 2, 1_000
 
 
-def streamed(work: Work, lane: SnapshotLane, ticks: Ticks, until: Callable[[list[pb.Frame]], object]) -> list[pb.Frame]:
-    """Return the frames of a stream that carries out *work*, once *until* is true of them."""
-    sink = Taking()
+def streamed(
+    work: Work,
+    lane: SnapshotLane,
+    ticks: Ticks,
+    until: Callable[[list[pb.Frame]], object],
+    *,
+    sink: Taking | None = None,
+    heartbeat: float = 60.0,
+) -> list[pb.Frame]:
+    """Return the frames of a stream that carries out *work* with *sink*, once *until* is true of them."""
+    sink = sink or Taking()
     stream = FrameStream(
         sink, SESSION, FrameSources(ticks, frames, lambda: None, lane), pb.Position(branch="b1"),  # type: ignore[arg-type]
         branches=frozenset({"b1"}),
         inflight=Inflight(max_frames=9, max_bytes=10**9, clock=SYSTEM_CLOCK), replaced=ReplacedCount(),
-        traffic=SessionTraffic(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=60.0,
+        traffic=SessionTraffic(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=heartbeat,
         clock=SYSTEM_CLOCK, report=lambda _: None,
     )  # fmt: skip
     stream.start()
@@ -100,6 +113,38 @@ def test_a_live_frame_tells_the_lane_its_delay():
     assert len(lane.delays) == 1
 
 
+class Filled(Taking):
+    """A sink that has no room until a frame without entries asks for it."""
+
+    def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
+        for ack in super().replicate(frames):
+            ack.room = 10**9 if len(self.frames) > 1 else 0
+            yield ack
+
+
+class Apart(Ticks):
+    """Two ticks, each for another frame: the first one of long ago, the second one of now."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 1)
+        old, new = self._pieces
+        self._pieces = [replace(old, since_us=1), replace(new, since_us=2**62)]
+
+    def after(self, *asked: Any, rests: bool) -> Found:
+        first, later = self._pieces[:1], self._pieces[1:]
+        self._pieces = first
+        found = super().after(*asked, rests=rests)
+        self._pieces = later
+        return found
+
+
+def test_the_delay_of_an_entry_that_waited_for_room_at_its_sink_is_not_told() -> None:
+    start, lane = Position("b1", 0), Watched(HandClock())
+    work = LogWork(start, 0, SentLog(start))
+    streamed(work, lane, Apart(), lambda _: lane.delays, sink=Filled(), heartbeat=0.01)
+    assert lane.delays == [0.0]
+
+
 def test_only_the_delays_of_live_frames_are_told():
     traffic = SessionTraffic()
     traffic.sent(1, 1, 0)
@@ -117,3 +162,30 @@ def test_frames_are_small_at_a_low_pace_only():
     lane.pause()
     assert lane.frame_bytes(2_000_000) < 1_000_000
     assert lane.frame_bytes(1_000) == 1_000
+
+
+class CollectingClock(HandClock):
+    """A clock that collects garbage at each question, as the interpreter may do at any moment."""
+
+    def monotonic(self) -> float:
+        gc.collect()
+        return super().monotonic()
+
+
+def test_a_lane_that_decides_may_collect_the_frames_of_an_old_stream() -> None:
+    lane = SnapshotLane(CollectingClock(), 1)
+
+    def sent() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            lane.note_all_acknowledged("old")
+
+    # A list that holds itself is garbage that only the collector finds.
+    garbage: list[object] = [begun := sent()]
+    garbage.append(garbage)
+    next(begun)
+    del begun, garbage
+    thread = threading.Thread(target=lane.note_sent, args=("new", 1), daemon=True)
+    thread.start()
+    eventually(lambda: not thread.is_alive())

@@ -128,6 +128,14 @@ def test_a_socket_or_port_of_a_living_process_is_not_taken(writer, tmp_path):
                 assert sink.negotiate(request()).site == "tokyo"
 
 
+def test_a_service_that_cannot_listen_at_one_endpoint_leaves_the_others_free(writer, tmp_path):
+    socket_file = f"ipc://{tmp_path / 's.sock'}"
+    with serve(writer, [ANYWHERE]) as other, pytest.raises(ConfigurationError, match="cannot listen at"):
+        serve(writer, [socket_file, other.endpoints[0]])
+    with serve(writer, [socket_file]) as service, dial(service.endpoints[0]) as sink:
+        assert sink.negotiate(request()).site == "tokyo"
+
+
 def test_a_file_that_is_not_a_socket_is_not_removed(writer, tmp_path):
     path = tmp_path / "precious"
     path.write_text("data")

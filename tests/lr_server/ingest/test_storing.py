@@ -1,0 +1,87 @@
+"""Groups of requests that cannot be stored: each ends, and its trouble is forgotten."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from lr_server.ingest.counters import IngestCounters
+from lr_server.ingest.storing import FORGOTTEN, Storing
+from lr_server.ingest.waiting import Pending, Room, Waiting
+from queues.clock import SystemClock
+from queues.errors import StoreUnavailableError
+from queues.names import ClientName
+from queues.send_log.producers import Last, Place, ProducerKey, Production, StoreOutcome
+from queues.wire import ingest_pb2 as pb
+from tests.waiting import eventually
+
+FULL = "the disk is full"
+
+
+class HandClock(SystemClock):
+    """A clock whose monotonic time moves by hand."""
+
+    def __init__(self) -> None:
+        self.time = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+class Unusable:
+    """A store on a full disk."""
+
+    is_durable_at_once = False
+
+    def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
+        raise StoreUnavailableError(FULL)
+
+    def place(self, last: Last) -> Place:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Hold no connection."""
+
+
+class Site:
+    """The storing of a site whose disk is full; `told` has the calls around each group."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock()
+        self.told: list[str] = []
+        self.replies: list[pb.ProduceReply | None] = []
+        self.waiting = Waiting(Room(8, 1_000), Room(8, 1_000), self.clock)
+        self.storing = Storing(
+            Unusable(), self.waiting,
+            begin=lambda: self.told.append("begin"), answer=lambda *_: self.told.append("end"),
+            counters=IngestCounters(), clock=self.clock, on_ended=lambda _: None,
+        )  # fmt: skip
+
+    def send(self) -> None:
+        """Send one request, and wait until it is refused."""
+        answered = len(self.replies)
+        self.waiting.put(Pending(Production(ProducerKey(ClientName("c"), "p"), 1, ()), 1, self.replies.append))
+        eventually(lambda: len(self.replies) > answered)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    site.storing.start()
+    yield site
+    site.waiting.close("the test ends")
+    site.storing.join()
+
+
+def test_each_group_that_begins_also_ends_since_ticks_are_kept_meanwhile(site: Site) -> None:
+    for _ in range(2):
+        site.send()
+    eventually(lambda: site.told == ["begin", "end"] * 2)
+
+
+def test_a_failure_is_told_as_a_trouble_and_forgotten_without_further_requests(site: Site) -> None:
+    site.send()
+    assert site.storing.trouble == FULL
+    site.clock.time += FORGOTTEN
+    assert site.storing.trouble == ""
+    site.send()
+    assert site.storing.trouble == FULL
