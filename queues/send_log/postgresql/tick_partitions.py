@@ -13,7 +13,8 @@ from queues.send_log.ticks import partition_of
 
 # One statement for all, because a quiet server asks every few seconds.
 _NEWEST: Final = "SELECT " + ", ".join(  # noqa: S608 - numbers
-    f"(SELECT max(number) FROM lrq_ticks_{each})" for each in range(TICK_PARTITIONS)
+    f"(SELECT max(number) FROM lrq_ticks_{each})"  # noqa: S608 - numbers
+    for each in range(TICK_PARTITIONS)
 )
 
 
