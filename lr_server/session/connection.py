@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lr_server.protocol import answers
+from lr_server.protocol.answers import SentLog
 from lr_server.protocol.events import Event, RefusalKind, Refused
 from lr_server.protocol.histories import SinkHistory
 from lr_server.session.context import Leadership, SessionContext
@@ -53,12 +54,14 @@ class SinkConnection:
         self.way_of = ""
         #: The branches of the log that the session may send.
         self.branches: frozenset[str] = frozenset()
+        #: The log that the sink can store after its last rollback or snapshot, as far as it was sent.
+        self.sent: SentLog | None = None
+        self.fence = fence
+        self.traffic = traffic
         self._owed = owed
         self._context = context
         self._leadership = leadership
-        self._fence = fence
         self._replaced = replaced
-        self._traffic = traffic
         self._report = report
         self._outgoing = context.outgoing(owed)
         self._sink: Sink | None = None
@@ -68,7 +71,7 @@ class SinkConnection:
         """Connect if necessary, and ask the sink for its history; see `Sink.negotiate`."""
         if self._sink is None:
             self._sink = self._context.connect(self._owed, for_snapshots=bool(self.way_of))
-        self._fence.read()
+        self.fence.read()
         request = NegotiateRequest(protocol=SPOKEN.oldest, newest_protocol=SPOKEN.newest, session=self._name())
         request.branches.extend(told_branches(self._context.engine))
         request.session.installation = self._leadership.branch
@@ -137,7 +140,7 @@ class SinkConnection:
                 room=self._room,
             ),
             replaced=self._replaced,
-            traffic=self._traffic,
+            traffic=self.traffic,
             progress=self.progress,
             batch_bytes=limits.batch_bytes,
             heartbeat=limits.heartbeat_seconds,
@@ -181,5 +184,5 @@ class SinkConnection:
             source=self._context.site,
             sink=self._owed.destination,
             client=self._owed.client,
-            generation=self._fence.generation,
+            generation=self.fence.generation,
         )

@@ -7,10 +7,11 @@ import math
 import threading
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final
+from typing import Final, assert_never
 
 from lr_server.protocol.states import StatusText
 from queues.clock import Clock
+from queues.logs import EventLogger
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from queues.states import SessionState
@@ -103,3 +104,21 @@ class Outages:
         with self._guard:
             outage = self._of.get(owed.destination)
             return outage is not None and outage.is_quiet(owed.client, self._clock.monotonic())
+
+
+def log_change(log: EventLogger, line: LogLine, seconds: float, words: StatusText) -> None:
+    """Write the *line* about a session's new state; its peer was lost *seconds* ago."""
+    changed = log.bind(state=words.name, detail=words.detail)
+    match line:
+        case LogLine.CHANGE:
+            changed.info("session")
+        case LogLine.LOST:
+            changed.warning("the peer is lost")
+        case LogLine.STILL_LOST:
+            changed.warning("the peer is still lost", seconds=round(seconds))
+        case LogLine.BACK:
+            changed.info("the peer is back", seconds=round(seconds))
+        case LogLine.NOTHING:
+            changed.debug("session")
+        case _:
+            assert_never(line)

@@ -3,22 +3,17 @@
 The machine decides, and the runner keeps the order of its effects. So durable writes come before frames.
 """
 
-import queue
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
 from discovery.threads import watched
-from lr_server.protocol import answers
 from lr_server.protocol import effects as do
 from lr_server.protocol import events as happened
 from lr_server.protocol.answers import SentLog, SentSnapshot
 from lr_server.protocol.effects import Effect
 from lr_server.protocol.events import Event, RefusalKind
-from lr_server.protocol.histories import SinkHistory, SourceHistory
 from lr_server.protocol.machine import advance
-from lr_server.protocol.negotiation import decide, obsolete_request
 from lr_server.protocol.states import (
     BackingOff,
     Draining,
@@ -28,33 +23,31 @@ from lr_server.protocol.states import (
     LogEntrySync,
     SessionStanding,
     SnapshotAwaiting,
-    SnapshotTransferring,
     State,
     StatusText,
     Stopped,
     describe,
 )
-from lr_server.session import replays, snapshots
 from lr_server.session import table as session_table
 from lr_server.session.connection import SinkConnection
 from lr_server.session.context import Leadership, SessionContext
+from lr_server.session.event_queue import EventQueue
 from lr_server.session.failures import event_for
 from lr_server.session.fence import SessionFence
-from lr_server.session.history import source_history
-from lr_server.session.outages import LogLine
+from lr_server.session.link_end import LinkEnd
+from lr_server.session.negotiations import Negotiations
+from lr_server.session.outages import log_change
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.snapshots import SessionSnapshots
+from lr_server.session.standing import LastStanding
 from lr_server.session.stream import FrameStream
 from lr_server.session.work import EndWork, LogWork, SnapshotWork
 from queues.clock import jittered
-from queues.database.transactions import reading, writing
-from queues.errors import LrqError, OwnershipLostError, StoreUnavailableError
+from queues.errors import LrqError, OwnershipLostError
 from queues.logs import logger
 from queues.positions import Position
-from queues.send_log import links
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import SnapshotSync
-from queues.wire.replication_pb2 import NegotiateResponse, ReplayAnswer
 
 log = logger("lrq.session")
 
@@ -66,28 +59,24 @@ class Session:
         """Prepare the session; *replaced* entries were counted by earlier servers of the site."""
         self.owed = owed
         self.leadership = leadership
-        self._replaced = ReplacedCount(replaced)
-        self._traffic = context.traffic(owed)
-        self._traffic.forget()
         self._context = context
         self._state: State = Idle()
-        self._events: queue.SimpleQueue[tuple[Event, FrameStream | None]] = queue.SimpleQueue()
+        self._events = EventQueue(context.clock)
+        traffic, already_replaced = context.traffic(owed), ReplacedCount(replaced)
+        traffic.forget()
         self._fence = SessionFence(
             context.engine, context.site, owed, leadership.lease,
             pause_seconds=context.limits.slow_retry_seconds, clock=context.clock,
             ring_generation=context.generation,
         )  # fmt: skip
         self._connection = SinkConnection(
-            owed, context, leadership, self._fence, replaced=self._replaced, traffic=self._traffic, report=self._post
+            owed, context, leadership, self._fence, replaced=already_replaced, traffic=traffic, report=self._post
         )
         self._snapshots = SessionSnapshots(context.engine, owed, context.shown)
-        self._retry_at: float | None = None
-        self._end: happened.EndOrdered | None = None
+        self._negotiations = Negotiations(owed, context, leadership, self._connection, self._snapshots)
+        self._standing = LastStanding(owed.destination, self._connection, already_replaced)
+        self._link_end = LinkEnd(context.engine, owed)
         self._finished: StatusText | None = None
-        self._told: SnapshotSync | None = None
-        self._acked: Position | None = None
-        self._sent: SentLog | None = None
-        self._shown: tuple[tuple[object, ...], SessionStanding] | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._thread = watched(f"lrq-session-{owed.client}-{owed.destination}", self._run, context.on_ended)
 
@@ -109,25 +98,16 @@ class Session:
 
     def note_snapshot(self, newest: SnapshotSync | None) -> None:
         """Post the events of the newest snapshot request; the supervisor reads the requests of all sessions."""
-        newest = newest and self._snapshots.shown(newest)
-        if newest is None or newest == self._told:
-            return
-        before, self._told = self._told, newest
-        if not newest.finished and (before is None or before.sync_id != newest.sync_id):
-            self._post(happened.SnapshotRequested(newest.sync_id, newest.reason))
-        self._post(snapshots.event_of(newest))
+        for event in self._snapshots.news(newest):
+            self._post(event)
 
     def note_end(self, end: int, order: int) -> None:
         """Post that the link has ended by *order*, with all its entries in ticks up to *end*; may be repeated."""
-        ordered = happened.EndOrdered(end, order)
-        if self._end != ordered:
-            self._end = ordered
-            self._post(ordered)
+        self._post(self._link_end.note(end, order))
 
     def begin_again(self) -> None:
         """Forget an end: the link has begun again before the session had finished."""
-        if self._end is not None:
-            self._end = None
+        if self._link_end.forget():
             self.reconnect("the link has begun again")
 
     @property
@@ -163,29 +143,17 @@ class Session:
     @property
     def standing(self) -> SessionStanding:
         """The facts to save; the same object while nothing changes, so that frequent reads are cheap."""
-        state, acked, progress = self._state, self._acked, self._connection.progress
-        applied_seq, waits = progress.applied_seq, progress.waits
-        replaced, window = self._replaced.total, self._connection.window_percent
-        shown, facts = self._shown, (state, acked, applied_seq, waits, replaced, window)
-        # Most often the facts are the same objects, so that comparing them is quick.
-        if shown is None or shown[0] != facts:
-            rows = state.acked_row if isinstance(state, SnapshotTransferring) else 0
-            words = self._finished or describe(state)
-            if waits and isinstance(state, LogEntrySync | Draining):
-                words = words._replace(detail=f"waiting: the subscriber at {self.owed.destination} does not keep up")
-            self._shown = shown = facts, SessionStanding(words, acked, applied_seq, rows, replaced, window)
-        return shown[1]
+        return self._standing.at(self._state, self._finished)
 
     # --- the thread -------------------------------------------------------------------------------------------
 
     def _post(self, event: Event | None, stream: FrameStream | None = None) -> None:
-        if event is not None:
-            self._events.put((event, stream))
+        self._events.post(event, stream)
 
     def _run(self) -> None:
         try:
             while not isinstance(self._state, Stopped):
-                event, stream = self._wait()
+                event, stream = self._events.next()
                 if stream is not None and stream is not self._connection.stream:
                     continue
                 self._take(event)
@@ -193,17 +161,6 @@ class Session:
             # A session that ended by an error must not go on sending.
             self._connection.disconnect()
             self._context.routes.forget(self.owed)
-
-    def _wait(self) -> tuple[Event, FrameStream | None]:
-        while True:
-            pause = None
-            if self._retry_at is not None:
-                pause = max(self._retry_at - self._context.clock.monotonic(), 0.0)
-            try:
-                return self._events.get(timeout=pause)
-            except queue.Empty:
-                self._retry_at = None
-                return happened.RetryDue(), None
 
     def _take(self, event: Event) -> None:
         if isinstance(event, happened.Refused) and event.kind is RefusalKind.STALE_LEADER:
@@ -219,7 +176,7 @@ class Session:
             self._post(event_for(error))
             return
         if isinstance(self._state, LogEntrySync | Draining):
-            self._acked = self._state.acked
+            self._connection.progress.acked = self._state.acked
         for effect in asked:
             is_discard = isinstance(effect, do.DiscardSnapshot)
             if isinstance(self._state, BackingOff | Failed | Stopped) and not is_discard:
@@ -253,9 +210,9 @@ class Session:
     def _carry_out(self, effect: Effect) -> None:  # noqa: C901 - one case an effect
         match effect:
             case do.Negotiate():
-                self._negotiate()
+                self._post(self._negotiations.negotiate())
             case do.RollBack(to=to):
-                self._roll_back(to)
+                self._post(self._negotiations.roll_back(to))
             case do.RequestSnapshot(reason=reason):
                 self._post(happened.SnapshotRequested(self._snapshots.request(reason), reason))
             case do.DiscardSnapshot(reason=reason):
@@ -268,7 +225,7 @@ class Session:
                 self._snapshots.mark_applied(sync_id)
             case do.StreamLog(position=position, read_after=read_after):
                 self._stream_log(position, read_after)
-                self._post(self._end)
+                self._post(self._link_end.ordered)
             case do.EndStream():
                 self._end_stream()
             case do.MarkFinished(order=order):
@@ -280,7 +237,7 @@ class Session:
             case do.RetryAfter(attempt=attempt, slow=slow):
                 self._retry_after(attempt, slow=slow)
             case do.Report(words=words):
-                self._log_change(words)
+                log_change(self._log, *self._context.outages.note(self.owed, words), words)
             case do.Ignored(why=why):
                 self._log.debug("ignored", why=why)
             case _:
@@ -290,94 +247,19 @@ class Session:
         if not self._connection.takes_end:
             words = f"{self.owed.destination} does not know the end of a stream: upgrade lrq there"
             self._post(happened.EndNotTaken(words), self._connection.stream)
-        elif not self._is_draining():
+        elif not (isinstance(self._state, Draining) and self._link_end.is_draining(self._state.order)):
             # Later entries may be sent already, so the earlier end must not follow them.
-            self._end = None
+            self._link_end.forget()
             self.reconnect("the link has begun again")
-        elif self._sent is not None:
-            self._connection.assign(EndWork(self._sent))
-
-    def _is_draining(self) -> bool:
-        """Return whether the link still drains by the order that the state follows."""
-        if not isinstance(self._state, Draining):
-            return False
-        with reading(self._context.engine) as connection:
-            return links.is_draining(connection, self.owed, self._state.order)
+        elif self._connection.sent is not None:
+            self._connection.assign(EndWork(self._connection.sent))
 
     def _mark_finished(self, order: int) -> None:
         # The stop of a finished session is no news.
         self._finished = describe(self._state)
-        with writing(self._context.engine) as connection:
-            links.note_finished(connection, self.owed, order)
-
-    def _log_change(self, words: StatusText) -> None:
-        line, seconds = self._context.outages.note(self.owed, words)
-        changed = self._log.bind(state=words.name, detail=words.detail)
-        match line:
-            case LogLine.CHANGE:
-                changed.info("session")
-            case LogLine.LOST:
-                changed.warning("the peer is lost")
-            case LogLine.STILL_LOST:
-                changed.warning("the peer is still lost", seconds=round(seconds))
-            case LogLine.BACK:
-                changed.info("the peer is back", seconds=round(seconds))
-            case LogLine.NOTHING:
-                changed.debug("session")
-            case _:
-                assert_never(line)
+        self._link_end.note_finished(order)
 
     # --- effects on the connection ----------------------------------------------------------------------------
-
-    def _negotiate(self) -> None:
-        self._traffic.negotiated()
-        connection = self._connection
-        connection.disconnect()
-        if connection.way_of and self._snapshots.ready(connection.way_of) is None:
-            # The log must not wait for a way that no snapshot needs any more.
-            connection.way_of = ""
-        answer = connection.ask()
-        refusal = connection.refusal(answer)
-        if refusal is None and answer.HasField("replay"):
-            answer = connection.ask(replay=self._replay(answer))
-            refusal = connection.refusal(answer)
-        if refusal is not None:
-            self._post(refusal)
-            return
-        sink = connection.hear(answer)
-        initial_sync = self._context.limits.initial_sync
-        source = self._history(sink)
-        self._fence.note_success()
-        if obsolete := obsolete_request(source, sink, initial_sync=initial_sync):
-            why = "initial_sync is 'log' now" if initial_sync == "log" else "no provider is there, and the log is whole"
-            self._snapshots.cancel(obsolete, f"{why}: the session begins with the log")
-            source = self._history(sink)
-        decision = decide(source, sink, initial_sync=initial_sync)
-        write = self._log.debug if self._context.outages.is_quiet(self.owed) else self._log.info
-        write("negotiated", decision=type(decision).__name__, reason=decision.reason)
-        if sink.is_empty:
-            # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
-            self._acked = sink.received
-            self._traffic.forget()
-        connection.open(answer)
-        self._post(happened.Negotiated(decision))
-
-    def _replay(self, answer: NegotiateResponse) -> ReplayAnswer:
-        """Answer the sink's order for a replay; a granted one makes the log keep the entries at once."""
-        sink, order = answers.history_of(answer), answers.replay_of(answer.replay)
-        context = self._context
-        # An earlier standing must not be saved behind this change.
-        with context.saving:
-            found = replays.answer_order(
-                context.engine, self.owed, self.leadership.lease, sink, order, context.limits.initial_sync
-            )
-            if found.back is not None:
-                self._acked = found.back
-                # A frame of an earlier stream cannot be stored any more.
-                self._sent = None
-                self._traffic.forget()
-        self._log.info("a replay was ordered", refusal=found.answer.refusal, after=found.answer.after.end_seq)
-        return found.answer
 
     def _take_way(self, sync_id: str) -> bool:
         """Post the refusal of the sink, if any, and tell whether the session goes on by the way of *sync_id*."""
@@ -388,27 +270,8 @@ class Session:
     def _stream_log(self, position: Position, read_after: int) -> None:
         if not self._take_way(""):
             return
-        self._sent = SentLog(position, self._sent)
-        self._connection.assign(LogWork(position, read_after, self._sent))
-
-    def _history(self, sink: SinkHistory) -> SourceHistory:
-        found = source_history(self._context.engine, self.owed, sink)
-        if found.branches[-1].branch != self.leadership.branch:
-            raise StoreUnavailableError("the log has begun another branch: the session begins anew")
-        self._connection.branches = frozenset(each.branch for each in found.branches)
-        return replace(found, snapshot=found.snapshot and self._snapshots.offered(found.snapshot))
-
-    def _roll_back(self, to: Position) -> None:
-        self._connection.disconnect()
-        answer = self._connection.ask(to)
-        if answer.HasField("refusal"):
-            self._post(answers.refused(answer.refusal))
-            return
-        received = answers.position_of(answer.received)
-        self._sent = None
-        self._traffic.forget()
-        self._connection.open(answer)
-        self._post(happened.RolledBack(received))
+        self._connection.sent = SentLog(position, self._connection.sent)
+        self._connection.assign(LogWork(position, read_after, self._connection.sent))
 
     def _retry_after(self, attempt: int, *, slow: bool) -> None:
         limits = self._context.limits
@@ -416,7 +279,7 @@ class Session:
             self._post(happened.GaveUp())
             return
         delay = jittered(limits.slow_retry_seconds if slow else limits.backoff.delay_seconds(attempt))
-        self._retry_at = self._context.clock.monotonic() + delay
+        self._events.retry_after(delay)
 
     # --- effects on the snapshot ------------------------------------------------------------------------------
 
@@ -429,5 +292,5 @@ class Session:
             return
         # A durable commit makes the application's earlier commits durable too, before the snapshot is sent.
         session_table.touch(self._context.engine, self.owed)
-        self._sent = None
+        self._connection.sent = None
         self._connection.assign(SnapshotWork(found, after_row, SentSnapshot(sync_id, after_row)))

@@ -3,19 +3,22 @@
 from dataclasses import dataclass
 
 from lr_server.session.inflight import Inflight
+from queues.positions import Position
 
 
 @dataclass(slots=True)
 class SinkProgress:
     """The subscriber has applied the log up to `applied_seq`; None before the sink's first answer.
 
-    `waits`: entries wait at the source, because the subscriber does not keep up and the sink has no room. Several
-    threads of a session read and set the fields without a lock.
+    `acked`: the sink has the log durably up to here; None before its first answer too. `waits`: entries wait at the
+    source, because the subscriber does not keep up and the sink has no room. Several threads of a session read and set
+    the fields without a lock.
     """
 
     received_seq: int = 0
     applied_seq: int | None = None
     waits: bool = False
+    acked: Position | None = None
 
     def note(self, received_seq: int, applied_seq: int) -> None:
         """Note an answer of the sink; nothing beyond the received entries can be applied."""

@@ -1,6 +1,6 @@
 """The snapshot requests of one session, in the database of its site."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from sqlalchemy import Engine
@@ -29,6 +29,17 @@ class SessionSnapshots:
         self._engine = engine
         self._owed = owed
         self.shown = shown
+        self._told: SnapshotSync | None = None
+
+    def news(self, newest: SnapshotSync | None) -> Iterator[Event | None]:
+        """Yield the events of the *newest* request that the session has not heard of; for the supervisor's thread."""
+        newest = newest and self.shown(newest)
+        if newest is None or newest == self._told:
+            return
+        before, self._told = self._told, newest
+        if not newest.finished and (before is None or before.sync_id != newest.sync_id):
+            yield happened.SnapshotRequested(newest.sync_id, newest.reason)
+        yield event_of(newest)
 
     def request(self, reason: str) -> str:
         """Replace every older request of this session; return the new `sync_id`."""
