@@ -46,6 +46,7 @@ class Moments:
 
     def watch_server(self) -> None:
         """Wrap the methods of a server in this process; before the server starts."""
+        from lr_server.session.batches import Batches
         from lr_server.session.stream import FrameStream
         from queues.send_log.postgresql.ticks import TickTaker
         from sink.writer import SinkWriter
@@ -76,7 +77,7 @@ class Moments:
 
         _wrap(TickTaker, "_next", after_read)
         _wrap(TickTaker, "take", after_tick)
-        _wrap(FrameStream, "_batch", after_frame)
+        _wrap(Batches, "_batch", after_frame)
         _wrap(SinkWriter, "_take", after_take)
         _wrap(FrameStream, "_note", after_ack)
 

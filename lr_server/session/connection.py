@@ -14,6 +14,7 @@ from lr_server.session.inflight import Inflight
 from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.stream import FrameStream
+from lr_server.session.stream_context import StreamContext
 from lr_server.session.traffic import SessionTraffic
 from lr_server.session.work import Work
 from queues.errors import PeerUnreachableError
@@ -127,11 +128,9 @@ class SinkConnection:
         limits = self._context.limits
         if self._sink is None:
             raise PeerUnreachableError("the connection was closed before it was used")
-        stream = FrameStream(
-            self._sink,
-            session,
-            self._context.paths(self._outgoing),
-            answer.received,
+        context = StreamContext(
+            session=session,
+            paths=self._context.paths(self._outgoing),
             branches=self.branches,
             inflight=Inflight(
                 max_frames=limits.window_frames,
@@ -145,8 +144,8 @@ class SinkConnection:
             batch_bytes=limits.batch_bytes,
             heartbeat=limits.heartbeat_seconds,
             clock=self._context.clock,
-            report=lambda event: self._report(event, stream),
         )
+        stream = FrameStream(self._sink, context, answer.received, report=lambda event: self._report(event, stream))
         self.stream = stream
         stream.start()
 

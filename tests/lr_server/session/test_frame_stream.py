@@ -8,7 +8,7 @@ import pytest
 
 from lr_server.protocol.answers import SentLog
 from lr_server.protocol.events import SourceFailed
-from lr_server.session import stream as frame_stream
+from lr_server.session import batch_draft
 from lr_server.session.frame_sources import FrameSources
 from lr_server.session.inflight import Inflight
 from lr_server.session.outgoing import Found, TickPart
@@ -16,6 +16,7 @@ from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.snapshot_lane import SnapshotLane
 from lr_server.session.stream import FrameStream
+from lr_server.session.stream_context import StreamContext
 from lr_server.session.traffic import SessionTraffic
 from lr_server.session.work import LogWork
 from queues.blocks import EntryRow, encode_entries
@@ -78,13 +79,13 @@ def sent(ticks: Ticks, count: int, received: pb.Position, heartbeat: float = 60.
     start = Position("b1", 0)
     paths = FrameSources(ticks, lambda *_: iter(()), lambda: None, SnapshotLane(SYSTEM_CLOCK, 0))  # type: ignore[arg-type]
     window = Inflight(max_frames=1_000, max_bytes=10**9, clock=SYSTEM_CLOCK)
-    stream = FrameStream(
-        sink, SESSION, paths, received,
+    context = StreamContext(
+        SESSION, paths,
         branches=frozenset({"b1"}),
         inflight=window, replaced=ReplacedCount(), traffic=SessionTraffic(), progress=SinkProgress(),
-        batch_bytes=10**6, heartbeat=heartbeat,
-        clock=SYSTEM_CLOCK, report=lambda _: None,
+        batch_bytes=10**6, heartbeat=heartbeat, clock=SYSTEM_CLOCK,
     )  # fmt: skip
+    stream = FrameStream(sink, context, received, report=lambda _: None)
     stream.start()
     try:
         eventually(lambda: sink.frames)
@@ -121,8 +122,8 @@ def test_a_stream_lets_ticks_without_rows_pass_until_its_heartbeat():
     ids=["rows", "exactly", "one tick", "ticks"],
 )
 def test_a_batch_holds_no_more_rows_and_ticks_than_a_sink_takes(sizes, frames, monkeypatch):
-    monkeypatch.setattr(frame_stream, "MAX_ROWS", 10)
-    monkeypatch.setattr(frame_stream, "MAX_GROUPS", 4)
+    monkeypatch.setattr(batch_draft, "MAX_ROWS", 10)
+    monkeypatch.setattr(batch_draft, "MAX_GROUPS", 4)
     _, *batches = sent(Ticks(*sizes), len(frames) + 1, pb.Position())
     assert [[group.block.rows for group in each.batch.groups] for each in batches] == frames
 
@@ -131,13 +132,14 @@ def test_a_tick_of_a_branch_that_the_negotiation_did_not_know_breaks_the_stream(
     sink, told = Taking(), list[Any]()
     start = Position("b0", 0)
     paths = FrameSources(Ticks(1), lambda *_: iter(()), lambda: None, SnapshotLane(SYSTEM_CLOCK, 0))  # type: ignore[arg-type]
-    stream = FrameStream(
-        sink, SESSION, paths, pb.Position(branch="b0"),
+    context = StreamContext(
+        SESSION, paths,
         branches=frozenset({"b0"}),
         inflight=Inflight(max_frames=9, max_bytes=10**9, clock=SYSTEM_CLOCK), replaced=ReplacedCount(),
         traffic=SessionTraffic(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=60.0,
-        clock=SYSTEM_CLOCK, report=told.append,
+        clock=SYSTEM_CLOCK,
     )  # fmt: skip
+    stream = FrameStream(sink, context, pb.Position(branch="b0"), report=told.append)
     stream.start()
     try:
         stream.assign(LogWork(start, 0, SentLog(start)))

@@ -14,6 +14,7 @@ from lr_server.session.replaced import ReplacedCount
 from lr_server.session.sink_progress import SinkProgress
 from lr_server.session.snapshot_lane import SnapshotLane
 from lr_server.session.stream import FrameStream
+from lr_server.session.stream_context import StreamContext
 from lr_server.session.traffic import SessionTraffic
 from lr_server.session.work import LogWork, SnapshotWork, Work
 from queues.clock import SYSTEM_CLOCK, SystemClock
@@ -75,13 +76,14 @@ def streamed(
 ) -> list[pb.Frame]:
     """Return the frames of a stream that carries out *work* with *sink*, once *until* is true of them."""
     sink = sink or Taking()
-    stream = FrameStream(
-        sink, SESSION, FrameSources(ticks, frames, lambda: None, lane), pb.Position(branch="b1"),  # type: ignore[arg-type]
+    context = StreamContext(
+        SESSION, FrameSources(ticks, frames, lambda: None, lane),  # type: ignore[arg-type]
         branches=frozenset({"b1"}),
         inflight=Inflight(max_frames=9, max_bytes=10**9, clock=SYSTEM_CLOCK), replaced=ReplacedCount(),
         traffic=SessionTraffic(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=heartbeat,
-        clock=SYSTEM_CLOCK, report=lambda _: None,
+        clock=SYSTEM_CLOCK,
     )  # fmt: skip
+    stream = FrameStream(sink, context, pb.Position(branch="b1"), report=lambda _: None)
     stream.start()
     try:
         stream.assign(work)

@@ -1,0 +1,51 @@
+"""The acknowledgements of one stream: each is checked, counted and reported by the work that it answers."""
+
+from collections.abc import Callable
+
+from lr_server.protocol.answers import SentLog
+from lr_server.protocol.events import BatchAcked, ChunkAcked, EndAcked, SessionEvent, SnapshotApplied
+from lr_server.session.stream_context import StreamContext
+from lr_server.session.work import EndWork, LogWork, SnapshotWork, Work
+from queues.send_snapshot import SnapshotSync
+from queues.wire.replication_pb2 import Ack
+
+
+class Acknowledgements:
+    """Takes the acknowledgements of one stream; for the stream's own thread."""
+
+    def __init__(self, context: StreamContext, report: Callable[[SessionEvent], None]) -> None:
+        self._context = context
+        self._report = report
+
+    def note(self, ack: Ack, work: Work | None) -> None:
+        """Take *ack*, which answers a frame of *work*; raise `ProtocolError` if it answers no such frame."""
+        self._context.inflight.heed(ack.room if ack.HasField("room") else None)
+        match work:
+            case LogWork(sent=sent) | EndWork(sent=sent):
+                self._note_log(ack, sent)
+                if ack.ended and isinstance(work, EndWork):
+                    self._report(EndAcked())
+            case SnapshotWork(snapshot=snapshot, sent=rows):
+                rows.check(ack)
+                self._note_snapshot(ack, snapshot)
+            case None:
+                pass
+
+    def _note_log(self, ack: Ack, sent: SentLog) -> None:
+        context = self._context
+        position = sent.accept(ack)
+        context.progress.note(position.seq, ack.applied_seq)
+        context.inflight.ack(position.seq)
+        context.replaced.acknowledged(position.seq)
+        delays = context.traffic.acknowledged(position.seq, ack.applied_seq, context.clock.now_us())
+        context.paths.lane.note_delays((context.session.client, context.session.sink), delays)
+        self._report(BatchAcked(position))
+
+    def _note_snapshot(self, ack: Ack, snapshot: SnapshotSync) -> None:
+        if ack.sync_id == snapshot.sync_id:
+            self._report(SnapshotApplied(snapshot.sync_id, snapshot.base))
+        elif ack.staging.sync_id == snapshot.sync_id:
+            self._context.inflight.ack(ack.staging.rows)
+            if not self._context.inflight.busy:
+                self._context.paths.lane.note_all_acknowledged(self._context)
+            self._report(ChunkAcked(snapshot.sync_id, ack.staging.rows))
