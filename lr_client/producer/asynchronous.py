@@ -115,7 +115,7 @@ class AsyncProducer:
 
     def _may_enter(self, size: int) -> bool:
         machine = self._desk.machine
-        return self._desk.is_closed or machine.end is not None or machine.has_room(size)
+        return self._desk.is_closed or machine.end is not None or machine.requests.has_room(size)
 
     async def _finish(self, entered: "tuple[int, asyncio.Future[Produced]]", deadline: float) -> Produced:
         """Wait until the deadline; a cancelled wait, too, leaves no request that is repeated for ever."""

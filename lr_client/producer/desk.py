@@ -11,7 +11,8 @@ from google.protobuf.message import DecodeError
 from lr_client.producer.answers import Accepted, Declined, FailureCause, Produced, RequestFailure, RequestOutcome
 from lr_client.producer.encoding import AnyMessage, ProcessIdentity, answer_of, encoded, numbered, question
 from lr_client.producer.failures import error_of
-from lr_client.producer.machine import QUESTION, PendingRequest, Reaction, StreamPhase
+from lr_client.producer.machine import Reaction, StreamPhase
+from lr_client.producer.requests import QUESTION, PendingRequest
 from lr_client.producer.setup import ProducerSetup
 from queues.clock import jittered
 from queues.errors import LrqError, first_line
@@ -89,7 +90,7 @@ class RequestDesk(Generic[Waiting]):
     def submit(self, content: bytes) -> tuple[int, Waiting]:
         """Hand a request to the machine; return its key and its future."""
         key = next(self._keys)
-        self.machine.submit(key, content)
+        self.machine.requests.submit(key, content)
         return key, self._awaited(key)
 
     def ask(self) -> tuple[int, Waiting]:
@@ -102,7 +103,7 @@ class RequestDesk(Generic[Waiting]):
 
     def await_again(self) -> list[tuple[int, Waiting]]:
         """Await all requests whose outcome is unknown."""
-        return [(key, self._awaited(key)) for key in self.machine.await_again()]
+        return [(key, self._awaited(key)) for key in self.machine.requests.await_again()]
 
     def expire(self, key: int, cause: FailureCause = FailureCause.LATE) -> None:
         """End the wait for a request."""

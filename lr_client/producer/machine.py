@@ -16,7 +16,6 @@ The requests in doubt are always the first ones of those with numbers. An outcom
 that is not awaited, `UNKNOWN` was told before.
 """
 
-from collections import deque
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
@@ -31,6 +30,7 @@ from lr_client.producer.answers import (
     RequestFailure,
     RequestOutcome,
 )
+from lr_client.producer.requests import QUESTION, PendingRequest, PendingRequests
 from queues.positions import ORIGIN
 
 #: A request above this size, in bytes, travels alone, so that a server's limit for messages names the right one.
@@ -52,21 +52,6 @@ class StreamPhase(Enum):
     READY = auto()
 
 
-@dataclass(slots=True, eq=False)
-class PendingRequest:
-    """One request until its answer. `number` is 0 before the first write. A caller waits for an awaited one."""
-
-    key: int
-    content: bytes
-    number: int = 0
-    is_doubtful: bool = False
-    is_awaited: bool = True
-
-
-#: Written first on each stream: the question for the last number.
-QUESTION: Final = PendingRequest(-1, b"")
-
-
 @dataclass(frozen=True, slots=True)
 class Reaction:
     """The consequences of an event: outcomes to tell, and whether the stream ends now, for which reason."""
@@ -82,7 +67,8 @@ class ProducerMachine:
     """The requests of one producer and all that is known about their numbers."""
 
     def __init__(self, max_requests: int, max_bytes: int) -> None:
-        """Hold at most *max_requests*, and *max_bytes* in all; a single request may be larger."""
+        """Hold at most *max_requests*, and *max_bytes* in all; see `PendingRequests`."""
+        self.requests = PendingRequests(max_requests, max_bytes)
         self.phase = StreamPhase.CLOSED
         #: The highest number that the site is known to have stored; None before the first answer.
         self.last_stored: int | None = None
@@ -92,49 +78,22 @@ class ProducerMachine:
         self.end: RequestFailure | None = None
         #: The reason why the last stream ended, and the kind of a refusal, for sentences after a timeout.
         self.trouble = (_NO_ANSWER, DeclineKind.UNSPECIFIED)
-        # The requests in the order of submission: first those with numbers, then those without.
-        self.numbered: deque[PendingRequest] = deque()
-        self.waiting: deque[PendingRequest] = deque()
         self.questions: list[int] = []
         self._written = 0
         self._has_stored = False
-        self._bytes = 0
-        self._max_requests = max_requests
-        self._max_bytes = max_bytes
-
-    @property
-    def count(self) -> int:
-        """The number of requests without an answer."""
-        return len(self.numbered) + len(self.waiting)
-
-    def has_room(self, size: int) -> bool:
-        """Return whether a request of *size* bytes may be submitted now."""
-        return not self.count or (self.count < self._max_requests and self._bytes + size <= self._max_bytes)
 
     def has_work(self) -> bool:
         """Return whether a stream is needed: a request is awaited, or a question."""
         if self.end is not None:
             return False
-        return bool(self.questions or self.waiting) or any(each.is_awaited for each in self.numbered)
-
-    def submit(self, key: int, content: bytes) -> None:
-        """Take a request; the caller has checked `has_room` and `end`."""
-        self.waiting.append(PendingRequest(key, content))
-        self._bytes += len(content)
+        return bool(self.questions) or self.requests.are_awaited()
 
     def ask(self, key: int) -> RequestOutcome | None:
         """Return the last number stored, as the outcome of *key*; None if a stream must ask first."""
-        if self.last_stored is not None and not self.numbered:
+        if self.last_stored is not None and not self.requests.numbered:
             return RequestOutcome(key, Produced(self.last_stored, ORIGIN, ""))
         self.questions.append(key)
         return None
-
-    def await_again(self) -> list[int]:
-        """Await all requests whose outcome is unknown; return their keys."""
-        again = [each for each in self.numbered if not each.is_awaited]
-        for each in again:
-            each.is_awaited = True
-        return [each.key for each in again]
 
     def connected(self) -> None:
         """Begin a stream."""
@@ -149,26 +108,19 @@ class ProducerMachine:
             return QUESTION
         if self.phase is not StreamPhase.READY:
             return None
-        upcoming = self._upcoming()
+        upcoming = self.requests.after(self._written)
         if upcoming is None or not self._may_travel(upcoming):
             return None
         if not upcoming.number:
-            self.waiting.popleft()
-            upcoming.number = self._highest() + 1
-            self.numbered.append(upcoming)
+            self.requests.number_next(self._highest() + 1)
         self._written += 1
         return upcoming
-
-    def _upcoming(self) -> PendingRequest | None:
-        if self._written < len(self.numbered):
-            return self.numbered[self._written]
-        return self.waiting[0] if self.waiting else None
 
     def _may_travel(self, upcoming: PendingRequest) -> bool:
         on_the_way = self._written
         if not on_the_way:
             return True
-        return max(len(upcoming.content), len(self.numbered[on_the_way - 1].content)) <= ALONE_BYTES
+        return max(len(upcoming.content), len(self.requests.numbered[on_the_way - 1].content)) <= ALONE_BYTES
 
     def answered(self, answer: Accepted | Declined) -> Reaction:
         """Take the next answer of the stream."""
@@ -177,14 +129,18 @@ class ProducerMachine:
                 return self._learned(answer.sequence)
             case StreamPhase.ASKING, Declined():
                 return self._question_declined(answer)
-            case StreamPhase.READY, _ if self._written and self.numbered[0].number == answer.sequence:
+            case StreamPhase.READY, _ if self._written and self.requests.numbered[0].number == answer.sequence:
                 return self._stored(answer) if isinstance(answer, Accepted) else self._declined(answer)
         return self.lost(f"the server answered number {answer.sequence}, which is not the next one")
 
     def too_large(self, reason: str) -> Reaction:
         """Take the end of a stream because a message was above the server's limit."""
-        if self.phase is StreamPhase.READY and self._written == 1 and len(self.numbered[0].content) > ALONE_BYTES:
-            return self.answered(Declined(self.numbered[0].number, DeclineKind.TOO_LARGE, reason))
+        if (
+            self.phase is StreamPhase.READY
+            and self._written == 1
+            and len(self.requests.numbered[0].content) > ALONE_BYTES
+        ):
+            return self.answered(Declined(self.requests.numbered[0].number, DeclineKind.TOO_LARGE, reason))
         return self.lost(reason)
 
     def finished(self) -> Reaction:
@@ -195,8 +151,7 @@ class ProducerMachine:
     def lost(self, reason: str) -> Reaction:
         """End the stream without an answer; every request with a number is in doubt now."""
         self._close(reason)
-        for each in self.numbered:
-            each.is_doubtful = True
+        self.requests.doubt()
         return Reaction(ends=True, reason=reason, is_failure=True)
 
     def expired(self, key: int, *, cause: FailureCause = FailureCause.LATE) -> RequestOutcome | None:
@@ -208,12 +163,9 @@ class ProducerMachine:
         if key in self.questions:
             self.questions.remove(key)
             return RequestOutcome(key, RequestFailure(cause, reason=reason, kind=kind))
-        for each in self.waiting:
-            if each.key == key:
-                self.waiting.remove(each)
-                self._bytes -= len(each.content)
-                return RequestOutcome(key, RequestFailure(cause, reason=reason, kind=kind))
-        for each in self.numbered:
+        if self.requests.withdraw(key):
+            return RequestOutcome(key, RequestFailure(cause, reason=reason, kind=kind))
+        for each in self.requests.numbered:
             if each.key == key and each.is_awaited:
                 each.is_awaited = False
                 return self._unanswered(each, reason)
@@ -225,11 +177,11 @@ class ProducerMachine:
         return RequestOutcome(request.key, RequestFailure(FailureCause.UNKNOWN, request.number, reason))
 
     def _highest(self) -> int:
-        return self.numbered[-1].number if self.numbered else self.last_stored or 0
+        return self.requests.numbered[-1].number if self.requests.numbered else self.last_stored or 0
 
     def _learned(self, last: int) -> Reaction:
         """Take the last number stored, the answer to the question."""
-        if last > HIGHEST - self._max_requests:
+        if last > HIGHEST - self.requests.max_requests:
             return self.lost(f"the server says that number {last} is stored, which no site stores")
         if self.last_stored is not None:
             if last < self.last_stored:
@@ -243,8 +195,9 @@ class ProducerMachine:
         self.phase = StreamPhase.READY
         self.last_stored = last
         self.first_number = self.first_number or last + 1
-        while self.numbered and self.numbered[0].number <= last and not self.numbered[0].is_awaited:
-            self._bytes -= len(self.numbered.popleft().content)
+        numbered = self.requests.numbered
+        while numbered and numbered[0].number <= last and not numbered[0].is_awaited:
+            self.requests.pop_first()
         told = [RequestOutcome(key, Produced(last, ORIGIN, "")) for key in self.questions]
         self.questions.clear()
         return Reaction(tuple(told))
@@ -256,17 +209,17 @@ class ProducerMachine:
             return self._ended(FailureCause.TAKEN, answer.reason)
         self.lost(answer.reason)
         failed = [RequestOutcome(key, _refusal(answer)) for key in self.questions]
-        failed += [RequestOutcome(each.key, _refusal(answer)) for each in self.waiting]
-        for each in self.numbered:
+        failed += [RequestOutcome(each.key, _refusal(answer)) for each in self.requests.waiting]
+        for each in self.requests.numbered:
             if each.is_awaited:
                 each.is_awaited = False
                 failed.append(self._unanswered(each, answer.reason))
         self.questions.clear()
-        self._forget_waiting()
+        self.requests.forget_waiting()
         return Reaction(tuple(failed), ends=True, reason=answer.reason, is_failure=True)
 
     def _stored(self, answer: Accepted) -> Reaction:
-        request = self._pop_first()
+        request = self.requests.pop_first()
         self._written -= 1
         self._has_stored = True
         self.last_stored = max(self.last_stored or 0, request.number)
@@ -285,17 +238,15 @@ class ProducerMachine:
         if answer.kind is DeclineKind.TAKEN:
             return self._ended(FailureCause.TAKEN, answer.reason)
         if answer.sequence <= known:
-            request = self._pop_first()
+            request = self.requests.pop_first()
             done = RequestOutcome(request.key, Produced(request.number, ORIGIN, ""))
             self._unnumber(answer)
             return Reaction((done,), ends=True, reason=answer.reason, is_failure=True)
-        refused, *behind = [*self.numbered, *self.waiting]
+        refused, *behind = [*self.requests.numbered, *self.requests.waiting]
         dropped = f"request {refused.number} before it was refused: {answer.reason}"
         told = [RequestOutcome(refused.key, _refusal(answer))]
         told += [RequestOutcome(each.key, RequestFailure(FailureCause.DROPPED, reason=dropped)) for each in behind]
-        self.numbered.clear()
-        self._forget_waiting()
-        self._bytes = 0
+        self.requests.forget_all()
         self._close(_NO_ANSWER)
         return Reaction(tuple(told), ends=True, reason=answer.reason)
 
@@ -304,42 +255,23 @@ class ProducerMachine:
         return Reaction(ends=True, reason=answer.reason, leader=answer.leader, is_failure=True)
 
     def _unnumber(self, answer: Declined) -> None:
-        """End the stream after a refusal: requests without doubt wait again, in their order.
-
-        A number that was told as unknown stays, and so do the numbers before.
-        """
+        """End the stream after a refusal: requests without doubt wait again."""
         self._close(answer.reason, answer.kind)
-        while self.numbered and self.numbered[-1].is_awaited and not self.numbered[-1].is_doubtful:
-            request = self.numbered.pop()
-            request.number = 0
-            self.waiting.appendleft(request)
-        for each in self.numbered:
-            each.is_doubtful = True
+        self.requests.unnumber()
 
     def _close(self, reason: str, kind: DeclineKind = DeclineKind.UNSPECIFIED) -> None:
         self.phase = StreamPhase.CLOSED
         self._written = 0
         self.trouble = (reason, kind)
 
-    def _pop_first(self) -> PendingRequest:
-        request = self.numbered.popleft()
-        self._bytes -= len(request.content)
-        return request
-
-    def _forget_waiting(self) -> None:
-        self._bytes -= sum(len(each.content) for each in self.waiting)
-        self.waiting.clear()
-
     def _ended(self, cause: FailureCause, reason: str) -> Reaction:
         self._close(reason)
         self.end = RequestFailure(cause, reason=reason)
         told = [RequestOutcome(key, self.end) for key in self.questions]
-        told += [RequestOutcome(each.key, self._fate(each, cause, reason)) for each in self.numbered]
-        told += [RequestOutcome(each.key, self.end) for each in self.waiting]
+        told += [RequestOutcome(each.key, self._fate(each, cause, reason)) for each in self.requests.numbered]
+        told += [RequestOutcome(each.key, self.end) for each in self.requests.waiting]
         self.questions.clear()
-        self.numbered.clear()
-        self.waiting.clear()
-        self._bytes = 0
+        self.requests.forget_all()
         return Reaction(tuple(told), ends=True, reason=reason)
 
     def _fate(self, request: PendingRequest, cause: FailureCause, reason: str) -> Produced | RequestFailure:

@@ -164,7 +164,7 @@ class Producer:
 
     def _may_enter(self, size: int) -> bool:
         machine = self._desk.machine
-        return self._desk.is_closed or machine.end is not None or machine.has_room(size)
+        return self._desk.is_closed or machine.end is not None or machine.requests.has_room(size)
 
     def _finish(self, entered: "tuple[int, Future[Produced], float]") -> Produced:
         """Wait until the deadline; an interrupted wait, too, leaves no request that is repeated for ever."""

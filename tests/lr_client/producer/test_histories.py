@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lr_client.producer.answers import Accepted, Declined, DeclineKind, FailureCause, Produced, RequestOutcome
-from lr_client.producer.machine import QUESTION, ProducerMachine, StreamPhase
+from lr_client.producer.machine import ProducerMachine, StreamPhase
+from lr_client.producer.requests import QUESTION
 
 PASSING = st.sampled_from([DeclineKind.FULL, DeclineKind.NO_FOLLOWER, DeclineKind.NOT_LEADER, DeclineKind.TRANSIENT])
 
@@ -46,9 +47,9 @@ class Histories(RuleBasedStateMachine):
     def submit(self, is_bad: bool) -> None:
         self.key += 1
         content = b"%s %d" % (b"bad" if is_bad else b"good", self.key)
-        if self.machine.has_room(len(content)):
+        if self.machine.requests.has_room(len(content)):
             self.contents[self.key] = content
-            self.machine.submit(self.key, content)
+            self.machine.requests.submit(self.key, content)
 
     @precondition(lambda self: self.stream is None)
     @rule()
@@ -126,7 +127,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def await_again(self) -> None:
-        self.machine.await_again()
+        self.machine.requests.await_again()
 
     @rule()
     def restart(self) -> None:
@@ -157,13 +158,13 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def requests_in_doubt_are_the_first_ones(self) -> None:
-        doubts = [each.is_doubtful for each in self.machine.numbered]
+        doubts = [each.is_doubtful for each in self.machine.requests.numbered]
         assert doubts == sorted(doubts, reverse=True)
-        assert all(not each.number for each in self.machine.waiting)
+        assert all(not each.number for each in self.machine.requests.waiting)
 
     def teardown(self) -> None:
         """Without further faults, each request of the last process ends, and each accepted content is stored."""
-        self.machine.await_again()
+        self.machine.requests.await_again()
         for _ in range(100):
             if not self.machine.has_work():
                 break

@@ -12,7 +12,8 @@ from lr_client.producer.answers import (
     RequestFailure,
     RequestOutcome,
 )
-from lr_client.producer.machine import ALONE_BYTES, QUESTION, ProducerMachine, StreamPhase
+from lr_client.producer.machine import ALONE_BYTES, ProducerMachine, StreamPhase
+from lr_client.producer.requests import QUESTION
 from queues.positions import ORIGIN, Position
 
 PLACE = Position("b", 7)
@@ -23,7 +24,7 @@ def machine(last: int = 0, requests: int = 0, *, written: int = 0) -> ProducerMa
     """Return a machine with an open stream: its question is answered, and some requests (1, 2, ...) are written."""
     made = ProducerMachine(10, 1000)
     for key in range(1, requests + 1):
-        made.submit(key, b"%d" % key)
+        made.requests.submit(key, b"%d" % key)
     reconnect(made, last)
     for _ in range(written):
         assert made.next_write()
@@ -51,7 +52,7 @@ def test_a_stored_request_ends_with_its_place_and_token():
     made = machine(0, 1, written=1)
     reaction = made.answered(Accepted(1, PLACE, "token"))
     assert reaction.outcomes == (RequestOutcome(1, Produced(1, PLACE, "token")),)
-    assert (made.count, made.last_stored, made.has_work()) == (0, 1, False)
+    assert (made.requests.count, made.last_stored, made.has_work()) == (0, 1, False)
 
 
 def test_after_a_lost_stream_all_written_requests_are_repeated_with_their_numbers():
@@ -67,7 +68,7 @@ def test_a_request_in_doubt_keeps_its_number_until_its_answer_and_later_ones_fol
     outcome = made.expired(1)
     assert outcome == RequestOutcome(1, RequestFailure(FailureCause.UNKNOWN, 1, "cut"))
     assert not made.has_work()
-    made.submit(2, b"2")
+    made.requests.submit(2, b"2")
     reconnect(made, 0)
     assert numbers(made) == [(1, 1), (2, 2)]
     assert made.expired(1) is None
@@ -77,7 +78,7 @@ def test_a_request_that_was_never_written_is_known_not_to_be_stored():
     made = machine(0, 1)
     made.lost("cut")
     assert made.expired(1) == RequestOutcome(1, RequestFailure(FailureCause.LATE, reason="cut"))
-    assert made.count == 0
+    assert made.requests.count == 0
 
 
 def test_a_request_that_the_question_shows_as_stored_is_not_unknown():
@@ -98,7 +99,7 @@ def test_a_stored_request_that_is_not_awaited_any_more_is_not_repeated():
 def test_an_unknown_request_can_be_awaited_again():
     made = machine(0, 1, written=1)
     made.expired(1)
-    assert made.await_again() == [1]
+    assert made.requests.await_again() == [1]
     assert made.has_work()
     assert made.answered(Accepted(1)).outcomes == (RequestOutcome(1, Produced(1, ORIGIN, "")),)
 
@@ -141,8 +142,8 @@ def test_a_refusal_for_good_fails_the_request_and_drops_those_behind(kind: Decli
     first, *behind = reaction.outcomes
     assert first == RequestOutcome(1, RequestFailure(FailureCause.REFUSED, 5, "no", kind))
     assert [(each.key, each.result.cause) for each in behind] == [(2, FailureCause.DROPPED), (3, FailureCause.DROPPED)]
-    assert (reaction.ends, reaction.is_failure, made.count) == (True, False, 0)
-    made.submit(4, b"4")
+    assert (reaction.ends, reaction.is_failure, made.requests.count) == (True, False, 0)
+    made.requests.submit(4, b"4")
     reconnect(made, 4)
     assert numbers(made) == [(4, 5)]
 
@@ -163,20 +164,20 @@ def test_a_refusal_does_not_change_that_a_lower_number_is_stored(kind: DeclineKi
 def test_a_refused_question_fails_all_requests_and_those_in_doubt_stay_unknown(kind: DeclineKind):
     made = machine(0, 1, written=1)
     made.lost("cut")
-    made.submit(2, b"2")
+    made.requests.submit(2, b"2")
     assert made.ask(3) is None
     made.connected()
     assert made.next_write() is QUESTION
     outcomes = {each.key: each.result for each in made.answered(Declined(0, kind, "no")).outcomes}
     refused = RequestFailure(FailureCause.REFUSED, 0, "no", kind)
     assert outcomes == {3: refused, 2: refused, 1: RequestFailure(FailureCause.UNKNOWN, 1, "no")}
-    assert (made.count, made.has_work()) == (1, False)
+    assert (made.requests.count, made.has_work()) == (1, False)
 
 
 @pytest.mark.parametrize("kind", sorted(PASSING, key=lambda kind: kind.name))
 def test_a_question_refused_for_now_is_asked_again(kind: DeclineKind):
     made = ProducerMachine(10, 1000)
-    made.submit(1, b"1")
+    made.requests.submit(1, b"1")
     made.connected()
     made.next_write()
     assert made.answered(Declined(0, kind)).is_failure
@@ -249,21 +250,21 @@ def test_a_question_without_an_answer_expires():
 
 def test_room_is_bounded_by_requests_and_by_bytes_but_one_request_may_be_larger():
     made = ProducerMachine(2, 10)
-    assert made.has_room(1_000_000)
-    made.submit(1, bytes(4))
-    assert (made.has_room(6), made.has_room(7)) == (True, False)
-    made.submit(2, b"")
-    assert not made.has_room(0)
+    assert made.requests.has_room(1_000_000)
+    made.requests.submit(1, bytes(4))
+    assert (made.requests.has_room(6), made.requests.has_room(7)) == (True, False)
+    made.requests.submit(2, b"")
+    assert not made.requests.has_room(0)
     reconnect(made, 0)
     numbers(made)
     made.answered(Accepted(1))
-    assert (made.has_room(10), made.has_room(11)) == (True, False)
+    assert (made.requests.has_room(10), made.requests.has_room(11)) == (True, False)
 
 
 def test_a_large_request_travels_alone_so_a_limit_of_the_transport_names_it():
     made = ProducerMachine(10, 10**9)
     for key, size in enumerate([1, ALONE_BYTES + 1, 1], start=1):
-        made.submit(key, bytes(size))
+        made.requests.submit(key, bytes(size))
     reconnect(made, 0)
     assert numbers(made) == [(1, 1)]
     made.answered(Accepted(1))
@@ -282,7 +283,7 @@ def test_the_end_of_an_idle_stream_is_no_failure_and_loses_nothing():
     made = machine(0, 1, written=1)
     made.answered(Accepted(1))
     assert not made.finished().is_failure
-    made.submit(2, b"2")
+    made.requests.submit(2, b"2")
     assert made.has_work()
     reconnect(made, 1)
     assert numbers(made) == [(2, 2)]
