@@ -87,3 +87,8 @@ def jittered(delay: float, spread: float = 0.5) -> float:
 def chosen(options: Sequence[Option]) -> Option:
     """Return one of *options* at random."""
     return RANDOM.choice(options)
+
+
+def seconds_since(moment_us: int) -> float:
+    """Return the seconds since *moment_us* of the wall clock, 0 for a later one, in whole milliseconds."""
+    return round(max(now_us() - moment_us, 0) / 1_000_000, 3)

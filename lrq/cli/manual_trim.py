@@ -7,10 +7,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from sqlalchemy import Engine
 
+from discovery.log_reads import read_ordering, read_unknown
 from discovery.log_status import OrderingStatus, UnknownStatus
 from discovery.processes import owner_name, surely_gone
 from discovery.server_status import SERVER_LEASE
-from discovery.status import read_ordering, read_unknown
 from lr_server import Settings
 from lrq.cli.output import add, table
 from lrq.cli.peers_view import read_peers

@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from sqlalchemy import Connection, Engine
 
+from discovery.snapshot_reads import snapshot_status
 from discovery.snapshot_status import SnapshotStatus
-from discovery.status import snapshot_status
 from lrq.cli.output import add, table
 from lrq.cli.status_tables import owner_words, snapshot_cells
 from lrq.cli.words import one_line

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from discovery.status import snapshot_status
+from discovery.snapshot_reads import snapshot_status
 from lrq.cli.output import add, console, table
 from lrq.cli.snapshot_requests import Follow, FollowOutcome
 from lrq.cli.status_tables import progress_words, snapshot_cells

@@ -132,7 +132,7 @@ async def snapshot_page(console: Console, request: Request) -> Response:
 
 
 def _snapshot(watch: SiteWatch, sync_id: str) -> tuple[SnapshotStatus, list[PartRows]]:
-    from discovery.status import snapshot_status
+    from discovery.snapshot_reads import snapshot_status
 
     with reading(watch.reading) as connection:
         found = send_snapshot.find(connection, sync_id)

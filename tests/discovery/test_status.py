@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import Engine, insert, update
 
 from discovery.replay_status import ENDED_SECONDS
-from discovery.status import CANCELLED_SECONDS, read_status, without_cancelled
+from discovery.snapshot_reads import CANCELLED_SECONDS, without_cancelled
+from discovery.status import read_status
 from lr_server import LogReplicationServer, Settings
 from queues import send_snapshot
 from queues.clock import now_us

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Engine
 
-from discovery.status import snapshot_status
+from discovery.snapshot_reads import snapshot_status
 from lr_client.snapshot.requests import SnapshotContext
 from lrq.cli.status_tables import progress_words
 from queues.clock import now_us
