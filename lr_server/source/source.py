@@ -8,14 +8,13 @@ from sqlalchemy import Engine
 
 from discovery.scheduler import Jobs
 from discovery.threads import OnEnded
-from discovery.topology import Topology, peer_of, split_endpoints
+from discovery.topology import Topology
 from lr_server.feed.feed import LiveFeed
 from lr_server.session import snapshot_frames
-from lr_server.session.context import SessionContext, SessionLimits
+from lr_server.session.context import SessionContext
 from lr_server.session.frame_sources import FrameSources
 from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
-from lr_server.session.routes import Routes
 from lr_server.session.snapshot_lane import SnapshotLane
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
@@ -25,10 +24,11 @@ from lr_server.source.log_access import ORDINARY, LogAccess
 from lr_server.source.log_trim import LogTrim, RingWork
 from lr_server.source.provider_watch import ProviderWatch
 from lr_server.source.replica_work import ReplicaWork
+from lr_server.source.session_limits import session_limits
+from lr_server.source.sink_connector import SinkConnector
 from lr_server.source.site_work import SiteWork
 from lr_server.source.supervisor import Supervisor
 from lr_server.source.tick_follower import TickFollower
-from queues.backoff import Backoff
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
@@ -36,11 +36,6 @@ from queues.names import ClientName, SiteId
 from queues.send_log.port import Log, SessionKey, TickLimits, TickRows
 from queues.send_log.wakeup import Wakeup
 from sink import local
-from sink.port import Sink
-from sink.transport.channels import Lane
-from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
-from sink.transport.probe import SinkProbe
-from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
 #: A look at the providers comes after so many looks at the requests for snapshots.
 _PROVIDER_LOOKS: Final = 10
@@ -89,7 +84,7 @@ class Source:
         self._log = access.open(engine, self._limits)
         self.feed = LiveFeed(settings.feed_bytes, settings.flow_control, clock)
         self._lane = SnapshotLane(clock, settings.snapshot_floor_bytes)
-        self._routes = Routes(settings.site, clock, self._look_for)
+        self._sinks = SinkConnector(settings, topology, traffic, clock)
         self._site_work: SiteWork | None = None
         self._ring_work: RingWork | None = None
         self._follower: TickFollower | None = None
@@ -154,8 +149,7 @@ class Source:
 
     def negotiate_again(self, client: ClientName, destination: SiteId) -> None:
         """See `sink.local.LocalSource`."""
-        peer = self._topology.peers().get(destination)
-        if peer is not None and _is_local(peer.endpoint):
+        if self._sinks.reaches_locally(destination):
             self.supervisor.negotiate_again(SessionKey(client, destination))
 
     def lead(self, held: Mapping[int, Lease]) -> None:
@@ -261,25 +255,14 @@ class Source:
 
     def _session_context(self, clock: Clock) -> SessionContext:
         settings = self._settings
-        limits = SessionLimits(
-            window_frames=settings.window_frames,
-            window_bytes=settings.window_bytes,
-            batch_bytes=settings.max_batch_bytes,
-            heartbeat_seconds=settings.heartbeat_seconds,
-            stall_seconds=settings.stall_seconds,
-            slow_retry_seconds=settings.slow_retry_seconds,
-            backoff=Backoff(settings.retry_first_seconds, settings.retry_cap_seconds),
-            initial_sync=settings.initial_sync,
-            retry_limit=None if settings.retry_forever else settings.retry_limit,
-        )
         return SessionContext(
             engine=self._engine,
             site=settings.site,
             clock=clock,
-            limits=limits,
-            connect=self._connect,
-            has_snapshot_way=self._has_snapshot_way,
-            routes=self._routes,
+            limits=session_limits(settings),
+            connect=self._sinks.connect,
+            has_snapshot_way=self._sinks.has_snapshot_way,
+            routes=self._sinks.routes,
             on_lost=self._on_lost_range,
             on_ended=self._on_ended,
             outgoing=lambda owed: Outgoing(
@@ -311,31 +294,3 @@ class Source:
             lane=self._lane,
             active=lambda: self._replicas.serving(outgoing.destination),
         )
-
-    def _has_snapshot_way(self, owed: SessionKey) -> bool:
-        peer = peer_of(self._topology, owed.destination)
-        # Within a process there is no connection to share.
-        return peer.for_snapshots != peer.endpoint or not _is_local(peer.endpoint)
-
-    def _connect(self, owed: SessionKey, *, for_snapshots: bool) -> Sink:
-        peer = peer_of(self._topology, owed.destination)
-        listed = peer.for_snapshots if for_snapshots else peer.endpoint
-        endpoint = parse_endpoint(self._routes.endpoint(owed, listed))
-        if isinstance(endpoint, LocalEndpoint):
-            return local.find(endpoint.site)
-        return self._dial(owed, endpoint, Lane.SNAPSHOTS if for_snapshots else Lane.LOG)
-
-    def _look_for(self, endpoint: str) -> SinkProbe:
-        return SinkProbe(parse_endpoint(endpoint), credentials=self._settings.credentials)
-
-    def _dial(self, owed: SessionKey, endpoint: TcpEndpoint | IpcEndpoint, lane: Lane) -> Sink:
-        timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)
-        return RemoteSink(
-            endpoint, credentials=self._settings.credentials, negotiation_timeout=timeout, lane=lane,
-            count_bytes=self._traffic.of(owed).add_bytes,
-        )  # fmt: skip
-
-
-def _is_local(listed: str) -> bool:
-    """Return whether all *listed* endpoints are those of sites in this process."""
-    return all(isinstance(parse_endpoint(each), LocalEndpoint) for each in split_endpoints(listed))

@@ -16,7 +16,7 @@ import queues
 from lr_client import RoutingQueueSenderClient, subscribe
 from lr_client.snapshot.requests import SnapshotTransmitter
 from lr_server import LogReplicationServer
-from lr_server.source import source as source_role
+from lr_server.source import sink_connector
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import StoreUnavailableError
 from queues.wire.replication_pb2 import Ack, Frame
@@ -75,7 +75,7 @@ class ToldSink(RemoteSink):
 def server(plan: Plan, name: str, over: threading.Event) -> None:
     """Run a server and print its status."""
     ToldSink.plan = plan
-    source_role.RemoteSink = ToldSink  # type: ignore[misc]
+    sink_connector.RemoteSink = ToldSink  # type: ignore[misc]
     with LogReplicationServer(plan.settings(name)) as running:
         while not over.wait(0.05):
             # PostgreSQL may have ended the connections of a paused process.

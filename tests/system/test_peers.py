@@ -304,7 +304,7 @@ def used(server: LogReplicationServer) -> Callable[[str], str]:
     """Return a function that gives the endpoint which the session with a site uses."""
     source = server._source
     assert source is not None
-    routes = source._routes._routes
+    routes = source._sinks.routes._routes
 
     def endpoint(site: str) -> str:
         (route,) = (route for owed, route in routes.items() if owed.destination == site)

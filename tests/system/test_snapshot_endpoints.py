@@ -99,7 +99,7 @@ def used(server: LogReplicationServer) -> str:
     """Return the endpoint that the only session uses."""
     made = server._source
     assert made is not None
-    (route,) = made._routes._routes.values()
+    (route,) = made._sinks.routes._routes.values()
     return route.endpoints[route.choice.at]
 
 
