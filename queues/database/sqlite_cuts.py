@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from queues.database import tables
-from queues.database.dialect import PinnedState
+from queues.database.cuts_port import PinnedState
 from queues.errors import ConfigurationError, StoreUnavailableError
 from queues.positions import Visibility
 
@@ -43,7 +43,7 @@ _ROW_ID: Final[ColumnElement[int]] = literal_column("rowid")
 
 
 class SqliteCuts:
-    """See `queues.database.dialect.Cuts`."""
+    """See `queues.database.cuts_port.Cuts`."""
 
     @contextmanager
     def pin_cut(self, engine: Engine, *, folder: Path | None, check: Callable[[], None]) -> Iterator[PinnedState]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine, Table, TableClause, TextClause, text
 
-from queues.database.dialect import PinnedState
+from queues.database.cuts_port import PinnedState
 from queues.positions import PgSnapshot, Visibility
 
 _READ_AT_ONE_STATE: Final[Mapping[str, object]] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -16,7 +16,7 @@ _EXPORT: Final = text("SELECT pg_export_snapshot(), pg_current_snapshot()::text"
 
 
 class PostgresqlCuts:
-    """See `queues.database.dialect.Cuts`."""
+    """See `queues.database.cuts_port.Cuts`."""
 
     @contextmanager
     def pin_cut(

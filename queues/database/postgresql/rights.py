@@ -136,7 +136,7 @@ def literal(text: str) -> str:
 
 
 def statements(role: str, part: Grantee, schema: str | None, *, search_path: bool) -> list[str]:
-    """Return the GRANT statements; see `queues.database.dialect.Setup.grants`."""
+    """Return the GRANT statements; see `queues.database.setup_port.Setup.grants`."""
     if search_path and schema is None:
         raise ConfigurationError("--search-path needs the schema of the tables: set `schema`")
     prefix = "" if schema is None else f"{quoted(schema)}."

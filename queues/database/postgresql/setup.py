@@ -24,7 +24,7 @@ _LOCK_TIMEOUT: Final = "2s"
 
 
 class PostgresqlSetup:
-    """See `queues.database.dialect.Setup`."""
+    """See `queues.database.setup_port.Setup`."""
 
     own_tables: Final[MetaData] = tables.postgresql_metadata
     has_schemas: Final = True
