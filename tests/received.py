@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Engine, insert, select
 
 from queues.blocks import EntryRow, encode_entries
 from queues.database.tables.receive import receive_blocks
-from queues.receive.log_blocks import LogEntries, ReceivedBlock, ReceivedRow
+from queues.receive.block_entries import LogEntries, ReceivedBlock, ReceivedRow
 from queues.receive.marks import stored_size
 
 #: The number of log entries in all receive queues of a site, as SQL.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from queues.entry_headers import parse
 from queues.names import ClientName, SiteId
-from queues.receive.log_blocks import ReceivedRow
+from queues.receive.block_entries import ReceivedRow
 from queues.wire.entry_pb2 import LOG_ENTRY_SYNC, SNAPSHOT_SYNC, RoutingTableEntryMsg
 
 

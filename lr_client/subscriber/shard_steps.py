@@ -12,9 +12,10 @@ from queues.errors import NeedsFullSyncError
 from queues.names import ClientName
 from queues.receive import shard_marks, stored_shard_maps
 from queues.receive.batches import BatchLimits
+from queues.receive.block_entries import LogEntries, ReceivedRow, TransactionPart
 from queues.receive.consumer_marks import IN_LOG, NOWHERE, QueueState, standing
 from queues.receive.kept_blocks import History, KeptBlocks
-from queues.receive.log_blocks import FETCH_BYTES, LogEntries, ReceivedRow, TransactionPart
+from queues.receive.log_blocks import FETCH_BYTES
 from queues.receive.registry import is_registered
 from queues.receive.shard_marks import ShardRow, StoredChange
 from queues.shard_maps import ShardMap

@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 
 from queues.receive import batches, parked, snapshot_batches
 from queues.receive.batches import BatchLimits
+from queues.receive.block_entries import ReceivedRow
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, QueueState, standing
 from queues.receive.kept_blocks import History, KeptBlocks
-from queues.receive.log_blocks import ReceivedRow
 from queues.receive.marks import NOT_ENDED
 from queues.receive.parked import Retry
 from queues.receive.registry import is_registered

@@ -21,7 +21,7 @@ from queues.database.tables.receive import receive_marks, receive_queues
 from queues.errors import UsageError
 from queues.names import ClientName
 from queues.receive import log_blocks, snapshot_blocks
-from queues.receive.log_blocks import ReceivedRow
+from queues.receive.block_entries import ReceivedRow
 from queues.receive.queue_marks import LOG_PROGRESS
 from queues.receive.snapshot_blocks import SnapshotRow
 

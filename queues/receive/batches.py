@@ -9,8 +9,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from queues.errors import NeedsFullSyncError
+from queues.receive.block_entries import LogEntries, ReceivedRow, Sizes
 from queues.receive.kept_blocks import KeptBlocks
-from queues.receive.log_blocks import LogEntries, ReceivedRow, Sizes
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from queues.receive import log_blocks
-from queues.receive.log_blocks import ReceivedRow, Sizes
+from queues.receive.block_entries import ReceivedRow, Sizes
 
 
 class EntryRange(NamedTuple):

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection
 
 from queues.receive import log_blocks
-from queues.receive.log_blocks import FETCH_BYTES, LogEntries, ReceivedBlock
+from queues.receive.block_entries import LogEntries, ReceivedBlock
+from queues.receive.log_blocks import FETCH_BYTES
 
 
 class History(NamedTuple):

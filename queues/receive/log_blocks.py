@@ -4,12 +4,9 @@ A block leaves the queue with its last entry. Until then the subscriber's marks 
 functions that read take a number `after`.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from google.protobuf.message import DecodeError
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
@@ -24,12 +21,10 @@ from sqlalchemy import (
     update,
 )
 
-from queues.blocks import decode_entries
 from queues.database import dialects
 from queues.database.tables.receive import receive_blocks as stored
-from queues.entry_headers import text_size
-from queues.errors import CorruptFrameError, NeedsFullSyncError
-from queues.wire.replication_pb2 import Block
+from queues.errors import NeedsFullSyncError
+from queues.receive.block_entries import LogEntries, ReceivedBlock, ReceivedRow
 
 #: The size of the blocks fetched at once, in bytes of `ReceivedBlock.size`; a larger block is fetched alone.
 FETCH_BYTES: Final = 1024 * 1024
@@ -45,129 +40,6 @@ class NewBlocks(NamedTuple):
     tick_seq: list[int]
     size: list[int]
     block: list[bytes]
-
-
-class ReceivedBlock(NamedTuple):
-    """One block as stored; see `lrq_receive_blocks` for the fields."""
-
-    end_seq: int
-    row_count: int
-    start_seq: int
-    tick_seq: int
-    size: int
-    block: bytes
-
-
-class ReceivedRow(NamedTuple):
-    """One entry of a receive queue; in a snapshot, `seq` and `transaction_seq` are the row number."""
-
-    seq: int
-    transaction_seq: int
-    committed_us: int
-    item_key: str | None
-    payload: bytes
-    headers: str | None = None
-    partition_key: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """The sizes of entries in order, as columns of equal length; `bytes` are those of payload and headers."""
-
-    seqs: list[int] = field(default_factory=list)
-    transactions: list[int] = field(default_factory=list)
-    bytes: list[int] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self.seqs)
-
-    def extend(self, more: "Sizes") -> None:
-        """Add the entries of *more*."""
-        self.seqs.extend(more.seqs)
-        self.transactions.extend(more.transactions)
-        self.bytes.extend(more.bytes)
-
-
-class TransactionPart(NamedTuple):
-    """The entries of one source transaction in one block, with numbers `first` to `end` and their partition keys."""
-
-    transaction_seq: int
-    first: int
-    end: int
-    keys: frozenset[str | None]
-    entries: int
-    bytes: int
-
-
-class LogEntries:
-    """The unpacked entries of one block, from number `first` to `end_seq`, without gaps."""
-
-    def __init__(self, packed: ReceivedBlock) -> None:
-        """Unpack a block; raises `NeedsFullSyncError` if it is damaged."""
-        self.end_seq = packed.end_seq
-        self.first = packed.end_seq - packed.row_count + 1
-        self.size = packed.size
-        try:
-            block = Block.FromString(packed.block)
-            columns = decode_entries(block, block.plain_size)
-            if len(columns.payloads) < packed.end_seq - packed.start_seq:
-                raise CorruptFrameError(f"the block has only {len(columns.payloads)} rows")
-        except (CorruptFrameError, DecodeError) as error:
-            raise NeedsFullSyncError(
-                f"the entries from {self.first} to {self.end_seq} are damaged where they are stored ({error}): "
-                "request a snapshot"
-            ) from error
-        kept = slice(self.first - packed.start_seq - 1, packed.end_seq - packed.start_seq)
-        first_of_tick = packed.tick_seq + 1
-        self._payloads = list(columns.payloads[kept])
-        self._transactions = [first_of_tick + index for index in columns.transaction_indexes[kept]]
-        self._committed_us = list(columns.committed_us[kept])
-        self._item_keys = columns.item_keys[kept]
-        no_texts = [None] * packed.row_count
-        self._headers: Sequence[str | None] = columns.headers[kept] or no_texts
-        self._partition_keys: Sequence[str | None] = columns.partition_keys[kept] or no_texts
-        self._has_headers = bool(columns.headers)
-
-    def rows(self, after: int, upto: int) -> list[ReceivedRow]:
-        """Return the entries with `after < seq <= upto`."""
-        part = self._part(after, upto)
-        return list(
-            map(
-                ReceivedRow,
-                range(max(after + 1, self.first), upto + 1),
-                self._transactions[part],
-                self._committed_us[part],
-                self._item_keys[part],
-                self._payloads[part],
-                self._headers[part],
-                self._partition_keys[part],
-            )
-        )
-
-    def sizes(self, after: int, upto: int) -> Sizes:
-        """Return the sizes of the entries with `after < seq <= upto`."""
-        part = self._part(after, upto)
-        sizes = list(map(len, self._payloads[part]))
-        if self._has_headers:
-            more = (text_size(text) if text else 0 for text in self._headers[part])
-            sizes = [size + headers for size, headers in zip(sizes, more, strict=True)]
-        return Sizes(list(range(max(after + 1, self.first), upto + 1)), self._transactions[part], sizes)
-
-    def transactions(self, after: int, upto: int) -> Iterator[TransactionPart]:
-        """Yield the entries with `after < seq <= upto`, grouped by their source transactions."""
-        part = self._part(after, upto)
-        sizes = self.sizes(after, upto)
-        begin = 0
-        for transaction, group in groupby(sizes.transactions):
-            count = sum(1 for _ in group)
-            own = slice(begin, begin + count)
-            seqs, keys = sizes.seqs[own], frozenset(self._partition_keys[part][own])
-            yield TransactionPart(transaction, seqs[0], seqs[-1], keys, count, sum(sizes.bytes[own]))
-            begin += count
-
-    def _part(self, after: int, upto: int) -> slice:
-        return slice(max(after + 1 - self.first, 0), min(upto, self.end_seq) + 1 - self.first)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------

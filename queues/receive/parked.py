@@ -14,8 +14,8 @@ from queues.database.transactions import reading, writing, writing_briefly
 from queues.error_facts import ErrorFacts
 from queues.errors import UsageError
 from queues.names import ClientName
+from queues.receive.block_entries import ReceivedRow
 from queues.receive.failures import Failure
-from queues.receive.log_blocks import ReceivedRow
 from queues.words import cleaned
 
 #: The kinds of parked transactions.

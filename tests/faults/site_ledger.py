@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from discovery.ranges import range_of
 from lr_client import RoutingQueueSenderClient
 from queues.database.tables.base import Number
-from queues.receive.log_blocks import LogEntries, ReceivedBlock
+from queues.receive.block_entries import LogEntries, ReceivedBlock
 from tests.received import COUNT
 
 source_metadata = MetaData()

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queues.receive.batches import BatchLimits, rows_within
-from queues.receive.log_blocks import Sizes
+from queues.receive.block_entries import Sizes
 
 transactions = st.lists(st.lists(st.integers(0, 10), min_size=1, max_size=6), min_size=1, max_size=8)
 limits = st.builds(BatchLimits, entries=st.integers(1, 12), bytes=st.integers(1, 60))

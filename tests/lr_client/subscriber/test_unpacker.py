@@ -16,8 +16,8 @@ from queues.database import leases
 from queues.database.transactions import reading
 from queues.errors import NeedsFullSyncError
 from queues.receive.batches import BatchLimits
+from queues.receive.block_entries import ReceivedBlock
 from queues.receive.kept_blocks import KeptBlock
-from queues.receive.log_blocks import ReceivedBlock
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.lr_client.subscriber.applying import Apply
 from tests.lr_client.subscriber.arrivals import Arrivals

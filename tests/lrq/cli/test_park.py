@@ -11,8 +11,8 @@ from queues.clock import iso, now_us
 from queues.database import actions
 from queues.database.transactions import reading, writing
 from queues.receive import failures, parked
+from queues.receive.block_entries import ReceivedRow
 from queues.receive.failures import Failure
-from queues.receive.log_blocks import ReceivedRow
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
