@@ -15,7 +15,7 @@ test unit oldest oldest-spark faults: export PYTHONDONTWRITEBYTECODE =
 help: ## Tell what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-demo: ## Run the three-site demonstration on SQLite, Spark snapshot included (ARGS=--ring: a ring, without Spark)
+demo: ## Run the demonstration of four sites on SQLite, Spark snapshot included (ARGS=--ring: a ring, without Spark)
 	@tools/ensure_venv.sh demo
 	@$(if $(filter --ring,$(ARGS)),,JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME &&) $(BIN)/lrq demo $(ARGS)
 
