@@ -125,4 +125,7 @@ def site_card(view: WatchedSite) -> SiteCard:
         words = f"member {status.ring_rank} of a ring, does not lead" if status.is_other_member else "no server works"
         return SiteCard(view, Tone.BAD if found else Tone.OFF, words, found)
     words = "1 server works" if servers < 2 else f"{servers} servers work"
-    return SiteCard(view, Tone.WARN if found else Tone.GOOD, words, found)
+    if not found:
+        return SiteCard(view, Tone.GOOD, words, ())
+    count = "1 trouble" if len(found) == 1 else f"{len(found)} troubles"
+    return SiteCard(view, Tone.WARN, f"{words}, {count}", found)
