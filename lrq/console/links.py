@@ -10,6 +10,7 @@ from discovery.replay_status import ReplayStatus
 from discovery.session_status import SessionStatus
 from discovery.snapshot_status import SnapshotStatus
 from lrq.cli.health import server_is_alive, troubles
+from lrq.cli.words import plural
 from lrq.console.watch import WatchedSite
 from queues.receive.replays import ReplayState
 from queues.states import SessionState, SnapshotState
@@ -127,5 +128,4 @@ def site_card(view: WatchedSite) -> SiteCard:
     words = "1 server works" if servers < 2 else f"{servers} servers work"
     if not found:
         return SiteCard(view, Tone.GOOD, words, ())
-    count = "1 trouble" if len(found) == 1 else f"{len(found)} troubles"
-    return SiteCard(view, Tone.WARN, f"{words}, {count}", found)
+    return SiteCard(view, Tone.WARN, f"{words}, {plural(len(found), 'trouble')}", found)
