@@ -15,7 +15,7 @@ test unit oldest oldest-spark faults: export PYTHONDONTWRITEBYTECODE =
 help: ## Tell what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
-demo: ## Run the three-site demonstration on SQLite, Spark snapshot included (ARGS=--ring: a ring, without Spark)
+demo: ## Run the demonstration of four sites on SQLite, Spark snapshot included (ARGS=--ring: a ring, without Spark)
 	@tools/ensure_venv.sh demo
 	@$(if $(filter --ring,$(ARGS)),,JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME &&) $(BIN)/lrq demo $(ARGS)
 
@@ -26,6 +26,7 @@ test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2 for two at once, A
 		LRQ_TEST_PGBOUNCER=$$(tools/ensure_pgbouncer.sh) && export LRQ_TEST_PGBOUNCER && \
 		LRQ_TEST_PROMTOOL=$$(tools/ensure_promtool.sh) && export LRQ_TEST_PROMTOOL && \
 		LRQ_TEST_HELM=$$(tools/ensure_helm.sh) && export LRQ_TEST_HELM && \
+		LRQ_TEST_SYSTEMD=$$(tools/ensure_systemd.sh) && export LRQ_TEST_SYSTEMD && \
 		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 unit: ## Run the quick tests: pure ones and those on SQLite; needs neither Java nor PostgreSQL (ARGS="-k name")

@@ -37,7 +37,7 @@ def markdown(run: Run) -> str:
     return "\n".join([
         "# Benchmarks", "", "Made by `make bench`; every number is the median of its runs.", "",
         *facts, "", "![deliveries per second](benchmarks.svg)", "",
-        "## Bars", "", *table(BAR_HEADS, bar_rows(run.verdicts)), "",
+        "## Bars", "", BARS, "", *table(BAR_HEADS, bar_rows(run.verdicts)), "",
         "## Numbers", "", *table(NUMBER_HEADS, number_rows(run.book)), "",
         "## Missing", "", *missing, "",
         "## How it is measured", "", *(f"* {note}" for note in NOTES), "",
@@ -48,6 +48,8 @@ def _words(fact: object) -> str:
     return ", ".join(f"{name} ({value})" for name, value in fact.items()) if isinstance(fact, dict) else str(fact)
 
 
+BARS = """A row divides a number of lrq, *ours*, by that of *against*. The bar is the wish for this ratio.
+The last column has the ratios of programs that promise nothing: see [how it is measured](#how-it-is-measured)."""
 BAR_HEADS = ("experiment", "number", "ours", "against", "bar", "reached", "", "floors reach")
 NUMBER_HEADS = ("experiment", "setting", "contender", "number", "median", "min – max", "runs")
 

@@ -1,8 +1,8 @@
 """The command `lrq` and its subcommands."""
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -38,34 +38,31 @@ from lrq.cli.commands import (
 )
 
 _DEBUG = "--debug"
-_ORDER = (
-    "init",
-    "doctor",
-    "serve",
-    "work",
-    "provide",
-    "status",
-    "top",
-    "console",
-    "browse",
-    "send",
-    "produce",
-    "snapshot",
-    "drain",
-    "trim",
-    "peer",
-    "replica",
-    "link",
-    "subscribe",
-    "park",
-    "replay",
-    "fence",
-    "ring",
-    "grant",
-    "tls",
-    "uninstall",
-    "demo",
-)
+#: All commands in panels, in the order in which a new user needs them.
+_COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] = {
+    "Set up a site": {
+        "init": init.init,
+        "doctor": doctor.doctor,
+        "peer": peer.app,
+        "grant": grant.grant,
+        "tls": tls.app,
+        "uninstall": uninstall.uninstall,
+    },
+    "Run": {"serve": serve.serve, "work": work.work, "provide": provide.provide, "console": console.console},
+    "Watch": {"status": status.status, "top": top.top, "browse": browse.browse},
+    "Send": {"send": send.send, "produce": produce.produce, "snapshot": snapshot.app, "drain": drain.drain},
+    "Act on queues and links": {
+        "park": park.app,
+        "replay": replay.app,
+        "link": link.app,
+        "subscribe": subscribe.app,
+        "trim": trim.trim,
+        "fence": fence.app,
+    },
+    "Groups of sites, and rings": {"replica": replica.app, "ring": ring.app},
+    "See lrq work": {"demo": demo.demo},
+}
+_ORDER: Final = [name for panel in _COMMANDS.values() for name in panel]
 
 
 class _InOrder(TyperGroup):
@@ -107,32 +104,12 @@ def _lrq(
         typer.echo(context.get_help())
 
 
-app.command("init")(init.init)
-app.command("doctor")(doctor.doctor)
-app.command("serve")(serve.serve)
-app.command("work")(work.work)
-app.command("provide")(provide.provide)
-app.command("status")(status.status)
-app.command("top")(top.top)
-app.command("console")(console.console)
-app.command("browse")(browse.browse)
-app.command("send")(send.send)
-app.command("produce")(produce.produce)
-app.add_typer(snapshot.app, name="snapshot")
-app.command("drain")(drain.drain)
-app.command("trim")(trim.trim)
-app.add_typer(peer.app, name="peer")
-app.add_typer(replica.app, name="replica")
-app.add_typer(link.app, name="link")
-app.add_typer(subscribe.app, name="subscribe")
-app.add_typer(park.app, name="park")
-app.add_typer(replay.app, name="replay")
-app.add_typer(fence.app, name="fence")
-app.add_typer(ring.app, name="ring")
-app.command("grant")(grant.grant)
-app.add_typer(tls.app, name="tls")
-app.command("uninstall")(uninstall.uninstall)
-app.command("demo")(demo.demo)
+for _panel, _named in _COMMANDS.items():
+    for _name, _command in _named.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, rich_help_panel=_panel)(_command)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -142,8 +119,23 @@ def run(arguments: Sequence[str]) -> int:
     debug = _DEBUG in options[:end]
     command = [word for word in options[:end] if word != _DEBUG] + options[end:]
     return exit_codes.exit_code(
-        lambda: typer.main.get_command(app).main(args=command, prog_name="lrq", standalone_mode=False), debug=debug
+        lambda: _built().main(args=command, prog_name="lrq", standalone_mode=False), debug=debug
     )
+
+
+def _built() -> Any:  # noqa: ANN401 - Typer does not export its classes
+    """Return all commands; the help shows no type of `--help`, as for every flag."""
+    built = typer.main.get_command(app)
+    for each in _all_of(built):
+        if (option := each.get_help_option(each.context_class(each))) is not None:
+            option.metavar = ""
+    return built
+
+
+def _all_of(command: Any) -> Iterator[Any]:  # noqa: ANN401
+    yield command
+    for each in getattr(command, "commands", {}).values():
+        yield from _all_of(each)
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from discovery.replay_status import ReplayStatus
 from discovery.session_status import SessionStatus
 from discovery.snapshot_status import SnapshotStatus
 from lrq.cli.health import server_is_alive, troubles
+from lrq.cli.words import plural
 from lrq.console.watch import WatchedSite
 from queues.receive.replays import ReplayState
 from queues.states import SessionState, SnapshotState
@@ -125,4 +126,6 @@ def site_card(view: WatchedSite) -> SiteCard:
         words = f"member {status.ring_rank} of a ring, does not lead" if status.is_other_member else "no server works"
         return SiteCard(view, Tone.BAD if found else Tone.OFF, words, found)
     words = "1 server works" if servers < 2 else f"{servers} servers work"
-    return SiteCard(view, Tone.WARN if found else Tone.GOOD, words, found)
+    if not found:
+        return SiteCard(view, Tone.GOOD, words, ())
+    return SiteCard(view, Tone.WARN, f"{words}, {plural(len(found), 'trouble')}", found)

@@ -1,10 +1,7 @@
 """The files of `deploy/`, and the tools that check them."""
 
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from tests.programs import required
 
@@ -31,12 +28,16 @@ def helm() -> str:
     return required("LRQ_TEST_HELM", "helm", str(ROOT / ".venv/helm/helm"), words=words)
 
 
-def tool(name: str) -> str:
-    """Return the path of a tool that no script of the project installs; skip the test without it."""
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} was not found: this part of deploy/ is not checked here")
-    return found
+def systemd_analyze() -> str:
+    """Return the path of systemd-analyze; skip the test without it, and fail it if CI is set."""
+    words = "no systemd-analyze was found: run tools/ensure_systemd.sh, or set LRQ_TEST_SYSTEMD to the path of one"
+    return required("LRQ_TEST_SYSTEMD", "systemd-analyze", words=words)
+
+
+def systemctl() -> str:
+    """Return the path of systemctl, which comes with systemd-analyze; without it, skip the test, or fail in CI."""
+    words = "no systemctl was found beside systemd-analyze: run tools/ensure_systemd.sh"
+    return required("", str(Path(systemd_analyze()).with_name("systemctl")), words=words)
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:

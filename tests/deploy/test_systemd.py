@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.kit import DEPLOY, run, tool
+from tests.deploy.kit import DEPLOY, run, systemd_analyze
 
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 #: The highest exposure that systemd may find, in tenths; 100 is a service without any protection.
@@ -21,13 +21,13 @@ def test_systemd_accepts_a_unit(unit: Path, tmp_path: Path):
     # The program is not installed here, and the name of an instance is part of the file's name.
     installed = tmp_path / unit.name.replace("@.", "@paris.")
     installed.write_text(unit.read_text().replace("/opt/lrq/bin/lrq ", "/bin/true "))
-    done = run(tool("systemd-analyze"), "verify", "--man=no", installed)
+    done = run(systemd_analyze(), "verify", "--man=no", installed)
     assert (done.returncode, done.stdout) == (0, "")
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_a_unit_exposes_little(unit: Path):
-    done = run(tool("systemd-analyze"), "security", "--offline=yes", f"--threshold={EXPOSURE}", unit)
+    done = run(systemd_analyze(), "security", "--offline=yes", f"--threshold={EXPOSURE}", unit)
     assert done.returncode == 0, done.stdout
 
 

@@ -181,13 +181,15 @@ def test_a_moved_postgresql_has_its_own_extensions(tmp_path: Path):
     assert has_pgq(programs)
 
 
-def test_experiments_that_are_not_repeated_keep_the_time_of_their_run(tmp_path: Path):
+def test_experiments_that_are_not_repeated_keep_the_time_and_the_postgresql_of_their_run(tmp_path: Path):
     first = book(10.0, 5.0)
     first.add("size", "one", "ours", MiB=1.0)
-    Run({"when": "monday"}, first, []).save(tmp_path, "")
+    Run({"when": "monday", "PostgreSQL": "15.20 (Debian), fsync=on"}, first, []).save(tmp_path, "")
     for when in ("tuesday", "wednesday"):
-        again = with_kept(Run({"when": when}, book(8.0, 8.0), []), kept(tmp_path, {"speed"}), ["speed", "size"])
-        assert again.facts == {"when": when, FACT: {"size": "monday"}}
+        again = with_kept(
+            Run({"when": when, "PostgreSQL": "16.0"}, book(8.0, 8.0), []), kept(tmp_path, {"speed"}), ["speed", "size"]
+        )
+        assert again.facts[FACT] == {"size": "monday, PostgreSQL 15.20 (Debian)"}
         assert again.book.median("size", "one", "ours", "MiB") == 1.0
         assert again.book.median("speed", "one", "ours", "rows/s") == 16.0
         assert [key.experiment for key in again.book.values] == ["speed", "speed", "size"]

@@ -67,6 +67,13 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path):
     assert wrong == []
 
 
+def test_every_page_has_a_row_in_the_tables_of_all_pages():
+    index = (ROOT / "docs" / "index.md").read_text()
+    tables = re.sub(r"^```{toctree}$.*?^```$", "", index, flags=re.MULTILINE | re.DOTALL)
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")} - {"index.md"}
+    assert pages - set(re.findall(r"\]\(([\w/-]+\.md)", tables)) == set()
+
+
 def test_every_picture_is_shown_on_a_page():
     shown = {(page.parent / target).resolve() for page in PAGES for target in LINK.findall(page.read_text())}
     assert set((ROOT / "docs" / "images").iterdir()) - shown == set()

@@ -56,7 +56,7 @@ def test_the_reference_has_a_section_for_every_command():
     headings = re.findall(r"^##+ `(lrq [a-z -]+)`$", commands.commands(), re.MULTILINE)
     assert set(headings) >= set(commands.names()) >= {"lrq serve", "lrq park list"}
     assert len(headings) == len(set(headings))
-    assert "lrq park retry [OPTIONS] [IDS]..." in commands.commands()
+    assert "lrq park retry [OPTIONS] [ID]..." in commands.commands()
 
 
 def test_the_reference_has_every_error_and_says_the_remedy():

@@ -24,7 +24,7 @@ from tests.house import test_typed_pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
-CODE = re.compile(r"^```(?:python|py|toml|ini|yaml|sql|json|js|console)$", re.MULTILINE)
+CODE = re.compile(r"^```(?:python|py|sh|toml|ini|yaml|sql|json|js|console)$", re.MULTILINE)
 #: The pages whose code this module runs.
 SHORT = ("console", "headers", "ingest", "links", "servers", "sql")
 #: The pages whose code another module runs.

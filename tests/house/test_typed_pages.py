@@ -17,6 +17,7 @@ import pytest
 
 from tests.clusters import cluster
 from tests.deploy.kit import DEPLOY, helm, promtool
+from tests.deploy.page import BLOCKS
 from tests.house.page_programs import ended_servers, pooler, server_makers, web_client
 
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
@@ -32,19 +33,7 @@ FILES = ("python", "toml", "ini", "yaml")
 #: The blocks that no test types: installations, and lines for a project of Django. Others need something that runs:
 #: systemd, an engine of containers, or Spark.
 UNTYPED = {
-    "deploy": [
-        "useradd --system --home /var/lib/lrq lrq\n"
-        "python3 -m venv /opt/lrq && /opt/lrq/bin/pip install '.[cli,postgres,tls]'\n"
-        "cp deploy/systemd/*.service /etc/systemd/system/\n"
-        "install -m 600 paris.env /etc/lrq/paris.env       # LRQ_DATABASE_URL=postgresql+psycopg://lrq:...@db/app\n"
-        "/opt/lrq/bin/lrq init --config /etc/lrq/paris.toml\n"
-        "systemctl enable --now lrq@paris\n",
-        "podman run --rm -e LRQ_SITE_ID=paris -e LRQ_DATABASE_URL=postgresql+psycopg://lrq@db/app -e PGPASSWORD \\\n"
-        "    -e LRQ_LISTEN=tcp://0.0.0.0:7400 -p 7400:7400 lrq serve --init\n",
-        "export LRQ_DB_PASSWORD=choose-one\n"
-        "docker compose -f deploy/compose/compose.yaml up --build --detach\n"
-        "docker compose -f deploy/compose/compose.yaml exec paris lrq status\n",
-    ],
+    "deploy": BLOCKS,  # which tests/deploy/test_page_systemd.py and test_page_containers.py follow
     "database": [
         "class Migration(migrations.Migration):\n    operations = [\n        migrations.RunPython(\n"
         '            lambda apps, editor: queues.upgrade(editor.connection, site_id="paris"),\n'

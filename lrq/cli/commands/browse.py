@@ -17,7 +17,9 @@ _FILTERS = "Which entries"
 def browse(
     queue: Annotated[
         str | None,
-        typer.Argument(help="The queue; by default, all queues are listed and LRQ_Send_LogEntries is shown."),
+        typer.Argument(
+            metavar="QUEUE", help="The queue; by default, all queues are listed and LRQ_Send_LogEntries is shown."
+        ),
     ] = None,
     limit: Annotated[
         int,

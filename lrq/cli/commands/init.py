@@ -44,7 +44,8 @@ def init(
         bool, typer.Option("--example", metavar="", help="Only write a commented site file to FILE.")
     ] = False,
     file: Annotated[
-        Path | None, typer.Argument(help="The file for --example, by default lrq.toml; `-` is stdout.")
+        Path | None,
+        typer.Argument(metavar="FILE", help="The file for --example, by default lrq.toml; `-` is stdout."),
     ] = None,
     as_json: Json = False,
 ) -> None:

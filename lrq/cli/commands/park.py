@@ -17,7 +17,7 @@ app = typer.Typer(
     no_args_is_help=False,
 )
 
-Ids = Annotated[list[int] | None, typer.Argument(help="Ids from the first column of `lrq park list`.")]
+Ids = Annotated[list[int] | None, typer.Argument(metavar="ID", help="Ids from the first column of `lrq park list`.")]
 All = Annotated[bool, typer.Option("--all", metavar="", help="All parked transactions.")]
 Client = Annotated[str | None, typer.Option("--client", metavar="NAME", help="Only transactions of this client.")]
 OfClient = Annotated[str, typer.Argument(metavar="CLIENT", help="The client of the receive queue.")]

@@ -15,7 +15,7 @@ def produce(
     client: Annotated[str, typer.Option("--client", metavar="NAME", help="The application stream, such as policy.")],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Files to send, - for the standard input (default)."),
+        typer.Argument(metavar="FILE", help="Files to send, - for the standard input (default)."),
     ] = None,
     endpoint: Annotated[
         str | None,

@@ -75,7 +75,7 @@ def promote(
 @app.command("add")
 def add(
     name: Group,
-    members: Annotated[list[str], typer.Argument(metavar="SITE...", help="The peers that get the same entries.")],
+    members: Annotated[list[str], typer.Argument(metavar="SITE", help="The peers that get the same entries.")],
     config: Config = None,
     database: Database = None,
     site: Site = None,

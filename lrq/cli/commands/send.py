@@ -15,7 +15,8 @@ def send(
     payload: Annotated[
         str | None,
         typer.Argument(
-            help="The payload as text; @FILE for the content of a file; - for the standard input (default)."
+            metavar="PAYLOAD",
+            help="The payload as text; @FILE for the content of a file; - for the standard input (default).",
         ),
     ] = None,
     item_key: Annotated[

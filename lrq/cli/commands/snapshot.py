@@ -29,7 +29,7 @@ def _snapshot(context: typer.Context) -> None:
 
 @app.command("request")
 def request(
-    destination: Annotated[str | None, typer.Argument(help="The site to send a snapshot to.")] = None,
+    destination: Annotated[str | None, typer.Argument(metavar="SITE", help="The site to send a snapshot to.")] = None,
     for_all: Annotated[bool, typer.Option("--all", metavar="", help="Every site that the server knows.")] = False,
     client: Client = None,
     reason: Annotated[
@@ -104,7 +104,7 @@ def list_(
 
 @app.command("watch")
 def watch(
-    sync_id: Annotated[str, typer.Argument(help="The id that `lrq snapshot request` printed.")],
+    sync_id: Annotated[str, typer.Argument(metavar="ID", help="The id that `lrq snapshot request` printed.")],
     timeout: Timeout = 3600.0,
     config: Config = None,
     database: Database = None,
@@ -121,7 +121,9 @@ def watch(
 
 @app.command("cancel")
 def cancel(
-    destination: Annotated[str | None, typer.Argument(help="The site whose requests to cancel.")] = None,
+    destination: Annotated[
+        str | None, typer.Argument(metavar="SITE", help="The site whose requests to cancel.")
+    ] = None,
     for_all: Annotated[bool, typer.Option("--all", metavar="", help="Every site.")] = False,
     client: Client = None,
     strict: Strict = False,

@@ -23,7 +23,7 @@ def _subscribe(context: typer.Context) -> None:
 @app.command("shards")
 def shards(
     client: Client,
-    number: Annotated[int | None, typer.Argument(metavar="[N]", help="The new number; without it, show them.")] = None,
+    number: Annotated[int | None, typer.Argument(metavar="N", help="The new number; without it, show them.")] = None,
     partitioner: Annotated[
         str | None,
         typer.Option(
@@ -64,7 +64,7 @@ def shards(
 @app.command("move")
 def move(
     client: Client,
-    slots: Annotated[list[int], typer.Argument(metavar="SLOT…", help="The slots to move.")],
+    slots: Annotated[list[int], typer.Argument(metavar="SLOT", help="The slots to move.")],
     to: Annotated[int, typer.Option("--to", metavar="SHARD", help="The shard that gets them.")],
     config: Config = None,
     database: Database = None,

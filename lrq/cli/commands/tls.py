@@ -43,7 +43,7 @@ def issue(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A site id, or the name of a producer or console.")],
     hosts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[HOST]...", help="Host names and addresses at which peers reach a site."),
+        typer.Argument(metavar="HOST", help="Host names and addresses at which peers reach a site."),
     ] = None,
     folder: Folder = Path("tls"),
     days: Annotated[int, typer.Option("--days", min=1, max=36_500, help="The days of its validity.")] = 365,

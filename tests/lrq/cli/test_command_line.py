@@ -12,16 +12,10 @@ from lr_server import Settings
 from lrq.cli.place import locate
 from tests.lrq.cli.command import ROOT, Command, lrq_process, spawn
 from tests.lrq.cli.source import SourceSite
+from tools.reference.commands import names
 
-COMMANDS = [
-    ["init"], ["serve"], ["work"], ["provide"], ["status"], ["top"], ["browse"], ["send"], ["drain"], ["trim"],
-    ["demo"], ["produce"],
-    ["snapshot"], ["snapshot", "request"], ["snapshot", "list"], ["snapshot", "watch"], ["snapshot", "cancel"],
-    ["peer"], ["peer", "list"], ["peer", "add"], ["peer", "remove"],
-    ["link"], ["link", "forget"], ["park"], ["park", "list"], ["park", "retry"], ["park", "discard"],
-    ["fence"], ["fence", "list"], ["fence", "reset"], ["ring"], ["ring", "init"], ["ring", "status"],
-    ["tls"], ["tls", "init"], ["tls", "issue"],
-]  # fmt: skip
+GROUPS = ("lrq fence", "lrq link", "lrq park", "lrq peer", "lrq replay", "lrq ring", "lrq snapshot", "lrq tls")
+COMMANDS = [name.removeprefix("lrq ").split() for name in (*names(), *GROUPS)]
 ON_A_DATABASE = [
     ["init", "--site", "paris"], ["init", "--check"], ["serve", "--site", "paris"],
     ["work", "app:apply", "--await-tables", "0"],
@@ -40,6 +34,9 @@ def test_every_command_has_help(lrq: Command, command: list[str]):
     done = lrq(*command, "--help")
     assert (done.code, done.err) == (0, "")
     assert f"Usage: lrq {' '.join(command)}" in done.out
+    # An argument in two brackets, and a flag with a type.
+    assert "[[" not in done.out
+    assert "<bool>" not in done.out
 
 
 def test_without_a_command_the_help_is_shown(lrq: Command):
@@ -49,8 +46,8 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
         line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2] != " " and line[2] != "-"
     ]
     assert " ".join(listed) == (
-        "init doctor serve work provide status top console browse send produce snapshot drain trim peer replica link "
-        "subscribe park replay fence ring grant tls uninstall demo"
+        "init doctor peer grant tls uninstall serve work provide console status top browse send produce snapshot drain "
+        "park replay link subscribe trim fence replica ring demo"
     )
 
 

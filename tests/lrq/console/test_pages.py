@@ -39,6 +39,13 @@ def test_the_map_shows_each_link_with_the_age_of_its_applied_entries(sites, visi
     assert "no subscriber of policy works here" in page
 
 
+def test_a_site_with_a_trouble_says_so_beside_its_servers(sites, visit):
+    visitor = visit(sites.engines)
+    page = eventually(lambda: (found := visitor.get("/")).count("no subscriber of policy works here") and found)
+    (of_lima,) = re.findall(r"<strong>lima</strong>(.*?)</div>", page)
+    assert "1 server works, 1 trouble" in of_lima
+
+
 def test_the_link_page_shows_state_positions_and_the_other_side(sites, visit):
     page = visit(sites.engines).get("/link?site=paris&client=policy&to=tokyo")
     assert "log-entry sync" in page

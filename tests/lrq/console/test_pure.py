@@ -1,6 +1,8 @@
 """The console's decisions: payloads as text, the past of sessions, searches, drawings."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 
@@ -175,3 +177,9 @@ def test_the_map_draws_watched_and_other_sites_up_to_a_limit():
     assert {(edge.source, edge.destination) for edge in drawn.edges} == {("paris", "tokyo"), ("paris", "lima")}
     many = [WatchedSite(str(n), status(site=f"site-{n}")) for n in range(40)]
     assert picture(many, [Tone.GOOD] * 40, []) is None
+
+
+def test_the_page_about_the_console_explains_each_state_of_a_link():
+    page = (Path(__file__).parents[3] / "docs" / "console.md").read_text()
+    (table,) = re.findall(r"^\| state \| meaning \|\n(.*?)\n\n", page, re.MULTILINE | re.DOTALL)
+    assert sorted(re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE)) == sorted(SessionState)
