@@ -195,6 +195,9 @@ class RoutingQueueSenderClient:
         Requests of several sites within *share_window* seconds share one build, whose rows are stored once. With 0, or
         when the provider reads `context.destination`, each site gets its own build. Up to *parallel* builds run at a
         time, and each needs three connections.
+
+        Raises `ConfigurationError` for a number out of range. Raises `UsageError` for an object that is no engine, or
+        a provider that is a class, or whose methods are `async def` or have other parameters.
         """
         return SnapshotTransmitter(
             engine,

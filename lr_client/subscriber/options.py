@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from threading import TIMEOUT_MAX
 from typing import Any, Final, Literal, TypedDict, cast
 
 from discovery.ownership import TTL
@@ -42,6 +43,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "shards": 1,
     "partitioner": "hash",
 }
+#: The options that count; the other numbers are seconds.
+_WHOLE: Final = ("max_tries", "max_batch_entries", "max_batch_bytes")
 
 
 def checked_options(given: Mapping[str, Any]) -> SubscribeOptions:
@@ -61,8 +64,11 @@ def checked_options(given: Mapping[str, Any]) -> SubscribeOptions:
         elif name == "trace":
             if not isinstance(value, bool):
                 raise UsageError(f"trace is {value!r}: choose True or False")
-        elif not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise UsageError(f"{name} is {value!r}: intervals, limits and numbers of tries must be greater than zero")
+        elif name in _WHOLE:
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UsageError(f"{name} is {value!r}: limits and numbers of tries are whole numbers above zero")
+        elif not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= TIMEOUT_MAX:
+            raise UsageError(f"{name} is {value!r}: give a number of seconds above zero, and no infinite one")
     return cast("SubscribeOptions", dict(given))
 
 
