@@ -196,8 +196,8 @@ class RoutingQueueSenderClient:
         when the provider reads `context.destination`, each site gets its own build. Up to *parallel* builds run at a
         time, and each needs three connections.
 
-        Raises `ConfigurationError` for a number out of range. Raises `UsageError` for an object that is no engine, or
-        a provider that is a class, or whose methods are `async def` or have other parameters.
+        Raises `ConfigurationError` for a number out of range, and `UsageError` for an object that is no engine. Raises
+        `UsageError` also for a provider that is a class, or whose methods are `async def` or have other parameters.
         """
         return SnapshotTransmitter(
             engine,

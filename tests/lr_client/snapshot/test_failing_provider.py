@@ -204,7 +204,8 @@ def test_a_transmitter_whose_thread_ends_names_the_reason_and_releases_its_lease
 
 
 @pytest.mark.parametrize(
-    "option", [{"parallel": 0}, {"parallel": 1.5}, {"share_window": -1}, {"share_window": math.nan}, {"share_window": None}]
+    "option",
+    [{"parallel": 0}, {"parallel": 1.5}, {"share_window": -1}, {"share_window": math.nan}, {"share_window": None}],
 )
 def test_an_option_out_of_range_is_refused(site: Engine, option: dict[str, Any]) -> None:
     client = RoutingQueueSenderClient("policy")
