@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from lr_client import LRMessageWithDestinations, PositionToken, RoutingQueueSenderClient, wait_applied
-from queues.errors import InvalidPositionError, UsageError, WaitTimeoutError
+from lr_client import LRMessageWithDestinations, PositionToken, RoutingQueueSenderClient, position_of, wait_applied
+from queues.errors import InvalidPositionError, TransientError, UsageError, WaitTimeoutError
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -32,6 +32,23 @@ def test_one_string_of_sites_to_wait_for_is_refused(world: World) -> None:
         world.client.wait_replicated(world.site("paris"), token, "tokyo", timeout=20)
 
 
+def test_the_position_of_a_token_is_the_end_of_the_tick_with_its_transaction(world: World) -> None:
+    paris, tokyo, recorder = world.site("paris"), world.site("tokyo"), world.subscribe("tokyo")
+    token = world.transmit("paris", b"one", to=["tokyo"])
+    with pytest.raises(TransientError, match="no tick has the transaction"):
+        position_of(paris, token)
+    world.link("paris", "tokyo", initial_sync="log")
+    wait_applied(tokyo, token, timeout=20)
+    later = world.transmit("paris", b"two", to=["tokyo"])
+    wait_applied(tokyo, later, timeout=20)
+    eventually(lambda: recorder.log("paris") == [b"one", b"two"])
+    found = [position_of(paris, each) for each in (token, PositionToken.parse(later))]
+    assert [position.seq for position in found] == [1, 2]
+    assert {position.branch for position in found} == {PositionToken.parse(token).branch}
+    with pytest.raises(UsageError, match="is one of site 'paris', and this is 'tokyo'"):
+        position_of(tokyo, token)
+
+
 def test_a_token_of_another_client_is_refused_because_another_session_sends_its_entries(world: World) -> None:
     world.link("paris", "tokyo", initial_sync="log", clients=["policy"])
     paris, meters = world.site("paris"), RoutingQueueSenderClient("meters")
@@ -50,6 +67,8 @@ def test_an_object_that_is_no_token_is_refused(world: World, given: Any) -> None
     paris = world.site("paris")
     with pytest.raises(InvalidPositionError, match=r"result of transmit or its text"):
         world.client.wait_replicated(paris, given, ["tokyo"], timeout=20)
+    with pytest.raises(InvalidPositionError, match=r"result of transmit or its text"):
+        position_of(paris, given)
     with pytest.raises(InvalidPositionError, match=r"result of transmit or its text"):
         wait_applied(paris, given, timeout=20)
 
