@@ -19,7 +19,7 @@ from lr_client.snapshot.requests import (
 from lr_client.tracing import current_trace, traced_headers
 from lr_client.wait_replicated import wait_replicated
 from queues import names
-from queues.database.engine_check import require_engine
+from queues.database.engine_check import described, require_engine
 from queues.destinations import DestinationSet, destination_set, site_ids
 from queues.errors import UsageError
 from queues.positions import PositionToken
@@ -122,7 +122,7 @@ class RoutingQueueSenderClient:
     ) -> PositionToken:
         """Write several entries in the given order; faster than one `transmit_log_entry_message` for each.
 
-        Raises like `transmit_log_entry_message`, and `UsageError` when *messages* is empty.
+        Raises like `transmit_log_entry_message`, and `UsageError` for no message or an object of another kind.
 
         Example:
             >>> messages = [LRMessageWithDestinations(b"one", ["tokyo"]), LRMessageWithDestinations(b"two", ["lima"])]
@@ -244,12 +244,17 @@ class RoutingQueueSenderClient:
         )
 
     def _entries(self, messages: Iterable[LRMessageWithDestinations]) -> list[NewEntry]:
-        """Check *messages*; raise `UsageError` if there is none."""
+        """Check *messages*; raise `UsageError` for none, or for an object of another kind."""
         entries: list[NewEntry] = []
         trace = self._current_trace()
         seen: object = None
         for message in messages:
-            given = message.destinations
+            try:
+                given = message.destinations
+            except AttributeError:
+                raise UsageError(
+                    f"a message is a LRMessageWithDestinations(payload, destinations), not {described(message)}"
+                ) from None
             # Comparing hundreds of names is faster than hashing them. Keep a copy: the caller may change the list.
             if seen is None or given != seen:
                 targets = destination_set(self.client_name, given)
