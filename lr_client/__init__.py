@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lr_client.subscriber.observer import DeliveryObserver
     from lr_client.subscriber.subscription import Subscription, subscribe
     from lr_client.subscriber.wait_applied import wait_applied
+    from lr_client.token_position import position_of
     from queues.positions import PositionToken
     from queues.replica_groups import ActiveMember
     from queues.wire.entry_pb2 import RoutingTableEntryMsg
@@ -59,6 +60,7 @@ _HOMES: Final = {
     "active_member": "lr_client.replicas",
     "cancel_replay": "lr_client.replays",
     "listener": "lr_client.subscriber.function_listener",
+    "position_of": "lr_client.token_position",
     "replay_orders": "lr_client.replays",
     "request_replay": "lr_client.replays",
     "require_continued": "lr_client.replicas",
@@ -97,6 +99,7 @@ __all__ = [
     "active_member",
     "cancel_replay",
     "listener",
+    "position_of",
     "replay_orders",
     "request_replay",
     "require_continued",

@@ -19,7 +19,7 @@ from lr_client.snapshot.requests import (
 from lr_client.tracing import current_trace, traced_headers
 from lr_client.wait_replicated import wait_replicated
 from queues import names
-from queues.database.engine_check import require_engine
+from queues.database.engine_check import described, require_engine
 from queues.destinations import DestinationSet, destination_set, site_ids
 from queues.errors import UsageError
 from queues.positions import PositionToken
@@ -122,7 +122,7 @@ class RoutingQueueSenderClient:
     ) -> PositionToken:
         """Write several entries in the given order; faster than one `transmit_log_entry_message` for each.
 
-        Raises like `transmit_log_entry_message`, and `UsageError` when *messages* is empty.
+        Raises like `transmit_log_entry_message`, and `UsageError` for no message or an object of another kind.
 
         Example:
             >>> messages = [LRMessageWithDestinations(b"one", ["tokyo"]), LRMessageWithDestinations(b"two", ["lima"])]
@@ -173,8 +173,9 @@ class RoutingQueueSenderClient:
     ) -> None:
         """Wait until each of *destinations* has stored everything up to *token* durably; at most *timeout* seconds.
 
-        Raises `WaitTimeoutError`, which names the sites that are missing entries, and ValueError for a malformed site.
-        Raises `VersionLostError` at once if a promotion or a restore of this site has lost the transaction.
+        Raises `WaitTimeoutError`, which names the sites that are missing entries, and ValueError for a malformed site
+        or token. Raises `UsageError` for a token of another client, whose entries another session sends. Raises
+        `VersionLostError` at once if a promotion or a restore of this site has lost the transaction.
         """
         require_engine(engine, "wait_replicated")
         wait_replicated(engine, self.client_name, token, site_ids(destinations), timeout)
@@ -195,6 +196,9 @@ class RoutingQueueSenderClient:
         Requests of several sites within *share_window* seconds share one build, whose rows are stored once. With 0, or
         when the provider reads `context.destination`, each site gets its own build. Up to *parallel* builds run at a
         time, and each needs three connections.
+
+        Raises `ConfigurationError` for a number out of range, and `UsageError` for an object that is no engine. Raises
+        `UsageError` also for a provider that is a class, or whose methods are `async def` or have other parameters.
         """
         return SnapshotTransmitter(
             engine,
@@ -206,7 +210,11 @@ class RoutingQueueSenderClient:
         )
 
     def request_snapshot_sync(self, session: Session | Connection, destination: str) -> None:
-        """Ask for a full snapshot for one site, in the caller's transaction; the newest request wins."""
+        """Ask for a full snapshot for one site, in the caller's transaction; the newest request wins.
+
+        Raises ValueError for a malformed site (`InvalidNameError`) or this site itself (`UnknownDestinationError`).
+        Raises `LinkEndedError` if the link has ended, and `SetupError` without lrq tables.
+        """
         request_snapshot_sync(session, self.client_name, destination)
 
     def request_global_snapshot_sync(self, session: Session | Connection) -> None:
@@ -236,12 +244,17 @@ class RoutingQueueSenderClient:
         )
 
     def _entries(self, messages: Iterable[LRMessageWithDestinations]) -> list[NewEntry]:
-        """Check *messages*; raise `UsageError` if there is none."""
+        """Check *messages*; raise `UsageError` for none, or for an object of another kind."""
         entries: list[NewEntry] = []
         trace = self._current_trace()
         seen: object = None
         for message in messages:
-            given = message.destinations
+            try:
+                given = message.destinations
+            except AttributeError:
+                raise UsageError(
+                    f"a message is a LRMessageWithDestinations(payload, destinations), not {described(message)}"
+                ) from None
             # Comparing hundreds of names is faster than hashing them. Keep a copy: the caller may change the list.
             if seen is None or given != seen:
                 targets = destination_set(self.client_name, given)

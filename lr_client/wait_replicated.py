@@ -6,8 +6,9 @@ from operator import not_
 from sqlalchemy import Connection, Engine
 
 from queues.clock import poll
+from queues.database.engine_check import described
 from queues.database.transactions import reading
-from queues.errors import VersionLostError, WaitTimeoutError
+from queues.errors import InvalidPositionError, UsageError, VersionLostError, WaitTimeoutError
 from queues.lineage import trace
 from queues.names import ClientName, SiteId
 from queues.positions import PositionToken, Visibility
@@ -17,6 +18,17 @@ from queues.send_log.replica_members import read_groups
 from queues.send_log.sessions import sessions_of
 
 _PAUSE = 0.02
+
+
+def token_of(given: object) -> PositionToken:
+    """Return *given*, a token or its text, as a token; raise `InvalidPositionError` for anything else."""
+    if isinstance(given, PositionToken):
+        return given
+    if isinstance(given, str):
+        return PositionToken.parse(given)
+    raise InvalidPositionError(
+        f"a token is the result of transmit or its text, not {described(given)}: pass either of them"
+    )
 
 
 def lost(token: PositionToken) -> str:
@@ -31,7 +43,13 @@ def wait_replicated(
     engine: Engine, client: ClientName, token: PositionToken | str, destinations: Sequence[SiteId], timeout: float
 ) -> None:
     """See `RoutingQueueSenderClient.wait_replicated`."""
-    wanted = PositionToken.parse(token) if isinstance(token, str) else token
+    wanted = token_of(token)
+    if wanted.client != client:
+        # The session of another client may be further than that of the token's client.
+        raise UsageError(
+            f"the token {wanted} is one of client {wanted.client!r}, not of {client!r}: "
+            f"wait with RoutingQueueSenderClient({wanted.client!r})"
+        )
 
     def look() -> list[SiteId]:
         with reading(engine, snapshot=True) as connection:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
-from queues.send_log.sqlite.transmit_call import FLAGS, MARK, TOKEN, joining, transmit_rows
+from queues.send_log.sqlite.transmit_call import CHECKS_KEYS, IS_MARKED, MARK, TOKEN, joining, transmit_rows
 from queues.send_log.wakeup import wake_other_process
 
 _PROCESS: Final = secrets.token_hex(8)
@@ -25,15 +25,21 @@ def sqlite_steps(
 ) -> Generator[Step, Any, PositionToken]:
     """Yield the steps of a call; expect the row of each step without values, and return the token.
 
-    *begun*: a transaction has begun before the call.
+    *begun*: a transaction has begun before the call. No step before the first INSERT reads the database.
     """
-    checks_keys, is_marked = yield Step(FLAGS)
-    joins = joining(begun=begun, checks_keys=bool(checks_keys), is_marked=bool(is_marked))
+    checks_keys = _is_on((yield Step(CHECKS_KEYS)))
+    is_marked = begun and not checks_keys and _is_on((yield Step(IS_MARKED)))
+    joins = joining(begun=begun, checks_keys=checks_keys, is_marked=is_marked)
     yield Step(*transmit_rows(client, entries, "?", owner=owner_of(connection), call=new_key(), joins=joins))
     if not checks_keys and not is_marked:
         yield Step(MARK)
     (token,) = yield Step(TOKEN)
     return sqlite_token(token)
+
+
+def _is_on(row: tuple[int] | None) -> bool:
+    # A SQLite without foreign keys has no row.
+    return row is not None and bool(row[0])
 
 
 def owner_of(connection: object) -> str:

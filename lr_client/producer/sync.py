@@ -132,7 +132,7 @@ class Producer:
         Requests without an answer fail: with `OutcomeUnknownError` if they may be stored.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._desk.is_closed or not self._desk.machine.has_work(), timeout)
+            self._changed.wait_for(lambda: self._desk.is_closed or not self._desk.machine.has_work(), _bounded(timeout))
             self._desk.close()
             self._changed.notify_all()
             thread, call = self._thread, self._call
@@ -155,7 +155,7 @@ class Producer:
         content, deadline = self._desk.content(messages), SYSTEM_CLOCK.monotonic() + timeout
         with self._changed:
             self._desk.check()
-            if not self._changed.wait_for(lambda: self._may_enter(len(content)), timeout):
+            if not self._changed.wait_for(lambda: self._may_enter(len(content)), _bounded(timeout)):
                 raise self._desk.no_room()
             self._desk.check()
             key, future = self._desk.submit(content)
@@ -170,7 +170,7 @@ class Producer:
         """Wait until the deadline; an interrupted wait, too, leaves no request that is repeated for ever."""
         key, future, deadline = entered
         try:
-            wait([future], max(0.0, deadline - SYSTEM_CLOCK.monotonic()))
+            wait([future], _bounded(max(0.0, deadline - SYSTEM_CLOCK.monotonic())))
         finally:
             if not future.done():
                 with self._changed:
@@ -274,6 +274,11 @@ class _Writes:
         with self._changed:
             self._is_ended = True
             self._changed.notify_all()
+
+
+def _bounded(seconds: float) -> float:
+    """Return *seconds*, infinite ones as the longest wait of a lock."""
+    return min(seconds, threading.TIMEOUT_MAX)
 
 
 def _running_future() -> "Future[Produced]":

@@ -19,9 +19,10 @@ from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
 from lr_client.snapshot.cut import Cut
 from lr_client.snapshot.transmitter import SnapshotTransmitter
 from queues import send_snapshot
+from queues.database import schema
 from queues.database.engine_check import require_connection
 from queues.database.transactions import mapped_setup_errors
-from queues.errors import LinkEndedError
+from queues.errors import LinkEndedError, UnknownDestinationError
 from queues.names import client_name, site_id
 from queues.send_log.destination_check import link_ended
 from queues.send_log.links import closed_links
@@ -44,7 +45,7 @@ def request_snapshot_sync(session: Session | Connection, client: str, destinatio
 
     The newest request for a site wins: its commit ends the building, sending and applying of older ones.
     Raises `InvalidNameError` (a `ValueError`) for a malformed name, `NotInitializedError` without lrq tables.
-    Raises `LinkEndedError` if the link has ended.
+    Raises `LinkEndedError` if the link has ended, and `UnknownDestinationError` (a `ValueError`) for this site itself.
     """
     return _request(session, client, [site_id(destination)], reason)
 
@@ -62,6 +63,10 @@ def _request(session: Session | Connection, client: str, destinations: list[str]
     with mapped_setup_errors():
         (sync_id,) = send_snapshot.request(connection, client_name(client), destinations, reason)
         # After the write: on SQLite a transaction that begins with a read may not write later.
+        own = schema.site(connection, None).site_id
+        if own in (destinations or ()):
+            send_snapshot.withdraw(connection, sync_id)
+            raise UnknownDestinationError(f"{own!r} is this site itself, which has the full state: name another site")
         closed = closed_links(connection).get(client, frozenset()).intersection(map(site_id, destinations or ()))
         if closed:
             send_snapshot.withdraw(connection, sync_id)

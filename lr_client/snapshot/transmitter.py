@@ -94,8 +94,10 @@ class SnapshotTransmitter:
         self._poll_interval = poll_interval
         self._lease_seconds = lease_seconds
         self._clock = clock
-        if parallel < 1:
-            raise ConfigurationError(f"parallel must be above 0, not {parallel}")
+        if not isinstance(parallel, int) or parallel < 1:
+            raise ConfigurationError(f"parallel must be a whole number above 0, not {parallel!r}")
+        if not isinstance(share_window, int | float) or not 0 <= share_window <= threading.TIMEOUT_MAX:
+            raise ConfigurationError(f"share_window must be a number of seconds from 0, not {share_window!r}")
         if block_rows < 1:
             raise ConfigurationError(f"block_rows must be above 0, not {block_rows}")
         limits = WriteLimits(payload_bytes=checked_limit(max_payload_bytes), block_rows=block_rows)

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from threading import TIMEOUT_MAX
 from typing import Any, Final, Literal, TypedDict, cast
 
 from discovery.ownership import TTL
@@ -42,6 +43,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "shards": 1,
     "partitioner": "hash",
 }
+#: The options that count; the other numbers are seconds.
+_WHOLE: Final = ("max_tries", "max_batch_entries", "max_batch_bytes")
 
 
 def checked_options(given: Mapping[str, Any]) -> SubscribeOptions:
@@ -61,9 +64,18 @@ def checked_options(given: Mapping[str, Any]) -> SubscribeOptions:
         elif name == "trace":
             if not isinstance(value, bool):
                 raise UsageError(f"trace is {value!r}: choose True or False")
-        elif not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise UsageError(f"{name} is {value!r}: intervals, limits and numbers of tries must be greater than zero")
+        elif problem := _number_problem(name, value):
+            raise UsageError(f"{name} is {value!r}: {problem}")
     return cast("SubscribeOptions", dict(given))
+
+
+def _number_problem(name: str, value: object) -> str:
+    """Return the sentence about a number out of range; empty if the option *name* may be *value*."""
+    if name in _WHOLE:
+        is_right = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        return "" if is_right else "limits and numbers of tries are whole numbers above zero"
+    is_right = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= TIMEOUT_MAX
+    return "" if is_right else "give a number of seconds above zero, and no infinite one"
 
 
 def chosen_options(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

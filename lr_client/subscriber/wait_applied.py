@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine
 
-from lr_client.wait_replicated import lost
+from lr_client.wait_replicated import lost, token_of
 from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database.engine_check import require_engine
 from queues.database.transactions import reading
@@ -31,7 +31,7 @@ def wait_applied(engine: Engine, token: PositionToken | str, timeout: float, *, 
         >>> wait_applied(engine, token, timeout=5.0)
     """
     require_engine(engine, "wait_applied")
-    wanted = PositionToken.parse(token) if isinstance(token, str) else token
+    wanted = token_of(token)
 
     def look() -> bool:
         with reading(engine, snapshot=True) as connection:

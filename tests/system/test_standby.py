@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import update
 
+from lr_client import position_of
 from queues.database.tables.site import branches
 from queues.errors import VersionLostError
 from tests.system.world import Messages, World, in_log_sync, sessions_of
@@ -78,3 +79,6 @@ def test_tokens_from_before_a_promotion_still_show_whether_an_entry_is_replicate
     lost = "/".join((site, client, branch, newer.rpartition("/")[2]))
     with pytest.raises(VersionLostError, match="is not in the history of 'paris' any more"):
         world.client.wait_replicated(paris, lost, ["tokyo"], timeout=20)
+    with pytest.raises(VersionLostError, match="is not in the history of 'paris' any more"):
+        position_of(paris, lost)
+    assert position_of(paris, token).seq < position_of(paris, newer).seq

@@ -1,10 +1,12 @@
 """Tokens that an application waits for, and payloads that replace an item."""
 
+from typing import Any
+
 import pytest
 from sqlalchemy.orm import Session
 
-from lr_client import LRMessageWithDestinations, PositionToken, wait_applied
-from queues.errors import UsageError, WaitTimeoutError
+from lr_client import LRMessageWithDestinations, PositionToken, RoutingQueueSenderClient, position_of, wait_applied
+from queues.errors import InvalidPositionError, TransientError, UsageError, WaitTimeoutError
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -28,6 +30,47 @@ def test_one_string_of_sites_to_wait_for_is_refused(world: World) -> None:
     token = world.transmit("paris", b"entry", to=["tokyo"])
     with pytest.raises(UsageError, match="not one string"):
         world.client.wait_replicated(world.site("paris"), token, "tokyo", timeout=20)
+
+
+def test_the_position_of_a_token_is_the_end_of_the_tick_with_its_transaction(world: World) -> None:
+    paris, tokyo, recorder = world.site("paris"), world.site("tokyo"), world.subscribe("tokyo")
+    token = world.transmit("paris", b"one", to=["tokyo"])
+    with pytest.raises(TransientError, match="no tick has the transaction"):
+        position_of(paris, token)
+    world.link("paris", "tokyo", initial_sync="log")
+    wait_applied(tokyo, token, timeout=20)
+    later = world.transmit("paris", b"two", to=["tokyo"])
+    wait_applied(tokyo, later, timeout=20)
+    eventually(lambda: recorder.log("paris") == [b"one", b"two"])
+    found = [position_of(paris, each) for each in (token, PositionToken.parse(later))]
+    assert [position.seq for position in found] == [1, 2]
+    assert {position.branch for position in found} == {PositionToken.parse(token).branch}
+    with pytest.raises(UsageError, match="is one of site 'paris', and this is 'tokyo'"):
+        position_of(tokyo, token)
+
+
+def test_a_token_of_another_client_is_refused_because_another_session_sends_its_entries(world: World) -> None:
+    world.link("paris", "tokyo", initial_sync="log", clients=["policy"])
+    paris, meters = world.site("paris"), RoutingQueueSenderClient("meters")
+    with Session(paris) as session, session.begin():
+        unsent = meters.transmit_log_entry_message(session, b"entry of meters", ["tokyo"])
+    later = world.transmit("paris", b"entry", to=["tokyo"])
+    world.client.wait_replicated(paris, later, ["tokyo"], timeout=20)
+    with pytest.raises(UsageError, match="client 'meters'"):
+        world.client.wait_replicated(paris, unsent, ["tokyo"], timeout=0)
+    with pytest.raises(WaitTimeoutError, match="tokyo"):
+        meters.wait_replicated(paris, unsent, ["tokyo"], timeout=0)
+
+
+@pytest.mark.parametrize("given", [None, b"paris/policy/branch/1", 7])
+def test_an_object_that_is_no_token_is_refused(world: World, given: Any) -> None:
+    paris = world.site("paris")
+    with pytest.raises(InvalidPositionError, match=r"result of transmit or its text"):
+        world.client.wait_replicated(paris, given, ["tokyo"], timeout=20)
+    with pytest.raises(InvalidPositionError, match=r"result of transmit or its text"):
+        position_of(paris, given)
+    with pytest.raises(InvalidPositionError, match=r"result of transmit or its text"):
+        wait_applied(paris, given, timeout=20)
 
 
 def test_a_write_that_arrives_only_in_the_snapshot_counts_as_replicated_and_applied(world: World) -> None:

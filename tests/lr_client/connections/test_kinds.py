@@ -160,3 +160,9 @@ def test_recognising_a_connection_imports_no_driver() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.split("\n") == ["NotInitializedError", "UsageError", "[]", ""]
+
+
+@pytest.mark.parametrize("given", [(b"payload", ["tokyo"]), b"payload", None])
+def test_a_message_of_another_kind_is_refused_in_one_sentence(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"^a message is a LRMessageWithDestinations\(payload, destinations\), not a"):
+        client.transmit_log_entry_messages(sqlite3.connect(":memory:"), [given])

@@ -116,3 +116,28 @@ def test_a_call_joins_earlier_entries_only_within_a_transaction(
     found = joining(begun=begun, checks_keys=checks_keys, is_marked=is_marked)
     assert (found is Joining.NEW) == (not begun or (not checks_keys and not is_marked))
     assert (found is Joining.SAME) == (begun and is_marked and not checks_keys)
+
+
+@on_sqlite
+@pytest.mark.parametrize("begin", ["BEGIN", "SAVEPOINT part"])
+@pytest.mark.parametrize("checks_keys", [False, True])
+def test_another_writer_after_the_begin_of_a_deferred_transaction_locks_no_call_out(
+    site: Engine, begin: str, checks_keys: bool
+) -> None:
+    written: list[int] = []
+    with (
+        closing(sqlite3.connect(file_of(site), isolation_level=None)) as connection,
+        closing(sqlite3.connect(file_of(site), isolation_level=None)) as other,
+    ):
+
+        def write(statement: str) -> None:
+            if statement.startswith("INSERT INTO lrq_transmit") and not written:
+                written.append(other.execute("INSERT INTO rules VALUES ('rule')").rowcount)
+
+        connection.execute("CREATE TABLE rules (text)")
+        connection.execute(f"PRAGMA foreign_keys = {checks_keys}")
+        connection.execute(begin)
+        connection.set_trace_callback(write)
+        client.transmit_log_entry_message(connection, b"x", ["tokyo"])
+        connection.execute("COMMIT")
+    assert (written, sizes(site)) == ([1], [1])

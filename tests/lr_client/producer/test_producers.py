@@ -1,5 +1,6 @@
 """Producers of both kinds against a real server in memory: faults of streams, refusals, timeouts and bounds."""
 
+import math
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,6 +29,17 @@ def test_send_returns_the_position_and_keeps_the_token(server: SmallServer, new_
     assert producer.last_token == "paris/meters/b/1"
     assert producer.send(messages(b"3"), timeout=20) == Position("b", 2)
     assert server.log.payloads() == [b"1", b"2", b"3"]
+
+
+def test_an_infinite_timeout_waits_for_the_answer(server: SmallServer, new_producer: Make):
+    producer = new_producer(server.endpoint, max_in_flight=1)
+    server.faults.extend([None, "cut", "mute"])
+    first = producer.submit(messages(b"1"), timeout=math.inf)
+    assert producer.send(messages(b"2"), timeout=math.inf) == Position("b", 2)
+    assert producer.result(first).sequence == 1
+    assert producer.last_sequence(timeout=math.inf) == 2
+    producer.close(timeout=math.inf)
+    assert server.log.payloads() == [b"1", b"2"]
 
 
 def test_a_message_carries_its_destinations_keys_and_headers(server: SmallServer, new_producer: Make):

@@ -2,19 +2,22 @@
 
 import asyncio
 import logging
+import math
 import threading
+from typing import Any
 
 import pytest
 import sqlalchemy
 from sqlalchemy import Engine, text
 
+from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter
 from lr_client.snapshot.transmitter import exponential
 from queues import send_snapshot
 from queues.clock import SystemClock
 from queues.database import leases, tables
 from queues.database.transactions import reading, writing
-from queues.errors import UsageError
+from queues.errors import ConfigurationError, UsageError
 from queues.logs import FIELDS
 from queues.send_snapshot import attempts as snapshot_attempts
 from queues.send_snapshot.states import transmitter_lease
@@ -198,6 +201,16 @@ def test_a_transmitter_whose_thread_ends_names_the_reason_and_releases_its_lease
 
 
 # --- objects of the application ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"parallel": 0}, {"parallel": 1.5}, {"share_window": -1}, {"share_window": math.nan}, {"share_window": None}],
+)
+def test_an_option_out_of_range_is_refused(site: Engine, option: dict[str, Any]) -> None:
+    client = RoutingQueueSenderClient("policy")
+    with pytest.raises(ConfigurationError, match=f"{next(iter(option))} must be"):
+        client.start_snapshot_transmitter(site, Provider(numbered(1)), **option)
 
 
 def test_a_class_of_providers_is_refused(site: Engine) -> None:

@@ -223,8 +223,8 @@ def test_a_decorator_without_a_client_is_refused() -> None:
         ({"shards": 0}, "shards is 0: choose a number from 1 to 256"),
         ({"partitioner": "hsah"}, "there is no partitioner hsah: choose one of adaptive, hash, key, modulo, range"),
         ({"on_failure": "ignore"}, "on_failure is 'ignore': choose"),
-        ({"backoff": 0}, "backoff is 0: intervals, limits"),
-        ({"lease_ttl": "10"}, "lease_ttl is '10': intervals, limits"),
+        ({"backoff": 0}, "backoff is 0: give a number of seconds above zero"),
+        ({"lease_ttl": "10"}, "lease_ttl is '10': give a number of seconds"),
     ],
 )
 def test_a_wrong_option_is_refused_when_a_function_is_decorated(options: dict[str, object], words: str) -> None:

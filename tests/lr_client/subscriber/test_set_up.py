@@ -1,5 +1,6 @@
 """Subscribing fails at once, in one sentence, if the set-up is wrong; any engine of the application works."""
 
+import math
 from functools import partial
 from types import SimpleNamespace
 
@@ -46,6 +47,13 @@ def test_a_listener_without_a_client_name_is_refused(sink: Engine) -> None:
     "option",
     [
         {"poll_interval": 0},
+        {"poll_interval": math.inf},
+        {"poll_interval": math.nan},
+        {"lease_ttl": math.inf},
+        {"max_backoff": 1e12},
+        {"max_tries": 2.5},
+        {"max_batch_entries": 1.5},
+        {"max_batch_bytes": math.inf},
         {"max_tries": 0},
         {"backoff": -1.0},
         {"max_batch_entries": 0},

@@ -8,7 +8,7 @@ from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshot.requests import request_global_snapshot_sync, request_snapshot_sync
 from queues import send_snapshot
 from queues.database.transactions import reading, writing
-from queues.errors import InvalidNameError, SnapshotCancelledError
+from queues.errors import InvalidNameError, SnapshotCancelledError, UnknownDestinationError
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.send_snapshot import attempts as snapshot_attempts
@@ -40,6 +40,15 @@ def test_a_rolled_back_request_is_not_made(site: Engine) -> None:
 def test_a_malformed_destination_is_refused(site: Engine) -> None:
     with Session(site) as session, pytest.raises(InvalidNameError):
         request_snapshot_sync(session, "policy", "to kyo")
+
+
+def test_a_request_for_this_site_itself_is_refused_and_leaves_nothing(site: Engine) -> None:
+    with Session(site) as session, session.begin():
+        with pytest.raises(UnknownDestinationError, match="'paris' is this site itself"):
+            client.request_snapshot_sync(session, "paris")
+        client.transmit_log_entry_message(session, b"x", ["tokyo"])
+    with reading(site) as connection:
+        assert send_snapshot.listing(connection) == []
 
 
 def test_the_newest_request_wins_though_the_clock_stands_still(site: Engine) -> None:
