@@ -1,8 +1,8 @@
 """Order applied entries of a receive queue again, at the site that has applied them.
 
 See docs/operating.md, "Entries applied wrongly". A listener that applied entries wrongly is mended first. The source
-answers an order in its next negotiation, which comes within about two seconds while both servers work. Every order and its end
-is stored among the actions of operators.
+answers an order in its next negotiation, which comes within about two seconds while both servers work. Every order and
+its end is stored among the actions of operators.
 """
 
 from datetime import UTC, datetime
