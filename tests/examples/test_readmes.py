@@ -1,6 +1,5 @@
 """The pages of the examples for Django and FastAPI: their commands, in order, do as the pages say."""
 
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.page_blocks import take
 from tests.house.page_programs import web_client
 from tests.house.test_typed_pages import Terminal, with_free_ports
 from tests.waiting import eventually
@@ -15,13 +15,15 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(480)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+#: The only block of each page.
+BLOCKS = {name: take(__name__, f"examples/{name}/README.md", "sh") for name in ("django", "fastapi")}
 
 
 def commands(name: str) -> list[str]:
     """Return the commands of the page of an example, with free ports and without the installation."""
-    page = with_free_ports((EXAMPLES / name / "README.md").read_text().replace("8000", "7400"))
-    (block,) = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    return [line for line in block.splitlines() if line and not line.startswith(("#", "pip install "))]
+    (block,) = BLOCKS[name]
+    lines = with_free_ports(block.replace("8000", "7400")).splitlines()
+    return [line for line in lines if line and not line.startswith(("#", "pip install "))]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,8 @@ def databases(dialect: str, folder: Path, *names: str) -> Iterator[list[str]]:
         server.cleanup()
 
 
-def main() -> int:
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options of a run, by default those of the command line."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     options.add_argument("--moments", type=int, default=50)
@@ -50,7 +51,11 @@ def main() -> int:
     options.add_argument("--lease", type=float, default=LEASE_SECONDS, help="seconds, with several servers")
     options.add_argument("--ring", action="store_true", help="three servers of a ring; only on SQLite")
     options.add_argument("--keep", action="store_true", help="keep databases and logs of successful runs too")
-    chosen = options.parse_args()
+    return options.parse_args(given)
+
+
+def main() -> int:
+    chosen = arguments()
     print(f"seed {chosen.seed}", flush=True)
     verdicts = [
         run(

@@ -18,17 +18,19 @@ from lrq.cli.worker_metrics import ClientCounter, WorkerMetrics
 from queues.database.transactions import reading
 from queues.names import ClientName
 from queues.receive.queue_marks import queue_marks
+from tests.house.page_blocks import take
 from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
+#: The modules of the page, each with its name in the first line.
+MODULES = take(__name__, "docs/applications.md", "python", begin=r"# \w+\.py\n")
 PAGE = (ROOT / "docs" / "applications.md").read_text()
 POLICY = ClientName("policy")
 
 
 def examples() -> dict[str, str]:
     """Return the modules of the page, by the names in their first lines."""
-    blocks = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL)
-    return dict(blocks)
+    return {block.split()[1]: block for block in MODULES}
 
 
 def new_site(folder: Path, name: str) -> Engine:

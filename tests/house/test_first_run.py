@@ -1,7 +1,6 @@
 """The README's first run: its commands, in an empty environment, deliver an entry between two terminals."""
 
 import os
-import re
 import shlex
 import signal
 import socket
@@ -14,15 +13,13 @@ from pathlib import Path
 import pytest
 
 from queues.clock import SYSTEM_CLOCK
+from tests.house.page_blocks import take
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-SECTION = README[README.index("## The first run") : README.index("## Instead of")]
-(APPLY,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
-# Every second part of the section is a block of code; the first of them is the listener.
-TOKYO, PARIS = (block.strip().splitlines() for block in SECTION.split("```")[3::2])
+(APPLY,) = take(__name__, "README.md", "python")
+TOKYO, PARIS = (block.splitlines() for block in take(__name__, "README.md", "", begin="pip install|lrq serve"))
 
 
 class Terminal:

@@ -10,15 +10,16 @@ from lr_server.metrics import families
 from lr_server.settings import Settings
 from lrq.cli.main import app
 from tests.discovery.statuses import a_site
+from tests.house.page_blocks import take
 
+(SETTINGS,) = take(__name__, "docs/operating.md", "toml")
 GUIDE = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
 
 
 def test_the_settings_in_the_guide_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in Settings.model_fields:
         monkeypatch.delenv(f"LRQ_{name.upper()}", raising=False)
-    (written,) = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
-    (tmp_path / "paris.toml").write_text(written)
+    (tmp_path / "paris.toml").write_text(SETTINGS)
     settings = Settings.load(tmp_path / "paris.toml")
     assert settings.site_id == "paris"
     assert settings.credentials is not None

@@ -7,10 +7,12 @@ import pytest
 
 import lrq
 import lrq_packages
+from tests.house.page_blocks import take
 from tests.house.prose import offences
 from tools.diagram import with_diagram
 
 ROOT = Path(__file__).parents[2]
+take(__name__, "ARCHITECTURE.md", "mermaid")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
 #: The pages in plain English; pages with measurements or changes have their own rules.
 PLAIN = [

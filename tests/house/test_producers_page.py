@@ -1,7 +1,6 @@
 """The statements of `docs/producers.md` are true: its programs run against a server, and its commands are right."""
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -11,11 +10,13 @@ import pytest
 
 import queues
 from lr_server import LogReplicationServer, Settings
+from tests.house.page_blocks import take
 
 pytestmark = [pytest.mark.long, pytest.mark.processes]
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "producers.md").read_text()
+PROGRAMS = take(__name__, "docs/producers.md", "python")
+LINES = take(__name__, "docs/producers.md", "")
 
 
 def run(*command: str, folder: Path, given: str = "") -> str:
@@ -28,8 +29,9 @@ def run(*command: str, folder: Path, given: str = "") -> str:
 
 
 def test_the_programs_and_commands_of_the_page_run(tmp_path: Path):
-    programs = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
-    commands = [shlex.split(line) for line in re.findall(r"(?:^|\| )(lrq produce .*)$", PAGE, re.MULTILINE)]
+    programs = {code.split()[1]: code for code in PROGRAMS}
+    commands = [shlex.split(line.partition("| ")[2] or line) for line in LINES]
+    assert [command[:2] for command in commands] == [["lrq", "produce"]] * 2
     assert sorted(programs) == ["asynchronous.py", "send.py", "submit.py"]
     url = f"sqlite:///{tmp_path}/paris.db"
     engine = queues.create_engine(url)

@@ -14,11 +14,12 @@ from discovery.rings import ring_of
 from lr_server import Settings
 from lrq.cli.commands.ring import app as ring_commands
 from lrq.cli.ring_plan import layout_of, steps
+from tests.house.page_blocks import take
 from tests.lr_client.producer.small_server import SmallServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "running-a-ring.md").read_text()
-ONE, SEVERAL = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-(PROGRAM,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+ONE, SEVERAL = take(__name__, "docs/running-a-ring.md", "toml")
+(PROGRAM,) = take(__name__, "docs/running-a-ring.md", "python")
 
 
 def several() -> Settings:

@@ -1,5 +1,6 @@
 """Pages with short examples: their settings are accepted, their code runs, and each command of any page exists."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -20,29 +21,20 @@ from lrq.cli.main import app
 from lrq.testing import transmitted
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.conftest import NewSite
-from tests.house import test_typed_pages
+from tests.house.page_blocks import take
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
-CODE = re.compile(r"^```(?:python|py|sh|toml|ini|yaml|sql|json|js|console)$", re.MULTILINE)
-#: The pages whose code this module runs.
-SHORT = ("console", "headers", "ingest", "links", "servers", "sql")
-#: The pages whose code another module runs.
-ELSEWHERE = {
-    "applications": "tests/house/test_applications.py",
-    "operating": "tests/house/test_operating.py",
-    "producers": "tests/house/test_producers_page.py",
-    "running-a-ring": "tests/house/test_ring_page.py",
-    "spark-log": "tests/lr_client/spark/sources/test_spark_log_page.py",
-    "testing": "tests/lrq/testing/test_example.py",
-}
+#: The blocks of settings, each a part of a file.
+SETTINGS = {page: take(__name__, f"docs/{page}.md", "toml") for page in ("ingest", "servers")}
+HEADERS = take(__name__, "docs/headers.md", "python")
+LINKS = take(__name__, "docs/links.md", "python")
+CONSOLE = take(__name__, "docs/console.md", "python")
+SQL = take(__name__, "docs/sql.md", "sql")
+#: The payload of an entry of a followed table.
+(FOLLOWED,) = take(__name__, "docs/sql.md", "json")
 SQLITE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 POSTGRESQL = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
-
-
-def blocks(page: str, language: str) -> list[str]:
-    """Return the blocks of a page in one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / "docs" / f"{page}.md").read_text(), re.M | re.S)
 
 
 def commands(page: Path) -> Iterator[str]:
@@ -78,18 +70,11 @@ def test_a_command_that_does_not_exist_is_found(command: str):
     assert not unknown("lrq park list --json --config paris.toml")
 
 
-def test_no_page_with_code_is_unchecked():
-    coded = {page.stem for page in PAGES if page.parent.name == "docs" and CODE.search(page.read_text())}
-    assert coded - set(test_typed_pages.PAGES) - {*SHORT, *ELSEWHERE} == set()
-    for page, test in ELSEWHERE.items():
-        assert f"{page}.md" in (ROOT / test).read_text()
-
-
-@pytest.mark.parametrize("page", ["ingest", "servers"])
+@pytest.mark.parametrize("page", SETTINGS)
 def test_the_settings_of_a_page_are_accepted(page: str, tmp_path: Path):
     needed = {"site_id": "paris", "database_url": "sqlite:///paris.db"}
     needed |= {name: f"{name}.pem" for name in ("tls_certificate", "tls_key", "tls_authority")}
-    for block in blocks(page, "toml"):
+    for block in SETTINGS[page]:
         file = tmp_path / "lrq.toml"
         # Blocks that stand for a part of a file lack the settings that every file has.
         missing = [f'{name} = "{value}"' for name, value in needed.items() if f"{name} =" not in block]
@@ -99,7 +84,7 @@ def test_the_settings_of_a_page_are_accepted(page: str, tmp_path: Path):
 
 @SQLITE
 def test_the_headers_of_the_page_are_transmitted_and_read(site: Engine):
-    sending, reading = blocks("headers", "python")
+    sending, reading = HEADERS
     client = RoutingQueueSenderClient("policy")
     given = {"client": client, "payload": b"x", "LRMessageWithDestinations": LRMessageWithDestinations}
     with Session(site) as session, session.begin():
@@ -115,7 +100,7 @@ def test_the_headers_of_the_page_are_transmitted_and_read(site: Engine):
 
 
 def test_the_listeners_of_the_page_of_links_hear_of_the_end():
-    (block,) = blocks("links", "python")
+    (block,) = LINKS
 
     @listener("policy")
     def apply(session: Any, source_id: str, entries: Any) -> None:
@@ -134,7 +119,7 @@ def test_the_application_of_the_page_of_the_console_admits_persons_only(
     monkeypatch.chdir(tmp_path)
     queues.initialize(lrq.create_engine("sqlite:///paris.db"), site_id="paris")
     made: dict[str, Any] = {}
-    (block,) = blocks("console", "python")
+    (block,) = CONSOLE
     exec(block, made)
     inner = made["application"].routes[0].app
     try:
@@ -170,9 +155,7 @@ def test_the_statements_for_sqlite_run(site: Engine):
         connection.exec_driver_sql("CREATE TABLE outgoing (id INTEGER PRIMARY KEY, payload BLOB, sites TEXT)")
         connection.exec_driver_sql("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
         connection.exec_driver_sql("INSERT INTO outgoing VALUES (1, x'01', 'tokyo')")
-    ran = run(
-        site, [block for block in blocks("sql", "sql") if "lrq_transmit(" not in block and "lrq_follow" not in block]
-    )
+    ran = run(site, [block for block in SQL if "lrq_transmit(" not in block and "lrq_follow" not in block])
     assert ran >= 8
     with Session(site) as session, session.begin():
         session.execute(text("INSERT INTO orders VALUES (7)"))
@@ -184,8 +167,19 @@ def test_the_statements_for_postgresql_run(site: Engine):
     with site.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE outgoing (id integer PRIMARY KEY, payload bytea, destinations text[])")
         connection.exec_driver_sql("CREATE TABLE orders (id integer PRIMARY KEY, branch text)")
-    ran = run(site, [block for block in blocks("sql", "sql") if "INTO lrq_transmit" not in block])
-    assert ran >= 9
+    assert run(site, [block for block in SQL if "INTO lrq_transmit" not in block]) >= 9
+
+
+@POSTGRESQL
+def test_an_entry_of_a_followed_table_has_the_payload_of_the_page(site: Engine):
+    (block,) = [block for block in SQL if "lrq_follow" in block]
+    with site.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE orders (id integer PRIMARY KEY, name text)")
+        connection.exec_driver_sql(statements(block)[0])
+        connection.exec_driver_sql("INSERT INTO orders VALUES (1, 'te')")
+    with Session(site) as session, session.begin():
+        session.execute(text("UPDATE orders SET name = 'tea'"))
+        assert [json.loads(each.payload) for each in transmitted(session)] == [json.loads(FOLLOWED)]
 
 
 def run(site: Engine, chosen: list[str]) -> int:

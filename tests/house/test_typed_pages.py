@@ -17,7 +17,7 @@ import pytest
 
 from tests.clusters import cluster
 from tests.deploy.kit import DEPLOY, helm, promtool
-from tests.deploy.page import BLOCKS
+from tests.house.page_blocks import take
 from tests.house.page_programs import ended_servers, pooler, server_makers, web_client
 
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
@@ -30,21 +30,9 @@ PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in (*ON_SQLIT
 SOCKETS = "/var/run/postgresql"
 #: The languages of blocks that are files; the first line names the file.
 FILES = ("python", "toml", "ini", "yaml")
-#: The blocks that no test types: installations, and lines for a project of Django. Others need something that runs:
-#: systemd, an engine of containers, or Spark.
-UNTYPED = {
-    "deploy": BLOCKS,  # which tests/deploy/test_page_systemd.py and test_page_containers.py follow
-    "database": [
-        "class Migration(migrations.Migration):\n    operations = [\n        migrations.RunPython(\n"
-        '            lambda apps, editor: queues.upgrade(editor.connection, site_id="paris"),\n'
-        "            lambda apps, editor: queues.downgrade(editor.connection),\n        )\n    ]\n"
-    ],
-    "tutorial": ["pip install '.[cli,spark]'\nmkdir tutorial\ncd tutorial\n"],
-    "shards": [
-        'keyed = spark.read.format("lrq_receive").options(url=url, client="policy", partitionKeys=True).load()\n'
-        'keyed.repartition(8, "partition_key").sortWithinPartitions("sequence")\n'
-    ],
-}
+for name in PAGES:
+    take(__name__, f"docs/{name}.md", "console")
+    take(__name__, f"docs/{name}.md", *FILES, begin=r"# \S+\.\w+\n")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: The line after the output of each command, with its exit code.
 END = re.compile(r"^<end (\d+)>$")
@@ -171,12 +159,6 @@ def test_the_page_of_standby_servers_works_as_printed(type_page: Callable[..., N
     with cluster() as server, ended_servers(server.folder.with_name("page")) as folder:
         makers = server_makers(tmp_path, server.programs, server.folder.owner())
         type_page(PAGES["standby"], makers, server.programs, folder=folder)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_other_block_is_typed(page: str):
-    blocks = BLOCK.findall(PAGES[page])
-    assert [block for language, block in blocks if language not in (*FILES, "console")] == UNTYPED.get(page, [])
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,13 @@ import pytest
 from sqlalchemy import Engine
 
 from tests.forked import Popen
+from tests.house.typed_lines import lines, words_of
 from tests.lrq.cli.command import Command, ended
 from tests.waiting import eventually
 
 httpx = pytest.importorskip("httpx")
+#: The page installs the console, then starts it for two sites.
+_, ON_THE_PAGE = lines(__name__, "docs/console.md", "pip install")
 
 
 def url(site: Engine) -> str:
@@ -53,8 +56,8 @@ def test_a_console_serves_several_sites_until_it_is_stopped(new_site, elsewhere)
     for name in ("paris", "tokyo"):
         place = url(new_site(name))
         (elsewhere / f"{name}.toml").write_text(f'site_id = "{name}"\ndatabase_url = "{place}"\n')
-    words = ("-m", "lrq", "console", "--config", "paris.toml", "--config", "tokyo.toml", "--listen", "127.0.0.1:0")
-    with Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as process:
+    words = words_of(ON_THE_PAGE, {":8080": ":0"})
+    with Popen([sys.executable, "-m", "lrq", *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             found = re.match(r"console at (http://127\.0\.0\.1:\d+)/$", process.stdout.readline())

@@ -1,16 +1,19 @@
 """The example of a tested application, and the page about testing, work as they are printed."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.house.page_blocks import take
+
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 ROOT = Path(__file__).parents[3]
+RECIPES = take(__name__, "docs/testing.md", "python")
+(OPTIONS,) = take(__name__, "docs/testing.md", "ini")
 
 
 def run(folder: Path, *arguments: str) -> str:
@@ -34,9 +37,7 @@ def test_the_tests_of_the_example_pass():
 
 
 def test_the_recipes_of_the_page_work(tmp_path: Path):
-    page = (ROOT / "docs" / "testing.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "pytest.ini").write_text("".join(re.findall(r"```ini\n(.*?)```", page, re.DOTALL)))
-    (tmp_path / "test_page.py").write_text("\n\n".join(blocks))
-    output = run(tmp_path)
-    assert f"{page.count('def test_')} passed" in output
+    recipes = "\n\n".join(RECIPES)
+    (tmp_path / "pytest.ini").write_text(OPTIONS)
+    (tmp_path / "test_page.py").write_text(recipes)
+    assert f"{recipes.count('def test_')} passed" in run(tmp_path)

@@ -8,8 +8,10 @@ import pytest
 from sqlalchemy import Engine
 
 from lr_client.spark.log import write_options
+from tests.house.page_blocks import take
 from tests.lr_client.spark.sources.log_writing import Site, feed
 
+EXAMPLES = take(__name__, "docs/spark-log.md", "python")
 PAGE = (Path(__file__).parents[4] / "docs" / "spark-log.md").read_text()
 
 
@@ -26,9 +28,8 @@ def test_the_examples_of_the_page_write_the_log(spark: Any, site: Engine, tmp_pa
         "URL": paris.url,
         "CHECKPOINT": str(tmp_path / "checkpoint"),
     }
-    examples = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(examples) == 4
-    for example in examples:
+    assert len(EXAMPLES) == 4
+    for example in EXAMPLES:
         exec(example, names)
     found = [(entry.client, entry.payload.decode(), entry.item_key, entry.destinations) for entry in paris.entries()]
     assert found == [

@@ -1,0 +1,56 @@
+"""No page has a block of code that no test types or checks."""
+
+import importlib
+import re
+from collections.abc import Iterable
+
+import pytest
+
+from tests.house.page_blocks import PAGES, ROOT, Block, blocks_in, blocks_of, takers
+
+#: The blocks that no test types or checks, by page and first line, each with the reason.
+UNTYPED: dict[tuple[str, str], str] = {}
+_TAKES = re.compile(r"\b(?:take|lines)\(__name__, ")
+#: The modules of tests that take blocks.
+MODULES = [
+    ".".join(file.relative_to(ROOT).with_suffix("").parts)
+    for file in sorted((ROOT / "tests").rglob("*.py"))
+    if _TAKES.search(file.read_text())
+]
+
+
+def untaken(blocks: Iterable[Block]) -> list[tuple[str, str]]:
+    """Return page and first line of each block of code that no module has taken."""
+    for module in MODULES:
+        importlib.import_module(module)
+    return [(each.page, each.text.partition("\n")[0]) for each in blocks if each.is_code and not takers(each)]
+
+
+def test_each_block_of_code_is_typed_or_checked_by_a_test():
+    assert sorted(untaken(block for page in PAGES for block in blocks_of(page))) == sorted(UNTYPED)
+
+
+def test_a_new_block_is_found():
+    page = """# A page
+
+```
+lrq nothing
+```
+
+1. A step:
+
+   ~~~sh
+   lrq never
+   ~~~
+
+```
+ site "paris" ──► site "tokyo"
+```
+"""
+    assert untaken(blocks_in("docs/new.md", page)) == [("docs/new.md", "lrq nothing"), ("docs/new.md", "lrq never")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_fence_of_a_page_belongs_to_a_block(page: str):
+    fences = re.findall(r"^ *(?:```|~~~|:::)", (ROOT / page).read_text(), re.MULTILINE)
+    assert len(fences) == 2 * len(blocks_of(page))
