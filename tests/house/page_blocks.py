@@ -11,7 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = [
     str(page.relative_to(ROOT))
-    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md"))
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
+    for page in sorted(ROOT.glob(pattern))
+    if "node_modules" not in page.parts
 ]
 _FENCE = re.compile(r"^( *)(```+|~~~+|:::+)(.*)\n((?:.*\n)*?)\1\2$", re.MULTILINE)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -16,11 +17,14 @@ import pytest
 from sqlalchemy import create_engine, make_url
 
 from tests.house.light import EXAMPLES, Light, clean, example
+from tests.house.page_blocks import take
 from tests.received import COUNT, received_payloads
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(500)]
 
+#: The commands of the page: installation, tables, the package for PostgreSQL, the program.
+(NODE,) = take(__name__, "examples/node/README.md", "sh")
 LISTENS = r"(?<=listens at )tcp://\S+"
 
 
@@ -98,20 +102,28 @@ def test_the_example_of_node_delivers_its_orders_with_the_wheel(
     if not (shutil.which("node") and shutil.which("npm")):
         pytest.skip("node and npm are not both installed")
     made, folder = example("node", tmp_path, wheel)
-    done = subprocess.run(
-        ["npm", "install", "--no-audit", "--no-fund"],
-        cwd=folder, env=clean(), capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    paris = new_database()
+    url = make_url(paris).set(drivername="postgresql").render_as_string(hide_password=False)
+    places = {"postgresql+psycopg://owner@localhost/paris": paris, "postgresql://app@localhost/paris": url}
+
+    def typed(line: str) -> subprocess.CompletedProcess[str]:
+        for there, here in places.items():
+            line = line.replace(there, shlex.quote(here))
+        programs = {"PATH": f"{made.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+        return subprocess.run(
+            ["bash", "-c", line], cwd=folder, env=clean() | programs, capture_output=True, text=True, timeout=300,
+            check=False,
+        )  # fmt: skip
+
+    # `example` has run the first line, the installation.
+    _, create, package, transmit = NODE.splitlines()
+    created = typed(create)
+    assert created.returncode == 0, created.stderr
+    done = typed(package)
     if done.returncode:
         pytest.skip(f"npm cannot install the package pg: {done.stderr[-300:]}")
-    paris = new_database()
-    created = made.run("lrq", "init", "--database", paris, "--site", "paris", folder=folder)
-    assert created.returncode == 0, created.stderr
-    url = make_url(paris).set(drivername="postgresql").render_as_string(hide_password=False)
-    command, environment = ["node", "transmit.js"], {**os.environ, "DATABASE_URL": url}
-    printed = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=True
-    )
+    printed = typed(transmit)
+    assert printed.returncode == 0, printed.stderr
     assert re.findall("is (?:not )?sent", printed.stdout) == ["is sent", "is not sent", "is sent", "is not sent"]
     with ExitStack() as stack:
         peers: list[str] = []

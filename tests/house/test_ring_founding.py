@@ -1,4 +1,4 @@
-"""The first block of docs/running-a-ring.md: its commands found a ring of three servers that work."""
+"""Commands of docs/running-a-ring.md found a ring of three servers that work, and start a provider beside them."""
 
 import re
 import tempfile
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.test_ring_page import ONE, PAGE
+from tests.house.page_blocks import take
+from tests.house.test_ring_page import ONE
 from tests.house.test_typed_pages import Terminal
 from tests.waiting import eventually
 
@@ -15,11 +16,10 @@ pytestmark = [pytest.mark.long, pytest.mark.processes, pytest.mark.timeout(300)]
 
 MEMBERS = ("a", "b", "c")
 #: The commands of each member in order, and those that the page gives without a member.
-STEPS = re.findall(
-    r"^(?:([abc])\$|  ) (lrq .*?)(?: +#.*)?$",
-    re.findall(r"^```\n(a\$ .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0],
-    re.MULTILINE,
-)
+(FOUNDING,) = take(__name__, "docs/running-a-ring.md", "", begin=r"a\$ lrq init")
+STEPS = re.findall(r"^(?:([abc])\$|  ) (lrq .*?)(?: +#.*)?$", FOUNDING, re.MULTILINE)
+#: The provider beside the leader.
+(PROVIDE,) = take(__name__, "docs/running-a-ring.md", "", begin=r"a\$ lrq provide")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def terminal(machines: Path) -> Iterator[Terminal]:
     opened.close()
 
 
-def test_the_commands_of_the_page_found_a_ring(terminal: Terminal):
+def test_the_commands_of_the_page_found_a_ring_and_provide_snapshots(terminal: Terminal, machines: Path):
     founding = [(member, command) for member, command in STEPS if member]
     serve, status = [command for member, command in STEPS if not member]
     assert [member for member, _ in founding] == list(MEMBERS)
@@ -63,3 +63,6 @@ def test_the_commands_of_the_page_found_a_ring(terminal: Terminal):
     for member in MEMBERS:
         terminal.type(f"(cd {member}; {serve} >out 2>log &)")
     eventually(lambda: terminal.type(f"(cd b; {status})")[1] == 0, timeout=120)
+    (machines / "a" / "meters.py").write_text("def state(context): ...\n")
+    terminal.type(f"(cd a; {PROVIDE.strip().removeprefix('a$ ')} >>provide 2>log &)")
+    eventually(lambda: terminal.type("grep 'provides snapshots of policy' a/provide")[1] == 0, timeout=120)

@@ -15,10 +15,13 @@ from lr_server import Settings
 from lrq.cli.commands.ring import app as ring_commands
 from lrq.cli.ring_plan import layout_of, steps
 from tests.house.page_blocks import take
+from tests.house.typed_lines import TypeLine
 from tests.lr_client.producer.small_server import SmallServer
+from tests.lrq.cli.command import Command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "running-a-ring.md").read_text()
 ONE, SEVERAL = take(__name__, "docs/running-a-ring.md", "toml")
+(PLAN,) = take(__name__, "docs/running-a-ring.md", "", begin=r"a\$ lrq ring plan")
 (PROGRAM,) = take(__name__, "docs/running-a-ring.md", "python")
 
 
@@ -45,6 +48,25 @@ def test_the_page_tells_as_many_steps_as_the_command():
     layout = layout_of(settings.site_id, settings.ring)
     told = PAGE.split("### From 3 rings to 6")[1].split("\n## ")[0]
     assert len(re.findall(r"^\d\. ", told, re.MULTILINE)) == len(steps(layout.doubled(6), 6))
+
+
+@pytest.mark.long
+def test_the_plan_of_the_page_has_the_settings_of_all_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    type_line = TypeLine(Command(capsys))
+    mine, ring = SEVERAL.split("[ring]")
+    rest = re.sub(r"^(site_id|database_url) = .*\n", "", ONE.split("[ring]")[0], flags=re.MULTILINE)
+    Path("paris-0.toml").write_text(f"{mine}{rest}[ring]{ring}")
+    plan, issue = (line.removeprefix("a$ ") for line in PLAN.splitlines())
+    planned = type_line(plan)
+    assert planned.code == 0, planned.err
+    sites = re.findall(r'^site_id = "(.*)"$', planned.out, re.MULTILINE)
+    assert sites == [f"paris-{number}" for number in range(3) for _ in range(3)]
+    # The authority that the page about TLS makes.
+    assert type_line("lrq tls init").code == 0
+    assert type_line(issue).code == 0
 
 
 def test_the_program_names_the_endpoints_of_the_plan():

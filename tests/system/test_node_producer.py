@@ -11,12 +11,17 @@ import trustme
 
 from lr_client.producer import Producer
 from tests.certificates import issued
+from tests.house.page_blocks import take
 from tests.lr_client.producer.small_server import MemoryLog, Refusal, SmallServer
 from tests.system.world import World
 
 pytestmark = [pytest.mark.long, pytest.mark.processes]
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "producers" / "node" / "producer.js"
+
+#: The command, and the part of a program, of the page beside the example.
+(COMMAND,) = take(__name__, "examples/producers/node/README.md", "")
+(PART,) = take(__name__, "examples/producers/node/README.md", "js")
 
 Node = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -70,6 +75,19 @@ def test_a_node_program_sends_to_the_real_server_and_goes_on_after_a_restart(wor
     assert stored(world) == [b"21.5", "büchse 🫖".encode(), b"three"]
     with Producer(endpoint, client="policy", producer="node-1") as producer:
         assert producer.last_sequence() == 3
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_the_command_and_the_program_of_the_page_send(world: World, node: Node, tmp_path: Path) -> None:
+    endpoint = world.server("paris", ingest=True, producers={"*": {}}).endpoints[0]
+    command, part = (text.replace("tcp://127.0.0.1:7400", endpoint) for text in (COMMAND, PART))
+    shutil.copy(PROGRAM, tmp_path)
+    (tmp_path / "part.js").write_text(f"(async () => {{\n{part}}})();\n")
+    for line in (command, "node part.js"):
+        words = ["bash", "-c", line]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert stored(world) == [b"21.5", b"21.7", b"21.5"]
 
 
 def test_the_real_server_refuses_a_gap_and_a_stranger_of_a_node_program(world: World, node: Node) -> None:

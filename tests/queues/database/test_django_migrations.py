@@ -13,7 +13,10 @@ from sqlalchemy import Engine, NullPool, create_engine, inspect, text
 import queues
 from queues.database import migrations
 from queues.errors import ConfigurationError
+from tests.house.page_blocks import take
 
+#: The migration of the page, without its imports.
+(ON_THE_PAGE,) = take(__name__, "docs/database.md", "py")
 pytestmark = [pytest.mark.long, pytest.mark.processes]
 ROOT = Path(__file__).parents[3]
 
@@ -108,6 +111,16 @@ def test_a_migration_of_django_creates_and_removes_the_tables(plain: Engine, man
     migrations.check(plain, site_id="paris")
     with plain.connect() as connection:
         assert connection.execute(text("SELECT name FROM shop_rule")).scalars().all() == ["first"]
+    assert manage("migrate", "shop", "zero").stderr == ""
+    assert tables_in(plain) == {"django_migrations"}
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_the_migration_of_the_page_creates_and_removes_the_tables(plain: Engine, manage, tmp_path: Path):
+    imports = "import queues\nfrom django.db import migrations\n\n\n"
+    (tmp_path / "shop" / "migrations" / "0001_initial.py").write_text(imports + ON_THE_PAGE)
+    assert manage("migrate").stderr == ""
+    migrations.check(plain, site_id="paris")
     assert manage("migrate", "shop", "zero").stderr == ""
     assert tables_in(plain) == {"django_migrations"}
 

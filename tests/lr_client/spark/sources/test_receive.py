@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Engine, make_url
 
 from lr_client.spark.errors import sentence
+from tests.house.page_blocks import take
 from tests.lr_client.spark.sources.taking import url_of
 from tests.lr_client.subscriber.applying import Apply, story
 from tests.lr_client.subscriber.applying import applied as applied_table
@@ -17,6 +18,7 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
+ON_THE_PAGE = take(__name__, "docs/shards.md", "py")
 _PATIENCE = 60.0
 
 
@@ -130,6 +132,14 @@ def test_a_read_can_be_repartitioned_by_the_partition_key(spark: Any, sink: Engi
     # The entries of the fixture have no key.
     assert of_keys(sorted_) == wanted | {None: [b"log1", b"log2", b"log3", b"log4"]}
     assert "partition_key" not in reading(spark, sink).load().columns
+
+
+def test_the_read_of_the_page_about_shards_can_be_repartitioned(spark: Any, sink: Engine) -> None:
+    (block,) = ON_THE_PAGE
+    read, divide = block.splitlines()
+    names = {"spark": spark, "url": url_of(sink)}
+    exec(read, names)
+    assert eval(divide, names).rdd.getNumPartitions() == 8
 
 
 def test_a_stream_can_be_repartitioned_by_the_partition_key(run: Run, tokyo: Arrivals) -> None:
