@@ -46,6 +46,11 @@ def blocks_of(page: str) -> list[Block]:
     return blocks_in(page, (ROOT / page).read_text())
 
 
+def without_blocks(text: str) -> str:
+    """Return the text of a page without its blocks."""
+    return _FENCE.sub("", text)
+
+
 #: The modules that have taken each block.
 _TAKEN: dict[Block, set[str]] = {}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.house.page_blocks import PAGES, ROOT, Block, blocks_in, blocks_of, takers
+from tests.house.page_blocks import PAGES, ROOT, Block, blocks_in, blocks_of, takers, without_blocks
 
 _TAKES = re.compile(r"\b(?:take|lines)\(__name__, ")
 #: The modules of tests that take blocks.
@@ -52,6 +52,7 @@ lrq nothing
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_each_fence_of_a_page_belongs_to_a_block(page: str):
-    fences = re.findall(r"^ *(?:```|~~~|:::)", (ROOT / page).read_text(), re.MULTILINE)
-    assert len(fences) == 2 * len(blocks_of(page))
+def test_each_block_of_a_page_stands_between_two_fences(page: str):
+    rest = without_blocks((ROOT / page).read_text())
+    assert re.findall(r"^ *(?:```|~~~|:::).*", rest, re.MULTILINE) == []
+    assert re.findall(r"\n\n {4,}(\S.*)", rest) == [], "indentation makes a block too"

@@ -14,16 +14,19 @@ from queues.names import ClientName
 from queues.send_log.opening import outbox
 from queues.send_log.outbox import NewEntry
 from queues.send_log.postgresql.outbox import SLOT
+from tests.house.page_blocks import take
+
+(_SWITCH_ON,) = take(__name__, "docs/operating.md", "sql")
 
 
 @contextmanager
 def trigger_off(site: Engine) -> Iterator[None]:
-    """Switch the ordering trigger off, as a bulk load does; switch the trigger on at the end."""
+    """Switch the ordering trigger off, as a bulk load does; switch the trigger on at the end, as the page says."""
     with site.begin() as connection:
         connection.execute(text("ALTER TABLE lrq_log_entries DISABLE TRIGGER ALL"))
     yield
     with site.begin() as connection:
-        connection.execute(text("ALTER TABLE lrq_log_entries ENABLE ALWAYS TRIGGER lrq_sequence_commit"))
+        connection.execute(text(_SWITCH_ON))
 
 
 def transmit(site: Engine, *payloads: bytes, client: str = "policy") -> None:
