@@ -134,6 +134,7 @@ def test_a_read_can_be_repartitioned_by_the_partition_key(spark: Any, sink: Engi
     assert "partition_key" not in reading(spark, sink).load().columns
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_the_read_of_the_page_about_shards_can_be_repartitioned(spark: Any, sink: Engine) -> None:
     (block,) = ON_THE_PAGE
     read, divide = block.splitlines()
