@@ -21,7 +21,7 @@ from tests.house.page_blocks import take
 
 @contextmanager
 def trigger_off(site: Engine) -> Iterator[None]:
-    """Switch the ordering trigger off, as a bulk load does; switch the trigger on at the end, as the page says."""
+    """Switch the ordering trigger off, as a bulk load does; at the end, switch it on as the page says."""
     with site.begin() as connection:
         connection.execute(text("ALTER TABLE lrq_log_entries DISABLE TRIGGER ALL"))
     yield
