@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from discovery.server_status import SERVER_LEASE
 from lr_client import RoutingQueueListener, RoutingQueueSenderClient, SnapshotContext
+from lr_server import LogReplicationServer
 from lrq.testing import LocalSite, pair, site, transmitted
 from queues.database import leases
 from queues.errors import (
@@ -221,9 +222,19 @@ def test_a_pair_leaves_no_thread_behind_also_after_an_exception(tmp_path: Path):
         assert expires[SERVER_LEASE] == 0, "the session was open while the server released its lease"
 
 
-def test_a_pair_whose_second_server_cannot_start_closes_the_first():
+class FirstOnly(LogReplicationServer):
+    """A server that starts at the site paris only."""
+
+    def start(self) -> None:
+        if self._settings.site_id != "paris":
+            raise ConfigurationError("this server cannot start")
+        super().start()
+
+
+def test_a_pair_whose_second_server_cannot_start_closes_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lrq.testing.sites.LogReplicationServer", FirstOnly)
     before = set(threading.enumerate())
-    with pytest.raises(ConfigurationError, match="heartbeat_seconds"), pair("paris", "tokyo", heartbeat_seconds=-1):
+    with pytest.raises(ConfigurationError, match="cannot start"), pair("paris", "tokyo"):
         pass
     # Threads of other libraries that earlier tests have left begin and end at any time.
     eventually(lambda: not [each for each in set(threading.enumerate()) - before if each.name.startswith("lrq")])
