@@ -227,7 +227,7 @@ class FirstOnly(LogReplicationServer):
 
     def start(self) -> None:
         if self._settings.site_id != "paris":
-            raise ConfigurationError("this server cannot start")
+            raise ConfigurationError("the second server cannot start")
         super().start()
 
 
