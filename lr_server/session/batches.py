@@ -79,6 +79,7 @@ class Batches:
                 yield self._batch(start, [])
         finally:
             progress.waits = False
+            self._context.changed()
             if is_held:
                 self._held_us = self._context.clock.now_us()
         return True

@@ -1,6 +1,7 @@
 """The connection of one session to its sink: the way there, the sink's answers, and the stream of frames."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from lr_server.protocol import answers
@@ -144,6 +145,7 @@ class SinkConnection:
             batch_bytes=limits.batch_bytes,
             heartbeat=limits.heartbeat_seconds,
             clock=self._context.clock,
+            changed=partial(self._context.changed.note, self._owed),
         )
         stream = FrameStream(self._sink, context, answer.received, report=lambda event: self._report(event, stream))
         self.stream = stream

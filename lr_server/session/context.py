@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 
 from discovery.threads import OnEnded
 from lr_server.protocol.negotiation import InitialSync
+from lr_server.session.changed_sessions import ChangedSessions
 from lr_server.session.frame_sources import FrameSources
 from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
@@ -80,5 +81,7 @@ class SessionContext:
     generation: int = 0
     #: Returns a request for a snapshot as sessions may see it.
     shown: ShowSnapshot = as_stored
+    #: The sessions whose standing is to be read at the next save.
+    changed: ChangedSessions = field(default_factory=ChangedSessions)
     #: Held while standings of sessions are read and saved.
     saving: threading.Lock = field(default_factory=threading.Lock)

@@ -157,9 +157,11 @@ class Session:
                 if stream is not None and stream is not self._connection.stream:
                     continue
                 self._take(event)
+                self._context.changed.note(self.owed)
         finally:
             # A session that ended by an error must not go on sending.
             self._connection.disconnect()
+            self._context.changed.note(self.owed)
             self._context.routes.forget(self.owed)
 
     def _take(self, event: Event) -> None:

@@ -138,6 +138,7 @@ class FrameStream:
             return
         try:
             self._acknowledgements.note(ack, self._work)
+            self._context.changed()
         except ProtocolError as error:
             self._end_with(Refused(RefusalKind.PROTOCOL, cleaned(str(error))))
 
@@ -153,7 +154,10 @@ class FrameStream:
             # A sink ends a stream whose first frame does not come in time. An idle source has nothing else to send.
             yield self._telling.added(Frame(session=self._session, batch=Batch(start=self._received)))
             while (work := self._next_work()) is not None:
-                yield from map(self._telling.added, self._frames_of(work))
+                for frame in self._frames_of(work):
+                    # The window admitted the frame just now.
+                    self._context.changed()
+                    yield self._telling.added(frame)
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001 - the transport would report the error as the sink's

@@ -1,5 +1,6 @@
 """The objects and limits that one stream shares with the work it carries out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lr_server.session.frame_sources import FrameSources
@@ -15,6 +16,8 @@ from queues.wire.replication_pb2 import SessionId
 class StreamContext:
     """The facts of one stream; the lane of snapshots tells the streams apart by this object.
 
+    `changed` is called after each change of the window or of the progress.
+
     `branches` are those of the log at the negotiation. A tick of a later branch breaks the stream. The sink may have
     entries that the later branch lacks, and only a negotiation finds them.
     """
@@ -29,3 +32,4 @@ class StreamContext:
     batch_bytes: int
     heartbeat: float
     clock: Clock
+    changed: Callable[[], None]

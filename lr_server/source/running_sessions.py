@@ -9,7 +9,7 @@ from lr_server.session import table as session_table
 from lr_server.session.context import SessionContext
 from lr_server.session.runner import Session
 from lr_server.session.table import Standing
-from queues.errors import LrqError
+from queues.errors import LrqError, OwnershipLostError
 from queues.send_log.port import SessionKey
 
 
@@ -24,6 +24,7 @@ class RunningSessions:
         self._engine = context.engine
         self._saving = context.saving
         self._on_lost = context.on_lost
+        self._changed = context.changed
         self._sessions: dict[SessionKey, Session] = {}
         self._saved: dict[SessionKey, SessionStanding] = {}
         self.guard = threading.Lock()
@@ -40,6 +41,7 @@ class RunningSessions:
     def begin(self, session: Session) -> None:
         """Start *session*; the caller holds `guard`."""
         self._sessions[session.owed] = session
+        self._changed.note(session.owed)
         session.start()
 
     def end_where(self, is_over: Callable[[Session], bool], *, is_kept: bool = True) -> list[Session]:
@@ -73,15 +75,26 @@ class RunningSessions:
         """Write the changed standings to the database."""
         # One save at a time, so that older facts never replace newer ones.
         with self._saving:
-            now = [standing_of(session) for session in self.all()]
+            noted = self._changed.take()
             changed = [
-                each for each in now if (saved := self._saved.get(each.owed)) is not each.facts and saved != each.facts
+                standing
+                for session in filter(None, map(self.get, noted))
+                if self._saved.get(session.owed) != (standing := standing_of(session)).facts
             ]
             if changed:
-                lost = session_table.save(self._engine, changed)
-                self._saved |= {each.owed: each.facts for each in changed}
-                for error in lost:
+                for error in self._written(changed):
                     self._on_lost(error)
+
+    def _written(self, changed: list[Standing]) -> list[OwnershipLostError]:
+        try:
+            lost = session_table.save(self._engine, changed)
+        except BaseException:
+            # The next save repeats this one, also if no fact changes until then.
+            for each in changed:
+                self._changed.note(each.owed)
+            raise
+        self._saved |= {each.owed: each.facts for each in changed}
+        return lost
 
 
 def standing_of(session: Session) -> Standing:

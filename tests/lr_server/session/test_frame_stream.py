@@ -84,6 +84,7 @@ def sent(ticks: Ticks, count: int, received: pb.Position, heartbeat: float = 60.
         branches=frozenset({"b1"}),
         inflight=window, replaced=ReplacedCount(), traffic=SessionTraffic(), progress=SinkProgress(),
         batch_bytes=10**6, heartbeat=heartbeat, clock=SYSTEM_CLOCK,
+        changed=lambda: None,
     )  # fmt: skip
     stream = FrameStream(sink, context, received, report=lambda _: None)
     stream.start()
@@ -137,7 +138,7 @@ def test_a_tick_of_a_branch_that_the_negotiation_did_not_know_breaks_the_stream(
         branches=frozenset({"b0"}),
         inflight=Inflight(max_frames=9, max_bytes=10**9, clock=SYSTEM_CLOCK), replaced=ReplacedCount(),
         traffic=SessionTraffic(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=60.0,
-        clock=SYSTEM_CLOCK,
+        clock=SYSTEM_CLOCK, changed=lambda: None,
     )  # fmt: skip
     stream = FrameStream(sink, context, pb.Position(branch="b0"), report=told.append)
     stream.start()

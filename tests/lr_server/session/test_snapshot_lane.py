@@ -81,7 +81,7 @@ def streamed(
         branches=frozenset({"b1"}),
         inflight=Inflight(max_frames=9, max_bytes=10**9, clock=SYSTEM_CLOCK), replaced=ReplacedCount(),
         traffic=SessionTraffic(), progress=SinkProgress(), batch_bytes=10**6, heartbeat=heartbeat,
-        clock=SYSTEM_CLOCK,
+        clock=SYSTEM_CLOCK, changed=lambda: None,
     )  # fmt: skip
     stream = FrameStream(sink, context, pb.Position(branch="b1"), report=lambda _: None)
     stream.start()
