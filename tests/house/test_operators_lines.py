@@ -1,4 +1,4 @@
-"""The commands of `docs/operating.md` and `docs/links.md` for links, replays, resends and fences do as the pages say."""
+"""The commands of the pages for links, replays, resends and fences do as `operating.md` and `links.md` say."""
 
 import io
 from collections.abc import Iterator
