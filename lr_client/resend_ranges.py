@@ -1,4 +1,4 @@
-"""Begin the order to send a range of the log again: find the range, and refuse one that is not whole."""
+"""Begin the order to send a range of the log again: find the range, and refuse a part of one."""
 
 from datetime import datetime
 
