@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from lr_client import resend_entries
+from lr_client import continue_resend, resend_entries
 from queues.receive.parked import parked
+from tests.resending import interrupted
 from tests.system.replaying import Journal, journal, rows, send
 from tests.system.world import World
 from tests.waiting import eventually
@@ -91,18 +92,24 @@ def test_after_a_random_history_of_resends_the_listener_has_had_exactly_the_expe
     linked(world, max_batch_entries=5)
     expected: list[str] = []
     for number in range(40):
-        event = chance.choice(["send", "send", "send", "resend", "restart"])
+        event = chance.choice(["send", "send", "send", "resend", "interrupted", "restart"])
         print(event, end=" ")
         if event == "send" or not expected:
             made = [f"entry {number}.{place}" for place in range(chance.randint(1, 4))]
             send(world.site("paris"), *made)
             expected += made
-        elif event == "resend":
+        elif event != "restart":
             all_applied(world, len(expected))
             had = [seq for _, seq, _ in rows(world.site("tokyo"))]
             first = chance.randrange(len(had))
             last = chance.randrange(first, min(first + 8, len(had)))
-            resend_entries(world.site("paris"), "policy", "tokyo", start=had[first], end=had[last])
+            order: dict[str, Any] = {"start": had[first], "end": had[last]}
+            if event == "resend":
+                resend_entries(world.site("paris"), "policy", "tokyo", **order)
+            else:
+                with interrupted(world.site("paris"), chance.choice([1, 2])):
+                    resend_entries(world.site("paris"), "policy", "tokyo", **order)
+                continue_resend(world.site("paris"), "policy", "tokyo")
             expected += expected[first : last + 1]
         else:
             world.servers[-1].stop()
