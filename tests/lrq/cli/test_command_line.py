@@ -47,7 +47,7 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
     ]
     assert " ".join(listed) == (
         "init doctor peer grant tls uninstall serve work provide console status top browse send produce snapshot drain "
-        "park replay link subscribe trim fence replica ring demo"
+        "park replay resend link subscribe trim fence replica ring demo"
     )
 
 
