@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from discovery.status_changes import StatusChange
     from lr_client.replays import ReplayOrder, cancel_replay, replay_orders, request_replay, wait_replay
     from lr_client.replicas import active_member, require_continued
+    from lr_client.resends import ResendOrder, cancel_resend, continue_resend, resend_entries, resend_orders
     from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
     from lr_client.site_status import status, watch_status
     from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
@@ -45,6 +46,7 @@ _HOMES: Final = {
     "ReplayOrder": "queues.receive.replays",
     "ReplayStatus": "discovery.replay_status",
     "ReplicasStatus": "discovery.session_status",
+    "ResendOrder": "queues.send_log.resends",
     "RoutingQueueListener": "lr_client.subscriber.listener",
     "RoutingQueueSenderClient": "lr_client.sender",
     "RoutingTableEntryMsg": "queues.wire.entry_pb2",
@@ -59,11 +61,15 @@ _HOMES: Final = {
     "Subscription": "lr_client.subscriber.subscription",
     "active_member": "lr_client.replicas",
     "cancel_replay": "lr_client.replays",
+    "cancel_resend": "lr_client.resends",
+    "continue_resend": "lr_client.resends",
     "listener": "lr_client.subscriber.function_listener",
     "position_of": "lr_client.token_position",
     "replay_orders": "lr_client.replays",
     "request_replay": "lr_client.replays",
     "require_continued": "lr_client.replicas",
+    "resend_entries": "lr_client.resends",
+    "resend_orders": "lr_client.resends",
     "status": "lr_client.site_status",
     "subscribe": "lr_client.subscriber.subscription",
     "wait_applied": "lr_client.subscriber.wait_applied",
@@ -84,6 +90,7 @@ __all__ = [
     "ReplayOrder",
     "ReplayStatus",
     "ReplicasStatus",
+    "ResendOrder",
     "RoutingQueueListener",
     "RoutingQueueSenderClient",
     "RoutingTableEntryMsg",
@@ -98,11 +105,15 @@ __all__ = [
     "Subscription",
     "active_member",
     "cancel_replay",
+    "cancel_resend",
+    "continue_resend",
     "listener",
     "position_of",
     "replay_orders",
     "request_replay",
     "require_continued",
+    "resend_entries",
+    "resend_orders",
     "status",
     "subscribe",
     "wait_applied",

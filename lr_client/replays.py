@@ -132,13 +132,23 @@ def replay_wish(start: int | Position | str | None, since: datetime | None, *, u
     if (start is None) is (since is None):
         raise UsageError("an order for a replay needs either the first entry or a time")
     if since is not None:
-        moment = since if since.tzinfo else since.replace(tzinfo=UTC)
-        since_us = int((moment - _EPOCH).total_seconds() * 1_000_000)
-        return ReplayWish(since_us=max(since_us, 0), undo=undo)
-    position = start if isinstance(start, Position) else _position(start)
+        return ReplayWish(since_us=micros(since), undo=undo)
+    position = entry_position(start)
+    return ReplayWish(position.seq, position.branch, undo=undo)
+
+
+def micros(moment: datetime) -> int:
+    """Return a time in microseconds since 1970, never below 0; UTC without a zone."""
+    known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(int((known - _EPOCH).total_seconds() * 1_000_000), 0)
+
+
+def entry_position(given: int | Position | str | None) -> Position:
+    """Return the place of an entry; the branch is empty for a number alone. Raises `InvalidPositionError`."""
+    position = given if isinstance(given, Position) else _position(given)
     if not 0 < position.seq <= _LARGEST:
         raise InvalidPositionError(f"{position.seq} is the number of no entry: the first one is 1")
-    return ReplayWish(position.seq, position.branch, undo=undo)
+    return position
 
 
 def replay_moment(text: str) -> datetime:

@@ -24,6 +24,7 @@ from lrq.cli.commands import (
     provide,
     replay,
     replica,
+    resend,
     ring,
     send,
     serve,
@@ -54,6 +55,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] =
     "Act on queues and links": {
         "park": park.app,
         "replay": replay.app,
+        "resend": resend.app,
         "link": link.app,
         "subscribe": subscribe.app,
         "trim": trim.trim,

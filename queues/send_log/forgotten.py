@@ -6,10 +6,11 @@ from typing import Final
 from sqlalchemy import Connection, delete
 
 from queues.database.tables.destinations import dropped_entries, strangers
+from queues.database.tables.resends import resends
 from queues.database.tables.sessions import sessions
 from queues.send_log.port import SessionKey
 
-_TABLES: Final = (sessions, dropped_entries, strangers)
+_TABLES: Final = (sessions, dropped_entries, strangers, resends)
 
 
 def forget_sessions(connection: Connection, keys: Iterable[SessionKey]) -> None:

@@ -1,4 +1,4 @@
-"""The commands of `docs/operating.md` and `docs/links.md` for links, replays and fences do as the pages say."""
+"""The commands of the pages for links, replays, resends and fences do as `operating.md` and `links.md` say."""
 
 import io
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.long
 
 REPLAYS = lines(__name__, "docs/operating.md", "lrq replay")
+RESENDS = lines(__name__, "docs/operating.md", "lrq resend")
 FENCES = lines(__name__, "docs/operating.md", "lrq fence")
 LINKS = lines(__name__, "docs/links.md", "lrq link")
 #: The longest wait, in seconds: a machine may stand still meanwhile.
@@ -92,6 +93,22 @@ def test_the_commands_for_replays_have_entries_come_again(
     done = type_line(line, {"--from 1201": "--from 1"} if "1201" in line else None)
     assert done.code == 0, done.err
     eventually(lambda: rules.heard == [b"rule 1", b"", b"rule 1"], timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("line", RESENDS)
+def test_the_commands_for_resends_send_a_range_once_more(
+    line: str,
+    sites: tuple[LocalSite, LocalSite, Rules],
+    type_line: TypeLine,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    paris, _, rules = sites
+    go_to(paris)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    of_time = {"2026-07-01T09:00Z": "2001-07-01T09:00Z", "2026-07-01T10:00Z": "2101-07-01T10:00Z"}
+    done = type_line(line, {"--from 1201 --to 1300": "--from 1 --to 1"} if "1201" in line else of_time)
+    assert done.code == 0, done.err
+    eventually(lambda: rules.heard == [b"rule 1", b"rule 1"], timeout=PATIENCE)
 
 
 def test_the_commands_for_fences_show_and_forget_a_generation(

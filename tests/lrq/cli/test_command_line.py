@@ -22,7 +22,7 @@ ON_A_DATABASE = [
     ["provide", "app:airports", "--client", "policy", "--await-tables", "0"], ["status"], ["top", "--once"],
     ["browse"], ["send", "--to", "tokyo", "--client", "policy", "--await-tables", "0", "x"], ["drain"], ["trim"],
     ["snapshot", "request", "tokyo"], ["snapshot", "list"], ["snapshot", "watch", "1"],
-    ["snapshot", "cancel", "--all"], ["link", "forget", "tokyo"],
+    ["snapshot", "cancel", "--all"], ["link", "forget", "tokyo"], ["resend", "list"],
     ["peer", "list"], ["peer", "add", "tokyo", "tcp://10.0.0.2:7400"], ["peer", "remove", "tokyo"],
     ["park", "list"], ["park", "retry", "1"], ["park", "discard", "1", "--yes"],
     ["fence", "list"], ["fence", "reset", "paris"],
@@ -47,7 +47,7 @@ def test_without_a_command_the_help_is_shown(lrq: Command):
     ]
     assert " ".join(listed) == (
         "init doctor peer grant tls uninstall serve work provide console status top browse send produce snapshot drain "
-        "park replay link subscribe trim fence replica ring demo"
+        "park replay resend link subscribe trim fence replica ring demo"
     )
 
 

@@ -1,0 +1,80 @@
+"""Begin the order to send a range of the log again: find the range, and refuse a part of one."""
+
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from lr_client.replays import entry_position, micros
+from queues.destinations import destination_set
+from queues.errors import LinkEndedError, UsageError
+from queues.positions import Position
+from queues.send_log import reads, resends, sessions
+from queues.send_log.destination_check import check_destinations, link_ended
+from queues.send_log.history import branch_at, first_since, last_before
+from queues.send_log.links import closed_links
+from queues.send_log.outbox import NewEntry
+from queues.send_log.port import SessionKey
+from queues.send_log.replica_sets import regrouped_seq
+from queues.send_log.resend_rules import LogExtent, SeqRange, refuse_range
+from queues.send_log.resends import ResendOrder, ResendState
+from queues.send_log.ring.member_rows import rank_at
+
+#: The first and the last entry.
+Numbers = tuple[int | Position | str | None, int | Position | str | None]
+#: The begin of a time, and its end, which is not included.
+Times = tuple[datetime | None, datetime | None]
+
+
+def begin_order(connection: Connection, key: SessionKey, numbers: Numbers, times: Times, person: str) -> ResendOrder:
+    """Store the order for a range in the caller's transaction; see `resend_entries` for the arguments and errors."""
+    if rank_at(connection) is not None:
+        raise UsageError("a ring has no database with entries to send again: let the producers send them again")
+    if sessions.find_session(connection, key) is None:
+        raise UsageError(f"no session sends {key.client} to {key.destination}: `lrq status` shows the sessions")
+    last = resends.last_order(connection, key)
+    if last is not None and last.state is ResendState.BEGUN:
+        raise UsageError(
+            f"an earlier resend of {last.name} has not ended: `lrq resend continue {key.client} {key.destination}`, or "
+            f"`lrq resend cancel {key.client} {key.destination}`"
+        )
+    wanted = _range(connection, numbers, times)
+    newest = reads.newest_tick(connection)
+    extent = LogExtent(reads.trimmed_seq(connection), newest.end_seq if newest else 0, regrouped_seq(connection))
+    if refusal := refuse_range(wanted, extent):
+        raise UsageError(f"{key.client} to {key.destination}: {refusal}")
+    if key.destination in closed_links(connection).get(key.client, ()):
+        raise LinkEndedError(link_ended(key.client, key.destination))
+    check_destinations(connection, key.client, [NewEntry(b"", destination_set(key.client, [key.destination]))])
+    return resends.begin(connection, key, wanted, person)
+
+
+def _range(connection: Connection, numbers: Numbers, times: Times) -> SeqRange:
+    start, end = numbers
+    since, until = times
+    if start is not None and end is not None and times == (None, None):
+        return SeqRange(_number(connection, start), _number(connection, end))
+    if since is not None and until is not None and numbers == (None, None):
+        return _range_of_time(connection, micros(since), micros(until))
+    raise UsageError("a range needs its first and its last entry, or two times")
+
+
+def _number(connection: Connection, given: int | Position | str) -> int:
+    position = entry_position(given)
+    there = branch_at(connection, position.seq)
+    if position.branch not in ("", there):
+        raise UsageError(f"{position} is not in the history of this site, which has {there} there")
+    return position.seq
+
+
+def _range_of_time(connection: Connection, since_us: int, until_us: int) -> SeqRange:
+    """Return the entries of all ticks of a time. Ticks follow each other in time."""
+    first, behind = first_since(connection, since_us), first_since(connection, until_us)
+    newest = reads.newest_tick(connection)
+    if first is None or newest is None or first == behind or since_us >= until_us:
+        raise UsageError("the source has taken no entries in that time")
+    if first.start_seq and last_before(connection, first.end_seq) is None:
+        raise UsageError(
+            f"entries up to {first.start_seq:,} are trimmed, some of them perhaps of that time: name the first and the "
+            "last entry"
+        )
+    return SeqRange(first.start_seq + 1, behind.start_seq if behind else newest.end_seq)

@@ -1,0 +1,136 @@
+"""`lrq resend`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lrq.cli.options import Config, Database, Json, Site
+
+if TYPE_CHECKING:
+    from queues.send_log.resends import ResendOrder
+
+app = typer.Typer(help="Send a range of entries to a site once more, as new entries.", no_args_is_help=False)
+
+OfClient = Annotated[str, typer.Argument(metavar="CLIENT", help="The client of the entries.")]
+To = Annotated[str, typer.Argument(metavar="SITE", help="The site that gets the entries again.")]
+
+
+@app.callback(invoke_without_command=True)
+def _resend(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("begin")
+def begin(
+    client: OfClient,
+    destination: To,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="NUMBER", help="The first entry; also BRANCH@NUMBER.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="NUMBER", help="The last entry; also BRANCH@NUMBER.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Entries committed since TIME, such as 2026-07-01T09:00Z."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="The end of that time, such as 2026-07-01T10:00Z.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask for confirmation.")] = False,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Send the entries of a range to SITE once more, as new entries with new numbers.
+
+    Run this at the source. The listener at SITE applies the new entries after all earlier ones, over newer values, and
+    undoes nothing. So only a listener whose entries stand alone may get them. Entries with an item key are left out.
+    """
+    from lr_client.replays import replay_moment
+    from lr_client.resends import resend_entries
+    from lrq.cli.person import person
+    from lrq.cli.place import opened
+
+    if (
+        (start is None) is not (end is None)
+        or (since is None) is not (until is None)
+        or (start is None) is (since is None)
+    ):
+        raise typer.BadParameter("say either --from and --to, or --since and --until")
+    times = [None if text is None else replay_moment(text) for text in (since, until)]
+    with opened(config, database, site) as here:
+        if not yes:
+            what = f"entries {start} to {end}" if start is not None else f"entries from {since} until {until}"
+            question = f"Send {what} of {client} to {destination} again, although newer ones are applied there?"
+            typer.confirm(question, abort=True, err=True)
+        done = resend_entries(
+            here.engine, client, destination, start=start, end=end, since=times[0], until=times[1], person=person()
+        )
+        _tell(done, here.site, as_json=as_json)
+
+
+@app.command("continue")
+def continue_(
+    client: OfClient,
+    destination: To,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """Carry on a resend that was interrupted: entries that were sent again already do not come once more."""
+    from lr_client.resends import continue_resend
+    from lrq.cli.place import opened
+
+    with opened(config, database, site) as here:
+        _tell(continue_resend(here.engine, client, destination), here.site, as_json=as_json)
+
+
+@app.command("cancel")
+def cancel(
+    client: OfClient,
+    destination: To,
+    config: Config = None,
+    database: Database = None,
+    site: Site = None,
+    as_json: Json = False,
+) -> None:
+    """End a resend that was interrupted, without the rest of its entries."""
+    from lr_client.resends import cancel_resend
+    from lrq.cli.person import person
+    from lrq.cli.place import opened
+
+    with opened(config, database, site) as here:
+        _tell(cancel_resend(here.engine, client, destination, person=person()), here.site, as_json=as_json)
+
+
+@app.command("list")
+def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
+    """Show the last resend of each session, with its result."""
+    from lr_client.resends import resend_orders
+    from lrq.cli.output import console, emit
+    from lrq.cli.place import opened
+    from lrq.cli.resend_view import resend_facts, resends_table
+    from queues.clock import now_us
+
+    with opened(config, database, site) as here:
+        found = resend_orders(here.engine)
+    if as_json:
+        emit({"site": here.site, "resends": [resend_facts(each) for each in found]})
+    elif found:
+        console().print(resends_table(found, now_us()))
+    else:
+        typer.echo("no entries were sent again from here")
+
+
+def _tell(done: "ResendOrder", site: str, *, as_json: bool) -> None:
+    from lrq.cli.output import emit
+    from lrq.cli.resend_view import resend_facts
+
+    if as_json:
+        emit({"site": site} | resend_facts(done))
+    else:
+        typer.echo(f"{done.name}, {done.words}")
