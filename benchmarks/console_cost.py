@@ -3,6 +3,10 @@
 A source writes to two sites at a steady rate, and a subscriber at each applies everything. Windows without a console
 and windows with one take turns, so both see the same load. A tab follows the stream of events, and loads the map
 after each change, as in a browser.
+
+On a small machine any busy process makes its neighbours slower. So the CPU time of the sites may grow beside a console
+although nobody asks them. After each console comes a window with a neighbour. The neighbour takes as much CPU time, and
+asks no site. The sites' time beside the console, less that beside the neighbour, is the cost of the console.
 """
 
 import argparse
@@ -15,9 +19,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +45,8 @@ from queues.clock import SYSTEM_CLOCK
 _SINKS: Final = 2
 #: Seconds between the start of a console and its window.
 _SETTLE: Final = 5.0
+#: The CPU seconds of one burst of a neighbour.
+_BURST: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +54,25 @@ class Cost:
     """The CPU of one window, as shares of a core.
 
     `sites`: all servers, subscribers and PostgreSQL. `queries`: of this, PostgreSQL's work for the console.
-    `console`: the process of the console; on SQLite it reads the files itself.
+    `console`: the process of the console; on SQLite it reads the files itself. `browser`: the process with the tabs.
     """
 
     sites: float
     queries: float = 0.0
     console: float = 0.0
+    browser: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The medians of all windows; `tabs` is 0 without a console."""
+    """The medians of all windows of a kind."""
 
     database: str
-    tabs: int
+    beside: str
     sites: float
     queries: float
     console: float
+    browser: float
 
 
 def _follow(told: Told, url: str) -> None:
@@ -125,15 +135,26 @@ class Console:
 
 
 @contextmanager
-def _tabs(origin: str, number: int) -> Iterator[None]:
-    """Keep tabs of the console open, in a process of their own."""
+def _process(work: Callable[..., None], *of: object) -> Iterator[int]:
+    """Run *work* in a process of its own; yield its number."""
     workers = Workers()
-    workers.start(_look, origin, number)
+    workers.start(work, *of)
     workers.wait_ready()
     try:
-        yield
+        yield workers.pids[0]
     finally:
         workers.stop()
+
+
+def _burn(told: Told, share: float) -> None:
+    """Take *share* of a core, in short bursts."""
+    told.ready()
+    threading.Thread(target=lambda: (told.over(None), os._exit(0)), daemon=True).start()
+    while True:
+        began, used = SYSTEM_CLOCK.monotonic(), time.thread_time()
+        while time.thread_time() - used < _BURST:
+            pass
+        pause(began + _BURST / share - SYSTEM_CLOCK.monotonic())
 
 
 def _look(told: Told, origin: str, number: int) -> None:
@@ -171,11 +192,13 @@ def _used(pids: Sequence[int]) -> float:
     return total
 
 
-def _window(place: Place, pids: Sequence[int], console: Console | None, seconds: float) -> Cost:
+def _window(
+    place: Place, pids: Sequence[int], seconds: float, console: Console | None = None, browser: int | None = None
+) -> Cost:
     """Measure one window; the servers and subscribers are *pids*."""
     reading = _backends(place.cluster) if console else []
     own = [console.pid] if console else []
-    groups = [*pids, place.cluster.pid], reading, own
+    groups = [*pids, place.cluster.pid], reading, own, [browser] if browser else []
     began, before = SYSTEM_CLOCK.monotonic(), [sum(map(cpu.used, groups[0])), *map(_used, groups[1:])]
     pause(seconds)
     after, took = [sum(map(cpu.used, groups[0])), *map(_used, groups[1:])], SYSTEM_CLOCK.monotonic() - began
@@ -185,7 +208,7 @@ def _window(place: Place, pids: Sequence[int], console: Console | None, seconds:
 def measure(place: Place, make: Callable[[], Lrq], chosen: argparse.Namespace) -> list[Measured]:
     """Measure the sites alone and with each number of tabs, in turns."""
     sites = make()
-    found: dict[int, list[Cost]] = {0: [], **{tabs: [] for tabs in chosen.tabs}}
+    found = defaultdict[str, list[Cost]](list)
     with ExitStack() as stack:
         stack.callback(sites.close)
         sites.prepare(place, _SINKS)
@@ -202,21 +225,30 @@ def measure(place: Place, make: Callable[[], Lrq], chosen: argparse.Namespace) -
         pids = [*sites.servers, *subscribers.pids]
         for _ in range(chosen.rounds):
             pause(_SETTLE)
-            found[0].append(_window(place, pids, None, chosen.seconds))
+            found["nothing"].append(_window(place, pids, chosen.seconds))
             for tabs in chosen.tabs:
-                console = Console(urls)
-                try:
-                    with _tabs(console.origin, tabs):
-                        pause(_SETTLE)
-                        found[tabs].append(_window(place, pids, console, chosen.seconds))
-                finally:
-                    console.stop()
-        return [Measured(sites.name, tabs, *medians(costs)) for tabs, costs in found.items()]
+                cost = _beside_console(place, pids, urls, tabs, chosen.seconds)
+                found[f"a console, {tabs} tabs"].append(cost)
+                with _process(_burn, cost.console + cost.browser):
+                    pause(_SETTLE)
+                    found[f"a neighbour as busy as {tabs} tabs"].append(_window(place, pids, chosen.seconds))
+        return [Measured(sites.name, beside, *medians(costs)) for beside, costs in found.items()]
+
+
+def _beside_console(place: Place, pids: Sequence[int], urls: Sequence[str], tabs: int, seconds: float) -> Cost:
+    console = Console(urls)
+    try:
+        with _process(_look, console.origin, tabs) as browser:
+            pause(_SETTLE)
+            return _window(place, pids, seconds, console, browser)
+    finally:
+        console.stop()
 
 
 def medians(costs: Sequence[Cost]) -> list[float]:
-    """Return the medians of `sites`, `queries` and `console`."""
-    return [statistics.median(getattr(cost, name) for cost in costs) for name in ("sites", "queries", "console")]
+    """Return the medians of `sites`, `queries`, `console` and `browser`."""
+    names = [field.name for field in fields(Cost)]
+    return [statistics.median(getattr(cost, name) for cost in costs) for name in names]
 
 
 def main() -> None:
@@ -240,11 +272,11 @@ def main() -> None:
         json.dump([asdict(each) for each in found], sys.stdout)
         return
     sys.stdout.write("CPU in percent of a core:\n\n")
-    sys.stdout.write("| sites | open tabs | all sites | of it PostgreSQL for the console | the console |\n")
-    sys.stdout.write("|---|---|---|---|---|\n")
+    sys.stdout.write("| sites | beside | all sites | of it PostgreSQL for the console | the console | the browser |\n")
+    sys.stdout.write("|---|---|---|---|---|---|\n")
     for each in found:
-        shares = " | ".join(f"{100 * share:.2f}" for share in (each.sites, each.queries, each.console))
-        sys.stdout.write(f"| {each.database} | {each.tabs or 'no console'} | {shares} |\n")
+        shares = " | ".join(f"{100 * share:.2f}" for share in (each.sites, each.queries, each.console, each.browser))
+        sys.stdout.write(f"| {each.database} | {each.beside} | {shares} |\n")
 
 
 if __name__ == "__main__":

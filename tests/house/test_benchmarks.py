@@ -328,5 +328,5 @@ def test_a_folder_without_a_revision_is_refused(tmp_path: Path):
 
 
 def test_the_cost_of_a_console_is_the_median_of_its_windows():
-    windows = [Cost(0.5, 0.01, 0.02), Cost(0.7, 0.03, 0.01), Cost(0.6, 0.02, 0.09)]
-    assert medians(windows) == [0.6, 0.02, 0.02]
+    windows = [Cost(0.5, 0.01, 0.02, 0.1), Cost(0.7, 0.03, 0.01, 0.3), Cost(0.6, 0.02, 0.09, 0.2)]
+    assert medians(windows) == [0.6, 0.02, 0.02, 0.2]
