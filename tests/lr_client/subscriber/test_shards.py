@@ -350,6 +350,29 @@ def test_a_new_map_holds_behind_all_that_any_shard_has_applied(
     check(story(sink), 200)
 
 
+@pytest.mark.parametrize(
+    ("moves", "words"),
+    [
+        ({17: 1.0}, "no shard 1.0: the shards are 0 to 1"),
+        ({17: "1"}, "no shard '1'"),
+        ({17: -1}, "no shard -1"),
+        ({17.0: 1}, "no slot 17.0: hash has slots 0 to 1023"),
+        ({"17": 1}, "no slot '17'"),
+    ],
+)
+def test_a_move_of_something_else_than_whole_numbers_is_refused(sink: Engine, moves: dict, words: str) -> None:
+    before = set_shards(sink, POLICY, 2)
+    with pytest.raises(UsageError, match=words):
+        move_slots(sink, POLICY, moves)
+    assert newest(sink) == before
+
+
+def test_a_truth_value_in_a_move_counts_as_a_number(sink: Engine) -> None:
+    set_shards(sink, POLICY, 2)
+    stored = move_slots(sink, POLICY, {16: True})
+    assert newest(sink) == stored
+
+
 class StandingClock(SystemClock):
     """A clock that does not go on."""
 
