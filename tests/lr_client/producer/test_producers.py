@@ -330,7 +330,10 @@ def test_messages_that_no_site_accepts_are_refused_before_they_are_sent(
         ({"client": "no client"}, errors.InvalidNameError),
         ({"producer": ""}, errors.InvalidNameError),
         ({"max_in_flight": 0}, errors.ConfigurationError),
+        ({"max_in_flight": 1.5}, errors.ConfigurationError),
+        ({"max_in_flight_bytes": None}, errors.ConfigurationError),
         ({"max_payload_bytes": 0}, errors.ConfigurationError),
+        ({"max_payload_bytes": 1.5}, errors.ConfigurationError),
     ],
 )  # fmt: skip
 def test_unusable_arguments_are_refused(new_producer: Make, options: dict[str, Any], expected: type[errors.LrqError]):
