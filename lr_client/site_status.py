@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Engine
 
+from lr_client.arguments import checked_timeout
 from discovery.site_status import SiteStatus
 from discovery.status import read_status
 from discovery.status_changes import StatusChange, change_between
@@ -49,7 +50,7 @@ def watch_status(
     require_engine(engine, "watch_status")
     if not interval > 0:
         raise UsageError(f"interval is {interval!r}: use a number of seconds above zero")
-    return _watched(engine, clock.monotonic() + timeout, interval, stopping or threading.Event(), clock)
+    return _watched(engine, clock.monotonic() + checked_timeout(timeout), interval, stopping or threading.Event(), clock)
 
 
 def _watched(

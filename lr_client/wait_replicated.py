@@ -5,6 +5,7 @@ from operator import not_
 
 from sqlalchemy import Connection, Engine
 
+from lr_client.arguments import checked_timeout
 from queues.clock import poll
 from queues.database.engine_check import described
 from queues.database.transactions import reading
@@ -55,6 +56,7 @@ def wait_replicated(
         with reading(engine, snapshot=True) as connection:
             return _missing(connection, client, wanted, destinations)
 
+    checked_timeout(timeout)
     if missing := poll(look, not_, timeout=timeout, pause=_PAUSE):
         raise WaitTimeoutError(f"after {timeout} s these sites do not have {wanted} yet: {', '.join(missing)}")
 

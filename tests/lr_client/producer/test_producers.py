@@ -292,6 +292,19 @@ def test_close_waits_for_answers_and_ends_the_others(server: SmallServer, new_pr
         other.result(unknown)
 
 
+@pytest.mark.parametrize("timeout", [None, "5", math.nan, True])
+@pytest.mark.parametrize("call", ["send", "submit", "settle", "last_sequence", "close"])
+def test_a_timeout_that_is_no_number_is_refused_at_once(
+    server: SmallServer, new_producer: Make, call: str, timeout: Any
+):
+    producer = new_producer(server.endpoint)
+    given = [messages(b"1")] if call in ("send", "submit") else []
+    with pytest.raises(errors.UsageError, match="timeout is .*: use a number of seconds"):
+        getattr(producer, call)(*given, timeout=timeout)
+    assert server.streams == 0
+    producer.send(messages(b"1"))
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -299,6 +312,8 @@ def test_close_waits_for_answers_and_ends_the_others(server: SmallServer, new_pr
         (b"abc", errors.UsageError),
         ([(b"1", [])], errors.DestinationsError),
         ([(b"1", "tokyo")], errors.DestinationsError),
+        ([(b"1", None)], errors.DestinationsError),
+        ([(b"1", [["tokyo"]])], errors.InvalidNameError),
         ([(b"1", ["not a site"])], errors.InvalidNameError),
         ([("text", ["tokyo"])], errors.PayloadTypeError),
         ([(bytes(101), ["tokyo"])], errors.PayloadTooLargeError),
