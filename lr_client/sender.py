@@ -213,7 +213,8 @@ class RoutingQueueSenderClient:
         """Ask for a full snapshot for one site, in the caller's transaction; the newest request wins.
 
         Raises ValueError for a malformed site (`InvalidNameError`) or this site itself (`UnknownDestinationError`).
-        Raises `LinkEndedError` if the link has ended, and `SetupError` without lrq tables.
+        Raises `LinkEndedError` if the link has ended, and `SetupError` without lrq tables. Raises
+        `NotInTransactionError` for a connection that commits every statement by itself.
         """
         request_snapshot_sync(session, self.client_name, destination)
 
