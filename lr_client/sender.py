@@ -174,7 +174,7 @@ class RoutingQueueSenderClient:
         """Wait until each of *destinations* has stored everything up to *token* durably; at most *timeout* seconds.
 
         Raises `WaitTimeoutError`, which names the sites that are missing entries, and ValueError for a malformed site
-        or token. Raises `UsageError` for a token of another client, whose entries another session sends. Raises
+        or token, or this site itself (`UnknownDestinationError`). Raises `UsageError` for a token of another client, whose entries another session sends. Raises
         `VersionLostError` at once if a promotion or a restore of this site has lost the transaction.
         """
         require_engine(engine, "wait_replicated")

@@ -1,4 +1,4 @@
-"""A time limit or a moment that is none is refused in one sentence, before anything is done."""
+"""Waits and other calls with wrong times or sites are refused in one sentence, before anything is done."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from lr_client import RoutingQueueSenderClient, request_replay, wait_applied, watch_status
 from lr_client.producer import RingsProducer
 from lr_client.replays import wait_replay
-from queues.errors import DestinationsError, UsageError
+from queues.errors import DestinationsError, UnknownDestinationError, UsageError
 
 _TOKEN = "paris/policy/b/1"
 _client = RoutingQueueSenderClient("policy")
@@ -47,6 +47,11 @@ def test_destinations_that_are_no_collection_are_refused(site: Engine, destinati
         _client.wait_replicated(site, _TOKEN, destinations, 0)
     with site.begin() as connection, pytest.raises(DestinationsError, match="must be a collection of site ids, not"):
         _client.transmit_log_entry_message(connection, b"x", destinations)
+
+
+def test_nothing_waits_for_the_own_site(site: Engine) -> None:
+    with pytest.raises(UnknownDestinationError, match="'paris' is this site itself, which has the transaction"):
+        _client.wait_replicated(site, _TOKEN, ["tokyo", "paris"], 0)
 
 
 def test_a_replay_needs_a_datetime(site: Engine) -> None:
