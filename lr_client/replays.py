@@ -84,7 +84,6 @@ def wait_replay(engine: Engine, order: ReplayOrder, timeout: float, *, clock: Cl
     Raises `WaitTimeoutError` after *timeout* seconds; the order still stands then. Raises `UsageError` if a later order
     has replaced it, or the queue was forgotten, and for a timeout that is no number.
     """
-
     require_engine(engine, "wait_replay")
     checked_timeout(timeout)
 

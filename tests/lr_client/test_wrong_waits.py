@@ -29,7 +29,7 @@ CALLS: dict[str, Callable[[Engine, Any], object]] = {
 @pytest.mark.parametrize("timeout", [None, "5", math.nan, True])
 @pytest.mark.parametrize("call", CALLS)
 def test_a_timeout_that_is_no_number_is_refused(site: Engine, call: str, timeout: object) -> None:
-    with pytest.raises(UsageError, match="timeout is .*: use a number of seconds"):
+    with pytest.raises(UsageError, match=r"timeout is .*: use a number of seconds"):
         CALLS[call](site, timeout)
 
 
@@ -43,7 +43,7 @@ def test_a_transmitter_that_is_closed_with_a_wrong_timeout_works_on(site: Engine
 
 @pytest.mark.parametrize("destinations", [None, 5])
 def test_destinations_that_are_no_collection_are_refused(site: Engine, destinations: Any) -> None:
-    with pytest.raises(DestinationsError, match="must be a collection of site ids, not (NoneType|int): write"):
+    with pytest.raises(DestinationsError, match=r"must be a collection of site ids, not (NoneType|int): write"):
         _client.wait_replicated(site, _TOKEN, destinations, 0)
     with site.begin() as connection, pytest.raises(DestinationsError, match="must be a collection of site ids, not"):
         _client.transmit_log_entry_message(connection, b"x", destinations)

@@ -299,7 +299,7 @@ def test_a_timeout_that_is_no_number_is_refused_at_once(
 ):
     producer = new_producer(server.endpoint)
     given = [messages(b"1")] if call in ("send", "submit") else []
-    with pytest.raises(errors.UsageError, match="timeout is .*: use a number of seconds"):
+    with pytest.raises(errors.UsageError, match=r"timeout is .*: use a number of seconds"):
         getattr(producer, call)(*given, timeout=timeout)
     assert server.streams == 0
     producer.send(messages(b"1"))
