@@ -82,7 +82,7 @@ def wait_replay(engine: Engine, order: ReplayOrder, timeout: float, *, clock: Cl
     """Wait until the source has answered *order*, and return the order with its outcome.
 
     Raises `WaitTimeoutError` after *timeout* seconds; the order still stands then. Raises `UsageError` if a later order
-    has replaced it, or the queue was forgotten, and for a timeout that is no number.
+    has replaced it, or the queue was forgotten. So does a timeout that is no number.
     """
     require_engine(engine, "wait_replay")
     checked_timeout(timeout)

@@ -27,8 +27,8 @@ from queues.send_log.ring.tick_productions import TickProduction, token_of
 class RequestTick:
     """The accepted requests of one tick, which ends with the entry number `end` of the log.
 
-    `sets` has the bytes of each destination set by its number: a tick carries each once. They have the limit of
-    payloads too, apart from these.
+    `sets` has the bytes of each destination set by its number: a tick carries each once. The limit of their bytes is
+    another one of the same size.
     """
 
     end: int
@@ -38,7 +38,7 @@ class RequestTick:
     size: int = 0
     sets: dict[int, int] = field(default_factory=dict)
 
-    def has_room(self, rows: int, size: int, sets: Mapping[int, int], limits: TickLimits) -> bool:
+    def has_room(self, rows: int, size: int, sets: dict[int, int], limits: TickLimits) -> bool:
         """Return whether a request of that many *rows* and bytes, with its *sets*, fits too."""
         is_small = self.rows + rows <= limits.rows and self.size + size <= limits.payload_bytes
         return is_small and (sets.keys() <= self.sets.keys() or _bytes_of(self.sets | sets) <= limits.payload_bytes)
