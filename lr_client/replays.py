@@ -141,7 +141,10 @@ def replay_wish(start: int | Position | str | None, since: datetime | None, *, u
 
 
 def micros(moment: datetime) -> int:
-    """Return a time in microseconds since 1970, never below 0; UTC without a zone. Raises `UsageError` for another object."""
+    """Return a time in microseconds since 1970, never below 0; UTC without a zone.
+
+    Raises `UsageError` for an object of another kind.
+    """
     if not isinstance(moment, datetime):
         raise UsageError(f"{moment!r} is no moment: pass a datetime")
     known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
