@@ -1,9 +1,10 @@
-"""Checks of the arguments of an application: payloads and keys (docs/design.md, "Bounds")."""
+"""Checks of the arguments of an application: payloads, keys and limits (docs/design.md, "Bounds")."""
 
+import math
 from typing import Final
 
 from queues.entry_keys import MAX_KEY_LENGTH, checked_key
-from queues.errors import ConfigurationError, PayloadTooLargeError, PayloadTypeError
+from queues.errors import ConfigurationError, PayloadTooLargeError, PayloadTypeError, UsageError
 
 __all__ = [
     "LARGEST_PAYLOAD_BYTES",
@@ -12,6 +13,8 @@ __all__ = [
     "checked_key",
     "checked_limit",
     "checked_payload",
+    "checked_timeout",
+    "is_whole",
 ]
 
 #: Most bytes of a payload, unless the application sets another limit.
@@ -22,9 +25,23 @@ LARGEST_PAYLOAD_BYTES: Final = 128 * 1024 * 1024
 
 def checked_limit(limit: int) -> int:
     """Return *limit* in bytes; raise `ConfigurationError` unless it is between 1 and `LARGEST_PAYLOAD_BYTES`."""
-    if not 0 < limit <= LARGEST_PAYLOAD_BYTES:
-        raise ConfigurationError(f"max_payload_bytes must be between 1 and {LARGEST_PAYLOAD_BYTES}, not {limit}")
+    if not is_whole(limit) or not 0 < limit <= LARGEST_PAYLOAD_BYTES:
+        raise ConfigurationError(
+            f"max_payload_bytes must be a whole number between 1 and {LARGEST_PAYLOAD_BYTES}, not {limit!r}"
+        )
     return limit
+
+
+def is_whole(number: object) -> bool:
+    """Return whether *number* is a whole number, and no truth value."""
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def checked_timeout(timeout: object) -> float:
+    """Return *timeout* in seconds; raise `UsageError` unless it is a number. Infinity waits without an end."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or math.isnan(timeout):
+        raise UsageError(f"timeout is {timeout!r}: use a number of seconds, math.inf for no limit")
+    return timeout
 
 
 def checked_payload(payload: object, limit: int) -> bytes:

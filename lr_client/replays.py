@@ -10,6 +10,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine
 
+from lr_client.arguments import checked_timeout
 from queues import names
 from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database import actions
@@ -81,8 +82,10 @@ def wait_replay(engine: Engine, order: ReplayOrder, timeout: float, *, clock: Cl
     """Wait until the source has answered *order*, and return the order with its outcome.
 
     Raises `WaitTimeoutError` after *timeout* seconds; the order still stands then. Raises `UsageError` if a later order
-    has replaced it, or the queue was forgotten.
+    has replaced it, or the queue was forgotten. So does a timeout that is no number.
     """
+    require_engine(engine, "wait_replay")
+    checked_timeout(timeout)
 
     def look() -> ReplayOrder | None:
         with reading(engine) as connection:
@@ -138,7 +141,12 @@ def replay_wish(start: int | Position | str | None, since: datetime | None, *, u
 
 
 def micros(moment: datetime) -> int:
-    """Return a time in microseconds since 1970, never below 0; UTC without a zone."""
+    """Return a time in microseconds since 1970, never below 0; UTC without a zone.
+
+    Raises `UsageError` for an object of another kind.
+    """
+    if not isinstance(moment, datetime):
+        raise UsageError(f"{moment!r} is no moment: pass a datetime")
     known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(int((known - _EPOCH).total_seconds() * 1_000_000), 0)
 

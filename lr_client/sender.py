@@ -173,9 +173,10 @@ class RoutingQueueSenderClient:
     ) -> None:
         """Wait until each of *destinations* has stored everything up to *token* durably; at most *timeout* seconds.
 
-        Raises `WaitTimeoutError`, which names the sites that are missing entries, and ValueError for a malformed site
-        or token. Raises `UsageError` for a token of another client, whose entries another session sends. Raises
-        `VersionLostError` at once if a promotion or a restore of this site has lost the transaction.
+        Raises `WaitTimeoutError`, which names the sites that are missing entries. Raises ValueError for a malformed
+        site or token, and for this site itself (`UnknownDestinationError`). Raises `UsageError` for a token of another
+        client, whose entries another session sends. Raises `VersionLostError` at once if a promotion or a restore of
+        this site has lost the transaction.
         """
         require_engine(engine, "wait_replicated")
         wait_replicated(engine, self.client_name, token, site_ids(destinations), timeout)
@@ -213,7 +214,8 @@ class RoutingQueueSenderClient:
         """Ask for a full snapshot for one site, in the caller's transaction; the newest request wins.
 
         Raises ValueError for a malformed site (`InvalidNameError`) or this site itself (`UnknownDestinationError`).
-        Raises `LinkEndedError` if the link has ended, and `SetupError` without lrq tables.
+        Raises `LinkEndedError` if the link has ended, and `SetupError` without lrq tables. Raises
+        `NotInTransactionError` for a connection that commits every statement by itself.
         """
         request_snapshot_sync(session, self.client_name, destination)
 

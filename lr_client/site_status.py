@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from discovery.site_status import SiteStatus
 from discovery.status import read_status
 from discovery.status_changes import StatusChange, change_between
+from lr_client.arguments import checked_timeout
 from queues.clock import SYSTEM_CLOCK, Clock
 from queues.database.engine_check import require_engine
 from queues.errors import UsageError
@@ -49,7 +50,8 @@ def watch_status(
     require_engine(engine, "watch_status")
     if not interval > 0:
         raise UsageError(f"interval is {interval!r}: use a number of seconds above zero")
-    return _watched(engine, clock.monotonic() + timeout, interval, stopping or threading.Event(), clock)
+    deadline = clock.monotonic() + checked_timeout(timeout)
+    return _watched(engine, deadline, interval, stopping or threading.Event(), clock)
 
 
 def _watched(

@@ -5,10 +5,18 @@ from operator import not_
 
 from sqlalchemy import Connection, Engine
 
+from lr_client.arguments import checked_timeout
 from queues.clock import poll
+from queues.database import schema
 from queues.database.engine_check import described
 from queues.database.transactions import reading
-from queues.errors import InvalidPositionError, UsageError, VersionLostError, WaitTimeoutError
+from queues.errors import (
+    InvalidPositionError,
+    UnknownDestinationError,
+    UsageError,
+    VersionLostError,
+    WaitTimeoutError,
+)
 from queues.lineage import trace
 from queues.names import ClientName, SiteId
 from queues.positions import PositionToken, Visibility
@@ -55,6 +63,11 @@ def wait_replicated(
         with reading(engine, snapshot=True) as connection:
             return _missing(connection, client, wanted, destinations)
 
+    checked_timeout(timeout)
+    with reading(engine) as connection:
+        own = schema.site(connection, None).site_id
+    if own in destinations:
+        raise UnknownDestinationError(f"{own!r} is this site itself, which has the transaction: name another site")
     if missing := poll(look, not_, timeout=timeout, pause=_PAUSE):
         raise WaitTimeoutError(f"after {timeout} s these sites do not have {wanted} yet: {', '.join(missing)}")
 

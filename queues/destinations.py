@@ -25,7 +25,14 @@ def destination_set(client: ClientName, destinations: Iterable[str]) -> Destinat
     Raises `DestinationsError` if the set is empty or no collection, `InvalidNameError` for a malformed name (both are
     `ValueError`s).
     """
-    return _interned(client, _collected(destinations))
+    names = _collected(destinations)
+    try:
+        return _interned(client, names)
+    except TypeError:
+        # A name that cannot be hashed is none.
+        for name in names:
+            site_id(name)
+        raise
 
 
 def site_ids(destinations: Iterable[str]) -> list[SiteId]:
@@ -36,7 +43,13 @@ def site_ids(destinations: Iterable[str]) -> list[SiteId]:
 def _collected(destinations: Iterable[str]) -> tuple[str, ...]:
     if isinstance(destinations, str | bytes):
         raise DestinationsError("destinations must be a collection of site ids, not one string: write ['tokyo']")
-    return tuple(destinations)
+    try:
+        return tuple(destinations)
+    except TypeError:
+        if isinstance(destinations, Iterable):
+            raise
+        kind = type(destinations).__name__
+        raise DestinationsError(f"destinations must be a collection of site ids, not {kind}: write ['tokyo']") from None
 
 
 @lru_cache(maxsize=4096)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Final
 
 from queues.errors import UsageError
@@ -130,10 +131,20 @@ def with_moves(before: ShardMap, moves: Mapping[int, int]) -> ShardMap:
     """
     owners = list(before.owners)
     for slot, shard in moves.items():
-        if slot not in range(len(owners)):
-            raise UsageError(f"there is no slot {slot}: {before.partitioner} has slots 0 to {len(owners) - 1}")
-        owners[slot] = shard
+        if (number := _whole(slot)) not in range(len(owners)):
+            raise UsageError(f"there is no slot {slot!r}: {before.partitioner} has slots 0 to {len(owners) - 1}")
+        owners[number] = owner = _whole(shard)
+        if owner < 0:
+            raise UsageError(f"there is no shard {shard!r}: the shards are 0 to {before.shards - 1}")
     return checked(replace(before, version=before.version + 1, owners=tuple(owners)))
+
+
+def _whole(number: object) -> int:
+    """Return *number* as a whole number, -1 for anything else: the map is stored as text."""
+    try:
+        return int(index(number))  # type: ignore[arg-type]
+    except TypeError:
+        return -1
 
 
 def _some(numbers: Sequence[int]) -> str:

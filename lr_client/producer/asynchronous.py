@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import grpc.aio
 
-from lr_client.arguments import MAX_PAYLOAD_BYTES
+from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_timeout
 from lr_client.producer.answers import Produced
 from lr_client.producer.desk import METHOD, RequestDesk
 from lr_client.producer.encoding import AnyMessage
@@ -54,19 +54,19 @@ class AsyncProducer:
 
     async def send(self, messages: Iterable[AnyMessage], timeout: float = TIMEOUT) -> Position:
         """Store *messages* as one source transaction; see `Producer.send`."""
-        deadline = asyncio.get_running_loop().time() + timeout
+        deadline = asyncio.get_running_loop().time() + checked_timeout(timeout)
         produced = await self._finish(await self._enter(messages, deadline), deadline)
         self.last_token = produced.token
         return produced.position
 
     async def submit(self, messages: Iterable[AnyMessage], timeout: float = TIMEOUT) -> "asyncio.Future[Produced]":
         """Begin to store *messages*; wait for room only, and return a future; see `Producer.submit`."""
-        deadline = asyncio.get_running_loop().time() + timeout
+        deadline = asyncio.get_running_loop().time() + checked_timeout(timeout)
         return (await self._enter(messages, deadline))[1]
 
     async def settle(self, timeout: float = TIMEOUT) -> list[Produced]:
         """Repeat the requests whose outcome is unknown; see `Producer.settle`."""
-        deadline = asyncio.get_running_loop().time() + timeout
+        deadline = asyncio.get_running_loop().time() + checked_timeout(timeout)
         self._desk.check()
         waited = self._desk.await_again()
         self._wake()
@@ -74,7 +74,7 @@ class AsyncProducer:
 
     async def last_sequence(self, timeout: float = TIMEOUT) -> int:
         """Return the number of the last stored request; see `Producer.last_sequence`."""
-        deadline = asyncio.get_running_loop().time() + timeout
+        deadline = asyncio.get_running_loop().time() + checked_timeout(timeout)
         self._desk.check()
         asked = self._desk.ask()
         self._wake()
@@ -82,10 +82,10 @@ class AsyncProducer:
 
     async def close(self, timeout: float = TIMEOUT) -> None:
         """Wait at most *timeout* seconds for the answers of all requests, then end; see `Producer.close`."""
-        loop = asyncio.get_running_loop()
+        deadline = asyncio.get_running_loop().time() + checked_timeout(timeout)
         machine = self._desk.machine
         try:
-            await self._changed.until(lambda: self._desk.is_closed or not machine.has_work(), loop.time() + timeout)
+            await self._changed.until(lambda: self._desk.is_closed or not machine.has_work(), deadline)
         finally:
             self._desk.close()
             self._changed.set()

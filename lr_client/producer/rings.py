@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Required, Self, TypedDict, Unpack
 
+from lr_client.arguments import checked_timeout
 from lr_client.producer.answers import Produced
 from lr_client.producer.asynchronous import AsyncProducer
 from lr_client.producer.encoding import AnyMessage
@@ -77,7 +78,7 @@ class RingsProducer:
 
     def close(self, timeout: float = TIMEOUT) -> None:
         """Wait at most *timeout* seconds for the answers of all rings, then end; see `Producer.close`."""
-        deadline = SYSTEM_CLOCK.monotonic() + timeout
+        deadline = SYSTEM_CLOCK.monotonic() + checked_timeout(timeout)
         for each in self._producers.values():
             each.close(max(0.0, deadline - SYSTEM_CLOCK.monotonic()))
 

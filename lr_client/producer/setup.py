@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit
+from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit, is_whole
 from lr_client.producer.endpoint_order import EndpointOrder
 from lr_client.producer.machine import ProducerMachine
 from queues import names
@@ -65,8 +65,9 @@ def set_up(
     and unusable files.
     """
     order = EndpointOrder(endpoints)
-    if limits.in_flight < 1 or limits.in_flight_bytes < 1:
-        raise ConfigurationError("max_in_flight and max_in_flight_bytes must be at least 1")
+    for name, limit in (("max_in_flight", limits.in_flight), ("max_in_flight_bytes", limits.in_flight_bytes)):
+        if not is_whole(limit) or limit < 1:
+            raise ConfigurationError(f"{name} must be a whole number above 0, not {limit!r}")
     return ProducerSetup(
         names.client_name(client),
         names.producer_name(producer),

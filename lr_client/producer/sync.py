@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 import grpc
 
-from lr_client.arguments import MAX_PAYLOAD_BYTES
+from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_timeout
 from lr_client.producer.answers import Produced
 from lr_client.producer.desk import METHOD, RequestDesk
 from lr_client.producer.encoding import AnyMessage
@@ -106,7 +106,7 @@ class Producer:
 
         Raises the error of the first one that is not stored, and `OutcomeUnknownError` after *timeout* seconds.
         """
-        deadline = SYSTEM_CLOCK.monotonic() + timeout
+        deadline = SYSTEM_CLOCK.monotonic() + checked_timeout(timeout)
         with self._changed:
             self._desk.check()
             waited = self._desk.await_again()
@@ -119,7 +119,7 @@ class Producer:
         Requests count from 1. While requests are without an answer, the number may be out of date at once.
         Raises `TransientError` after *timeout* seconds, and the errors of refusals.
         """
-        deadline = SYSTEM_CLOCK.monotonic() + timeout
+        deadline = SYSTEM_CLOCK.monotonic() + checked_timeout(timeout)
         with self._changed:
             self._desk.check()
             key, future = self._desk.ask()
@@ -131,8 +131,9 @@ class Producer:
 
         Requests without an answer fail: with `OutcomeUnknownError` if they may be stored.
         """
+        longest = _bounded(checked_timeout(timeout))
         with self._changed:
-            self._changed.wait_for(lambda: self._desk.is_closed or not self._desk.machine.has_work(), _bounded(timeout))
+            self._changed.wait_for(lambda: self._desk.is_closed or not self._desk.machine.has_work(), longest)
             self._desk.close()
             self._changed.notify_all()
             thread, call = self._thread, self._call
@@ -152,7 +153,8 @@ class Producer:
         self.close(TIMEOUT if error is None else 0.0)
 
     def _enter(self, messages: Iterable[AnyMessage], timeout: float) -> "tuple[int, Future[Produced], float]":
-        content, deadline = self._desk.content(messages), SYSTEM_CLOCK.monotonic() + timeout
+        deadline = SYSTEM_CLOCK.monotonic() + checked_timeout(timeout)
+        content = self._desk.content(messages)
         with self._changed:
             self._desk.check()
             if not self._changed.wait_for(lambda: self._may_enter(len(content)), _bounded(timeout)):

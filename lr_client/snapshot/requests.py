@@ -21,6 +21,7 @@ from lr_client.snapshot.transmitter import SnapshotTransmitter
 from queues import send_snapshot
 from queues.database import schema
 from queues.database.engine_check import require_connection
+from queues.database.lent_connections import in_transaction
 from queues.database.transactions import mapped_setup_errors
 from queues.errors import LinkEndedError, UnknownDestinationError
 from queues.names import client_name, site_id
@@ -46,6 +47,7 @@ def request_snapshot_sync(session: Session | Connection, client: str, destinatio
     The newest request for a site wins: its commit ends the building, sending and applying of older ones.
     Raises `InvalidNameError` (a `ValueError`) for a malformed name, `NotInitializedError` without lrq tables.
     Raises `LinkEndedError` if the link has ended, and `UnknownDestinationError` (a `ValueError`) for this site itself.
+    Raises `NotInTransactionError` for a connection that commits every statement by itself.
     """
     return _request(session, client, [site_id(destination)], reason)
 
@@ -61,6 +63,7 @@ def request_global_snapshot_sync(session: Session | Connection, client: str, *, 
 def _request(session: Session | Connection, client: str, destinations: list[str] | None, reason: str) -> str:
     connection = require_connection(session, "a request for a snapshot")
     with mapped_setup_errors():
+        in_transaction(connection, "a request for a snapshot")
         (sync_id,) = send_snapshot.request(connection, client_name(client), destinations, reason)
         # After the write: on SQLite a transaction that begins with a read may not write later.
         own = schema.site(connection, None).site_id

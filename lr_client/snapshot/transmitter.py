@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 
 from discovery.processes import owner_name, surely_gone
 from discovery.threads import watched
-from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit
+from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit, checked_timeout
 from lr_client.snapshot.build import Build, BuildSettings
 from lr_client.snapshot.context import SnapshotProvider
 from lr_client.snapshot.function_provider import ProvideFunction, provider_of
@@ -134,10 +134,10 @@ class SnapshotTransmitter:
 
         The next transmitter begins unfinished snapshots again. A second call is harmless.
         """
-        self._close_by = self._clock.monotonic() + timeout
+        self._close_by = self._clock.monotonic() + checked_timeout(timeout)
         self._stop.set()
         self._wake.set()
-        self._thread.join(timeout + _GRACE)
+        self._thread.join(min(timeout + _GRACE, threading.TIMEOUT_MAX))
 
     def __enter__(self) -> Self:
         return self
@@ -284,7 +284,7 @@ class SnapshotTransmitter:
         for build in self._running().values():
             build.give_up(_CLOSED)
         for thread in self._threads:
-            thread.join(max(0.0, self._close_by - self._clock.monotonic()))
+            thread.join(min(max(0.0, self._close_by - self._clock.monotonic()), threading.TIMEOUT_MAX))
         for build in self._running().values():
             build.hand_back(_CLOSED)
         if self._lease is None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from discovery.registry import ReceiveQueue
 from lr_client.subscriber.delivery import Delivery
@@ -15,7 +15,7 @@ from lr_client.subscriber.shard_balance import balance
 from lr_client.subscriber.shard_delivery import ShardDelivery
 from lr_client.subscriber.shard_steps import KnownMaps, ShardedQueue, ShardStep, next_shard_step, read_shards
 from lr_client.subscriber.sleepers import Sleeper
-from lr_client.subscriber.steps import DeliveryStep
+from lr_client.subscriber.steps import DeliveryStep, next_kind
 from lr_client.subscriber.unpacker import Unpacker
 from queues.clock import Clock
 from queues.database.leases import Lease
@@ -29,6 +29,8 @@ from queues.shard_plan import FIRST
 _SETTLE: Final = 0.2
 #: The time between two looks for a better balance, in seconds.
 _BALANCE: Final = 1.0
+#: The time that a queue without shards leaves the other queues of its client to lose theirs, in seconds.
+_PATIENCE: Final = 1.0
 
 
 class Nudges:
@@ -87,7 +89,7 @@ class ShardFollower(Follower):
         self._lease = lease
         self._maps = KnownMaps(queue.client)
         self._nudges = nudges
-        self._settled = clock.monotonic()
+        self._settled = self._rested = clock.monotonic()
         # A queue is balanced before it gets its shards. Later the fastest shards would be far ahead of a new map.
         self._balanced = self._settled - _BALANCE
 
@@ -165,10 +167,21 @@ class ShardFollower(Follower):
             return False
         with writing(self._engine) as connection:
             new = stored_shard_maps.newest(connection, self._queue.client)
-            if new is None or (queue.view is None and new.shards == 1):
+            if new is None or (queue.view is None and new.shards == 1 and not self._outwaits(connection, queue)):
                 return False
             shard_upkeep.adopt(connection, queue.queue_id, self._lease, new)
         return True
+
+    def _outwaits(self, connection: Connection, queue: ShardedQueue) -> bool:
+        """Return whether a queue without shards needs one again, because other sources have theirs for long.
+
+        A refused entry of another source may keep the client sharded without end.
+        """
+        if next_kind(queue.stands) is None:
+            self._rested = self._clock.monotonic()
+            return False
+        is_late = self._clock.monotonic() >= self._rested + _PATIENCE
+        return is_late and shard_marks.hold_others(connection, self._queue.client, queue.queue_id)
 
     def _retires(self, queue: ShardedQueue) -> bool:
         """Remove the shards that have nothing left to deliver; end sharding with the last but one."""
@@ -184,5 +197,8 @@ class ShardFollower(Follower):
         if queue.rows[0].seq != queue.stands.consumed.seq:
             return False
         with writing(self._engine) as connection:
+            # One shard is enough to go on while another source cannot end yet.
+            if shard_marks.most_shards(connection, self._queue.client, beside=queue.queue_id) > 1:
+                return False
             shard_upkeep.end_shards(connection, queue.queue_id, self._lease, queue.stands, queue.rows[0])
         return True

@@ -4,6 +4,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine
 
+from lr_client.arguments import checked_timeout
 from lr_client.wait_replicated import lost, token_of
 from queues.clock import SYSTEM_CLOCK, Clock, poll
 from queues.database.engine_check import require_engine
@@ -32,6 +33,7 @@ def wait_applied(engine: Engine, token: PositionToken | str, timeout: float, *, 
     """
     require_engine(engine, "wait_applied")
     wanted = token_of(token)
+    checked_timeout(timeout)
 
     def look() -> bool:
         with reading(engine, snapshot=True) as connection:

@@ -100,11 +100,11 @@ def put_group(engine: Engine, name: SiteId, members: Sequence[SiteId]) -> Replic
 
 
 def drop_group(engine: Engine, name: SiteId) -> ReplicasChange:
-    """Remove a group; its members stay peers. Raises `ConfigurationError` without such a group."""
+    """Remove a group; its members stay peers. Without such a group nothing changes."""
     with writing(engine) as connection:
         found = lock_table(connection)
         if name not in found.replicas:
-            raise ConfigurationError(f"there are no replicas {name!r} in the table: `lrq replica list` shows them")
+            return ReplicasChange((), found.version.number, is_change=False)
         remove_replicas(connection, name)
     return ReplicasChange((), found.version.number + 1, is_change=True)
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine
 
+from lrq.cli.exit_codes import NoError
 from lrq.cli.words import plural
 from queues import send_snapshot
 from queues.clock import iso
@@ -116,7 +117,7 @@ def list_links(engine: Engine) -> Links:
 
 
 def end(engine: Engine, site: SiteId, client: ClientName | None) -> list[SessionKey]:
-    """End the links to *site*; return those that ran before. Raises `ConfigurationError` if there is no such link."""
+    """End the links to *site*; return those that ran before. Raises `NoError` if there is no such link."""
     with writing(engine) as connection:
         chosen = read_links(connection).of(site, client).outgoing
         keys = [each.key for each in chosen]
@@ -124,7 +125,7 @@ def end(engine: Engine, site: SiteId, client: ClientName | None) -> list[Session
             # A link may be closed before its first entry.
             keys = [SessionKey(client, site)]
         if not keys:
-            raise ConfigurationError(f"there is no link to {site}: name its client (--client) to refuse all entries")
+            raise NoError(f"there is no link to {site}: name its client (--client) to refuse all entries")
         closed = {each.key for each in chosen if each.wish in (LinkWish.DRAINING, LinkWish.ENDED)}
         ended = [key for key in keys if key not in closed]
         if ended:
@@ -133,11 +134,11 @@ def end(engine: Engine, site: SiteId, client: ClientName | None) -> list[Session
 
 
 def begin(engine: Engine, site: SiteId, client: ClientName | None) -> list[SessionKey]:
-    """Begin the ended links to *site* again; return them. Raises `ConfigurationError` if none has ended."""
+    """Begin the ended links to *site* again; return them. Raises `NoError` if none has ended."""
     with writing(engine) as connection:
         chosen = [each for each in read_links(connection).of(site, client).outgoing if each.row is not None]
         if not chosen:
-            raise ConfigurationError(f"no link to {site}{_of(client)} has ended")
+            raise NoError(f"no link to {site}{_of(client)} has ended")
         for each in chosen:
             if each.session is None:
                 record_stranger(connection, each.key)
@@ -151,14 +152,16 @@ def forget(
 ) -> ForgottenLinks:
     """Remove the sessions to *site*, its claims and its receive queues, of *client* or (None) of all clients.
 
-    *ways* has "outgoing" for the links to the site, and "incoming" for the receive queues. Raises `ConfigurationError`
-    if there are none. Without *force* the same error names one that is not finished.
+    *ways* has "outgoing" for the links to the site, and "incoming" for the receive queues. Raises `NoError` if there
+    are none. Without *force*, a `ConfigurationError` names one that is not finished.
     """
     with writing(engine) as connection:
         found = read_links(connection).of(site, client)
         outgoing = [each for each in found.outgoing if each.session or each.row] if "outgoing" in ways else []
         incoming = found.incoming if "incoming" in ways else ()
-        if problem := doubtful(outgoing, incoming, site, client, force=force):
+        if not outgoing and not incoming:
+            raise NoError(f"there is no link with {site}{_of(client)}")
+        if not force and (problem := doubtful(outgoing, incoming, site)):
             raise ConfigurationError(problem)
         _forget_links(connection, outgoing)
         for each in incoming:
@@ -170,22 +173,15 @@ def forget(
     return ForgottenLinks([each.key for each in outgoing], [each.queue for each in incoming])
 
 
-def doubtful(
-    outgoing: Iterable[Link], incoming: Iterable[StreamEnd], site: SiteId, client: ClientName | None, *, force: bool
-) -> str:
+def doubtful(outgoing: Iterable[Link], incoming: Iterable[StreamEnd], site: SiteId) -> str:
     """Return why the links must not be forgotten; empty if they may. Pure."""
-    links, ends = list(outgoing), list(incoming)
-    if not links and not ends:
-        return f"there is no link with {site}{_of(client)}"
-    if force:
-        return ""
-    for link in links:
+    for link in outgoing:
         if not _may_be_forgotten(link):
             return (
                 f"the link of {link.key.client} to {site} is not finished ({link.reason}): run `lrq link end {site}` "
                 "and wait, or say --force"
             )
-    for each in ends:
+    for each in incoming:
         if each.state is not StreamState.ENDED:
             return f"the queue {each.queue.name} is not finished ({each.reason}): wait, or say --force"
     return ""

@@ -25,9 +25,10 @@ def lent(given: object, what: str) -> Iterator[tuple[Connection, Dialect]]:
     """
     if hasattr(given, "ensure_connection") and hasattr(given, "vendor"):
         with _of_django(given) as connection:
-            yield _in_transaction(connection, what)
+            yield connection, in_transaction(connection, what)
     else:
-        yield _in_transaction(_of_sqlalchemy(given, what), what)
+        connection = _of_sqlalchemy(given, what)
+        yield connection, in_transaction(connection, what)
 
 
 @contextmanager
@@ -54,7 +55,11 @@ def _of_sqlalchemy(given: object, what: str) -> Connection:
     raise UsageError(f"{what} needs a connection of SQLAlchemy or Django, not {described(given)}")
 
 
-def _in_transaction(connection: Connection, what: str) -> tuple[Connection, Dialect]:
+def in_transaction(connection: Connection, what: str) -> Dialect:
+    """Begin a transaction unless there is one, and return the dialect; *what* names the call.
+
+    Raises `NotInTransactionError` for a connection in autocommit.
+    """
     dialect = dialects.find(connection) or dialects.of(connection)
     if not connection.in_transaction():
         connection.begin()
@@ -63,4 +68,4 @@ def _in_transaction(connection: Connection, what: str) -> tuple[Connection, Dial
             f"{what} needs a transaction, but this connection commits every statement by itself: "
             "begin a transaction, on a connection without autocommit"
         )
-    return connection, dialect
+    return dialect

@@ -26,6 +26,8 @@ SNAPSHOT: Final = "snapshot"
 _REQUESTED: Final = 0
 #: The most ids in one statement.
 _CHUNK: Final = 500
+# The largest number of a database.
+_LARGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +287,8 @@ def _absent(parked_id: int) -> str:
 
 
 def _identity(connection: Connection, parked_id: int) -> Identity | None:
+    if abs(parked_id) > _LARGEST:
+        return None
     columns = (parked_rows.c[name] for name in Identity._fields)
     row = connection.execute(select(*columns).where(parked_rows.c.id == parked_id)).first()
     return None if row is None else Identity(*row)

@@ -7,7 +7,7 @@ be claimed that was read before.
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, select, update
 
 from queues.clock import now_us
 from queues.database.dialect import Statement
@@ -57,13 +57,25 @@ def changes_of(connection: Connection, queue_id: int) -> list[StoredChange]:
     return [StoredChange(*row) for row in connection.execute(_CHANGES, {"queue": queue_id})]
 
 
-def most_shards(connection: Connection, client: ClientName) -> int:
-    """Return the highest number of shards in any queue of *client*; 0 if none has shards."""
-    joined = select(func.max(shard_marks.c.shard)).join(
-        receive_queues, receive_queues.c.queue_id == shard_marks.c.queue_id
-    )
-    highest = connection.execute(joined.where(receive_queues.c.client == client)).scalar()
+def most_shards(connection: Connection, client: ClientName, *, beside: int | None = None) -> int:
+    """Return the highest number of shards in any queue of *client*, *beside* that one; 0 if none has shards."""
+    highest = connection.execute(select(func.max(shard_marks.c.shard)).where(*_of(client, beside))).scalar()
     return 0 if highest is None else int(highest) + 1
+
+
+def hold_others(connection: Connection, client: ClientName, queue_id: int) -> bool:
+    """Keep a shard of another queue of *client* until the transaction ends; return False if there is none.
+
+    Steps of that shard go on meanwhile.
+    """
+    kept = select(shard_marks.c.shard).where(*_of(client, queue_id)).limit(1)
+    return connection.execute(kept.with_for_update(read=True, key_share=True)).first() is not None
+
+
+def _of(client: ClientName, beside: int | None) -> list[ColumnElement[bool]]:
+    own = select(receive_queues.c.queue_id).where(receive_queues.c.client == client)
+    others = [] if beside is None else [shard_marks.c.queue_id != beside]
+    return [shard_marks.c.queue_id.in_(own), *others]
 
 
 # --- the step of one shard --------------------------------------------------------------------------------------

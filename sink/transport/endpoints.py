@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from queues.errors import ConfigurationError, InvalidNameError
 from queues.names import SiteId, site_id
@@ -46,8 +46,8 @@ class IpcEndpoint:
 
     @property
     def address(self) -> str:
-        """The address in gRPC's form."""
-        return f"unix:{self.path}"
+        """The address in gRPC's form, a URI: other characters than those of plain names are escaped there."""
+        return f"unix:{quote(self.path)}"
 
     def __str__(self) -> str:
         """Return the text that `parse_endpoint` reads."""

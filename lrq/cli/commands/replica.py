@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from lrq.cli.exit_codes import NoError
 from lrq.cli.options import Config, Database, Json, Site
 
 app = typer.Typer(help="List replicas, and let another member of a group serve.", no_args_is_help=False)
@@ -118,6 +119,8 @@ def remove(
     with opened(config, database, site) as here:
         topology = settings_of(config, here).topology
         change = drop_group(here.engine, group)
+    if not change.is_change:
+        raise NoError(f"there are no replicas {group!r} in the table: `lrq replica list` shows them")
     warn_unused(topology)
     words = f"{group} is removed; version {number(change.version)} of the peers"
     _tell(here.site, group, words, change.version, as_json=as_json)

@@ -3,7 +3,7 @@
 The functions need the caller's transaction for writing, which writes nothing of the requests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
@@ -25,13 +25,23 @@ from queues.send_log.ring.tick_productions import TickProduction, token_of
 
 @dataclass(slots=True)
 class RequestTick:
-    """The accepted requests of one tick, which ends with the entry number `end` of the log."""
+    """The accepted requests of one tick, which ends with the entry number `end` of the log.
+
+    `sets` has the bytes of each destination set by its number: a tick carries each once. The limit of their bytes is
+    another one of the same size.
+    """
 
     end: int
     transactions: list[SourceTransaction] = field(default_factory=list)
     productions: list[TickProduction] = field(default_factory=list)
     rows: int = 0
     size: int = 0
+    sets: dict[int, int] = field(default_factory=dict)
+
+    def has_room(self, rows: int, size: int, sets: dict[int, int], limits: TickLimits) -> bool:
+        """Return whether a request of that many *rows* and bytes, with its *sets*, fits too."""
+        is_small = self.rows + rows <= limits.rows and self.size + size <= limits.payload_bytes
+        return is_small and (sets.keys() <= self.sets.keys() or _bytes_of(self.sets | sets) <= limits.payload_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +90,15 @@ class _Decision:
         )
 
     def _accept(self, request: Production) -> AcceptedRequest:
-        rows, size = len(request.entries), _size(request.entries)
+        rows, size, sets = len(request.entries), _size(request.entries), _sets(request.entries)
         tick = self.ticks[-1] if self.ticks else None
-        if tick is None or tick.rows + rows > self._limits.rows or tick.size + size > self._limits.payload_bytes:
+        if tick is None or not tick.has_room(rows, size, sets, self._limits):
             tick = RequestTick(self.end.tick.end_seq if tick is None else tick.end)
             self.ticks.append(tick)
         tick.transactions.append(SourceTransaction(request.key.client, request.entries))
         tick.rows += rows
         tick.size += size
+        tick.sets |= sets
         tick.end += rows
         position = Position(self.end.tick.branch, tick.end)
         return AcceptedRequest(token_of(self._site, request.key.client, position), 0, position)
@@ -97,13 +108,27 @@ def _misfit(entries: Sequence[NewEntry], limits: TickLimits) -> str:
     """Return why no tick can hold the entries of a request; empty if one can. Pure."""
     if not entries:
         return "the request has no messages: add at least one"
-    rows, size = len(entries), _size(entries)
+    rows, size, named = len(entries), _size(entries), _bytes_of(_sets(entries))
+    if named > limits.payload_bytes:
+        return (
+            f"the request names destinations of {named} bytes in all, but a request to a ring has at most "
+            f"{limits.payload_bytes}: send fewer messages at once"
+        )
     if rows <= limits.rows and size <= limits.payload_bytes:
         return ""
     return (
         f"the request has {rows} messages of {size} bytes in all, but a request to a ring has at most {limits.rows} "
         f"of {limits.payload_bytes}: send fewer at once"
     )
+
+
+def _sets(entries: Sequence[NewEntry]) -> dict[int, int]:
+    """Return the bytes of each destination set by its number."""
+    return {entry.destinations.number: text_size(entry.destinations.text) for entry in entries}
+
+
+def _bytes_of(sets: Mapping[int, int]) -> int:
+    return sum(sets.values())
 
 
 def _size(entries: Sequence[NewEntry]) -> int:

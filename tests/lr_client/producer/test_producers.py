@@ -292,6 +292,19 @@ def test_close_waits_for_answers_and_ends_the_others(server: SmallServer, new_pr
         other.result(unknown)
 
 
+@pytest.mark.parametrize("timeout", [None, "5", math.nan, True])
+@pytest.mark.parametrize("call", ["send", "submit", "settle", "last_sequence", "close"])
+def test_a_timeout_that_is_no_number_is_refused_at_once(
+    server: SmallServer, new_producer: Make, call: str, timeout: Any
+):
+    producer = new_producer(server.endpoint)
+    given = [messages(b"1")] if call in ("send", "submit") else []
+    with pytest.raises(errors.UsageError, match=r"timeout is .*: use a number of seconds"):
+        getattr(producer, call)(*given, timeout=timeout)
+    assert server.streams == 0
+    producer.send(messages(b"1"))
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -299,6 +312,8 @@ def test_close_waits_for_answers_and_ends_the_others(server: SmallServer, new_pr
         (b"abc", errors.UsageError),
         ([(b"1", [])], errors.DestinationsError),
         ([(b"1", "tokyo")], errors.DestinationsError),
+        ([(b"1", None)], errors.DestinationsError),
+        ([(b"1", [["tokyo"]])], errors.InvalidNameError),
         ([(b"1", ["not a site"])], errors.InvalidNameError),
         ([("text", ["tokyo"])], errors.PayloadTypeError),
         ([(bytes(101), ["tokyo"])], errors.PayloadTooLargeError),
@@ -330,7 +345,10 @@ def test_messages_that_no_site_accepts_are_refused_before_they_are_sent(
         ({"client": "no client"}, errors.InvalidNameError),
         ({"producer": ""}, errors.InvalidNameError),
         ({"max_in_flight": 0}, errors.ConfigurationError),
+        ({"max_in_flight": 1.5}, errors.ConfigurationError),
+        ({"max_in_flight_bytes": None}, errors.ConfigurationError),
         ({"max_payload_bytes": 0}, errors.ConfigurationError),
+        ({"max_payload_bytes": 1.5}, errors.ConfigurationError),
     ],
 )  # fmt: skip
 def test_unusable_arguments_are_refused(new_producer: Make, options: dict[str, Any], expected: type[errors.LrqError]):

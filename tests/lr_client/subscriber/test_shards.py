@@ -11,7 +11,7 @@ from lr_client.subscriber.delivery import Superseded
 from lr_client.subscriber.shard_delivery import ShardDelivery
 from lr_client.subscriber.shard_owners import is_sharded
 from lr_client.subscriber.shard_steps import KnownMaps, next_shard_step, read_shards
-from lr_client.subscriber.sharding import move_slots
+from lr_client.subscriber.sharding import move_slots, set_shards
 from lr_client.subscriber.steps import DeliveryStep
 from queues.clock import SystemClock
 from queues.database import leases, tables
@@ -24,6 +24,7 @@ from queues.receive.batches import BatchLimits
 from queues.receive.consumer_marks import subscriber_lease
 from queues.receive.kept_blocks import KeptBlocks
 from queues.receive.parked import parked, retry_parked
+from queues.receive.shard_marks import positions, rows_of
 from queues.shard_maps import ShardMap, new_map, with_moves
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.lr_client.subscriber.applying import Apply, Undo, story
@@ -62,6 +63,12 @@ def marks(engine: Engine) -> dict[int, int]:
     with reading(engine) as connection:
         table = tables.shards.shard_marks
         return {row.shard: row.seq for row in connection.execute(select(table.c.shard, table.c.seq))}
+
+
+def marks_of(engine: Engine, arrivals: Arrivals) -> dict[int, int]:
+    with reading(engine) as connection:
+        (queue,) = [each for each in registry.find(connection, POLICY) if each.source == arrivals.source]
+        return dict(positions(rows_of(connection, queue.queue_id)))
 
 
 def newest(engine: Engine) -> ShardMap:
@@ -263,6 +270,36 @@ def test_a_client_that_has_one_shard_again_has_no_trace_of_shards(
     assert row.generation < 2**62
 
 
+def test_a_refused_entry_of_one_source_stops_no_other_source_while_the_shards_end(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    is_refused = True
+
+    def refuse(entry: RoutingTableEntryMsg) -> None:
+        if is_refused and entry.source_id == "lille":
+            raise ValueError("poisoned")
+
+    lille = Arrivals(sink, source="lille")
+    follow(Apply(refuse), shards=3)
+    tokyo.keyed(*entries(range(30)))
+    eventually(lambda: tokyo.left == 0)
+    lille.keyed([(KEYS[0], b"refused")])
+    eventually(lambda: len(marks_of(sink, lille)) == 3)
+    set_shards(sink, POLICY, 1)
+    eventually(lambda: marks_of(sink, tokyo).keys() <= {0})
+    for number in range(30, 40):
+        tokyo.keyed(*entries([number]))
+        eventually(lambda: tokyo.left == 0)
+    check(story(sink), 40)
+    newcomer = Arrivals(sink, source="lens")
+    newcomer.keyed([(None, b"first")])
+    eventually(lambda: story(sink, "lens") == ["first"])
+    assert story(sink, "lille") == []
+    is_refused = False
+    eventually(lambda: not is_sharded(sink, POLICY))
+    assert story(sink, "lille") == ["refused"]
+
+
 def test_two_subscriptions_share_the_shards(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
     first = follow(Apply(), shards=4, lease_ttl=1.0)
     eventually(lambda: first.active)
@@ -311,6 +348,29 @@ def test_a_new_map_holds_behind_all_that_any_shard_has_applied(
     poisoned.clear()
     eventually(lambda: tokyo.left == 0)
     check(story(sink), 200)
+
+
+@pytest.mark.parametrize(
+    ("moves", "words"),
+    [
+        ({17: 1.0}, "no shard 1.0: the shards are 0 to 1"),
+        ({17: "1"}, "no shard '1'"),
+        ({17: -1}, "no shard -1"),
+        ({17.0: 1}, "no slot 17.0: hash has slots 0 to 1023"),
+        ({"17": 1}, "no slot '17'"),
+    ],
+)
+def test_a_move_of_something_else_than_whole_numbers_is_refused(sink: Engine, moves: dict, words: str) -> None:
+    before = set_shards(sink, POLICY, 2)
+    with pytest.raises(UsageError, match=words):
+        move_slots(sink, POLICY, moves)
+    assert newest(sink) == before
+
+
+def test_a_truth_value_in_a_move_counts_as_a_number(sink: Engine) -> None:
+    set_shards(sink, POLICY, 2)
+    stored = move_slots(sink, POLICY, {16: True})
+    assert newest(sink) == stored
 
 
 class StandingClock(SystemClock):

@@ -23,7 +23,7 @@ from queues.send_log.producers import Last, Place, Production, StoreOutcome
 from tests.conftest import NewSite
 from tests.lr_server.ring.edges import RingOfFiles
 from tests.lr_server.ring.requests import FileMember, request, verdicts
-from tests.lr_server.ring.stores import LOG_TABLES, log_rows
+from tests.lr_server.ring.stores import LOG_TABLES, log_rows, new_entry
 
 LIMITS = TickLimits()
 
@@ -172,6 +172,28 @@ def test_a_request_above_the_limits_of_a_tick_is_refused(ring: RingOfFiles, payl
         f"the request has {len(payloads)} messages of {size} bytes in all, but a request to a ring has at most 3 of "
         "100: send fewer at once"
     )
+
+
+def test_destinations_count_once_in_each_tick(ring: RingOfFiles):
+    leader = Leader(ring, 0, TickLimits(rows=100, payload_bytes=100))
+    names = [letter * 40 for letter in "abc"]
+    outcomes = leader.store(*(request(1 + place, b"x", to=names[place // 2]) for place in range(6)))
+    assert verdicts(outcomes) == [("STORED", number) for number in range(1, 7)]
+    contents = [content for content in leader.machine.store.read(0, 100) if content.rows]
+    assert [sorted(content.sets.values()) for content in contents] == [names[:2], names[2:]]
+    assert [len(content.rows) for content in contents] == [4, 2]
+
+
+def test_a_request_with_too_many_destinations_for_a_tick_is_refused(ring: RingOfFiles):
+    leader = Leader(ring, 0, TickLimits(rows=100, payload_bytes=100))
+    entries = [new_entry(b"x", letter * 40) for letter in "abcc"]
+    [refused] = leader.store(request(1)._replace(entries=entries))
+    assert (refused.verdict.name, refused.reason) == (
+        "REFUSED",
+        "the request names destinations of 120 bytes in all, but a request to a ring has at most 100: send fewer "
+        "messages at once",
+    )
+    assert verdicts(leader.store(request(1)._replace(entries=entries[1:]))) == [("STORED", 1)]
 
 
 def test_unknown_destinations_are_refused_where_only_known_ones_are_allowed(ring: RingOfFiles):

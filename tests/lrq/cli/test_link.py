@@ -50,11 +50,14 @@ def test_a_link_is_ended_listed_and_begun_again(link, source: SourceSite):
     assert "draining" in link("list").out
     assert link("begin", "tokyo").out == "1 link to tokyo begins again\n"
     assert wishes(source) == {}
-    assert link("begin", "tokyo").error == "no link to tokyo has ended"
+    missing = link("begin", "tokyo")
+    assert (missing.code, missing.error) == (3, "no link to tokyo has ended")
 
 
 def test_a_link_may_end_before_its_first_entry(link, source: SourceSite):
-    assert "there is no link to oslo" in link("end", "oslo").error
+    missing = link("end", "oslo")
+    assert missing.code == 3
+    assert "there is no link to oslo" in missing.error
     assert link("end", "oslo", "--client", "policy", "--json").json["ended"] == [
         {"client": "policy", "destination": "oslo"}
     ]
@@ -95,8 +98,9 @@ def test_a_link_that_is_not_finished_is_forgotten_only_by_force(link, source: So
     assert (tokyo["state"], tokyo["session"]) == ("forgotten", None)
 
 
-def test_a_link_that_does_not_exist_is_an_error(link, source: SourceSite):
-    assert link("forget", "nairobi").error == "there is no link with nairobi"
+def test_a_link_that_does_not_exist_is_no_answer(link, source: SourceSite):
+    missing = link("forget", "nairobi")
+    assert (missing.code, missing.error) == (3, "there is no link with nairobi")
     assert link("forget", "tokyo", "--client", "tenant").error == "there is no link with tokyo of client tenant"
     assert link("forget", "tokyo", "--incoming").error == "there is no link with tokyo"
     assert link("forget", "tokyo", "--incoming", "--outgoing").code == 2

@@ -60,7 +60,9 @@ def test_show_prints_one_transaction_with_its_entries(park):
     assert facts["parked"]["source"] == "lima"
     assert [base64.b64decode(each["payload"]) for each in facts["entries"]] == [b"secret payload", b"more"]
     assert "and 1 more: --limit 2" in park("show", str(first), "--limit", "1").out
-    assert park("show", "999").error.startswith("there is no parked transaction 999")
+    for number in ("999", str(2**63), str(-(2**64))):
+        missing = park("show", "--", number)
+        assert (missing.code, missing.error.partition(":")[0]) == (2, f"there is no parked transaction {number}")
 
 
 def test_an_empty_list_says_that_nothing_is_parked(lrq: Command, source: SourceSite):

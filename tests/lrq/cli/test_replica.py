@@ -33,7 +33,7 @@ def test_groups_are_added_changed_and_removed(lrq: Command, file: Path) -> None:
     assert removed.json == {"site": "paris", "name": "tokyo", "version": 6}
     missing = lrq("replica", "remove", "tokyo")
     assert (missing.code, missing.error) == (
-        1,
+        3,
         "there are no replicas 'tokyo' in the table: `lrq replica list` shows them",
     )
 

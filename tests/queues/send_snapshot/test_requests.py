@@ -8,7 +8,12 @@ from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshot.requests import request_global_snapshot_sync, request_snapshot_sync
 from queues import send_snapshot
 from queues.database.transactions import reading, writing
-from queues.errors import InvalidNameError, SnapshotCancelledError, UnknownDestinationError
+from queues.errors import (
+    InvalidNameError,
+    NotInTransactionError,
+    SnapshotCancelledError,
+    UnknownDestinationError,
+)
 from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.send_snapshot import attempts as snapshot_attempts
@@ -35,6 +40,16 @@ def test_a_rolled_back_request_is_not_made(site: Engine) -> None:
         session.rollback()
     with reading(site) as connection:
         assert send_snapshot.newest(connection, POLICY, TOKYO) is None
+
+
+def test_a_request_on_a_connection_in_autocommit_is_refused(site: Engine) -> None:
+    alone = site.execution_options(isolation_level="AUTOCOMMIT")
+    with Session(alone) as session, pytest.raises(NotInTransactionError, match="a request for a snapshot needs"):
+        client.request_snapshot_sync(session, "tokyo")
+    with alone.connect() as connection, pytest.raises(NotInTransactionError, match="a request for a snapshot needs"):
+        client.request_global_snapshot_sync(connection)
+    with reading(site) as connection:
+        assert send_snapshot.listing(connection) == []
 
 
 def test_a_malformed_destination_is_refused(site: Engine) -> None:

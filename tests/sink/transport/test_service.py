@@ -95,6 +95,13 @@ def test_the_socket_of_a_dead_process_is_replaced(writer, tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.parametrize("name", ["%41.sock", "100%.sock", "a#b?c d.sock", "東京.sock"])
+def test_a_socket_has_exactly_the_name_of_its_endpoint(writer, tmp_path, name):
+    with serve(writer, [f"ipc://{tmp_path / name}"]) as service, dial(service.endpoints[0]) as sink:
+        assert [each.name for each in tmp_path.iterdir()] == [name]
+        assert sink.negotiate(request()).site == "tokyo"
+
+
 @pytest.fixture
 def permissive() -> Iterator[None]:
     before = os.umask(0)
