@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 from queues.clock import SYSTEM_CLOCK
 from tests.faults.rampage import PATIENCE, Verdict, wait_until
@@ -19,7 +20,7 @@ _OPPOSITE = {"forward": "backward", "backward": "forward"}
 
 
 class RingsFaults:
-    """Disturbs the machines by *chance*, and counts the faults in *verdict*.
+    """Disturbs the machines by *chance*, and counts the faults in *verdict*; the file *log* has their times.
 
     *between* is called while a fault lasts, for the steps that an operator takes meanwhile.
     """
@@ -30,32 +31,40 @@ class RingsFaults:
         chance: random.Random,
         verdict: Verdict,
         *,
+        log: Path,
         replace: bool,
         between: Callable[[], None],
     ) -> None:
-        self._machines, self._chance, self._verdict, self._between = machines, chance, verdict, between
+        self._machines, self._chance, self._verdict = machines, chance, verdict
+        self._log, self._between = log, between
         self._kinds = (*_KINDS, "disk replaced") if replace else _KINDS
 
     def next(self) -> None:
         """Bring about one random fault, and end it."""
+        began = SYSTEM_CLOCK.monotonic()
+        kind, victims = self._disturb()
+        self._verdict.kills[kind] += 1
+        with self._log.open("a") as file:
+            print(f"{began:.1f} to {SYSTEM_CLOCK.monotonic():.1f}: {kind}", *victims, file=file)
+
+    def _disturb(self) -> tuple[str, list[str]]:
         kind = self._chance.choice(self._kinds)
         lasting = self._chance.uniform(0, LONGEST_FAULT * PACE["lease_seconds"])
         if "cut" in kind:
             self._cut(kind, lasting)
-            return
-        machine = self._chance.choice(MACHINES)
-        victims = [*self._machines.servers(machine)]
+            return kind, []
+        victims = [*self._machines.servers(self._chance.choice(MACHINES))]
+        place = "machine"
         if self._chance.randrange(2):
-            victims, kind = [self._chance.choice(victims)], f"server {kind}"
-        else:
-            kind = f"machine {kind}"
-        self._verdict.kills[kind] += 1
-        if "killed" in kind:
-            self._kill(victims, lasting)
-        elif "stopped" in kind:
-            self._stop(victims, lasting)
-        else:
-            self._replace(victims)
+            victims, place = [self._chance.choice(victims)], "server"
+        match kind:
+            case "killed":
+                self._kill(victims, lasting)
+            case "stopped":
+                self._stop(victims, lasting)
+            case _:
+                self._replace(victims)
+        return f"{place} {kind}", [f"{ring.site}:{rank}" for ring, rank in victims]
 
     def _kill(self, victims: list[tuple[WatchedRing, int]], lasting: float) -> None:
         for ring, rank in victims:
@@ -88,7 +97,7 @@ class RingsFaults:
                 if one == other:
                     continue
                 if kind == "machine cut off":
-                    # With one direction the machine only speaks, or only hears, whoever has opened the connection.
+                    # With one direction the machine only speaks, or only hears, on connections of both sides.
                     ways = [*self._machines.ways(one, other)] if machine in (one, other) else []
                     chosen = directions if machine == one else [_OPPOSITE[each] for each in directions]
                 else:
@@ -96,7 +105,6 @@ class RingsFaults:
                     chosen = chance.choice(_DIRECTIONS)
                 for way in ways:
                     way.cut(*chosen)
-        self._verdict.kills[kind] += 1
         self._last(lasting)
         self._machines.heal()
 

@@ -1,4 +1,4 @@
-"""The growth to twice the rings, step by step, by the commands of `lrq ring resize`, in the middle of a fault run."""
+"""The growth to twice the rings in a fault run, by the steps of `lrq ring resize`."""
 
 from collections import deque
 from collections.abc import Callable, Sequence

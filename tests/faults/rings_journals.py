@@ -39,8 +39,8 @@ class JournalOfRings:
         self.acked: dict[str, list[bytes]] = {}
         self.problems: list[str] = []
         self.refusals = 0
-        #: The longest time without an answer while a ring takes the key, in seconds.
-        self.longest = 0.0
+        #: The longest time without an answer, in seconds, then the ring and the time of its end.
+        self.longest = (0.0, "", 0.0)
         self._sinks, self._seed = [*sinks], seed
         self._named, self._wanted = dict(named), dict(named)
         self._stopping, self._ending = threading.Event(), threading.Event()
@@ -103,11 +103,12 @@ class JournalOfRings:
             if outcome is not Outcome.ACKED:
                 return
             self.numbers[stream] += 1
+            now = SYSTEM_CLOCK.monotonic()
             if site in self.acked:
                 # A new ring waits for the end of the growth before its first answer.
-                self.longest = max(self.longest, SYSTEM_CLOCK.monotonic() - answered)
+                self.longest = max(self.longest, (now - answered, site, now))
             self.acked.setdefault(site, []).append(payload)
-            answered = SYSTEM_CLOCK.monotonic()
+            answered = now
             SYSTEM_CLOCK.wait(self._ending, 0.002)
 
     def _note_refusal(self, key: str, site: str) -> None:

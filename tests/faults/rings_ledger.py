@@ -96,7 +96,7 @@ def problems_of_marks(session: str, marks: Sequence[Mark]) -> list[str]:
 
 
 def problems_of_keys(sink: str, applied: Sequence[tuple[str, bytes]], owed: Mapping[str, int]) -> list[str]:
-    """Return the streams that a sink has not applied in order, and the keys that come back to an earlier ring. Pure.
+    """Return the streams that a sink has applied in another order, and the keys that come back to a ring. Pure.
 
     *applied* are pairs of ring and payload, in order. A payload is `key/producer:number`. *owed* has the last number
     of each stream `key/producer`, and numbers begin with 1.

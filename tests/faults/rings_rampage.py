@@ -53,7 +53,9 @@ def rings_rampage(
     verdict = Verdict(seed, "sqlite")
     with ExitStack() as stack:
         run = _Run(World(new_site, stack), stack, folder, seed, plan)
-        faults = RingsFaults(run.machines, chance, verdict, replace=plan.replace, between=run.grow)
+        faults = RingsFaults(
+            run.machines, chance, verdict, log=folder / "disturbances.log", replace=plan.replace, between=run.grow
+        )
         for number in range(moments):
             SYSTEM_CLOCK.wait(threading.Event(), chance.uniform(0, _LONGEST))
             if plan.resize and number == moments // 3:
@@ -177,5 +179,4 @@ class _Run:
             "disks": len(disks),
             "refusals of keys that moved": sum(each.refusals for each in self.journals),
             "trimmed at the end": sum(ring.trimmed(rank) for ring in self.machines.rings for rank in RANKS),
-            "ms of the longest standstill of a producer": round(1000 * max(each.longest for each in self.journals)),
-        }
+        } | {f"ms of the longest standstill of {each.name}": round(1000 * each.longest[0]) for each in self.journals}
