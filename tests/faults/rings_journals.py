@@ -122,8 +122,8 @@ class JournalOfRings:
         while True:
             try:
                 producer.send([message], timeout=5.0)
-            except OutcomeUnknownError as error:
-                if self._is_settled(producer.producer_for(str(message.partition_key)), error.sequence):
+            except OutcomeUnknownError:
+                if self._is_settled(producer.producer_for(str(message.partition_key))):
                     return Outcome.ACKED
             except TransientError:
                 if self._ending.is_set():
@@ -134,17 +134,14 @@ class JournalOfRings:
             else:
                 return Outcome.ACKED
 
-    def _is_settled(self, producer: Producer, number: int) -> bool:
-        """Repeat the request until its outcome is known; return whether *number* is stored."""
+    @staticmethod
+    def _is_settled(producer: Producer) -> bool:
+        """Repeat the request until its outcome is known; return whether it is stored."""
         while True:
             try:
-                producer.settle(timeout=5.0)
-                # A late answer leaves nothing to settle, so the last number decides.
-                return producer.last_sequence(timeout=5.0) >= number
+                return bool(producer.settle(timeout=5.0))
             except OutcomeUnknownError:
                 continue
-            except TransientError:
-                SYSTEM_CLOCK.wait(self._stopping, 0.05)
-            except ConfigurationError:
-                # Refused for good, so nothing is stored: `send` gets the same refusal.
+            except (TransientError, ConfigurationError):
+                # Nothing is stored: `send` tells the reason again.
                 return False
