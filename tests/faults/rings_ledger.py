@@ -115,5 +115,5 @@ def problems_of_keys(sink: str, applied: Sequence[tuple[str, bytes]], owed: Mapp
     for key, visited in rings.items():
         order = [ring for ring, _ in groupby(visited)]
         if len(order) != len(set(order)):
-            found.append(f"{sink} has applied entries of {key} from the rings {', '.join(order)} in turns")
+            found.append(f"{sink} has applied entries of {key} from the rings {', '.join(order[:4])} in turns")
     return found
