@@ -70,7 +70,18 @@ class AsyncProducer:
         self._desk.check()
         waited = self._desk.await_again()
         self._wake()
-        return [await self._finish(each, deadline) for each in waited]
+        try:
+            if waited:
+                await asyncio.wait(
+                    [future for _, future in waited],
+                    timeout=max(0.0, deadline - asyncio.get_running_loop().time()),
+                )
+        finally:
+            unknown = self._desk.keep(waited)
+            self._changed.set()
+        if unknown is not None:
+            raise unknown
+        return self._desk.late.take()
 
     async def last_sequence(self, timeout: float = TIMEOUT) -> int:
         """Return the number of the last stored request; see `Producer.last_sequence`."""

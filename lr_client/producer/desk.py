@@ -11,11 +11,12 @@ from google.protobuf.message import DecodeError
 from lr_client.producer.answers import Accepted, Declined, FailureCause, Produced, RequestFailure, RequestOutcome
 from lr_client.producer.encoding import AnyMessage, ProcessIdentity, answer_of, encoded, numbered, question
 from lr_client.producer.failures import error_of
+from lr_client.producer.late_outcomes import LateOutcomes
 from lr_client.producer.machine import Reaction, StreamPhase
 from lr_client.producer.requests import QUESTION, PendingRequest
 from lr_client.producer.setup import ProducerSetup
 from queues.clock import jittered
-from queues.errors import LrqError, first_line
+from queues.errors import LrqError, OutcomeUnknownError, first_line
 from queues.logs import logger
 from queues.produce_envelope import ENOUGH_BYTES, packed, replies_in
 from queues.wire import ingest_pb2 as pb
@@ -46,6 +47,10 @@ class FutureLike(Protocol):
         """Return whether the wait has ended."""
         ...
 
+    def result(self) -> Produced:
+        """Return the result, or raise the error."""
+        ...
+
 
 Waiting = TypeVar("Waiting", bound=FutureLike)
 
@@ -62,6 +67,7 @@ class RequestDesk(Generic[Waiting]):
         self._futures: dict[int, Waiting] = {}
         self._new_future = new_future
         self._keys = count(1)
+        self.late = LateOutcomes(self.machine.requests.max_requests)
 
     def channel_options(self) -> Sequence[tuple[str, int]]:
         """Return the options of an asynchronous connection."""
@@ -103,7 +109,24 @@ class RequestDesk(Generic[Waiting]):
 
     def await_again(self) -> list[tuple[int, Waiting]]:
         """Await all requests whose outcome is unknown."""
-        return [(key, self._awaited(key)) for key in self.machine.requests.await_again()]
+        keys = self.machine.requests.await_again()
+        for key in keys:
+            self.late.await_again(key)
+        return [(key, self._awaited(key)) for key in keys]
+
+    def keep(self, waited: Iterable[tuple[int, Waiting]]) -> LrqError | None:
+        """End the waits of `await_again`, and keep their outcomes in `late`; return the error of an unknown one."""
+        unknown = None
+        for key, future in waited:
+            if not future.done():
+                self.expire(key)
+            try:
+                self.late.keep(future.result())
+            except OutcomeUnknownError as error:
+                unknown = unknown or error
+            except LrqError as error:
+                self.late.keep(error)
+        return unknown
 
     def expire(self, key: int, cause: FailureCause = FailureCause.LATE) -> None:
         """End the wait for a request."""
@@ -178,13 +201,18 @@ class RequestDesk(Generic[Waiting]):
         """End the waits of *outcomes*."""
         for key, result in outcomes:
             future = self._futures.pop(key, None)
+            outcome = result if isinstance(result, Produced) else self.error(result)
             if future is None:
                 self._log_unheard(result)
-            elif not future.done():
-                if isinstance(result, Produced):
-                    future.set_result(result)
+                self.late.heard(key, outcome)
+                continue
+            if isinstance(outcome, OutcomeUnknownError):
+                self.late.doubt(key)
+            if not future.done():
+                if isinstance(outcome, Produced):
+                    future.set_result(outcome)
                 else:
-                    future.set_exception(self.error(result))
+                    future.set_exception(outcome)
 
     def _awaited(self, key: int) -> Waiting:
         future = self._futures[key] = self._new_future()

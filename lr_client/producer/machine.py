@@ -195,10 +195,11 @@ class ProducerMachine:
         self.phase = StreamPhase.READY
         self.last_stored = last
         self.first_number = self.first_number or last + 1
-        numbered = self.requests.numbered
+        numbered, told = self.requests.numbered, list[RequestOutcome]()
         while numbered and numbered[0].number <= last and not numbered[0].is_awaited:
-            self.requests.pop_first()
-        told = [RequestOutcome(key, Produced(last, ORIGIN, "")) for key in self.questions]
+            request = self.requests.pop_first()
+            told.append(RequestOutcome(request.key, Produced(request.number, ORIGIN, "")))
+        told += [RequestOutcome(key, Produced(last, ORIGIN, "")) for key in self.questions]
         self.questions.clear()
         return Reaction(tuple(told))
 

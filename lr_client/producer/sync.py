@@ -104,14 +104,24 @@ class Producer:
     def settle(self, timeout: float = TIMEOUT) -> list[Produced]:
         """Repeat the requests whose outcome is unknown until each is answered; return the stored ones, in order.
 
-        Raises the error of the first one that is not stored, and `OutcomeUnknownError` after *timeout* seconds.
+        Requests that were answered since their calls ended are among them. Raises `OutcomeUnknownError` after *timeout*
+        seconds, or else the error of the first one that is not stored. The next call tells the others then.
         """
         deadline = SYSTEM_CLOCK.monotonic() + checked_timeout(timeout)
         with self._changed:
             self._desk.check()
             waited = self._desk.await_again()
             self._wake()
-        return [self._finish((key, future, deadline)) for key, future in waited]
+        try:
+            wait([future for _, future in waited], _bounded(max(0.0, deadline - SYSTEM_CLOCK.monotonic())))
+        finally:
+            with self._changed:
+                unknown = self._desk.keep(waited)
+                self._changed.notify_all()
+        if unknown is not None:
+            raise unknown
+        with self._changed:
+            return self._desk.late.take()
 
     def last_sequence(self, timeout: float = TIMEOUT) -> int:
         """Return the number of the last request of this producer that is stored; 0 if there is none.

@@ -16,6 +16,7 @@ import queues
 from tests.faults.plan import LEASE_SECONDS
 from tests.faults.rampage import Verdict, rampage
 from tests.faults.ring_rampage import ring_rampage
+from tests.faults.rings_rampage import RingsPlan, rings_rampage
 from tests.faults.site_plan import SINKS, SOURCE, SitePlan
 from tests.faults.site_rampage import site_rampage
 
@@ -50,6 +51,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument("--servers", type=int, default=1, help="servers of the source; above 1, two for each sink")
     options.add_argument("--lease", type=float, default=LEASE_SECONDS, help="seconds, with several servers")
     options.add_argument("--ring", action="store_true", help="three servers of a ring; only on SQLite")
+    options.add_argument("--rings", type=int, default=0, help="with --ring: so many rings on three machines")
+    options.add_argument("--resize", action="store_true", help="with --rings: twice the rings in the middle of the run")
     options.add_argument("--keep", action="store_true", help="keep databases and logs of successful runs too")
     return options.parse_args(given)
 
@@ -66,16 +69,29 @@ def main() -> int:
             lease=chosen.lease,
             keep=chosen.keep,
             ring=chosen.ring,
+            rings=RingsPlan(chosen.rings, chosen.resize) if chosen.rings else None,
         )
-        for dialect in (["sqlite"] if chosen.ring else chosen.dialect or ["sqlite", "postgresql"])
+        for dialect in (["sqlite"] if chosen.ring or chosen.rings else chosen.dialect or ["sqlite", "postgresql"])
     ]
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 
-def run(dialect: str, *, seed: int, moments: int, servers: int, lease: float, keep: bool, ring: bool) -> Verdict:
+def run(
+    dialect: str,
+    *,
+    seed: int,
+    moments: int,
+    servers: int,
+    lease: float,
+    keep: bool,
+    ring: bool,
+    rings: RingsPlan | None = None,
+) -> Verdict:
     """Make one run in a new folder and print its verdict; keep the folder of a failed run."""
     folder = Path(tempfile.mkdtemp(prefix="lrq-faults-"))
-    if ring:
+    if rings:
+        verdict = rings_rampage(partial(_new_site, folder), folder, seed=seed, moments=moments, plan=rings)
+    elif ring:
         verdict = ring_rampage(partial(_new_site, folder), folder, seed=seed, moments=moments)
     elif servers > 1:
         sites = (SOURCE, *SINKS)
