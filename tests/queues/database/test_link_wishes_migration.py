@@ -89,12 +89,25 @@ def test_an_entry_from_sql_for_an_ended_link_is_refused_after_a_migration(
         connection.execute(text(TRANSMIT[dialect].format(to="tokyo")))
 
 
+def test_transmit_from_sql_needs_the_table_and_not_the_view(old: Engine, dialect: str) -> None:
+    migrate_to(old, "0028")
+    with old.begin() as connection:
+        connection.execute(text("DROP VIEW lrq_links"))
+        connection.execute(text(TRANSMIT[dialect].format(to="tokyo")))
+    with pytest.raises(DBAPIError, match="has ended: leave the site out"), old.begin() as connection:
+        connection.execute(text(TRANSMIT[dialect].format(to="lima")))
+
+
 def test_a_version_before_is_refused_with_the_cure(site: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "SCHEMA", "0026")
-    with pytest.raises(SchemaMismatchError, match=r"newer than this lrq's 0026: upgrade lrq"):
+    cure = r"the tables have schema 0028, newer than this lrq's 0026: upgrade lrq"
+    with pytest.raises(SchemaMismatchError, match=cure):
         schema.require(site)
     migrate_to(site, "0026")
     assert schema.require(site).site_id == "paris"
+    migrate_to(site, "0028")
+    with pytest.raises(SchemaMismatchError, match=cure):
+        schema.require(site)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
