@@ -12,7 +12,7 @@ from queues.names import SiteId
 #: The schema that this software needs: the newest revision in `alembic/versions`.
 SCHEMA: Final = "0029"
 #: The schema of the oldest lrq that can use these tables.
-OLDEST_SCHEMA: Final = "0018"
+OLDEST_SCHEMA: Final = "0028"
 #: Not `alembic_version`, which belongs to the application if it uses Alembic too.
 VERSION_TABLE: Final = "lrq_alembic_version"
 

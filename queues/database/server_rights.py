@@ -35,7 +35,7 @@ SERVER_RIGHTS: Final = {
     "lrq_tag_set_members": ("SELECT", "INSERT", "DELETE"),
     "lrq_ticks": ("SELECT", "INSERT", "DELETE"),
     "lrq_sessions": _KEEP,
-    "lrq_links": ("SELECT", "UPDATE", "DELETE"),
+    "lrq_link_wishes": ("SELECT", "UPDATE", "DELETE"),
     "lrq_link_changes": _CHANGE,
     "lrq_known_sites": _KEEP,
     "lrq_replicas": ("SELECT", "INSERT", "DELETE"),

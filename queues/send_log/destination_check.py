@@ -18,7 +18,7 @@ from queues.database import dialects
 from queues.database.schema import require_visible
 from queues.database.tables.destinations import known_sites
 from queues.database.tables.log import log_head
-from queues.database.tables.sessions import link_changes, links
+from queues.database.tables.sessions import link_changes, link_wishes
 from queues.database.tables.site import site
 from queues.database.transactions import mapped_setup_errors
 from queues.destinations import members
@@ -188,6 +188,6 @@ _FACTS = select(
     known_sites.c.peers,
     known_sites.c.known_only,
     select(link_changes.c.number).scalar_subquery(),
-    exists(select(links.c.client)),
+    exists(select(link_wishes.c.client)),
 ).select_from(site.outerjoin(known_sites, known_sites.c.one == 1))
 _CHECK_LINKS: Final = text("SELECT lrq_check_links(:client, CAST(:names AS text[]))")

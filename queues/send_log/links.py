@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, t
 
 from queues.clock import now_us
 from queues.database import dialects
-from queues.database.tables.sessions import link_changes, links
+from queues.database.tables.sessions import link_changes, link_wishes
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from queues.states import LinkWish
@@ -39,14 +39,14 @@ class LinkRow(NamedTuple):
 
 def every_link(connection: Connection) -> list[LinkRow]:
     """Return the links with a wish, by destination and client; all other links run."""
-    found = connection.execute(select(*_COLUMNS).order_by(links.c.destination, links.c.client))
+    found = connection.execute(select(*_COLUMNS).order_by(link_wishes.c.destination, link_wishes.c.client))
     return [_link_row(row) for row in found]
 
 
 def closed_links(connection: Connection) -> Mapping[str, frozenset[SiteId]]:
     """Return the destinations for which new entries are refused, by client."""
     found: dict[str, set[SiteId]] = {}
-    chosen = select(links.c.client, links.c.destination).where(links.c.wish.in_(CLOSED))
+    chosen = select(link_wishes.c.client, link_wishes.c.destination).where(link_wishes.c.wish.in_(CLOSED))
     for client, destination in connection.execute(chosen):
         found.setdefault(client, set()).add(SiteId(destination))
     return {client: frozenset(names) for client, names in found.items()}
@@ -63,7 +63,7 @@ def draining_links(connection: Connection) -> frozenset[SessionKey]:
 
 
 def _with_wish(connection: Connection, wishes: Collection[str]) -> frozenset[SessionKey]:
-    chosen = select(links.c.client, links.c.destination).where(links.c.wish.in_(wishes))
+    chosen = select(link_wishes.c.client, link_wishes.c.destination).where(link_wishes.c.wish.in_(wishes))
     return frozenset(SessionKey(ClientName(client), SiteId(name)) for client, name in connection.execute(chosen))
 
 
@@ -73,10 +73,10 @@ def set_wish(connection: Connection, keys: Collection[SessionKey], wish: LinkWis
     ended = now if wish is LinkWish.ENDED else 0
     _lock(connection)
     for key in sorted(keys):
-        connection.execute(delete(links).where(*_own(key)))
+        connection.execute(delete(link_wishes).where(*_own(key)))
         if wish is not LinkWish.RUNNING:
             values = {**key._asdict(), "wish": wish.value, "asked_us": now, "ended_us": ended}
-            connection.execute(insert(links).values(values))
+            connection.execute(insert(link_wishes).values(values))
     _raise_number(connection)
 
 
@@ -97,19 +97,19 @@ def note_finished(connection: Connection, key: SessionKey, asked_us: int) -> boo
     """
     draining = _draining_by(key, asked_us)
     values = {"wish": LinkWish.ENDED.value, "ended_us": now_us()}
-    return connection.execute(update(links).where(*draining).values(values)).rowcount > 0
+    return connection.execute(update(link_wishes).where(*draining).values(values)).rowcount > 0
 
 
 def is_draining(connection: Connection, key: SessionKey, asked_us: int) -> bool:
     """Return whether a link drains by the wish of *asked_us*."""
-    found = select(links.c.client).where(*_draining_by(key, asked_us))
+    found = select(link_wishes.c.client).where(*_draining_by(key, asked_us))
     return connection.execute(found).first() is not None
 
 
 def begin_by_itself(connection: Connection, key: SessionKey) -> bool:
     """Remove the wish of a released link, whose site is a peer again; return whether there was one."""
-    released = (*_own(key), links.c.wish == LinkWish.RELEASED.value)
-    return connection.execute(delete(links).where(*released)).rowcount > 0
+    released = (*_own(key), link_wishes.c.wish == LinkWish.RELEASED.value)
+    return connection.execute(delete(link_wishes).where(*released)).rowcount > 0
 
 
 def last_change(connection: Connection) -> int:
@@ -140,18 +140,18 @@ def _raise_number(connection: Connection) -> None:
 
 
 def _draining_by(key: SessionKey, asked_us: int) -> tuple[ColumnElement[bool], ...]:
-    return (*_own(key), links.c.wish == LinkWish.DRAINING.value, links.c.asked_us == asked_us)
+    return (*_own(key), link_wishes.c.wish == LinkWish.DRAINING.value, link_wishes.c.asked_us == asked_us)
 
 
 def _own(key: SessionKey) -> Iterable[ColumnElement[bool]]:
-    return (links.c.client == key.client, links.c.destination == key.destination)
+    return (link_wishes.c.client == key.client, link_wishes.c.destination == key.destination)
 
 
 def _link_row(row: Row[tuple[str, str, str, int, int]]) -> LinkRow:
     return LinkRow._make(row)._replace(wish=LinkWish(row.wish))
 
 
-_COLUMNS = tuple(links.c[name] for name in LinkRow._fields)
+_COLUMNS = tuple(link_wishes.c[name] for name in LinkRow._fields)
 _NEXT: Final = text(
     "UPDATE lrq_link_changes SET number = greatest(number, (SELECT last_value FROM lrq_link_change)) + 1"
     " RETURNING number"

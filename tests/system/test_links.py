@@ -372,7 +372,7 @@ def test_a_forgotten_link_leaves_nothing_at_both_sites(world: World) -> None:
 
     assert {name: number for name, number in left("tokyo").items() if name not in SHARED} == {}
     # Only the wish itself is left: nothing begins the link again, and senders are refused.
-    assert {name: number for name, number in left("paris").items() if name not in SHARED} == {"lrq_links": 1}
+    assert {name: number for name, number in left("paris").items() if name not in SHARED} == {"lrq_link_wishes": 1}
     paris.drain(timeout=20)
     assert sessions_of(paris) == {}
     with pytest.raises(LinkEndedError):

@@ -34,7 +34,7 @@ def grant(
 
     A **sender** transmits, waits for replication, requests snapshots and provides them. A **subscriber** follows
     receive queues and shows the status. A **server** serves the site; only the owner of the tables can migrate them.
-    A **monitor** reads the views `lrq_lag` and `lrq_link_states`, and no table.
+    A **monitor** reads the views `lrq_lag` and `lrq_links`, and no table.
 
     Run this as the owner of the tables, and again after each `lrq init` that has migrated them. Rights on the
     application's own tables are not touched. Repeating changes nothing.

@@ -32,9 +32,9 @@ sessions = Table(
     Column("window_percent", Integer, nullable=False, server_default=text("0")),
 )
 
-#: The links with a wish of an operator; a link without a row runs.
-links = Table(
-    "lrq_links",
+#: The wishes of an operator, one row for each link with a wish; a link without a row runs.
+link_wishes = Table(
+    "lrq_link_wishes",
     metadata,
     Column("client", Text, primary_key=True),
     Column("destination", Text, primary_key=True),
@@ -43,8 +43,8 @@ links = Table(
     Column("ended_us", BigInteger, nullable=False, server_default="0"),
 )
 
-#: One row. `number` counts the changes of `links`. PostgreSQL has it in the sequence `lrq_link_change` too, which a
-#: transaction with an old snapshot reads. SQLite: no receive queue gets an id up to `last_queue_id` again.
+#: One row. `number` counts the changes of `link_wishes`. PostgreSQL has it in the sequence `lrq_link_change` too, which
+#: a transaction with an old snapshot reads. SQLite: no receive queue gets an id up to `last_queue_id` again.
 link_changes = Table(
     "lrq_link_changes",
     metadata,

@@ -19,8 +19,8 @@ lag_view = Table(
 )
 
 #: The links of this source, with the wish of an operator; times are text on SQLite.
-link_states_view = Table(
-    "lrq_link_states",
+links_view = Table(
+    "lrq_links",
     views_metadata,
     Column("client", Text),
     Column("destination", Text),

@@ -222,7 +222,7 @@ def test_a_role_without_the_right_is_refused_through_sqlalchemy_too(site: Engine
             for statement in (
                 "CREATE ROLE lrq_reader",
                 "GRANT USAGE ON SCHEMA public TO lrq_reader",
-                "GRANT SELECT ON lrq_site, lrq_known_sites, lrq_links, lrq_link_changes TO lrq_reader",
+                "GRANT SELECT ON lrq_site, lrq_known_sites, lrq_link_wishes, lrq_link_changes TO lrq_reader",
                 "SET LOCAL ROLE lrq_reader",
             ):
                 await app.given.execute(text(statement))

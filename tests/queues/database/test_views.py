@@ -123,7 +123,7 @@ def test_links_have_their_wish_with_and_without_a_session(site: Engine):
     with writing(site) as connection:
         key = SessionKey(ClientName("policy"), SiteId("lima"))
         links.set_wish(connection, [key], LinkWish.DRAINING)
-    [tokyo] = rows(site, "lrq_link_states", destination="tokyo")
+    [tokyo] = rows(site, "lrq_links", destination="tokyo")
     assert (tokyo["wish"], tokyo["state"], tokyo["acked_seq"], tokyo["applied_seq"]) == (
         "running",
         "log-entry sync",
@@ -131,7 +131,7 @@ def test_links_have_their_wish_with_and_without_a_session(site: Engine):
         3,
     )
     assert (tokyo["asked_at"], tokyo["ended_at"]) == (None, None)
-    [lima] = rows(site, "lrq_link_states", destination="lima")
+    [lima] = rows(site, "lrq_links", destination="lima")
     assert (lima["wish"], lima["state"], lima["acked_seq"]) == ("draining", "none", None)
     assert str(lima["asked_at"]).startswith("20")
 
@@ -144,7 +144,7 @@ def test_a_monitor_reads_the_views_and_no_table(site: Engine):
         grants.grant(site, role, Grantee.MONITOR)
         with roles.engine_of(site, role) as engine:
             assert lag(engine)["peer"] == "tokyo"
-            assert rows(engine, "lrq_link_states")[0]["destination"] == "tokyo"
-            for table in ("lrq_sessions", "lrq_parked_entries", "lrq_site"):
+            assert rows(engine, "lrq_links")[0]["destination"] == "tokyo"
+            for table in ("lrq_sessions", "lrq_link_wishes", "lrq_parked_entries", "lrq_site"):
                 with engine.connect() as connection, pytest.raises(Exception, match="permission denied"):
                     connection.execute(text(f"SELECT * FROM {table}"))
