@@ -50,6 +50,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument("--servers", type=int, default=1, help="servers of the source; above 1, two for each sink")
     options.add_argument("--lease", type=float, default=LEASE_SECONDS, help="seconds, with several servers")
     options.add_argument("--ring", action="store_true", help="three servers of a ring; only on SQLite")
+    options.add_argument("--acknowledging", type=int, default=1, choices=[1, 2], help="followers, with --ring")
     options.add_argument("--keep", action="store_true", help="keep databases and logs of successful runs too")
     return options.parse_args(given)
 
@@ -66,17 +67,30 @@ def main() -> int:
             lease=chosen.lease,
             keep=chosen.keep,
             ring=chosen.ring,
+            acknowledging=chosen.acknowledging,
         )
         for dialect in (["sqlite"] if chosen.ring else chosen.dialect or ["sqlite", "postgresql"])
     ]
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 
-def run(dialect: str, *, seed: int, moments: int, servers: int, lease: float, keep: bool, ring: bool) -> Verdict:
+def run(
+    dialect: str,
+    *,
+    seed: int,
+    moments: int,
+    servers: int,
+    lease: float,
+    keep: bool,
+    ring: bool,
+    acknowledging: int = 1,
+) -> Verdict:
     """Make one run in a new folder and print its verdict; keep the folder of a failed run."""
     folder = Path(tempfile.mkdtemp(prefix="lrq-faults-"))
     if ring:
-        verdict = ring_rampage(partial(_new_site, folder), folder, seed=seed, moments=moments)
+        verdict = ring_rampage(
+            partial(_new_site, folder), folder, seed=seed, moments=moments, acknowledging=acknowledging
+        )
     elif servers > 1:
         sites = (SOURCE, *SINKS)
         with databases(dialect, folder, *sites) as urls:
