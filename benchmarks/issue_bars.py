@@ -30,6 +30,9 @@ JETSTREAM: Final = "NATS JetStream (no sync)"
 #: A ring of three servers, and one that has lost a follower.
 RING: Final = "lrq ring"
 RING_OF_TWO: Final = "lrq ring, one follower lost"
+#: A ring that answers after both followers, and one server without a ring, which answers after its own disk.
+RING_OF_THREE_DISKS: Final = "lrq ring, both followers acknowledge"
+NO_RING: Final = "lrq ingest, SQLite, no follower"
 #: Three rings of the same three machines, nine servers in all.
 RINGS: Final = "lrq, three rings"
 REPLICATED_JETSTREAM: Final = "NATS JetStream (3 replicas, synced)"

@@ -35,6 +35,7 @@ NOTES: Final = (
     " counted: its files are used again. Logical replication stands beside it with rows that it has applied already.",
     "*subscriber*: the bare loop empties a plain table of its own that holds the same entries.",
     "*ring*: three servers share the machine and its disk. A message is answered once two of them have it on the disk."
+    " With both followers all three have it, and without a follower there is one server."
     " Three rings are nine servers, and each ring has a third of the producers.",
     "*servers*: the clock begins when every session has a stream, and all sinks hold back; then they take everything at"
     " once, keep nothing, and the clock ends when the last session has acknowledged everything.",

@@ -19,6 +19,8 @@ class RingStatus:
         alarm: The last words for an operator; empty without any.
         trimmed: The number of the newest tick whose entries are trimmed at this member; 0 for a whole log.
         rings: The number of rings that share the keys, by the settings of this server.
+        acknowledging_followers: The followers that have an entry on their disks before its answer, by these settings.
+        silent: The ranks that the leader must hear before it takes entries; always empty if one follower is enough.
     """
 
     rank: int
@@ -31,6 +33,8 @@ class RingStatus:
     alarm: str = ""
     trimmed: int = 0
     rings: int = 1
+    acknowledging_followers: int = 1
+    silent: tuple[int, ...] = ()
 
     @property
     def trouble(self) -> str:
@@ -38,6 +42,11 @@ class RingStatus:
         match self.role:
             case "following" if self.leader is None:
                 return "the ring has no leader now"
+            case "leading" if self.silent:
+                return (
+                    f"{_ranks(self.silent)}, and acknowledging_followers is 2, so the ring takes no entries: "
+                    "start that server, or mend the network"
+                )
             case "leading" | "following":
                 return ""
             case "fenced" | "proposing" | "adopting":
@@ -60,4 +69,11 @@ class RingStatus:
             "alarm": self.alarm,
             "trimmed": self.trimmed,
             "rings": self.rings,
+            "acknowledging_followers": self.acknowledging_followers,
+            "silent": list(self.silent),
         }
+
+
+def _ranks(silent: tuple[int, ...]) -> str:
+    names = " and ".join(f"rank {rank}" for rank in silent)
+    return f"{names} {'is' if len(silent) == 1 else 'are'} silent"

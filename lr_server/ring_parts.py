@@ -28,7 +28,7 @@ def ring_ingest(
 
     def leader() -> Leader:
         if is_leader():
-            return Leader(is_me=True)
+            return Leader(is_me=True, lack=seat.lack)
         return Leader(is_me=False, endpoint=seat.leader_endpoint, lack=seat.lack)
 
     return Ingest(

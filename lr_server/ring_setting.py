@@ -16,6 +16,8 @@ from queues.send_log.port import TickLimits
 
 #: Each tick of a ring fits in a message of this size.
 FEWEST_MESSAGE_BYTES: Final = 16 * 1024 * 1024
+#: The numbers of followers that may acknowledge an entry before its answer.
+ALLOWED_ACKNOWLEDGING: Final = (1, 2)
 
 
 class RingSetting(BaseModel):
@@ -26,7 +28,11 @@ class RingSetting(BaseModel):
         rank: The rank of this server: 0 leads by default, 1 takes over, and 2 follows.
         witness: The file of the witness: on another disk than the database, and in no backup.
         lease_seconds: Rank 1 takes over if it hears the leader for no such time.
-        stall_seconds: A leader that hears no follower for so long takes no entries.
+        stall_seconds: A leader that hears no follower for so long takes no entries. If both must acknowledge, then
+            the silence of one is enough.
+        acknowledging_followers: A producer gets an answer once so many followers have the entries on their disks. With
+            the default 1 all goes on after the loss of a machine. With 2 an answered entry is on all three disks, and
+            the ring takes no entries while a machine is away. Set the same number at all three servers.
         trim: Whether entries go from this server's file once every sink has them, or once they are beyond retention.
             With the default False the file keeps the whole log.
         rings: The number of rings that share the keys of the application, this one included. A leader refuses messages
@@ -40,6 +46,7 @@ class RingSetting(BaseModel):
     witness: Path
     lease_seconds: Seconds = 3.0
     stall_seconds: Seconds = 5.0
+    acknowledging_followers: int = 1
     trim: bool = False
     rings: int = 1
 
@@ -62,6 +69,7 @@ def check_ring(
 ) -> None:
     """Raise `ConfigurationError` where other settings contradict those of the ring."""
     ring.share(site)
+    _check_followers(ring.acknowledging_followers)
     file = urls.file_of(make_url(database_url))
     if file is None:
         raise ConfigurationError("a ring keeps its log in SQLite files: set database_url to a file, sqlite:///paris.db")
@@ -87,4 +95,16 @@ def check_ring(
         raise ConfigurationError(
             f"max_message_bytes is {max_message_bytes}, but a message between members may need "
             f"{FEWEST_MESSAGE_BYTES}: set at least {FEWEST_MESSAGE_BYTES}"
+        )
+
+
+def _check_followers(acknowledging: int) -> None:
+    if acknowledging == 0:
+        raise ConfigurationError(
+            "acknowledging_followers is 0, but a ring answers only once a follower has the entry on its disk: "
+            "set 1 or 2, or remove [ring] for a server that answers after its own disk"
+        )
+    if acknowledging not in ALLOWED_ACKNOWLEDGING:
+        raise ConfigurationError(
+            f"acknowledging_followers is {acknowledging}, but a ring has two followers: set 1 or 2"
         )

@@ -1,7 +1,8 @@
 """64 producers and three servers that keep one log: a ring of SQLite files, beside others.
 
-Each message is on two disks before its answer. All servers share one machine and its disk. The others are replicated
-JetStream, and one server of lrq on PostgreSQL with two standbys.
+Each message is on two disks before its answer. In other rows it is on all three disks, or on that of a single server
+without a ring. All servers share one machine and its disk. The others are replicated JetStream, and one server of lrq
+on PostgreSQL with two standbys.
 """
 
 import random
@@ -17,7 +18,15 @@ from benchmarks.bench import Bench
 from benchmarks.contenders.brokered import free_port
 from benchmarks.contenders.lrq_servers import ServerProcess
 from benchmarks.contenders.replicated_jetstream import publish, replicated
-from benchmarks.issue_bars import REPLICATED_JETSTREAM, RING, RING_OF_TWO, RINGS, TOGETHER
+from benchmarks.issue_bars import (
+    NO_RING,
+    REPLICATED_JETSTREAM,
+    RING,
+    RING_OF_THREE_DISKS,
+    RING_OF_TWO,
+    RINGS,
+    TOGETHER,
+)
 from benchmarks.producers import METHOD, Load, generate, generate_together
 from benchmarks.standbys import any_one
 from benchmarks.workload import PAYLOAD_BYTES
@@ -41,9 +50,11 @@ _PATIENCE: Final = 60.0
 
 
 def measure(bench: Bench) -> None:
-    """Measure the ring, also without one follower, three rings, and the others."""
+    """Measure answers after no, one and both followers, a lost follower, three rings, and the others."""
     ways = [
+        (NO_RING, _no_ring),
         (RING, _ring),
+        (RING_OF_THREE_DISKS, _ring_of_three_disks),
         (RING_OF_TWO, _ring_of_two),
         (RINGS, _rings),
         ("lrq ingest, PostgreSQL, ANY 1 of 2 standbys", _postgresql),
@@ -63,15 +74,23 @@ def _ring(bench: Bench, folder: Path) -> float:
     return _loaded_ring(bench, folder, lost=())
 
 
+def _ring_of_three_disks(bench: Bench, folder: Path) -> float:
+    return _loaded_ring(bench, folder, lost=(), acknowledging=2)
+
+
 def _ring_of_two(bench: Bench, folder: Path) -> float:
     return _loaded_ring(bench, folder, lost=RANKS[-1:])
 
 
-def _loaded_ring(bench: Bench, folder: Path, lost: Sequence[int]) -> float:
-    """Return the rate of a ring that has lost the members *lost* before the load."""
+def _loaded_ring(bench: Bench, folder: Path, lost: Sequence[int], acknowledging: int = 1) -> float:
+    """Return the rate of a ring that has lost the members *lost* before the load.
+
+    *acknowledging* followers have each message before its answer.
+    """
     each = bench.pick(640, 3_200)
     with ExitStack() as stack:
-        servers = [stack.enter_context(closing(_Server(settings))) for settings in _founded(folder)]
+        founded = _founded(folder, acknowledging)
+        servers = [stack.enter_context(closing(_Server(settings))) for settings in founded]
         load = Load(servers[0].address, METHOD, PRODUCERS, each, TOGETHER, WINDOW)
         _await_leader(f"tcp://{servers[0].address}")
         for rank in lost:
@@ -94,6 +113,21 @@ def _rings(bench: Bench, folder: Path) -> float:
             loads.append(Load(servers[0].address, METHOD, share, each, TOGETHER, WINDOW))
         with get_context("spawn").Pool(1) as pool:
             return PRODUCERS * each / pool.apply(generate_together, (loads,)).seconds
+
+
+def _no_ring(bench: Bench, folder: Path) -> float:
+    """Return the rate of one server on SQLite: no follower has a message before its answer."""
+    each, url = bench.pick(640, 3_200), f"sqlite:///{folder / 'source.db'}"
+    with ExitStack() as stack:
+        engine = queues.create_engine(url)
+        queues.initialize(engine, site_id="source")
+        engine.dispose()
+        served = {"site_id": "source", "database_url": url, "listen": ["tcp://127.0.0.1:0"]}
+        server = ServerProcess(served | {"ingest": True, "producers": {"*": {}}, "metrics": None})
+        stack.callback(server.stop)
+        load = Load(server.endpoints[0].removeprefix("tcp://"), METHOD, PRODUCERS, each, TOGETHER, WINDOW)
+        with get_context("spawn").Pool(1) as pool:
+            return PRODUCERS * each / pool.apply(generate, (load,)).seconds
 
 
 def _postgresql(bench: Bench, _folder: Path) -> float:
@@ -132,7 +166,7 @@ class _Server:
         self._process.stop()
 
 
-def _founded(folder: Path) -> list[dict[str, Any]]:
+def _founded(folder: Path, acknowledging: int = 1) -> list[dict[str, Any]]:
     """Return the settings of the three servers, whose stores are founded."""
     members, key = [f"tcp://127.0.0.1:{free_port()}" for _ in RANKS], founding_key()
     found_settings = []
@@ -150,13 +184,23 @@ def _founded(folder: Path) -> list[dict[str, Any]]:
                 "listen": [members[rank]],
                 "ingest": True,
                 "producers": {"*": {}},
-                "ring": {"members": members, "rank": rank, "witness": witness},
+                "ring": {
+                    "members": members,
+                    "rank": rank,
+                    "witness": witness,
+                    "acknowledging_followers": acknowledging,
+                },
             }
         )
     return found_settings
 
 
 def _await_leader(endpoint: str) -> None:
-    """Wait until the member at *endpoint* leads and has a follower."""
+    """Wait until the member of rank 0 at *endpoint* leads, and both followers have its log."""
     address = RingAddress("source", TOKEN)
-    poll(lambda: look_at(address, endpoint, None).leader == 0, bool, timeout=_PATIENCE, pause=0.1)
+
+    def is_led() -> bool:
+        state = look_at(address, endpoint, None)
+        return state.leader == 0 and all(state.held[rank] == state.newest for rank in RANKS[1:])
+
+    poll(is_led, bool, timeout=_PATIENCE, pause=0.1)

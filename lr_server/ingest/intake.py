@@ -80,7 +80,9 @@ class Intake:
             self._one_way.leave()
             settle(reply)
 
-        if leader.is_me:
+        if leader.lack:
+            refusal: Refusal | None = Refusal(pb.ProduceRefusal.NO_FOLLOWER, leader.lack)
+        elif leader.is_me:
             refusal = self._admit(Pending(production, len(message), answer))
         else:
             refusal = self._forward(leader, request, answer)
@@ -104,8 +106,6 @@ class Intake:
 
     def _forward(self, leader: Leader, request: pb.ProduceRequest, settle: Settle) -> Refusal | None:
         """Send a request to the leader, at most one hop; return the refusal otherwise."""
-        if leader.lack:
-            return Refusal(pb.ProduceRefusal.NO_FOLLOWER, leader.lack)
         endpoint = leader.endpoint
         if not endpoint or request.hops:
             where = f": send them to {endpoint}" if endpoint else ", and none does now: try again later"

@@ -44,7 +44,7 @@ def look_at(address: RingAddress, endpoint: str, credentials: Credentials | None
 
 
 def decode_status(reply: pb.LookReply) -> RingStatus:
-    """Return the state in *reply*; a member of an earlier version counts one ring."""
+    """Return the state in *reply*; a member of an earlier version counts one ring and one follower."""
     return RingStatus(
         rank=reply.rank,
         role=reply.role,
@@ -56,6 +56,8 @@ def decode_status(reply: pb.LookReply) -> RingStatus:
         alarm=reply.alarm,
         trimmed=reply.trimmed,
         rings=max(reply.rings, 1),
+        acknowledging_followers=max(reply.acknowledging_followers, 1),
+        silent=tuple(reply.silent),
     )
 
 

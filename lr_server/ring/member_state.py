@@ -3,6 +3,7 @@
 from typing import Final
 
 from discovery.ring_status import RingStatus
+from lr_server.protocol.agreement.answers import missed_followers
 from lr_server.protocol.agreement.generations import leader_of
 from lr_server.protocol.agreement.roles import Following, Leading, RingMember
 
@@ -58,6 +59,8 @@ def status_of(member: RingMember | None, rank: int, alarm: str, trimmed: int = 0
         held=role.held if isinstance(role, Leading) else (),
         alarm=alarm,
         trimmed=trimmed,
+        acknowledging_followers=member.limits.acknowledging,
+        silent=missed_followers(member),
     )
 
 

@@ -1,7 +1,8 @@
-"""The last state of a member, and waits for the release of a tick."""
+"""The last state of a member, and waits until the requests of a tick may be answered."""
 
 import threading
 
+from lr_server.protocol.agreement.answers import may_answer, missed_followers
 from lr_server.protocol.agreement.effects import Decline
 from lr_server.protocol.agreement.events import EntriesOffered
 from lr_server.protocol.agreement.history import TickMark
@@ -31,23 +32,25 @@ class ReleaseWatch:
         _, effects = advance(member, EntriesOffered())
         return next((effect for effect in effects if isinstance(effect, Decline)), None)
 
-    def await_release(self, tick: TickMark, timeout: float) -> bool:
-        """Wait until the *tick* of this member is released; return False if that is not known.
+    def await_answerable(self, tick: TickMark, timeout: float) -> bool:
+        """Wait until the requests of this member's *tick* may be answered; return False if that is not known.
 
-        The wait ends at the release, and after *timeout* seconds. The wait also ends once the member no longer leads
-        the generation of the tick. After False a later leader may release the tick or replace it.
+        A wait also ends after *timeout* seconds, and once a needed follower is silent. The same is true once the member
+        no longer leads the generation of the tick. After False a later leader may release the tick or replace it.
         """
         with self._changed:
             self._changed.wait_for(
-                lambda: is_released(self.member, tick) or not _leads(self.member, tick.generation), max(timeout, 0.0)
+                lambda: _is_answerable(self.member, tick) or not _hopes(self.member, tick.generation), max(timeout, 0.0)
             )
-            return is_released(self.member, tick)
+            return _is_answerable(self.member, tick)
 
 
-def is_released(member: RingMember | None, tick: TickMark) -> bool:
-    """Return whether *member* knows that the tick is released. Pure."""
-    return member is not None and member.released >= tick.seq and member.record.history.holds(tick)
+def _is_answerable(member: RingMember | None, tick: TickMark) -> bool:
+    return member is not None and may_answer(member, tick)
 
 
-def _leads(member: RingMember | None, generation: int) -> bool:
-    return member is not None and isinstance(member.role, Leading) and member.role.generation == generation
+def _hopes(member: RingMember | None, generation: int) -> bool:
+    """Return whether *member* may soon be able to answer the requests of its *generation*."""
+    if member is None or not isinstance(member.role, Leading):
+        return False
+    return member.role.generation == generation and not missed_followers(member)

@@ -1,4 +1,4 @@
-"""Store the requests of producers through the leader of a token: their outcomes are told after the release."""
+"""Store the requests of producers through the leader of a token, and tell the outcomes that are on enough disks."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -44,8 +44,8 @@ class StoringMember(Protocol):
         """Offer entries for the next tick, which follows the tick *after*; see `TokenRunner`."""
         ...
 
-    def await_release(self, tick: TickMark, timeout: float) -> bool:
-        """Wait until the tick is released; return False if that is not known. See `ReleaseWatch`."""
+    def await_answerable(self, tick: TickMark, timeout: float) -> bool:
+        """Wait until the tick's requests may be answered; return False if that is not known. See `ReleaseWatch`."""
         ...
 
     def proves(self, generation: int, timeout: float) -> bool:
@@ -69,9 +69,9 @@ class RingStore:
     A question for the last number is answered once a follower tells that this member still leads. A leader that is cut
     off might not know the newest request.
 
-    Every outcome with a stored request is told after the release of that request, also a REPEATED one. An outcome is
-    UNKNOWN if the member stopped leading, or took too long, before the release. The producer then repeats the request,
-    and the next leader decides.
+    An outcome with a stored request is told once its tick may be answered: see `protocol.agreement.answers`. The same
+    holds for a REPEATED one. An outcome is UNKNOWN if the member stopped leading before, took too long, or missed a
+    follower. The producer then repeats the request, and the leader of that moment decides.
     """
 
     is_durable_at_once: Final = True
@@ -104,23 +104,23 @@ class RingStore:
         with writing(self._engine) as connection:
             decided = decide_requests(connection, requests, self._limits)
         end = TickMark(decided.end.generation, decided.end.tick.number)
-        # The requests of earlier ticks have outcomes only once these ticks are released.
-        if not self._member.await_release(end, until - self._clock.monotonic()):
-            raise StoreUnavailableError("the last tick of this token is not released yet: try again")
+        # The requests of earlier ticks have outcomes only once these ticks are on enough disks.
+        if not self._member.await_answerable(end, until - self._clock.monotonic()):
+            raise StoreUnavailableError("the last tick of this token is not on enough disks yet: try again")
         stored = self._offer(decided, end, until)
         if decided.ticks and not stored.marks and not stored.is_unclear:
             raise StoreUnavailableError(stored.reason)
-        released = self._await_all(stored, until)
-        return self._proven(self._told(decided, released, stored.reason), end.generation, until)
+        answerable = self._await_all(stored, until)
+        return self._proven(self._told(decided, answerable, stored.reason), end.generation, until)
 
     def place(self, last: Last) -> Place:
-        """See the port. The transaction is durable if its tick is released, as far as the member knows."""
+        """See the port. The transaction is durable if its tick is on enough disks, as far as the member knows."""
         with reading(self._engine) as connection:
             found = place_of(connection, PositionToken.parse(last.token))
         if found is None:
             return Place(is_durable=False)
         position, tick = found
-        return Place(self._member.await_release(TickMark(*tick), 0.0), position)
+        return Place(self._member.await_answerable(TickMark(*tick), 0.0), position)
 
     def close(self) -> None:
         """Do nothing: the store holds no connection."""
@@ -149,9 +149,9 @@ class RingStore:
         return stored
 
     def _await_all(self, stored: _Stored, until: float) -> int:
-        """Return how many of the stored ticks are released, once no more of them will be."""
+        """Return how many of the stored ticks are on enough disks, once no more of them soon will be."""
         for count, mark in enumerate(stored.marks):
-            if not self._member.await_release(mark, until - self._clock.monotonic()):
+            if not self._member.await_answerable(mark, until - self._clock.monotonic()):
                 return count
         return len(stored.marks)
 
@@ -164,15 +164,15 @@ class RingStore:
         unknown = StoreOutcome(RequestVerdict.UNKNOWN, reason="no follower tells that this member leads: ask again")
         return [unknown if outcome.verdict is RequestVerdict.ASKED else outcome for outcome in outcomes]
 
-    def _told(self, decided: DecidedRequests, released: int, reason: str) -> list[StoreOutcome]:
-        """Return the outcomes of the first *released* ticks; an outcome that rests on a later tick is unknown."""
+    def _told(self, decided: DecidedRequests, answerable: int, reason: str) -> list[StoreOutcome]:
+        """Return the outcomes of the first *answerable* ticks; an outcome that rests on a later tick is unknown."""
         ends = [tick.end for tick in decided.ticks]
-        reason = reason or "the requests are stored, but their release is not known: repeat them"
+        reason = reason or "the requests are stored, but it is not known whether on enough disks: repeat them"
         return [
             outcome
             if outcome.position is None
             or outcome.position.seq <= decided.end.tick.end_seq
-            or bisect_left(ends, outcome.position.seq) < released
+            or bisect_left(ends, outcome.position.seq) < answerable
             else StoreOutcome(RequestVerdict.UNKNOWN, reason=reason)
             for outcome in decided.outcomes
         ]

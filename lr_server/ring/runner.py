@@ -135,9 +135,9 @@ class TokenRunner:
         """See `ReleaseWatch`."""
         return self._watch.declined()
 
-    def await_release(self, tick: TickMark, timeout: float) -> bool:
+    def await_answerable(self, tick: TickMark, timeout: float) -> bool:
         """See `ReleaseWatch`."""
-        return self._watch.await_release(tick, timeout)
+        return self._watch.await_answerable(tick, timeout)
 
     def proves(self, generation: int, timeout: float) -> bool:
         """Return whether this member led *generation* at a moment after the beginning of this call.

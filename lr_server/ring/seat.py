@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 from sqlalchemy import Engine
 
 from discovery.ring_status import RingStatus
+from lr_server.protocol.agreement.answers import missed_followers
 from lr_server.protocol.agreement.generations import RANKS
-from lr_server.protocol.agreement.roles import Adopting, Fenced, Proposing
+from lr_server.protocol.agreement.roles import Adopting, Fenced, Proposing, RingLimits
 from lr_server.ring.codec import RingAddress
 from lr_server.ring.links import RingLink
 from lr_server.ring.member_state import known_leader, led_generation, trimmable
@@ -64,7 +65,8 @@ class RingSeat:
         )
         self.runner = TokenRunner(
             self._open_store, setting.rank, self._links,
-            pace=pace, release=self._note_release, trims=setting.trim, clock=clock,
+            pace=pace, limits=RingLimits(acknowledging=setting.acknowledging_followers),
+            release=self._note_release, trims=setting.trim, clock=clock,
         )  # fmt: skip
         self._address = RingAddress(place.site, TOKEN)
         self.servicer = RingServicer({self._address: self.runner}, clock, looks={self._address: lambda: self.status})
@@ -100,10 +102,12 @@ class RingSeat:
 
     @property
     def lack(self) -> str:
-        """Why no member can take entries now, as a member knows that has lost its followers; empty otherwise."""
+        """Why no member can take entries now, as a member knows that lacks followers; empty otherwise."""
         member = self.runner.member
-        is_alone = member is not None and isinstance(member.role, Fenced | Proposing | Adopting)
-        return self.status.trouble if is_alone else ""
+        if member is None:
+            return ""
+        is_alone = isinstance(member.role, Fenced | Proposing | Adopting)
+        return self.status.trouble if is_alone or missed_followers(member) else ""
 
     def released(self) -> int:
         """Return the number of the newest tick that is known as released, now and under every later leader."""

@@ -2,7 +2,14 @@
 
 from typing import Final, NamedTuple
 
-from lr_server.protocol.agreement.events import BeatDue, FollowersUnheard, LeaderUnheard, RingEvent, TryDue
+from lr_server.protocol.agreement.events import (
+    BeatDue,
+    FollowersUnheard,
+    FollowerUnheard,
+    LeaderUnheard,
+    RingEvent,
+    TryDue,
+)
 from lr_server.protocol.agreement.messages import Append, TicksHeld, TicksMissing
 from lr_server.protocol.agreement.roles import Adopting, Following, Leading, RingMember
 from lr_server.ring.edge import RingParcel
@@ -15,7 +22,8 @@ class RingPace(NamedTuple):
     Attributes:
         beat: A leader sends a sign of life, and repeats unanswered messages, this often.
         lease: A follower that hears no leader for so long lets another one lead.
-        stall: A leader that hears no follower for so long takes no entries.
+        stall: A leader that hears no follower for so long takes no entries. Where both followers must acknowledge, the
+            silence of one is enough.
         retry: The usual time between two tries to lead, or to be counted.
         longest_retry: The longest time between two tries, after denials.
     """
@@ -36,7 +44,9 @@ class RingTimers:
     def __init__(self, pace: RingPace, clock: Clock, *, is_second: bool = False) -> None:
         self._pace, self._clock = pace, clock
         now = clock.monotonic()
-        self._leader_heard = self._followers_heard = self._beaten = now
+        self._leader_heard = self._beaten = now
+        # The times of the followers' last acknowledgements, by rank, since the last beginning of a lead.
+        self._heard: dict[int, float] = {}
         # Rank 0 leads by default, so rank 1 waits for it.
         self._retry_at = now + jittered(pace.retry) + (pace.lease if is_second else 0.0)
 
@@ -59,12 +69,19 @@ class RingTimers:
                 found.append(BeatDue())
         if isinstance(role, Following) and role.hears and now >= self._leader_heard + self._pace.lease:
             found.append(LeaderUnheard())
-        if isinstance(role, Leading) and now >= self._followers_heard + self._pace.stall:
-            found.append(FollowersUnheard())
+        if isinstance(role, Leading):
+            found += self._unheard(role, member.limits.acknowledging, now)
         if now >= self._retry_at:
             self.retry_after(self._pace.retry)
             found.append(TryDue())
         return found
+
+    def _unheard(self, role: Leading, acknowledging: int, now: float) -> list[RingEvent]:
+        """Return the events of followers that acknowledge nothing any more."""
+        late = [rank for rank, heard in sorted(self._heard.items()) if now >= heard + self._pace.stall]
+        if late and len(late) == len(self._heard):
+            return [FollowersUnheard()]
+        return [FollowerUnheard(rank) for rank in late if acknowledging > 1 and rank not in role.silent]
 
     def note(self, before: RingMember, after: RingMember, parcel: RingParcel | None) -> None:
         """Note the sign of life in *parcel*, and the progress of the member."""
@@ -73,8 +90,10 @@ class RingTimers:
         if isinstance(role, Following) and role.hears and parcel is not None and isinstance(parcel.message, Append):
             self._leader_heard = now
         has_begun = isinstance(role, Leading) and not isinstance(before.role, Leading)
-        if has_begun or (parcel is not None and isinstance(parcel.message, TicksHeld | TicksMissing)):
-            self._followers_heard = now
+        if has_begun:
+            self._heard = dict.fromkeys(after.record.others, now)
+        if parcel is not None and isinstance(parcel.message, TicksHeld | TicksMissing) and parcel.sender in self._heard:
+            self._heard[parcel.sender] = now
         is_adopting = isinstance(role, Adopting) and after.record != before.record
         if is_adopting or type(role) is not type(before.role):
             # A beginning that goes on is not broken off by another try.

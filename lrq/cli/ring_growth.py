@@ -45,4 +45,4 @@ class RingFile:
         database, witness = self.database, self.witness
         if member.site != self.site:
             database, witness = database.with_name(f"{member.site}.db"), witness.with_name(f"{member.site}.witness")
-        return toml_of(member, rings, database, witness)
+        return toml_of(member, rings, self.layout.acknowledging, database, witness)

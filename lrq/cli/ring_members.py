@@ -54,9 +54,14 @@ def ring_trouble(views: Sequence[MemberView]) -> str:
             return f"rank {view.rank} does not answer: {view.problem}"
         if view.status.trouble:
             return f"rank {view.rank}: {view.status.trouble}"
-    if len({state.rings for state in states}) > 1:
-        told = ", ".join(f"{state.rings} at rank {state.rank}" for state in states)
-        return f"`rings` differs ({told}): set one number at all three servers, and restart them"
+    numbers = {
+        "rings": {state.rank: state.rings for state in states},
+        "acknowledging_followers": {state.rank: state.acknowledging_followers for state in states},
+    }
+    for name, told in numbers.items():
+        if len(set(told.values())) > 1:
+            words = ", ".join(f"{number} at rank {rank}" for rank, number in told.items())
+            return f"`{name}` differs ({words}): set one number at all three servers, and restart them"
     return ""
 
 

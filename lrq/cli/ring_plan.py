@@ -39,12 +39,16 @@ class NewRing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RingLayout:
-    """The rings of `family`: `first` is the site id of ring 0, and `machines` are its endpoints by rank."""
+    """The rings of `family`: `first` is the site id of ring 0, and `machines` are its endpoints by rank.
+
+    All rings have the same number of `acknowledging` followers.
+    """
 
     family: str
     first: str
     rings: int
     machines: tuple[TcpEndpoint | IpcEndpoint, ...]
+    acknowledging: int = 1
 
     def site(self, number: int) -> str:
         """Return the site id of a ring."""
@@ -82,11 +86,12 @@ def layout_of(site: str, setting: RingSetting) -> RingLayout:
     count, number = len(RANKS), name.number
     own = [network_endpoint(member) for member in setting.members]
     machines = tuple(_shifted(own[(machine - number) % count], -number) for machine in range(count))
-    return RingLayout(name.family, site if number == 0 else site_of(name.family, 0), setting.rings, machines)
+    first = site if number == 0 else site_of(name.family, 0)
+    return RingLayout(name.family, first, setting.rings, machines, setting.acknowledging_followers)
 
 
-def toml_of(member: PlannedMember, rings: int, database: PurePath, witness: PurePath) -> str:
-    """Return the settings of *member* that differ between rings and machines, for files at these paths."""
+def toml_of(member: PlannedMember, rings: int, acknowledging: int, database: PurePath, witness: PurePath) -> str:
+    """Return the settings of *member* in the table `[ring]`, and those that differ; the files are at these paths."""
     lines = [
         f"site_id = {_quoted(member.site)}",
         f"database_url = {_quoted(f'sqlite:///{database}')}",
@@ -99,6 +104,7 @@ def toml_of(member: PlannedMember, rings: int, database: PurePath, witness: Pure
         f"members = {json.dumps(member.members)}",
         f"rank = {member.rank}",
         f"rings = {rings}",
+        *([f"acknowledging_followers = {acknowledging}"] if acknowledging != 1 else []),
         f"witness = {_quoted(str(witness))}",
     ]
     return "\n".join(lines)

@@ -915,6 +915,8 @@ class LookReply(_message.Message):
     ALARM_FIELD_NUMBER: _builtins.int
     TRIMMED_FIELD_NUMBER: _builtins.int
     RINGS_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGING_FOLLOWERS_FIELD_NUMBER: _builtins.int
+    SILENT_FIELD_NUMBER: _builtins.int
     rank: _builtins.int
     role: _builtins.str
     generation: _builtins.int
@@ -926,9 +928,15 @@ class LookReply(_message.Message):
     trimmed: _builtins.int
     rings: _builtins.int
     """absent before several rings could share keys"""
+    acknowledging_followers: _builtins.int
+    """absent before 2 was a choice"""
     @_builtins.property
     def held(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """by rank"""
+
+    @_builtins.property
+    def silent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """the ranks that a leader misses, if both followers must acknowledge"""
 
     def __init__(
         self,
@@ -943,10 +951,12 @@ class LookReply(_message.Message):
         alarm: _builtins.str = ...,
         trimmed: _builtins.int = ...,
         rings: _builtins.int = ...,
+        acknowledging_followers: _builtins.int = ...,
+        silent: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "leader", b"leader"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "alarm", b"alarm", "generation", b"generation", "held", b"held", "leader", b"leader", "newest", b"newest", "rank", b"rank", "released", b"released", "rings", b"rings", "role", b"role", "trimmed", b"trimmed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "acknowledging_followers", b"acknowledging_followers", "alarm", b"alarm", "generation", b"generation", "held", b"held", "leader", b"leader", "newest", b"newest", "rank", b"rank", "released", b"released", "rings", b"rings", "role", b"role", "silent", b"silent", "trimmed", b"trimmed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__leader: _TypeAlias = _typing.Literal["leader"]  # noqa: Y015
     _WhichOneofArgType__leader: _TypeAlias = _typing.Literal["_leader", b"_leader"]  # noqa: Y015

@@ -1,7 +1,7 @@
 """Producers of a ring with a journal of their acknowledged entries: the oracle of a fault run."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from lr_client.producer import Producer
@@ -12,8 +12,16 @@ from queues.errors import LrqError, OutcomeUnknownError, UsageError
 class JournalOfProducer:
     """A producer in a thread of its own, from the beginning to `stop`; `acked` grows in the order of the answers."""
 
-    def __init__(self, endpoints: Sequence[str], name: str, sinks: Sequence[str]) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        name: str,
+        sinks: Sequence[str],
+        on_acked: Callable[[bytes], None] = lambda _: None,
+    ) -> None:
+        """Send from now on; call *on_acked* right after each answer."""
         self.name = name
+        self._on_acked = on_acked
         self.acked: list[bytes] = []
         #: All payloads, noted before they are sent, as an application stores a value first.
         self.noted: list[bytes] = []
@@ -44,6 +52,7 @@ class JournalOfProducer:
             payload = f"{self.name}:{self.sent}".encode()
             self.noted.append(payload)
             self._until_acked(payload)
+            self._on_acked(payload)
             self.sent += 1
             self.acked.append(payload)
             now = SYSTEM_CLOCK.monotonic()

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from queues.clock import SYSTEM_CLOCK
 from tests.faults.cut_relay import CutRelay
 from tests.faults.rampage import PATIENCE, Verdict, wait_until
+from tests.faults.ring_disks import RingDisks
 from tests.faults.ring_producers import JournalOfProducer
 from tests.faults.ring_snapshot import RingSnapshot
 from tests.faults.standing_still import standing_still
@@ -28,13 +29,18 @@ _LONGEST = 1.0
 _LONGEST_FAULT = 3.0
 
 
-def ring_rampage(new_site: Callable[[str], Engine], folder: Path, *, seed: int, moments: int) -> Verdict:
-    """Disturb a random server *moments* times; return whether the sink heard each acknowledged entry once, in order."""
+def ring_rampage(
+    new_site: Callable[[str], Engine], folder: Path, *, seed: int, moments: int, acknowledging: int = 1
+) -> Verdict:
+    """Disturb a random server *moments* times; return whether the sink heard each acknowledged entry once, in order.
+
+    With two *acknowledging* followers, each answer is also compared with all three disks.
+    """
     began, chance = SYSTEM_CLOCK.monotonic(), random.Random(seed)
     verdict = Verdict(seed, "sqlite")
     with ExitStack() as stack:
-        run = _Run(World(new_site, stack), stack, folder)
-        producers = [JournalOfProducer(run.site.members, name, SINKS) for name in PRODUCERS]
+        run = _Run(World(new_site, stack), stack, folder, acknowledging)
+        producers = [JournalOfProducer(run.site.members, name, SINKS, run.on_acked) for name in PRODUCERS]
         for number in range(moments):
             SYSTEM_CLOCK.wait(threading.Event(), chance.uniform(0, _LONGEST))
             if number == moments // 2:
@@ -54,9 +60,12 @@ def ring_rampage(new_site: Callable[[str], Engine], folder: Path, *, seed: int, 
 class _Run:
     """The servers of one run, with a relay for each way from one to another."""
 
-    def __init__(self, world: World, stack: ExitStack, folder: Path) -> None:
+    def __init__(self, world: World, stack: ExitStack, folder: Path, acknowledging: int) -> None:
         self.site = RingSite(world, stack, folder, SINKS)
-        self.site.more, self.site.more_of_ring = "segment_bytes = 2000\ntrim_seconds = 0.2\n", "trim = true\n"
+        self.site.more = "segment_bytes = 2000\ntrim_seconds = 0.2\n"
+        self.site.more_of_ring = f"trim = true\nacknowledging_followers = {acknowledging}\n"
+        self.disks = RingDisks([self.site.database(rank) for rank in RANKS])
+        self.on_acked = self.disks.judge if acknowledging > 1 else _leave
         self.heard, self.late = world.subscribe("tokyo"), world.subscribe("rome")
         self.snapshot: RingSnapshot | None = None
         self._stack = stack
@@ -116,16 +125,22 @@ class _Run:
             verdict.problems += self.snapshot.problems(log)
         if any(not kind.startswith("log") for kind in self.heard.kinds("paris")):
             verdict.problems.append(f"the sink heard more than the log: {self.heard.kinds('paris')}")
+        verdict.problems += self.disks.problems[:3]
         if self.heard.errors:
             verdict.problems.append(f"the listener has failed: {self.heard.errors[:3]}")
         generation = max(each["status"]["generation"] for each in self.site.look(0)["members"] if each["status"])
         verdict.facts = {
             "entries": len(log),
+            "answers compared with three disks": self.disks.judged,
             "generations": generation,
             "after the snapshot": self.snapshot.later if self.snapshot and not verdict.problems else 0,
             "trimmed at the end": min(map(self.site.trimmed, RANKS)),
             "ms of the longest standstill of a producer": round(1000 * max(each.longest for each in producers)),
         }
+
+
+def _leave(_payload: bytes) -> None:
+    """Judge nothing: an answered entry may be on two disks."""
 
 
 def _ends_with(log: list[bytes], kept: list[bytes]) -> bool:

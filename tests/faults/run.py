@@ -53,8 +53,12 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     options.add_argument("--ring", action="store_true", help="three servers of a ring; only on SQLite")
     options.add_argument("--rings", type=int, default=0, help="with --ring: so many rings on three machines")
     options.add_argument("--resize", action="store_true", help="with --rings: twice the rings in the middle of the run")
+    options.add_argument("--acknowledging", type=int, default=1, choices=[1, 2], help="followers, with --ring")
     options.add_argument("--keep", action="store_true", help="keep databases and logs of successful runs too")
-    return options.parse_args(given)
+    chosen = options.parse_args(given)
+    if chosen.acknowledging > 1 and (chosen.rings or not chosen.ring):
+        options.error("--acknowledging is for one ring: give --ring without --rings")
+    return chosen
 
 
 def main() -> int:
@@ -70,6 +74,7 @@ def main() -> int:
             keep=chosen.keep,
             ring=chosen.ring,
             rings=RingsPlan(chosen.rings, chosen.resize) if chosen.rings else None,
+            acknowledging=chosen.acknowledging,
         )
         for dialect in (["sqlite"] if chosen.ring or chosen.rings else chosen.dialect or ["sqlite", "postgresql"])
     ]
@@ -86,13 +91,16 @@ def run(
     keep: bool,
     ring: bool,
     rings: RingsPlan | None = None,
+    acknowledging: int = 1,
 ) -> Verdict:
     """Make one run in a new folder and print its verdict; keep the folder of a failed run."""
     folder = Path(tempfile.mkdtemp(prefix="lrq-faults-"))
     if rings:
         verdict = rings_rampage(partial(_new_site, folder), folder, seed=seed, moments=moments, plan=rings)
     elif ring:
-        verdict = ring_rampage(partial(_new_site, folder), folder, seed=seed, moments=moments)
+        verdict = ring_rampage(
+            partial(_new_site, folder), folder, seed=seed, moments=moments, acknowledging=acknowledging
+        )
     elif servers > 1:
         sites = (SOURCE, *SINKS)
         with databases(dialect, folder, *sites) as urls:

@@ -26,6 +26,10 @@ def test_a_server_of_a_ring_knows_its_members_and_its_rank():
     assert ring is not None
     assert (list(ring.members), ring.rank, ring.witness) == (MEMBERS, 1, Path("/var/lib/witness/paris"))
     assert ring.stall_seconds > ring.lease_seconds
+    assert (ring.acknowledging_followers, settings({"acknowledging_followers": 2}).ring.acknowledging_followers) == (
+        1,
+        2,
+    )
 
 
 def test_a_server_of_a_ring_knows_the_keys_of_its_ring():
@@ -49,6 +53,8 @@ def test_a_variable_holds_the_table_as_json(monkeypatch: pytest.MonkeyPatch):
         ({"members": [*MEMBERS[:2], "tls://10.0.0.3:7400"]}, {}, "tls_certificate is missing"),
         ({"rank": 3}, {}, "rank"),
         ({"seats": 3}, {}, "seats"),
+        ({"acknowledging_followers": 0}, {}, "remove .ring. for a server that answers after its own disk"),
+        ({"acknowledging_followers": 3}, {}, "a ring has two followers: set 1 or 2"),
         ({"witness": "paris.db"}, {}, "name another file, on another disk"),
         ({"rings": 5}, {}, "5 rings cannot share the keys evenly"),
         ({"rings": 2}, {"site_id": "paris-2"}, "paris-2 is the name of ring 2, but the 2 rings count from 0"),

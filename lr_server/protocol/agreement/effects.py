@@ -28,6 +28,7 @@ class Disregard(StrEnum):
     EARLIER = "the message belongs to an earlier generation"
     HELD_ALREADY = "the follower had acknowledged these ticks before"
     NOTHING_NEW = "the tail brings no tick that is missing"
+    ONE_IS_ENOUGH = "one follower is enough for the answers to producers"
     UNHEARD_ALREADY = "no leader was heard before"
     NEWCOMER = "a newcomer takes no part"
     NO_NEWCOMER = "the member is no newcomer"

@@ -30,6 +30,13 @@ class FollowersUnheard:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowerUnheard:
+    """No acknowledgement of the follower `rank` came for `stall_seconds`."""
+
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
 class EntriesOffered:
     """Producers have entries for the next tick."""
 
@@ -43,4 +50,6 @@ class MessageCame:
     message: RingMessage
 
 
-RingEvent = TryDue | BeatDue | LeaderUnheard | FollowersUnheard | EntriesOffered | MessageCame
+RingEvent = (
+    TryDue | BeatDue | LeaderUnheard | FollowersUnheard | FollowerUnheard | EntriesOffered | MessageCame
+)  # fmt: skip

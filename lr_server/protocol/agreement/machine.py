@@ -7,12 +7,13 @@ invariants R1 to R9 are in docs/ring.md.
 from dataclasses import replace
 from typing import assert_never
 
-from lr_server.protocol.agreement import ballots, beginnings, newcomers, ticks
+from lr_server.protocol.agreement import answers, ballots, beginnings, newcomers, ticks
 from lr_server.protocol.agreement.effects import Alarm, Decline, Disregard, SendMessage
 from lr_server.protocol.agreement.events import (
     BeatDue,
     EntriesOffered,
     FollowersUnheard,
+    FollowerUnheard,
     LeaderUnheard,
     MessageCame,
     RingEvent,
@@ -55,6 +56,8 @@ def advance(member: RingMember, event: RingEvent) -> RingStep:
             return ticks.miss_leader(member)
         case FollowersUnheard():
             return ticks.lose_followers(member)
+        case FollowerUnheard(rank=rank):
+            return answers.lose_follower(member, rank)
         case EntriesOffered():
             return ticks.take_entries(member)
         case _:

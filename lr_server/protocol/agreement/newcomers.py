@@ -7,6 +7,7 @@ newcomer their records.
 
 from dataclasses import replace
 
+from lr_server.protocol.agreement.answers import without_disk
 from lr_server.protocol.agreement.effects import Disregard, KeepRecord, KeepStore, RingEffect, SendMessage
 from lr_server.protocol.agreement.messages import CopyRequest, Register, Registered, StoreCopy
 from lr_server.protocol.agreement.record import MemberRecord, StoreId, with_store
@@ -24,7 +25,7 @@ def answer_register(member: RingMember, sender: int, register: Register) -> Ring
     effects: list[RingEffect] = []
     if register.store.number > member.record.stores[sender].number:
         known = KeepStore(sender, register.store)
-        member = member.keeping(known)
+        member = without_disk(member.keeping(known), sender)
         effects.append(known)
     record = member.record
     effects.append(SendMessage(sender, Registered(record.promised, record.stores, record.history)))

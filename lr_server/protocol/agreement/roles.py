@@ -55,11 +55,14 @@ class Leading:
     """The member leads `generation`, whose first tick has the number `seal`.
 
     `held` are the ends of the log on the followers' disks, by rank; 0 for a follower that has not answered yet.
+    `silent` are the ranks whose disks count for no answer to a producer until they acknowledge again. The set stays
+    empty while one follower is enough.
     """
 
     generation: int
     seal: int
     held: tuple[int, ...]
+    silent: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +81,14 @@ Role = Newcomer | Following | Proposing | Adopting | Leading | Fenced | Retired
 
 
 class RingLimits(NamedTuple):
-    """The most ticks in one message, and the most ticks that wait for a follower."""
+    """The most ticks in one message, and the most ticks that wait for a follower.
+
+    A request of a producer is answered once so many followers, 1 or 2, have its tick on their disks: `acknowledging`.
+    """
 
     in_message: int = 64
     waiting: int = 64
+    acknowledging: int = 1
 
 
 DEFAULT_LIMITS: Final = RingLimits()

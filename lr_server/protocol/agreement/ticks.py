@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from lr_server.protocol.agreement.answers import answerable_end, missed_followers
 from lr_server.protocol.agreement.effects import (
     Alarm,
     Decline,
@@ -32,10 +33,15 @@ def take_entries(member: RingMember) -> RingStep:
     role, history = member.role, member.record.history
     if not isinstance(role, Leading):
         return member, (_decline(member),)
-    if member.released < role.seal:
-        return member, (Decline(None, "the new generation waits for its first follower"),)
-    if history.end - member.released >= member.limits.waiting:
-        return member, (Decline(None, f"{member.limits.waiting} ticks wait for a follower"),)
+    if missed := missed_followers(member):
+        return member, (_without(missed),)
+    answerable, is_one_enough = answerable_end(member), member.limits.acknowledging == 1
+    if answerable < role.seal:
+        needed = "its first follower" if is_one_enough else "both followers, as acknowledging_followers is 2"
+        return member, (Decline(None, f"the new generation waits for {needed}"),)
+    if history.end - answerable >= member.limits.waiting:
+        needed = "a follower" if is_one_enough else "both followers"
+        return member, (Decline(None, f"{member.limits.waiting} ticks wait for {needed}"),)
     tick = TickMark(role.generation, history.end + 1)
     stored = KeepTicks(history.end, (tick,))
     append = Append(role.generation, history.newest, (tick,), tick, member.released)
@@ -53,6 +59,12 @@ def _decline(member: RingMember) -> Decline:
             return Decline(None, "this token has no leader now")
 
 
+def _without(missed: tuple[int, ...]) -> Decline:
+    ranks = " and ".join(f"rank {rank}" for rank in missed)
+    silent = "is silent" if len(missed) == 1 else "are silent"
+    return Decline(None, f"{ranks} of this token {silent}, and acknowledging_followers is 2")
+
+
 def beat(member: RingMember) -> RingStep:
     """Send each follower the ticks that it has not acknowledged, or a sign of life."""
     if not isinstance(member.role, Leading):
@@ -68,9 +80,11 @@ def take_held(member: RingMember, sender: int, answer: TicksHeld) -> RingStep:
     if not isinstance(role, Leading) or answer.generation != role.generation:
         return disregarded(member, Disregard.EARLIER)
     upto = answer.upto.seq
-    if upto <= role.held[sender]:
+    # A silent follower may have another disk than before, so its new word counts, and no earlier one.
+    if upto <= role.held[sender] and sender not in role.silent:
         return disregarded(member, Disregard.HELD_ALREADY)
-    role = replace(role, held=(*role.held[:sender], upto, *role.held[sender + 1 :]))
+    held = (*role.held[:sender], upto, *role.held[sender + 1 :])
+    role = replace(role, held=held, silent=role.silent - {sender})
     member = replace(member, role=role)
     effects: list[RingEffect] = []
     if role.seal <= upto and member.released < upto:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from lr_server.protocol.agreement.effects import Decline
+from lr_server.protocol.agreement.events import BeatDue, LeaderUnheard, TryDue
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.history import TickMark
 from lr_server.ring.member_state import follows, led_generation, status_of
@@ -31,6 +32,16 @@ def request(
 
 def verdicts(outcomes: Sequence[StoreOutcome]) -> list[tuple[str, int]]:
     return [(outcome.verdict.name, outcome.last.sequence) for outcome in outcomes]
+
+
+def lead_without_rank_0(ring: RingOfFiles) -> None:
+    """Let rank 1 lead, while rank 0 hears nothing."""
+    for other in (1, 2):
+        ring.cuts |= {(0, other), (other, 0)}
+    for event in (LeaderUnheard(), TryDue(), BeatDue(), BeatDue()):
+        for rank in (1, 2):
+            ring.post(rank, event)
+            ring.deliver_all()
 
 
 def take_requests(requests: Sequence[tuple[str, int]], *stores: TokenStore) -> TickContent:
@@ -82,10 +93,10 @@ class FileMember:
             outcome.set_result(answer or edge.offer(transactions, productions, after))
         return outcome
 
-    def await_release(self, tick: TickMark, timeout: float) -> bool:
+    def await_answerable(self, tick: TickMark, timeout: float) -> bool:
         if not self.holds_messages:
             self.ring.deliver_all()
-        return self.watch.await_release(tick, 0.0)
+        return self.watch.await_answerable(tick, 0.0)
 
     def proves(self, generation: int, timeout: float) -> bool:
         machines = [self.ring.machines[rank] for rank in RANKS if (rank, self.rank) not in self.ring.cuts]

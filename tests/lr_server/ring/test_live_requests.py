@@ -169,9 +169,9 @@ def test_a_wait_ends_with_the_leader_and_with_its_time(ring: LiveRing):
     role = leader.runner.member.role
     assert isinstance(role, Leading)
     never = leader.runner.member.record.history.newest._replace(seq=1_000)
-    assert leader.runner.await_release(never, 0.01) is False
+    assert leader.runner.await_answerable(never, 0.01) is False
     answers: list[bool] = []
-    waiting = threading.Thread(target=lambda: answers.append(leader.runner.await_release(never, 300.0)))
+    waiting = threading.Thread(target=lambda: answers.append(leader.runner.await_answerable(never, 300.0)))
     waiting.start()
     leader.runner.stop()
     waiting.join(120)

@@ -8,7 +8,7 @@ import pytest
 from lr_server.protocol.agreement.effects import Decline
 from lr_server.protocol.agreement.history import EMPTY, TickMark
 from lr_server.protocol.agreement.record import founders
-from lr_server.protocol.agreement.roles import Fenced, Following, Leading, RingMember
+from lr_server.protocol.agreement.roles import Fenced, Following, Leading, RingLimits, RingMember
 from lr_server.ring.release_watch import ReleaseWatch
 
 TICK = TickMark(2, 3)
@@ -27,27 +27,47 @@ ENDS: dict[str, tuple[RingMember | None, bool]] = {
     "the end of the member": (None, False),
 }
 
+#: A leader that needs both followers, of which one has the tick.
+CAREFUL = replace(LEADER, limits=RingLimits(acknowledging=2), role=Leading(2, 1, (0, 3, 2)), released=3)
+CAREFUL_ENDS: dict[str, tuple[RingMember | None, bool]] = {
+    "the disk of the second follower": (replace(CAREFUL, role=Leading(2, 1, (0, 3, 3))), True),
+    "silence of the second follower": (replace(CAREFUL, role=Leading(2, 1, (0, 3, 2), frozenset({2}))), False),
+    "silence of both": (replace(CAREFUL, role=Fenced()), False),
+    "another leader": (replace(CAREFUL, role=Following(hears=True)), False),
+}
+
+
+def answers_of(before: RingMember, after: RingMember | None) -> list[bool]:
+    """Return the answers of a wait that began with the state *before*, once *after* has come."""
+    watch = ReleaseWatch()
+    watch.note(before)
+    answers: list[bool] = []
+    waiting = threading.Thread(target=lambda: answers.append(watch.await_answerable(TICK, 300.0)))
+    waiting.start()
+    watch.note(before)
+    assert answers == []
+    watch.note(after)
+    waiting.join(60)
+    return answers
+
 
 @pytest.mark.parametrize("end", sorted(ENDS))
 def test_a_wait_ends(end: str):
     member, is_released = ENDS[end]
-    watch = ReleaseWatch()
-    watch.note(LEADER)
-    answers: list[bool] = []
-    waiting = threading.Thread(target=lambda: answers.append(watch.await_release(TICK, 300.0)))
-    waiting.start()
-    watch.note(LEADER)
-    assert answers == []
-    watch.note(member)
-    waiting.join(60)
-    assert answers == [is_released]
+    assert answers_of(LEADER, member) == [is_released]
+
+
+@pytest.mark.parametrize("end", sorted(CAREFUL_ENDS))
+def test_a_wait_for_both_followers_ends(end: str):
+    member, is_on_all_disks = CAREFUL_ENDS[end]
+    assert answers_of(CAREFUL, member) == [is_on_all_disks]
 
 
 def test_a_wait_ends_after_its_time():
     watch = ReleaseWatch()
     watch.note(LEADER)
-    assert watch.await_release(TICK, 0.01) is False
-    assert watch.await_release(TICK, -1.0) is False
+    assert watch.await_answerable(TICK, 0.01) is False
+    assert watch.await_answerable(TICK, -1.0) is False
 
 
 def test_a_leader_declines_nothing_and_other_members_tell_why():

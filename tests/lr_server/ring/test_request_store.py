@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from lr_server.protocol.agreement.effects import Decline
-from lr_server.protocol.agreement.events import BeatDue, LeaderUnheard, TryDue
+from lr_server.protocol.agreement.events import BeatDue
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.history import TickMark
 from lr_server.protocol.agreement.roles import DEFAULT_LIMITS
@@ -22,7 +22,7 @@ from queues.send_log.port import TickLimits
 from queues.send_log.producers import Last, Place, Production, StoreOutcome
 from tests.conftest import NewSite
 from tests.lr_server.ring.edges import RingOfFiles
-from tests.lr_server.ring.requests import FileMember, request, verdicts
+from tests.lr_server.ring.requests import FileMember, lead_without_rank_0, request, verdicts
 from tests.lr_server.ring.stores import LOG_TABLES, log_rows, new_entry
 
 LIMITS = TickLimits()
@@ -64,12 +64,7 @@ class Leader:
 
 def take_over(ring: RingOfFiles) -> Leader:
     """Let rank 1 lead, while rank 0 hears nothing."""
-    for other in (1, 2):
-        ring.cuts |= {(0, other), (other, 0)}
-    for event in (LeaderUnheard(), TryDue(), BeatDue(), BeatDue()):
-        for rank in (1, 2):
-            ring.post(rank, event)
-            ring.deliver_all()
+    lead_without_rank_0(ring)
     return Leader(ring, 1)
 
 
@@ -232,7 +227,7 @@ def test_a_request_without_a_release_is_unknown_and_in_the_log_once_in_the_end(r
     ring.cuts |= {(0, 1), (0, 2)}
     outcomes = leader.store(request(1), request(2), request(9, producer="gauge"), request(2), request(4))
     assert verdicts(outcomes) == [("REPEATED", 1), ("UNKNOWN", 0), ("GAP", 0), ("UNKNOWN", 0), ("UNKNOWN", 0)]
-    assert outcomes[1].reason == "the requests are stored, but their release is not known: repeat them"
+    assert outcomes[1].reason == "the requests are stored, but it is not known whether on enough disks: repeat them"
     assert leader.payloads() == [b"1", b"2"]
     later = take_over(ring)
     assert verdicts(later.store(request(2))) == [("STORED", 2)]
@@ -258,7 +253,7 @@ def test_nothing_is_told_of_earlier_requests_before_their_release(ring: RingOfFi
     ring.cuts |= {(0, 1), (0, 2)}
     assert verdicts(leader.store(request(1))) == [("UNKNOWN", 0)]
     for asked in (request(1), request(0), request(2)):
-        changed_nothing(ring, lambda asked=asked: leader.store(asked), "is not released yet")
+        changed_nothing(ring, lambda asked=asked: leader.store(asked), "is not on enough disks yet")
     ring.cuts.clear()
     ring.post(0, BeatDue())
     assert verdicts(leader.store(request(1))) == [("REPEATED", 1)]
@@ -267,9 +262,9 @@ def test_nothing_is_told_of_earlier_requests_before_their_release(ring: RingOfFi
 def test_the_ticks_after_an_unreleased_one_are_unknown_and_those_before_are_told(ring: RingOfFiles):
     leader = Leader(ring, 0, TickLimits(rows=1))
     member = leader.member
-    released = member.await_release
+    released = member.await_answerable
     begun = leader.machine.store.end().tick.number
-    member.await_release = lambda tick, timeout: tick.seq <= begun + 1 and released(tick, timeout)
+    member.await_answerable = lambda tick, timeout: tick.seq <= begun + 1 and released(tick, timeout)
     outcomes = leader.store(request(1), request(2), request(3), request(0))
     assert verdicts(outcomes) == [("STORED", 1), ("UNKNOWN", 0), ("UNKNOWN", 0), ("UNKNOWN", 0)]
 

@@ -83,20 +83,34 @@ def test_a_member_that_does_not_lead_cannot_tell_that_all_is_drained(ring: Ring)
 
 
 def test_settings_that_differ_between_the_members_are_a_trouble():
-    def told(*rings: int) -> str:
+    def told(name: str, *numbers: int) -> str:
         roles = ("leading", "following", "following")
-        states = [RingStatus(rank, roles[rank], 2, 0, rings=rings[rank]) for rank in range(3)]
+        states = [RingStatus(rank, roles[rank], 2, 0, **{name: numbers[rank]}) for rank in range(3)]
         return ring_trouble([MemberView(state.rank, "ipc:///m", state) for state in states])
 
-    assert told(3, 3, 3) == ""
-    assert told(6, 3, 6).startswith("`rings` differs (6 at rank 0, 3 at rank 1, 6 at rank 2): set one number")
+    assert told("rings", 3, 3, 3) == ""
+    assert told("rings", 6, 3, 6).startswith("`rings` differs (6 at rank 0, 3 at rank 1, 6 at rank 2): set one number")
+    assert told("acknowledging_followers", 2, 2, 2) == ""
+    words = "`acknowledging_followers` differs (2 at rank 0, 1 at rank 1, 2 at rank 2): set one number"
+    assert told("acknowledging_followers", 2, 1, 2).startswith(words)
 
 
-def test_a_member_of_an_earlier_version_counts_one_ring():
-    reply = encode_status(RingStatus(0, "leading", rings=3))
-    assert (reply.rings, decode_status(reply).rings) == (3, 3)
+def test_a_leader_that_misses_a_needed_follower_is_a_trouble():
+    states = [RingStatus(0, "leading", 2, 0, acknowledging_followers=2, silent=(2,)), RingStatus(1, "following", 2, 0)]
+    assert ring_trouble([MemberView(state.rank, "ipc:///m", state) for state in states]) == (
+        "rank 0: rank 2 is silent, and acknowledging_followers is 2, so the ring takes no entries: start that server, "
+        "or mend the network"
+    )
+
+
+def test_a_member_of_an_earlier_version_counts_one_ring_and_one_follower():
+    status = RingStatus(0, "leading", rings=3, acknowledging_followers=2, silent=(1,))
+    reply = encode_status(status)
+    assert decode_status(reply) == status
     reply.ClearField("rings")
-    assert decode_status(reply).rings == 1
+    reply.ClearField("acknowledging_followers")
+    earlier = decode_status(reply)
+    assert (earlier.rings, earlier.acknowledging_followers) == (1, 1)
 
 
 def test_a_member_that_does_not_lead_is_well_without_a_server(ring: Ring):

@@ -85,6 +85,13 @@ def setting(members: list[str], rings: int) -> RingSetting:
     return RingSetting(members=members, rank=0, witness=Path("w"), rings=rings)
 
 
+def test_the_settings_of_all_rings_keep_the_number_of_acknowledging_followers(run: Run):
+    file = written("paris-0", 3, FIRST)
+    told = run("plan", "--json", file=file + "acknowledging_followers = 2\n").json["members"]
+    assert [settings_of(each).ring.acknowledging_followers for each in told] == [2] * 9
+    assert "acknowledging_followers" not in run("plan", file=file).out
+
+
 def test_a_growth_names_the_new_rings_their_givers_and_the_steps(run: Run):
     done = run("resize", "6", file=written("paris-0", 3, FIRST))
     assert done.code == 0

@@ -20,6 +20,7 @@ from lr_server.protocol.agreement.events import (
     BeatDue,
     EntriesOffered,
     FollowersUnheard,
+    FollowerUnheard,
     LeaderUnheard,
     MessageCame,
     RingEvent,
@@ -353,7 +354,7 @@ MESSAGES = [
     Replaced(StoreId(2, 5)),
 ]  # fmt: skip
 EVENTS: list[RingEvent] = [
-    TryDue(), BeatDue(), LeaderUnheard(), FollowersUnheard(), EntriesOffered(),
+    TryDue(), BeatDue(), LeaderUnheard(), FollowersUnheard(), FollowerUnheard(0), EntriesOffered(),
     *(came(sender, message) for message in MESSAGES for sender in (0, 2)),
 ]  # fmt: skip
 

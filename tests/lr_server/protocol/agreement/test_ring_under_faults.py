@@ -8,7 +8,8 @@ Fault model:
 * Clocks tell anything at any moment.
 
 Oracle: the invariants R1 to R9 after each step, and released ticks that never change. After the faults rank 0 leads
-each token, all logs are equal, and no generation begins without a cause.
+each token, all logs are equal, and no generation begins without a cause. Where both followers must acknowledge, each
+answered tick is in the log of every member that counts.
 """
 
 from hypothesis import event, settings
@@ -19,11 +20,13 @@ from lr_server.protocol.agreement.events import (
     BeatDue,
     EntriesOffered,
     FollowersUnheard,
+    FollowerUnheard,
     LeaderUnheard,
     TryDue,
 )
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.protocol.agreement.record import MemberRecord
+from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits
 from tests.lr_server.protocol.agreement.world import MemberKey, RingWorld
 
 TOKENS = 2
@@ -31,15 +34,19 @@ KEYS = st.builds(MemberKey, st.integers(0, TOKENS - 1), st.sampled_from(RANKS))
 MACHINES = st.integers(0, 2)
 #: The number of effects before a crash; most steps are completed.
 CRASHES = st.none() | st.none() | st.none() | st.integers(0, 4)
-CLOCKS = st.sampled_from([TryDue(), TryDue(), BeatDue(), LeaderUnheard(), FollowersUnheard()])
+CLOCKS = st.sampled_from(
+    [TryDue(), TryDue(), BeatDue(), LeaderUnheard(), FollowersUnheard(), FollowerUnheard(1), FollowerUnheard(2)]
+)
 #: The most messages on their way.
 MOST = 80
 
 
 class RingUnderFaults(RuleBasedStateMachine):
+    limits = DEFAULT_LIMITS
+
     def __init__(self) -> None:
         super().__init__()
-        self.world = RingWorld(TOKENS)
+        self.world = RingWorld(TOKENS, self.limits)
         self.earlier: dict[int, dict[MemberKey, MemberRecord]] = {}
 
     @initialize(rank=st.integers(0, 1))
@@ -146,8 +153,17 @@ class RingUnderFaults(RuleBasedStateMachine):
             generation = max(member.record.promised for member in self.world.of_token(token))
             event(f"generations of a token: {min(generation, 12) // 3 * 3} or more")
             event(f"released ticks of a token: {min(self.world.released[token].end, 12) // 3 * 3} or more")
+            event(f"answered ticks of a token: {min(self.world.answered[token].end, 12) // 3 * 3} or more")
         self.calm()
+
+
+class RingOfThreeDisks(RingUnderFaults):
+    """Producers are answered once both followers have a tick."""
+
+    limits = RingLimits(acknowledging=2)
 
 
 RingUnderFaults.TestCase.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
 TestRingUnderFaults = RingUnderFaults.TestCase
+RingOfThreeDisks.TestCase.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestRingOfThreeDisks = RingOfThreeDisks.TestCase

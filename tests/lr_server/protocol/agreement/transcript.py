@@ -9,10 +9,12 @@ write the files again.
 from collections.abc import Sequence
 
 from lr_server.protocol.agreement import effects as do
+from lr_server.protocol.agreement.answers import answerable_end
 from lr_server.protocol.agreement.events import (
     BeatDue,
     EntriesOffered,
     FollowersUnheard,
+    FollowerUnheard,
     LeaderUnheard,
     RingEvent,
     TryDue,
@@ -48,9 +50,9 @@ class RingTranscript(RingWorld):
 
     # --- the commands -----------------------------------------------------------------------------------------
 
-    def do_begin(self, ticks: int = 1, in_message: int = 64) -> None:
+    def do_begin(self, ticks: int = 1, in_message: int = 64, acknowledging: int = 1) -> None:
         """Let B1 lead generation 2 with some released ticks, the seal included."""
-        self.limits = RingLimits(in_message)
+        self.limits = RingLimits(in_message, acknowledging=acknowledging)
         for machine in range(3):
             self.crash(machine)
         self.everywhere(TryDue())
@@ -76,6 +78,14 @@ class RingTranscript(RingWorld):
     def do_stall(self, key: MemberKey) -> None:
         """Tell a leader that its followers are silent."""
         self._react(key, FollowersUnheard())
+
+    def do_silence(self, key: MemberKey, follower: MemberKey) -> None:
+        """Tell a leader that one follower is silent."""
+        self._react(key, FollowerUnheard(follower.rank))
+
+    def do_answers(self, key: MemberKey) -> None:
+        """Write up to which tick a member may answer the requests of producers."""
+        self._say(f"{name_of(key.rank)} may answer up to tick {answerable_end(self.members[key])}")
 
     def do_offer(self, key: MemberKey) -> None:
         """Offer entries of producers to a member."""

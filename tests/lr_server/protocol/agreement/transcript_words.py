@@ -7,6 +7,7 @@ from lr_server.protocol.agreement.events import (
     BeatDue,
     EntriesOffered,
     FollowersUnheard,
+    FollowerUnheard,
     LeaderUnheard,
     MessageCame,
     RingEvent,
@@ -25,6 +26,8 @@ def name_of(rank: int) -> str:
 def event_of(event: RingEvent) -> str:
     if isinstance(event, MessageCame):
         return f"hears {name_of(event.sender)}: {message_of(event.message)}"
+    if isinstance(event, FollowerUnheard):
+        return f"hears nothing of {name_of(event.rank)}"
     return {
         TryDue: "tries",
         BeatDue: "sends its sign of life",

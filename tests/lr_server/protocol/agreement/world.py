@@ -6,6 +6,7 @@ from itertools import count
 from typing import NamedTuple
 
 from discovery.ring import ring
+from lr_server.protocol.agreement.answers import answerable_end
 from lr_server.protocol.agreement.effects import Release, RingEffect, SendMessage, kept
 from lr_server.protocol.agreement.events import BeatDue, LeaderUnheard, MessageCame, RingEvent, TryDue
 from lr_server.protocol.agreement.generations import RANKS, members_of
@@ -59,12 +60,14 @@ class RingWorld:
     network: list[Envelope] = field(default_factory=list)
     cuts: set[tuple[int, int]] = field(default_factory=set)
     released: dict[int, TickHistory] = field(default_factory=dict)
+    #: The ticks whose requests any leader may have answered, if both followers must acknowledge.
+    answered: dict[int, TickHistory] = field(default_factory=dict)
     ballots: int = 0
 
     def __post_init__(self) -> None:
         self._uids = count(101)
         for token in range(self.tokens):
-            self.released[token] = EMPTY
+            self.released[token] = self.answered[token] = EMPTY
             for record in founders([next(self._uids) for _ in RANKS]):
                 key = MemberKey(token, record.rank)
                 self.disks[key], self.members[key] = record, reopened(record, self.limits)
@@ -96,6 +99,7 @@ class RingWorld:
             self._carry_out(key, effect)
         if crash_after is not None:
             self.reopen(key)
+        self._note_answers(key)
         self.check(key.token)
         return done
 
@@ -122,10 +126,20 @@ class RingWorld:
         assert begins(now, before) or begins(before, now), f"{now} is released, and was {before}"
         self.released[key.token] = now if now.end > before.end else before
 
+    def _note_answers(self, key: MemberKey) -> None:
+        """Note the requests that a member may answer now; a leader answers them at once."""
+        member = self.members[key]
+        if self.limits.acknowledging > 1 and (end := answerable_end(member)) > self.answered[key.token].end:
+            self.answered[key.token] = member.record.history.until(end)
+
     def check(self, token: int) -> None:
         """Check the invariants of one token."""
         keys = [MemberKey(token, rank) for rank in RANKS]
-        check_state([self.members[key] for key in keys if self.counts(key)], self.released[token])
+        whole = [self.members[key] for key in keys if self.counts(key)]
+        check_state(whole, self.released[token])
+        for member in whole:
+            answered = self.answered[token]
+            assert begins(answered, member.record.history), f"{answered} was answered, and {member.record} lacks it"
 
     def deliver(self, index: int, crash_after: int | None = None, *, again: bool = False) -> Sequence[RingEffect]:
         """Deliver one message; *again* leaves a copy of it on the way."""
