@@ -10,9 +10,9 @@ from queues.errors import NotInitializedError, SchemaMismatchError, WrongSiteErr
 from queues.names import SiteId
 
 #: The schema that this software needs: the newest revision in `alembic/versions`.
-SCHEMA: Final = "0029"
+SCHEMA: Final = "0028"
 #: The schema of the oldest lrq that can use these tables.
-OLDEST_SCHEMA: Final = "0028"
+OLDEST_SCHEMA: Final = "0027"
 #: Not `alembic_version`, which belongs to the application if it uses Alembic too.
 VERSION_TABLE: Final = "lrq_alembic_version"
 

@@ -1,4 +1,4 @@
-"""Migration 0028 gives the view of links its name; wishes, rights and refusals stay the same, up and down."""
+"""Migration 0027 gives the view of links its name; wishes, rights and refusals stay the same, up and down."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -59,7 +59,7 @@ def test_wishes_and_links_stay_the_same_up_and_down(old: Engine) -> None:
         ("oslo", "draining", "none"),
         ("tokyo", "running", "log-entry sync"),
     ]
-    migrate_to(old, "0028")
+    migrate_to(old, "0027")
     assert wishes(old, "lrq_link_wishes") == WISHES
     assert (links(old, "lrq_links"), times(old, "lrq_links")) == (before, moments)
     assert not inspect(old).has_table("lrq_link_states")
@@ -70,13 +70,13 @@ def test_wishes_and_links_stay_the_same_up_and_down(old: Engine) -> None:
 
 
 def test_the_key_is_named_after_its_table(old: Engine) -> None:
-    for schema_number, table in (("0028", "lrq_link_wishes"), ("0026", "lrq_links")):
+    for schema_number, table in (("0027", "lrq_link_wishes"), ("0026", "lrq_links")):
         migrate_to(old, schema_number)
         key = inspect(old).get_pk_constraint(table)
         assert (key["name"], key["constrained_columns"]) == (f"pk_{table}", ["client", "destination"])
 
 
-@pytest.mark.parametrize("way", [["0028"], ["0028", "0026"], ["0028", "0026", "0028"]], ids=" ".join)
+@pytest.mark.parametrize("way", [["0027"], ["0027", "0026"], ["0027", "0026", "0027"]], ids=" ".join)
 def test_an_entry_from_sql_for_an_ended_link_is_refused_after_a_migration(
     old: Engine, dialect: str, way: list[str]
 ) -> None:
@@ -90,7 +90,7 @@ def test_an_entry_from_sql_for_an_ended_link_is_refused_after_a_migration(
 
 
 def test_transmit_from_sql_needs_the_table_and_not_the_view(old: Engine, dialect: str) -> None:
-    migrate_to(old, "0028")
+    migrate_to(old, "0027")
     with old.begin() as connection:
         connection.execute(text("DROP VIEW lrq_links"))
         connection.execute(text(TRANSMIT[dialect].format(to="tokyo")))
@@ -105,7 +105,7 @@ def test_a_version_before_is_refused_with_the_cure(site: Engine, monkeypatch: py
         schema.require(site)
     migrate_to(site, "0026")
     assert schema.require(site).site_id == "paris"
-    migrate_to(site, "0028")
+    migrate_to(site, "0027")
     with pytest.raises(SchemaMismatchError, match=cure):
         schema.require(site)
 
@@ -131,7 +131,7 @@ def test_a_monitor_reads_the_renamed_view_and_not_the_table(old: Engine) -> None
     with roles.new_role(old) as role, roles.engine_of(old, role) as engine:
         with old.begin() as connection:
             connection.execute(text(f"GRANT SELECT ON lrq_lag, lrq_link_states TO {roles.quote(role)}"))
-        migrate_to(old, "0028")
+        migrate_to(old, "0027")
         assert len(links(engine, "lrq_links")) == 3
         refused(engine, "lrq_link_wishes")
         migrate_to(old, "0026")
@@ -144,7 +144,7 @@ def test_a_reader_of_the_table_reads_the_renamed_table_and_not_the_view(old: Eng
     with roles.new_role(old) as role, roles.engine_of(old, role) as engine:
         with old.begin() as connection:
             connection.execute(text(f"GRANT SELECT ON lrq_links TO {roles.quote(role)}"))
-        migrate_to(old, "0028")
+        migrate_to(old, "0027")
         assert wishes(engine, "lrq_link_wishes") == WISHES
         refused(engine, "lrq_links")
         migrate_to(old, "0026")
@@ -157,7 +157,7 @@ def test_a_sender_transmits_from_sql_with_its_rights_of_before(site: Engine, dia
     call = text(TRANSMIT[dialect].format(to="tokyo"))
     with roles.new_role(site) as role, roles.engine_of(site, role) as engine:
         grants.grant(site, role, Grantee.SENDER)
-        for schema_number in ("0026", "0028"):
+        for schema_number in ("0026", "0027"):
             migrate_to(site, schema_number)
             with engine.begin() as connection:
                 assert connection.execute(call).scalar_one()
@@ -169,7 +169,7 @@ def test_a_changed_function_is_named_and_nothing_is_renamed(old: Engine) -> None
         made = "RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'"
         connection.execute(text(f"CREATE OR REPLACE FUNCTION lrq_check_links(client text, destinations text[]) {made}"))
     with pytest.raises(DBAPIError, match="lrq_check_links is not the function of lrq: restore it"):
-        migrate_to(old, "0028")
+        migrate_to(old, "0027")
     assert wishes(old, "lrq_links") == WISHES
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0028"
+revision = "0027"
 down_revision = "0026"
 branch_labels = None
 depends_on = None
@@ -25,7 +25,7 @@ AFTER = Names("lrq_link_wishes", "lrq_links")
 def upgrade() -> None:
     _rename(BEFORE, AFTER)
     # Earlier versions that know links read and write wishes under the old name.
-    op.execute("UPDATE lrq_site SET oldest_schema = '0028'")
+    op.execute("UPDATE lrq_site SET oldest_schema = '0027'")
 
 
 def downgrade() -> None:
