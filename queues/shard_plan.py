@@ -58,6 +58,16 @@ class ShardsView:
         """Whether shard 0 is alone and stands behind the last change: before it, other shards have applied entries."""
         return set(self.positions) == {FIRST} and self.shards == 1 and self.lowest >= self.changes[-1].after
 
+    def leavers(self, shards: Iterable[int]) -> frozenset[int]:
+        """Return those of the stored *shards* whose positions may be forgotten: they have retired for good.
+
+        A later map holds behind the highest position of all. So a shard that has retired keeps its position until every
+        other shard stands behind the last change. Otherwise a later map would begin before entries that it has applied.
+        """
+        if self.lowest < self.changes[-1].after:
+            return frozenset()
+        return frozenset(shards) - self.positions.keys()
+
 
 def active_view(positions: Mapping[int, int], changes: Sequence[Change]) -> ShardsView:
     """Return the view without shards that the newest map does not have and that have nothing left to deliver."""

@@ -187,7 +187,8 @@ class ShardFollower(Follower):
         """Remove the shards that have nothing left to deliver; end sharding with the last but one."""
         if queue.view is None:
             return False
-        gone = [row for row in queue.rows if row.shard not in queue.view.positions]
+        leavers = queue.view.leavers(row.shard for row in queue.rows)
+        gone = [row for row in queue.rows if row.shard in leavers]
         if gone:
             with writing_briefly(self._engine) as connection:
                 shard_marks.remove(connection, queue.queue_id, gone)

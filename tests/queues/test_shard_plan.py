@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -85,7 +86,7 @@ class Queue:
             for shard in range(self.newest.shards):
                 self.positions.setdefault(shard, after)
             return True
-        for shard in set(self.positions) - set(active_view(self.positions, self.changes).positions):
+        for shard in active_view(self.positions, self.changes).leavers(self.positions):
             del self.positions[shard]
         if active_view(self.positions, self.changes).is_single and len(self.changes) > 1:
             # The subscriber goes on without shards: it applies everything after the position of shard 0.
@@ -101,6 +102,8 @@ class Queue:
         """The source has lost everything after *seq*, the end of a tick."""
         self.log = [each for each in self.log if each.end <= seq]
         self.boundary = seq
+        # Another entry may get the number of a lost barrier.
+        self.barriers = {first for first in self.barriers if first <= seq}
         if seq < (max(self.positions.values()) if self.back is None else self.back):
             self.back = seq
 
@@ -187,6 +190,39 @@ def test_any_history_of_shards_equals_that_of_one_shard(shards: int, history: li
     check(queue)
 
 
+@pytest.mark.parametrize("seed", range(300))
+def test_any_history_with_few_steps_of_all_shards_equals_that_of_one_shard(seed: int) -> None:
+    """Here shards stay behind for long, while the number of shards and the partitioner change."""
+    chance = random.Random(seed)
+    queue = Queue([Change(0, new_map(1, 3, "modulo"))], dict.fromkeys(range(3), 0))
+    ends = [0]
+    for _ in range(60):
+        kind = chance.choices(["receive", "step", "upkeep", "map", "lose"], [30, 40, 10, 10, 3])[0]
+        if kind == "receive":
+            queue.receive([_keys(chance) for _ in range(chance.randrange(1, 6))], chance.randrange(4))
+            ends.append(queue.boundary)
+        elif kind == "step":
+            queue.step(chance.randrange(6), one=chance.random() < 0.5)
+        elif kind == "upkeep":
+            queue.upkeep()
+        elif kind == "map":
+            shards = chance.randrange(1, 6)
+            limits = ",".join(sorted(chance.sample(KEYS, shards - 1)))
+            partitioner = chance.choice(["hash", "adaptive", "modulo", f"range({limits})" if limits else "hash"])
+            queue.newest = new_map(queue.newest.version + 1, shards, partitioner, queue.newest)
+        else:
+            queue.lose(chance.choice(ends))
+            ends = [end for end in ends if end <= queue.boundary]
+    queue.run()
+    check(queue)
+
+
+def _keys(chance: random.Random) -> frozenset[str | None]:
+    if chance.random() < 0.9:
+        return frozenset({chance.choice(KEYS)})
+    return frozenset(chance.sample(KEYS, 2)) if chance.random() < 0.5 else frozenset({None})
+
+
 def test_each_of_a_hundred_moves_keeps_the_order_of_every_key() -> None:
     for seed in range(20):
         chance = random.Random(seed)
@@ -232,6 +268,7 @@ def test_the_last_shard_applies_nothing_that_others_have_applied_before_they_lef
     queue.newest = new_map(2, 1, "modulo")
     while queue.upkeep():
         pass
-    assert queue.positions == {0: 0}, "shard 1 has left, and shard 0 stands before its entries"
+    assert queue.positions == {0: 0, 1: 3}, "shard 1 has retired, and shard 0 stands before its entries"
     queue.run()
     check(queue)
+    assert queue.positions == {0: 3}, "shard 1 has left"

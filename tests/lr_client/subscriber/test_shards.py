@@ -252,6 +252,38 @@ def test_the_number_of_shards_changes_while_entries_come(
     eventually(lambda: marks(sink).keys() == wanted)
 
 
+def test_a_shard_that_retires_beside_one_that_stands_still_has_applied_its_entries_for_good(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    poisoned = set[str]()
+
+    def refuse(entry: RoutingTableEntryMsg) -> None:
+        if entry.partition_key in poisoned:
+            raise ValueError("poisoned")
+
+    follow(Apply(refuse), shards=3)
+    tokyo.keyed(*entries(range(64)))
+    eventually(lambda: tokyo.left == 0)
+    owners = shards_of(sink, KEYS)
+    bad, moved = [key for key in KEYS if owners[key] == 1][:2]
+    other = next(key for key in KEYS if owners[key] == 2)
+    poisoned.add(bad)
+    tokyo.keyed([(bad, f"{bad}:64".encode())], [(other, f"{other}:65".encode())])
+    eventually(lambda: [marks(sink)[0], marks(sink)[2]] == [66, 66])
+    move_slots(sink, "policy", {newest(sink).slot(moved): 0})
+    eventually(lambda: adopted(sink) == newest(sink).version)
+    # Shard 0 waits for shard 1 before the entry of the moved key; shard 2 goes on.
+    later = [[(other, f"{other}:{number}".encode())] for number in range(67, 77)]
+    tokyo.keyed([(moved, f"{moved}:66".encode())], *later)
+    eventually(lambda: marks(sink)[2] == 77)
+    for shards in (2, 3):
+        set_shards(sink, "policy", shards)
+        eventually(lambda: adopted(sink) == newest(sink).version)
+    poisoned.clear()
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 77)
+
+
 def test_a_client_that_has_one_shard_again_has_no_trace_of_shards(
     sink: Engine, tokyo: Arrivals, follow: Follow
 ) -> None:
