@@ -5,7 +5,7 @@ and windows with one take turns, so both see the same load. A tab follows the st
 after each change, as in a browser.
 
 On a small machine any busy process makes its neighbours slower. So the CPU time of the sites may grow beside a console
-although the console asks them nothing. After each console comes a window with a neighbour. The neighbour takes as much CPU time, and
+that asks them nothing. After each console comes a window with a neighbour. The neighbour takes as much CPU time, and
 asks no site. The sites' time beside the console, less that beside the neighbour, is the cost of the console.
 """
 
