@@ -1,7 +1,7 @@
 """Maps of slots to shards, and the checks that a map passes before it is stored."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import index
 from typing import Final
@@ -99,29 +99,6 @@ def checked(new: ShardMap) -> ShardMap:
     if idle:
         raise UsageError(f"the shards {_some(idle)} of {new.shards} own no slot: give each at least one slot")
     return new
-
-
-def map_of_slots(version: int, partitioner: str, slots_of: Mapping[int, Iterable[int]]) -> ShardMap:
-    """Return the map in which each shard owns the slots that *slots_of* names.
-
-    Raises `UsageError` for a slot with two owners or none, and for shards other than 0 to N - 1.
-    """
-    numbers = sorted(slots_of)
-    if numbers != list(range(len(numbers))):
-        raise UsageError(f"the map names the shards {_some(numbers)}: number them from 0, without a gap")
-    slots = partitioner_of(partitioner).slots(len(numbers))
-    owners: dict[int, int] = {}
-    for shard, chosen in sorted(slots_of.items()):
-        for slot in chosen:
-            if slot not in range(slots):
-                raise UsageError(f"the map names slot {slot}, but {partitioner} has slots 0 to {slots - 1}")
-            if slot in owners:
-                raise UsageError(f"slot {slot} has two owners, {owners[slot]} and {shard}: name it once")
-            owners[slot] = shard
-    missing = [slot for slot in range(slots) if slot not in owners]
-    if missing:
-        raise UsageError(f"the slots {_some(missing)} have no owner: name each slot once")
-    return checked(ShardMap(version, len(numbers), partitioner, tuple(owners[slot] for slot in range(slots))))
 
 
 def with_moves(before: ShardMap, moves: Mapping[int, int]) -> ShardMap:

@@ -10,7 +10,7 @@ import pytest
 from queues import partitioner_names
 from queues.errors import UsageError
 from queues.partitioner_names import partitioner_of
-from queues.shard_maps import ShardMap, checked, map_of_slots, new_map, with_moves
+from queues.shard_maps import ShardMap, checked, new_map, with_moves
 
 PROGRAM = """
 from queues.shard_maps import new_map
@@ -63,24 +63,6 @@ def test_a_bad_map_is_refused_when_it_is_made(shards: int, text: str, words: str
     with pytest.raises(UsageError) as refused:
         new_map(1, shards, text)
     assert words in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("slots_of", "words"),
-    [
-        ({0: [0], 1: [1, 0]}, "slot 0 has two owners, 0 and 1"),
-        ({0: [0], 2: [1]}, "number them from 0, without a gap"),
-        ({0: [0], 1: []}, "the slots 1 have no owner"),
-        ({0: [0, 1], 1: [2]}, "the map names slot 2, but modulo has slots 0 to 1"),
-    ],
-)
-def test_a_map_has_one_owner_for_each_slot(slots_of: dict[int, list[int]], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        map_of_slots(1, "modulo", slots_of)
-
-
-def test_a_map_of_slots_is_made() -> None:
-    assert map_of_slots(3, "modulo", {0: [1], 1: [0]}) == ShardMap(3, 2, "modulo", (1, 0))
 
 
 @pytest.mark.parametrize(

@@ -424,6 +424,27 @@ def test_a_skewed_backlog_is_balanced_before_its_first_step(sink: Engine, tokyo:
         assert set(connection.execute(select(tables.shards.shard_changes.c.version)).scalars()) == {2}
 
 
+def test_a_backlog_that_grows_later_is_balanced_too(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    even = new_map(1, 4, "adaptive")
+    hot = tuple(key for key in map(str, range(100)) if even.owners[even.slot(key)] == 0)[:8]
+    held = set[str]()
+
+    def refuse(entry: RoutingTableEntryMsg) -> None:
+        if entry.partition_key in held:
+            raise ValueError("held")
+
+    follow(Apply(refuse), shards=4, partitioner="adaptive")
+    tokyo.keyed(*entries(range(8), hot))
+    eventually(lambda: tokyo.left == 0)
+    held |= set(hot)
+    tokyo.keyed(*entries(range(8, 108), hot))
+    # Shard 0 has its backlog in any case, so the other three may get all slots.
+    eventually(lambda: len(set(shards_of(sink, hot).values())) > 2)
+    held.clear()
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 108)
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
