@@ -2,15 +2,17 @@
 
 from datetime import datetime
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
-from lr_client.replays import entry_position, micros
+from lr_client.replays import entry_position
+from lr_client.resend_times import range_of_time
+from queues.database.transactions import reading, writing
 from queues.destinations import destination_set
 from queues.errors import LinkEndedError, UsageError
 from queues.positions import Position
 from queues.send_log import reads, resends, sessions
 from queues.send_log.destination_check import check_destinations, link_ended
-from queues.send_log.history import branch_at, first_since, last_before
+from queues.send_log.history import branch_at
 from queues.send_log.links import closed_links
 from queues.send_log.outbox import NewEntry
 from queues.send_log.port import SessionKey
@@ -25,19 +27,30 @@ Numbers = tuple[int | Position | str | None, int | Position | str | None]
 Times = tuple[datetime | None, datetime | None]
 
 
-def begin_order(connection: Connection, key: SessionKey, numbers: Numbers, times: Times, person: str) -> ResendOrder:
-    """Store the order for a range in the caller's transaction; see `resend_entries` for the arguments and errors."""
+def begin_order(engine: Engine, key: SessionKey, numbers: Numbers, times: Times, person: str) -> ResendOrder:
+    """Store the order for a range in one transaction; see `resend_entries` for the arguments and errors."""
+    with reading(engine) as connection:
+        _require_session(connection, key)
+    wanted = _range(engine, key, numbers, times)
+    with writing(engine) as connection:
+        _require_session(connection, key)
+        return _begin(connection, key, wanted, person)
+
+
+def _require_session(connection: Connection, key: SessionKey) -> None:
     if rank_at(connection) is not None:
         raise UsageError("a ring has no database with entries to send again: let the producers send them again")
     if sessions.find_session(connection, key) is None:
         raise UsageError(f"no session sends {key.client} to {key.destination}: `lrq status` shows the sessions")
+
+
+def _begin(connection: Connection, key: SessionKey, wanted: SeqRange, person: str) -> ResendOrder:
     last = resends.last_order(connection, key)
     if last is not None and last.state is ResendState.BEGUN:
         raise UsageError(
             f"an earlier resend of {last.name} has not ended: `lrq resend continue {key.client} {key.destination}`, or "
             f"`lrq resend cancel {key.client} {key.destination}`"
         )
-    wanted = _range(connection, numbers, times)
     newest = reads.newest_tick(connection)
     extent = LogExtent(reads.trimmed_seq(connection), newest.end_seq if newest else 0, regrouped_seq(connection))
     if refusal := refuse_range(wanted, extent):
@@ -48,13 +61,14 @@ def begin_order(connection: Connection, key: SessionKey, numbers: Numbers, times
     return resends.begin(connection, key, wanted, person)
 
 
-def _range(connection: Connection, numbers: Numbers, times: Times) -> SeqRange:
+def _range(engine: Engine, key: SessionKey, numbers: Numbers, times: Times) -> SeqRange:
     start, end = numbers
     since, until = times
     if start is not None and end is not None and times == (None, None):
-        return SeqRange(_number(connection, start), _number(connection, end))
+        with reading(engine) as connection:
+            return SeqRange(_number(connection, start), _number(connection, end))
     if since is not None and until is not None and numbers == (None, None):
-        return _range_of_time(connection, micros(since), micros(until))
+        return range_of_time(engine, key, since, until)
     raise UsageError("a range needs its first and its last entry, or two times")
 
 
@@ -64,17 +78,3 @@ def _number(connection: Connection, given: int | Position | str) -> int:
     if position.branch not in ("", there):
         raise UsageError(f"{position} is not in the history of this site, which has {there} there")
     return position.seq
-
-
-def _range_of_time(connection: Connection, since_us: int, until_us: int) -> SeqRange:
-    """Return the entries of all ticks of a time. Ticks follow each other in time."""
-    first, behind = first_since(connection, since_us), first_since(connection, until_us)
-    newest = reads.newest_tick(connection)
-    if first is None or newest is None or first == behind or since_us >= until_us:
-        raise UsageError("the source has taken no entries in that time")
-    if first.start_seq and last_before(connection, first.end_seq) is None:
-        raise UsageError(
-            f"entries up to {first.start_seq:,} are trimmed, some of them perhaps of that time: name the first and the "
-            "last entry"
-        )
-    return SeqRange(first.start_seq + 1, behind.start_seq if behind else newest.end_seq)

@@ -60,7 +60,7 @@ def resend_entries(
         destination: The site that gets the entries again.
         start: The first entry: its number, or its position, also as `<branch>@<number>`.
         end: The last entry, as *start*.
-        since: In place of *start* and *end*: all entries that the source has taken from then on, by its clock.
+        since: In place of *start* and *end*: all entries that the source has committed from then on, by its clock.
         until: The end of that time, not included.
         person: The name to store with the order.
 
@@ -70,8 +70,7 @@ def resend_entries(
     """
     require_engine(engine, "resend_entries")
     key = SessionKey(names.client_name(client), names.site_id(destination))
-    with writing(engine) as connection:
-        order = begin_order(connection, key, (start, end), (since, until), person)
+    order = begin_order(engine, key, (start, end), (since, until), person)
     return _carry_out(engine, order)
 
 
@@ -143,6 +142,8 @@ def _portions(log: Log, order: ResendOrder) -> Iterator[tuple[Tick, ResendPortio
                 rows = numbered(piece.rows, number)
                 number += len(rows)
                 yield from ((ticks[0], each) for each in portions(rows, done, order.to_seq))
+                if number >= order.to_seq:
+                    break
         else:
             for tick, found in zip(ticks, log.read(order.key, ticks), strict=True):
                 rows = numbered(sent_rows(found), tick.start_seq)

@@ -9,10 +9,12 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from queues.clock import now_us
 from queues.database import actions
 from queues.database.tables.resends import resends
+from queues.errors import UsageError
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
 from queues.send_log.resend_rules import ResendPortion, SeqRange
@@ -83,7 +85,10 @@ def begin(connection: Connection, key: SessionKey, wanted: SeqRange, person: str
     order = ResendOrder(
         *key, uuid.uuid4().hex, *wanted, wanted.from_seq - 1, 0, 0, cleaned(person), now_us(), ResendState.BEGUN, 0
     )
-    connection.execute(insert(resends).values(order._asdict()))
+    try:
+        connection.execute(insert(resends).values(order._asdict()))
+    except IntegrityError as error:
+        raise UsageError(f"another command has just begun a resend of {order.name}: see `lrq resend list`") from error
     words = f"resend of {order.name} begun: entries {wanted.from_seq:,} to {wanted.to_seq:,}"
     actions.note(connection, person, ACTION, words)
     return order

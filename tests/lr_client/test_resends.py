@@ -186,7 +186,7 @@ def test_an_order_that_went_on_moves_for_no_command_that_has_not_seen_it(source:
         ({"start": 1, "end": 1, "since": EARLY}, "first and its last entry, or two times"),
         ({"start": 1, "end": 9}, "the log has entries up to 2"),
         ({"start": "elsewhere@1", "end": 2}, "is not in the history of this site"),
-        ({"since": EARLY, "until": datetime(2001, 1, 2, tzinfo=UTC)}, "has taken no entries in that time"),
+        ({"since": EARLY, "until": datetime(2001, 1, 2, tzinfo=UTC)}, "has committed no entries in that time"),
     ],
 )
 def test_a_wrong_range_is_refused_and_nothing_is_stored(source: SourceSite, order: Any, words: str) -> None:
