@@ -179,6 +179,8 @@ class Session:
             return
         if isinstance(self._state, LogEntrySync | Draining):
             self._connection.progress.acked = self._state.acked
+        # An effect may take long, and meanwhile the status shows the new state.
+        self._context.changed.note(self.owed)
         for effect in asked:
             is_discard = isinstance(effect, do.DiscardSnapshot)
             if isinstance(self._state, BackingOff | Failed | Stopped) and not is_discard:

@@ -1,5 +1,6 @@
 """The standings of the sessions in the database: each change is saved, and a quiet session costs no look."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -7,6 +8,9 @@ import pytest
 from lr_server.session import table as session_table
 from queues.errors import StoreUnavailableError
 from queues.states import SessionState
+from queues.wire import replication_pb2 as pb
+from sink.port import Sink
+from tests.system.faulty import PassingSink
 from tests.system.world import World
 from tests.waiting import eventually
 
@@ -46,6 +50,32 @@ def test_a_broken_connection_is_saved(world: World):
     eventually(lambda: world.execute("paris", _SAVED) == [(SessionState.LOG_ENTRY_SYNC, 1)])
     tokyo.stop()
     eventually(lambda: world.execute("paris", _SAVED)[0].state != SessionState.LOG_ENTRY_SYNC)
+
+
+class Waiting(PassingSink):
+    """Lets calls of `negotiate` wait while `is_held`."""
+
+    def __init__(self, behind: Sink) -> None:
+        super().__init__(behind)
+        self.is_held, self.go_on = False, threading.Event()
+
+    def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
+        if self.is_held:
+            self.go_on.wait(60)
+        return super().negotiate(request)
+
+
+def test_the_state_of_a_session_that_waits_for_its_sink_is_saved_meanwhile(world: World):
+    tokyo = world.behind("tokyo", Waiting)
+    paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, **_SILENT)
+    world.transmit("paris", b"1", to=["tokyo"])
+    eventually(lambda: world.execute("paris", _SAVED) == [(SessionState.LOG_ENTRY_SYNC, 1)])
+    tokyo.is_held = True
+    paris._source.supervisor.sessions()[0].reconnect("the test wants it")  # type: ignore[union-attr]
+    try:
+        eventually(lambda: world.execute("paris", _SAVED)[0].state == SessionState.NEGOTIATING)
+    finally:
+        tokyo.go_on.set()
 
 
 def test_the_standing_of_a_quiet_session_is_not_read(world: World):
