@@ -85,6 +85,8 @@ class _Run:
         def state() -> list[bytes]:
             return [payload for producer in producers for payload in producer.noted]
 
+        # A sink without entries gets a snapshot first, once there is a provider.
+        wait_until(lambda: self.heard.log("paris"))
         self.snapshot = RingSnapshot(self.site, self._stack, state, self.late)
         self.snapshot.order()
 
