@@ -62,12 +62,18 @@ class RunningSessions:
                 if is_kept:
                     with suppress(LrqError):
                         session_table.save(self._engine, map(standing_of, gone))
+            for session in gone:
+                # The next session of the same link may have begun meanwhile, and its facts belong into the row.
+                self._changed.note(session.owed)
         return gone
 
     def retire(self) -> None:
         """Save the standings of finished sessions, and end their threads."""
         finished = {session.owed for session in self.all() if session.is_finished}
         if finished:
+            for owed in finished:
+                # The session's thread may stand still between its last state and its own note.
+                self._changed.note(owed)
             self.save()
             self.end_where(lambda session: session.owed in finished, is_kept=False)
 
