@@ -97,6 +97,13 @@ class RingSite:
             code, words = self.lrq("ring", "init", "--key", self.key, rank=rank)
             assert code == 0, words
 
+    def begin_anew(self) -> None:
+        """Write the settings of all members, found the ring, and begin its servers."""
+        for rank in RANKS:
+            self.write(rank)
+        self.found()
+        self.begin(*RANKS)
+
     def begin(self, *ranks: int) -> None:
         for rank in ranks:
             self.runs += 1

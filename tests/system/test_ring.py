@@ -40,10 +40,7 @@ class Undoing(Recorder):
 def ring(world: World, tmp_path: Path) -> Iterator[RingSite]:
     with ExitStack() as stack:
         site = RingSite(world, stack, tmp_path)
-        for rank in RANKS:
-            site.write(rank)
-        site.found()
-        site.begin(*RANKS)
+        site.begin_anew()
         yield site
 
 

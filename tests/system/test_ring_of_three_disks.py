@@ -26,10 +26,7 @@ def ring(world: World, tmp_path: Path) -> Iterator[RingSite]:
     with ExitStack() as stack:
         site = RingSite(world, stack, tmp_path)
         site.more_of_ring = "acknowledging_followers = 2\n"
-        for rank in RANKS:
-            site.write(rank)
-        site.found()
-        site.begin(*RANKS)
+        site.begin_anew()
         yield site
 
 

@@ -5,8 +5,12 @@ from typing import Any
 
 import pytest
 
+from lr_server.protocol.events import EndAcked, Event
 from lr_server.session import table as session_table
+from lrq.cli import link_actions
 from queues.errors import StoreUnavailableError
+from queues.names import SiteId
+from queues.send_log.port import SessionKey
 from queues.states import SessionState
 from queues.wire import replication_pb2 as pb
 from sink.port import Sink
@@ -76,6 +80,63 @@ def test_the_state_of_a_session_that_waits_for_its_sink_is_saved_meanwhile(world
         eventually(lambda: world.execute("paris", _SAVED)[0].state == SessionState.NEGOTIATING)
     finally:
         tokyo.go_on.set()
+
+
+def test_a_finished_session_is_saved_although_its_thread_stands_still_before_its_note(world: World):
+    world.begun("paris", "tokyo")
+    paris = world.link("paris", "tokyo", clients=["policy"], **_SILENT)
+    eventually(lambda: world.execute("paris", _SAVED)[0].state == SessionState.LOG_ENTRY_SYNC)
+    running = paris._source.supervisor._running  # type: ignore[union-attr]
+    [session] = running.all()
+    changed, told = running._changed, set[SessionKey]()
+    # The stream's own notes do not count, because they might bring the last state in time.
+    take = changed.take
+
+    def tell(owed: SessionKey) -> None:
+        if threading.current_thread() is session._thread and session.is_finished:
+            # The thread stands still before it tells its last state.
+            eventually(lambda: running.get(owed) is not session)
+        told.add(owed)
+        note(owed)
+
+    def take_end(event: Event) -> None:
+        if isinstance(event, EndAcked):
+            # The save of an earlier note must not bring the last state.
+            eventually(lambda: not told)
+        take_event(event)
+
+    note, take_event = changed.note, session._take
+    changed.note, session._take = tell, take_end
+    changed.take = lambda: take() & {told.pop() for _ in range(len(told))}
+    link_actions.end(world.site("paris"), SiteId("tokyo"), None)
+    eventually(lambda: running.all() == [])
+    eventually(lambda: world.execute("paris", _SAVED)[0].state == SessionState.FINISHED)
+
+
+def test_the_next_session_of_a_link_is_saved_behind_the_end_of_the_last_one(world: World):
+    paris = world.link("paris", "tokyo", **_SILENT)
+    world.transmit("paris", b"1", to=["tokyo"])
+    eventually(lambda: world.execute("paris", _SAVED) == [(SessionState.LOG_ENTRY_SYNC, 1)])
+    supervisor = paris._source.supervisor  # type: ignore[union-attr]
+    running = supervisor._running
+    [last] = running.all()
+    join = last.join
+
+    def join_late() -> None:
+        join()
+        supervisor._awake.set()
+        # The next session has begun, and its facts are saved already.
+        eventually(
+            lambda: (
+                running.get(last.owed) not in (None, last)
+                and running._saved.get(last.owed, last.standing).words.name is SessionState.LOG_ENTRY_SYNC
+                and not running._changed._noted
+            )
+        )
+
+    last.join = join_late
+    running.end_where(lambda session: session is last)
+    eventually(lambda: world.execute("paris", _SAVED)[0].state == SessionState.LOG_ENTRY_SYNC)
 
 
 def test_the_standing_of_a_quiet_session_is_not_read(world: World):

@@ -26,10 +26,7 @@ def ring(world: World, tmp_path: Path) -> Iterator[RingSite]:
     with ExitStack() as stack:
         site = RingSite(world, stack, tmp_path)
         site.more, site.more_of_ring = "segment_bytes = 30\ntrim_seconds = 0.2\n", "trim = true\n"
-        for rank in RANKS:
-            site.write(rank)
-        site.found()
-        site.begin(*RANKS)
+        site.begin_anew()
         yield site
 
 
