@@ -67,8 +67,8 @@ class AsyncProducer:
     async def settle(self, timeout: float = TIMEOUT) -> list[Produced]:
         """Repeat the requests whose outcome is unknown; see `Producer.settle`."""
         deadline = asyncio.get_running_loop().time() + checked_timeout(timeout)
-        self._desk.check()
-        waited = self._desk.await_again()
+        in_time = await self._changed.until(lambda: not self._desk.is_settling, deadline)
+        waited = self._desk.begin_settling(in_time=in_time)
         self._wake()
         try:
             if waited:
@@ -76,12 +76,12 @@ class AsyncProducer:
                     [future for _, future in waited],
                     timeout=max(0.0, deadline - asyncio.get_running_loop().time()),
                 )
-        finally:
-            unknown = self._desk.keep(waited)
+        except BaseException:
+            self._desk.end_settling(waited)
             self._changed.set()
-        if unknown is not None:
-            raise unknown
-        return self._desk.late.take()
+            raise
+        self._changed.set()
+        return self._desk.settled(waited)
 
     async def last_sequence(self, timeout: float = TIMEOUT) -> int:
         """Return the number of the last stored request; see `Producer.last_sequence`."""

@@ -14,7 +14,7 @@ from lr_client.producer.failures import error_of
 from lr_client.producer.late_outcomes import LateOutcomes
 from lr_client.producer.machine import Reaction, StreamPhase
 from lr_client.producer.requests import QUESTION, PendingRequest
-from lr_client.producer.setup import ProducerSetup
+from lr_client.producer.setup import MAX_IN_FLIGHT, ProducerSetup
 from queues.clock import jittered
 from queues.errors import LrqError, OutcomeUnknownError, first_line
 from queues.logs import logger
@@ -67,7 +67,9 @@ class RequestDesk(Generic[Waiting]):
         self._futures: dict[int, Waiting] = {}
         self._new_future = new_future
         self._keys = count(1)
-        self.late = LateOutcomes(self.machine.requests.max_requests)
+        self._late = LateOutcomes(max(self.machine.requests.max_requests, MAX_IN_FLIGHT))
+        #: Whether a call of `settle` waits. Another one waits for its end, so that each outcome is told once.
+        self.is_settling = False
 
     def channel_options(self) -> Sequence[tuple[str, int]]:
         """Return the options of an asynchronous connection."""
@@ -107,26 +109,49 @@ class RequestDesk(Generic[Waiting]):
         self.tell([known] if known else [])
         return key, future
 
-    def await_again(self) -> list[tuple[int, Waiting]]:
-        """Await all requests whose outcome is unknown."""
+    def begin_settling(self, *, in_time: bool) -> list[tuple[int, Waiting]]:
+        """Await all requests whose outcome is unknown; without *in_time* another call settles still.
+
+        A producer that has ended tells the outcomes that it knows, and then its error.
+        """
+        if not self._late.are_known:
+            self.check()
+        if not in_time:
+            raise self._still_settling()
+        self.is_settling = True
         keys = self.machine.requests.await_again()
         for key in keys:
-            self.late.await_again(key)
-        return [(key, self._awaited(key)) for key in keys]
+            self._late.await_again(key)
+        waited = [(key, self._awaited(key)) for key in keys]
+        if self.is_closed:
+            self.close()
+        return waited
 
-    def keep(self, waited: Iterable[tuple[int, Waiting]]) -> LrqError | None:
-        """End the waits of `await_again`, and keep their outcomes in `late`; return the error of an unknown one."""
+    def settled(self, waited: Iterable[tuple[int, Waiting]]) -> list[Produced]:
+        """End the waits of `begin_settling`; return the stored requests, or raise the first error."""
+        unknown = self.end_settling(waited)
+        if unknown is not None:
+            raise unknown
+        return self._late.take()
+
+    def end_settling(self, waited: Iterable[tuple[int, Waiting]]) -> LrqError | None:
+        """End the waits of `begin_settling`, and keep their outcomes; return the error of an unknown one."""
+        self.is_settling = False
         unknown = None
         for key, future in waited:
             if not future.done():
                 self.expire(key)
             try:
-                self.late.keep(future.result())
+                self._late.keep(key, future.result())
             except OutcomeUnknownError as error:
                 unknown = unknown or error
             except LrqError as error:
-                self.late.keep(error)
+                self._late.keep(key, error)
         return unknown
+
+    def _still_settling(self) -> LrqError:
+        first = next(iter(self.machine.requests.numbered), QUESTION)
+        return self.error(RequestFailure(FailureCause.UNKNOWN, first.number, "another call of settle waits for it"))
 
     def expire(self, key: int, cause: FailureCause = FailureCause.LATE) -> None:
         """End the wait for a request."""
@@ -204,10 +229,10 @@ class RequestDesk(Generic[Waiting]):
             outcome = result if isinstance(result, Produced) else self.error(result)
             if future is None:
                 self._log_unheard(result)
-                self.late.heard(key, outcome)
+                self._late.heard(key, outcome)
                 continue
             if isinstance(outcome, OutcomeUnknownError):
-                self.late.doubt(key)
+                self._late.doubt(key)
             if not future.done():
                 if isinstance(outcome, Produced):
                     future.set_result(outcome)

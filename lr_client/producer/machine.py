@@ -173,6 +173,7 @@ class ProducerMachine:
 
     def _unanswered(self, request: PendingRequest, reason: str) -> RequestOutcome:
         if self.last_stored is not None and request.number <= self.last_stored:
+            request.is_told = True
             return RequestOutcome(request.key, Produced(request.number, ORIGIN, ""))
         return RequestOutcome(request.key, RequestFailure(FailureCause.UNKNOWN, request.number, reason))
 

@@ -105,23 +105,25 @@ class Producer:
         """Repeat the requests whose outcome is unknown until each is answered; return the stored ones, in order.
 
         Requests that were answered since their calls ended are among them. Raises `OutcomeUnknownError` after *timeout*
-        seconds, or else the error of the first one that is not stored. The next call tells the others then.
+        seconds, or else the error of the first one that is not stored. The next call tells the others then. Each
+        outcome is told once. Threads settle one after the other. After an end of the producer, known outcomes are told
+        first, and its error by the call after that.
         """
         deadline = SYSTEM_CLOCK.monotonic() + checked_timeout(timeout)
         with self._changed:
-            self._desk.check()
-            waited = self._desk.await_again()
+            in_time = self._changed.wait_for(lambda: not self._desk.is_settling, _bounded(timeout))
+            waited = self._desk.begin_settling(in_time=in_time)
             self._wake()
         try:
             wait([future for _, future in waited], _bounded(max(0.0, deadline - SYSTEM_CLOCK.monotonic())))
-        finally:
+        except BaseException:
             with self._changed:
-                unknown = self._desk.keep(waited)
+                self._desk.end_settling(waited)
                 self._changed.notify_all()
-        if unknown is not None:
-            raise unknown
+            raise
         with self._changed:
-            return self._desk.late.take()
+            self._changed.notify_all()
+            return self._desk.settled(waited)
 
     def last_sequence(self, timeout: float = TIMEOUT) -> int:
         """Return the number of the last request of this producer that is stored; 0 if there is none.
