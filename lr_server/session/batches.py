@@ -73,7 +73,8 @@ class Batches:
                 if not progress.waits:
                     log.info("entries wait", client=session.client, destination=session.sink)
                     self._context.paths.outgoing.leave()
-                progress.waits = True
+                    progress.waits = True
+                    self._context.changed()
                 if not inflight.admit(start.seq, 0, wanted):
                     return False
                 yield self._batch(start, [])

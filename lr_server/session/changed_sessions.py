@@ -12,15 +12,29 @@ class ChangedSessions:
 
     def __init__(self) -> None:
         self._noted: set[SessionKey] = set()
+        self._written: set[SessionKey] = set()
 
     def note(self, owed: SessionKey) -> None:
         """Note that the facts of the session may have changed."""
         self._noted.add(owed)
 
+    def note_written_row(self, owed: SessionKey) -> None:
+        """Note that a transaction other than a save has written the session's row, so that the next save repeats it."""
+        self._written.add(owed)
+        self._noted.add(owed)
+
     def take(self) -> set[SessionKey]:
         """Return the noted sessions, and forget them."""
-        taken: set[SessionKey] = set()
-        # Each `pop` is atomic, so a note of another thread meanwhile is never lost.
-        while self._noted:
-            taken.add(self._noted.pop())
-        return taken
+        return _emptied(self._noted)
+
+    def take_written_rows(self) -> set[SessionKey]:
+        """Return the sessions whose rows may differ from the last save, and forget them; call `take` first."""
+        return _emptied(self._written)
+
+
+def _emptied(noted: set[SessionKey]) -> set[SessionKey]:
+    taken: set[SessionKey] = set()
+    # Each `pop` is atomic, so a note of another thread meanwhile is never lost.
+    while noted:
+        taken.add(noted.pop())
+    return taken

@@ -106,6 +106,8 @@ class Negotiations:
             )
             if found.back is not None:
                 connection.progress.acked = found.back
+                # The facts may be those of the last save again by the next one, but the row is not.
+                context.changed.note_written_row(self._owed)
                 # A frame of an earlier stream cannot be stored any more.
                 connection.sent = None
                 connection.traffic.forget()

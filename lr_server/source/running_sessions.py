@@ -82,6 +82,8 @@ class RunningSessions:
         # One save at a time, so that older facts never replace newer ones.
         with self._saving:
             noted = self._changed.take()
+            for owed in self._changed.take_written_rows():
+                self._saved.pop(owed, None)
             changed = [
                 standing
                 for session in filter(None, map(self.get, noted))

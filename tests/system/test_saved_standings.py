@@ -15,6 +15,7 @@ from queues.states import SessionState
 from queues.wire import replication_pb2 as pb
 from sink.port import Sink
 from tests.system.faulty import PassingSink
+from tests.system.test_replay import linked, replayed, sent_one_by_one
 from tests.system.world import World
 from tests.waiting import eventually
 
@@ -154,3 +155,19 @@ def test_the_standing_of_a_quiet_session_is_not_read(world: World):
 
     changed.take = counted
     eventually(lambda: len(taken) > 5 and not any(taken[-5:]))
+
+
+def test_a_replay_between_two_saves_is_followed_by_a_save(world: World):
+    paris = linked(world, options={**_SILENT, "acknowledged_retention_seconds": 3600.0})
+    last = sent_one_by_one(world, 4)[-1]
+    supervisor = paris._source.supervisor  # type: ignore[union-attr]
+    [session] = supervisor.sessions()
+    eventually(lambda: world.execute("paris", _SAVED) == [(SessionState.LOG_ENTRY_SYNC, last)])
+    before = session.standing
+    # The last save took long, so the next one rests.
+    with pytest.MonkeyPatch.context() as resting:
+        resting.setattr(supervisor, "_save_from", float("inf"))
+        replayed(world.site("tokyo"), start=last)
+        eventually(lambda: session.standing.acked == before.acked)
+    supervisor._awake.set()
+    eventually(lambda: world.execute("paris", _SAVED) == [(SessionState.LOG_ENTRY_SYNC, last)])
