@@ -3,7 +3,9 @@
 import os
 import random
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TypeVar
 
 import pytest
 from sqlalchemy import Engine, func, select
@@ -11,6 +13,8 @@ from sqlalchemy import Engine, func, select
 from lr_client.subscriber.sharding import move_slots, set_shards, shards_of
 from queues.database.tables.shards import shard_changes
 from queues.database.transactions import reading
+from queues.errors import StoreUnavailableError
+from queues.shard_maps import ShardMap
 from tests.conftest import NewSite
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
@@ -20,12 +24,15 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
 
-KEYS = tuple(f"key{number}" for number in range(16))
+#: Numbers, so that each partitioner has a slot for each key.
+KEYS = tuple(map(str, range(16)))
+PARTITIONERS = ("hash", "key", "modulo", "range(1,12,2,5,8)", "adaptive")
 MOMENTS = 14
 #: Moves of slots in one history, and before each moment.
 MOVES, MOVES_AT_ONCE = 100, 7
 #: After so many moves the history waits until the newest map is in use.
 UNTIL_ADOPTED = 4
+Changed = TypeVar("Changed")
 Transaction = list[tuple[str | None, bytes]]
 
 
@@ -95,32 +102,53 @@ class Sites:
 
 
 class Moves:
-    """Moves slots to other shards while entries arrive."""
+    """Moves slots to other shards while entries arrive, and changes their number and the partitioner."""
 
     def __init__(self, sites: Sites, chance: random.Random) -> None:
         self._sites, self._chance, self._sink = sites, chance, sites.sharded
         self.made = 0
 
+    def divide(self, shards: int, partitioner: str) -> None:
+        retried(lambda: set_shards(self._sink, "policy", shards, partitioner=partitioner))
+
     def make(self, count: int) -> None:
         """Make *count* moves, each after a few transactions; a client with one shard has none."""
         for _ in range(count):
-            known = shards_of(self._sink, "policy")
-            assert known is not None
-            if known.shards == 1:
+            if self._newest().shards == 1:
                 return
             self._sites.receive(self._chance.randrange(1, 4))
-            keys = self._chance.sample(KEYS, 4)
-            version = move_slots(
-                self._sink, "policy", {known.slot(key): self._chance.randrange(known.shards) for key in keys}
-            ).version
+            # Slots of the partitioner `adaptive` are moved by the subscribers too.
+            version = retried(lambda: move_slots(self._sink, "policy", self._some(self._newest()))).version
             self.made += 1
             if not self.made % UNTIL_ADOPTED:
                 # Processes that begin take their shares of the shards within seconds.
                 eventually(lambda version=version: self._adopted() >= version, timeout=60)
 
+    def _newest(self) -> ShardMap:
+        known = shards_of(self._sink, "policy")
+        assert known is not None
+        return known
+
+    def _some(self, known: ShardMap) -> dict[int, int]:
+        """Return moves of a few slots; they leave no shard without a slot."""
+        slots = sorted({known.slot(key) for key in self._chance.sample(KEYS, 4)})
+        moves = {slot: self._chance.randrange(known.shards) for slot in slots}
+        owners = {slot: moves.get(slot, owner) for slot, owner in enumerate(known.owners)}
+        if len({*owners.values()}) == known.shards:
+            return moves
+        return {slot: known.owners[other] for slot, other in zip(slots, [*slots[1:], slots[0]], strict=True)}
+
     def _adopted(self) -> int:
         with reading(self._sink) as connection:
             return connection.execute(select(func.max(shard_changes.c.version))).scalar_one() or 0
+
+
+def retried(change: Callable[[], Changed]) -> Changed:
+    """Make a change of the shards; another process may make one at the same moment."""
+    for _ in range(20):
+        with suppress(StoreUnavailableError):
+            return change()
+    raise AssertionError("the shards could not be changed")
 
 
 def of_key(rows: list[Held], key: str) -> list[Held]:
@@ -150,7 +178,7 @@ def test_any_history_of_shards_in_processes_equals_that_of_one_shard(
     for _ in range(2):
         processes.start()
     moves = Moves(sites, chance)
-    acts = ["shards", "kill", "kill", "lose", "snapshot", "settle"]
+    acts = ["shards", "shards", "kill", "kill", "lose", "snapshot", "settle"]
     planned = [*acts, *chance.choices(acts, k=MOMENTS - len(acts))]
     chance.shuffle(planned)
     for act in planned:
@@ -158,7 +186,7 @@ def test_any_history_of_shards_in_processes_equals_that_of_one_shard(
         moves.make(MOVES_AT_ONCE)
         match act:
             case "shards":
-                set_shards(sink, "policy", chance.randrange(1, 6))
+                moves.divide(chance.randrange(1, 6), chance.choice(PARTITIONERS))
             case "kill":
                 processes.kill(chance)
                 processes.start()
@@ -168,7 +196,7 @@ def test_any_history_of_shards_in_processes_equals_that_of_one_shard(
                 sites.snapshot()
             case "settle":
                 sites.settle()
-    set_shards(sink, "policy", 3)
+    moves.divide(3, chance.choice(PARTITIONERS))
     moves.make(MOVES - moves.made)
     assert moves.made == MOVES
     sites.settle()
