@@ -18,7 +18,7 @@ from lrq.console.entry_search import Sought, moment_us, search
 from lrq.console.payloads import MOST_BYTES, readings
 from lrq.console.plot import picture, plot
 from lrq.console.samples import recent
-from lrq.console.watch import SiteWatch
+from lrq.console.watch import SiteWatch, WatchedSite
 from queues import names, send_snapshot
 from queues.browse.api import Page, QueueSummary, Wanted, browse, payload_at, summaries
 from queues.clock import now_us
@@ -144,21 +144,30 @@ def _snapshot(watch: SiteWatch, sync_id: str) -> tuple[SnapshotStatus, list[Part
 async def parked_page(console: Console, request: Request) -> Response:
     """Show the parked transactions of one site that match, and the listeners that fail now."""
     asked = request.query_params
-    watch = console.watch(asked.get("site", ""))
+    watch = console.watch(asked.get("site") or _site_in_need(console))
     client, source, text = asked.get("client", ""), asked.get("source", ""), asked.get("text", "")
     wanted = partial(matching, watch.reading, client or None, source or None, text, messages=console.allowed.payloads)
     found = await watch.pages.call(wanted)
     start = max(int(asked.get("start", "0")) if asked.get("start", "0").isdecimal() else 0, 0)
     return console.page(
         request, "parked.html", site=watch.look(), found=found[start : start + _LINES], total=len(found), start=start,
-        lines=_LINES, asked=dict(asked), views=console.views(), most=MOST, failing=_failing(watch),
+        lines=_LINES, asked=dict(asked), views=console.views(), most=MOST, failing=_failing(watch.look()),
         blocked_query=_blocked_query,
     )  # fmt: skip
 
 
-def _failing(watch: SiteWatch) -> list[tuple[ReceiveQueueStatus, int | None, FailureStatus]]:
+def _site_in_need(console: Console) -> str:
+    """Return the key of the first site with dead letters or refusals; empty if there is none."""
+    return next((view.key for view in console.views() if _has_parked(view) or _failing(view)), "")
+
+
+def _has_parked(view: WatchedSite) -> bool:
+    return any(queue.parked for queue in (view.status.receive_queues if view.status else ()))
+
+
+def _failing(view: WatchedSite) -> list[tuple[ReceiveQueueStatus, int | None, FailureStatus]]:
     """Return the failures of queues and shards, as last read."""
-    status = watch.look().status
+    status = view.status
     found: list[tuple[ReceiveQueueStatus, int | None, FailureStatus]] = []
     for queue in status.receive_queues if status else ():
         if queue.shards:

@@ -57,13 +57,17 @@ def _point(sample: Sample, now_us: int, top: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A site on the map; `key` is empty for one that the console does not watch."""
+    """A site on the map; `key` is empty for one that the console does not watch.
+
+    The name stands at `name_y`, outside of the ellipse, where it covers no arrow.
+    """
 
     name: str
     key: str
     x: float
     y: float
     tone: Tone
+    name_y: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,8 @@ def picture(views: Sequence[WatchedSite], tones: Sequence[Tone], found: Sequence
     nodes = []
     for name in names:
         key, tone = known.get(name, ("", Tone.OFF))
-        nodes.append(Node(name, key, *places[name], tone))
+        x, y = places[name]
+        nodes.append(Node(name, key, x, y, tone, y - 28 if y < made.height / 2 - _RADIUS else y + 38))
     return Picture(tuple(nodes), edges)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from starlette.applications import Starlette
@@ -27,10 +28,11 @@ TOKEN = "a-token-of-24-characters"
 SNAPSHOT = "/snapshot?site=paris&id="
 #: One page of each kind; the page of a snapshot gets its id later.
 PAGES = [
-    "/", "/link?site=paris&client=policy&to=tokyo", "/entries?site=paris&all=1", f"/entry?site=lima&queue={QUEUE}&at=1",
-    "/snapshots", SNAPSHOT, "/parked?site=tokyo", "/parked/one?site=tokyo&id=1",
-    "/parked/blocked?site=lima&client=policy&source=paris", "/replays", "/replay?site=tokyo&client=policy&source=paris",
-    "/actions", "/login", "/link?site=paris&client=none&to=none",
+    "/", "/link?site=paris&client=policy&to=tokyo", "/link?site=paris&client=policy&to=lima",
+    "/entries?site=paris&all=1", f"/entry?site=lima&queue={QUEUE}&at=1", "/snapshots", SNAPSHOT, "/parked?site=tokyo",
+    "/parked/one?site=tokyo&id=1", "/parked/blocked?site=lima&client=policy&source=paris",
+    "/replays", "/replay?site=tokyo&client=policy&source=paris", "/actions", "/login",
+    "/link?site=paris&client=none&to=none",
 ]  # fmt: skip
 #: The page of a ring has a test of its own, with three servers, and the stream is no page.
 ELSEWHERE = {"/ring", "/events"}
@@ -145,3 +147,9 @@ def test_the_focus_of_the_keyboard_stays_while_the_page_changes_by_itself(show: 
     sites.paris.send("policy", b"fresh", "lima")
     expect(behind).not_to_have_text(before, timeout=30_000)
     expect(row.get_by_role("link", name="paris to lima")).to_be_focused()
+
+
+def test_the_link_page_begins_with_the_refusal_of_the_listener(origins: tuple[str, str]) -> None:
+    page = httpx.get(f"{origins[0]}/link?site=paris&client=policy&to=lima", timeout=30).text
+    assert '<p class="lead bad-text">its listener refuses: ValueError: no' in page
+    assert "/parked?site=lima&amp;client=policy&amp;source=paris" in page

@@ -127,6 +127,13 @@ def test_messages_of_errors_are_hidden_like_payloads_but_not_their_class_place_a
     assert "0 parked transactions" not in visitor.get("/parked?site=tokyo&text=ValueError")
 
 
+def test_the_page_of_dead_letters_begins_with_a_site_that_has_some(sites, visit):
+    sites.poison()
+    visitor = visit(sites.engines)
+    eventually(lambda: '<h1>Dead letters <span class="faint">tokyo</span>' in visitor.get("/parked"))
+    assert '<h1>Dead letters <span class="faint">paris</span>' in visitor.get("/parked?site=paris")
+
+
 def refuse(session, source_id, entries):
     raise ValueError(f"cannot apply {entries[0].opaque_payload!r}")
 

@@ -175,6 +175,9 @@ def test_the_map_draws_watched_and_other_sites_up_to_a_limit():
     assert drawn is not None
     assert [(node.name, node.key) for node in drawn.nodes] == [("paris", "1"), ("tokyo", "2"), ("lima", "")]
     assert {(edge.source, edge.destination) for edge in drawn.edges} == {("paris", "tokyo"), ("paris", "lima")}
+    paris = drawn.nodes[0]
+    assert paris.name_y < paris.y, "the name of a site at the top stands above it, and covers no arrow"
+    assert all(node.name_y > node.y for node in drawn.nodes[1:])
     many = [WatchedSite(str(n), status(site=f"site-{n}")) for n in range(40)]
     assert picture(many, [Tone.GOOD] * 40, []) is None
 
