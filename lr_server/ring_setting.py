@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sqlalchemy import make_url
 
+from discovery.ring_table import with_named_members
 from discovery.rings import Share, share_of
 from lr_server.protocol.agreement.generations import RANKS
-from lr_server.setting_types import ListenEndpoint, Seconds
+from lr_server.setting_types import ListenEndpoint, Seconds, Site
 from queues.database import urls
 from queues.errors import ConfigurationError
 from queues.send_log.port import TickLimits
@@ -24,8 +25,10 @@ class RingSetting(BaseModel):
     """The members of the site's ring, and this server's place among them.
 
     Attributes:
-        members: The endpoints of the three servers, where each of them listens, by rank.
-        rank: The rank of this server: 0 leads by default, 1 takes over, and 2 follows.
+        members: The endpoints of the three servers, where each of them listens, by rank. A table gives each a name.
+        rank: The rank of this server: 0 leads by default, 1 takes over, and 2 follows. With a table of members,
+            `member` is the name of this server instead.
+        names: The names of the members by rank, if `members` is a table. `lrq ring` shows them.
         witness: The file of the witness: on another disk than the database, and in no backup.
         lease_seconds: Rank 1 takes over if it hears the leader for no such time.
         stall_seconds: A leader that hears no follower for so long takes no entries. If both must acknowledge, then
@@ -43,12 +46,30 @@ class RingSetting(BaseModel):
 
     members: Annotated[Sequence[ListenEndpoint], Field(min_length=len(RANKS), max_length=len(RANKS))]
     rank: Annotated[int, Field(ge=RANKS[0], le=RANKS[-1])]
+    names: Sequence[Site] = ()
     witness: Path
     lease_seconds: Seconds = 3.0
     stall_seconds: Seconds = 5.0
     acknowledging_followers: int = 1
     trim: bool = False
     rings: int = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, values: object) -> object:
+        return with_named_members(values)
+
+    def shown(self, rank: int) -> str:
+        """Return *rank* in words, with the name of the member if it has one."""
+        return f"rank {rank} ({self.names[rank]})" if self.names else f"rank {rank}"
+
+    def rank_of(self, member: str) -> int:
+        """Return the rank of *member*: a name, a rank or an endpoint; raise `ConfigurationError` for another text."""
+        for texts in (self.names, list(map(str, RANKS)), self.members):
+            if member in texts:
+                return list(texts).index(member)
+        known = ", ".join(self.names) or "0, 1, 2"
+        raise ConfigurationError(f"the ring has no member {member!r}: name one of {known}")
 
     def share(self, site: str) -> Share:
         """Return the keys of the ring *site*; raise `ConfigurationError` if its name does not fit `rings`."""
@@ -75,8 +96,7 @@ def check_ring(
         raise ConfigurationError("a ring keeps its log in SQLite files: set database_url to a file, sqlite:///paris.db")
     if file == ring.witness:
         raise ConfigurationError("the witness of the ring is the database itself: name another file, on another disk")
-    if len(set(ring.members)) < len(ring.members):
-        raise ConfigurationError("two members of the ring have one endpoint: write the three servers, by rank")
+    _check_members(ring)
     if not listens:
         raise ConfigurationError("the other members reach a server of a ring at `listen`: add its endpoint there")
     if not ingest:
@@ -96,6 +116,13 @@ def check_ring(
             f"max_message_bytes is {max_message_bytes}, but a message between members may need "
             f"{FEWEST_MESSAGE_BYTES}: set at least {FEWEST_MESSAGE_BYTES}"
         )
+
+
+def _check_members(ring: RingSetting) -> None:
+    if ring.names and len(set(ring.names)) != len(RANKS):
+        raise ConfigurationError("ring.names has not three different names: write `members` as a table of three")
+    if len(set(ring.members)) < len(ring.members):
+        raise ConfigurationError("two members of the ring have one endpoint: write the three servers, by rank")
 
 
 def _check_followers(acknowledging: int) -> None:

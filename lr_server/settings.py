@@ -9,6 +9,7 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 from sqlalchemy import make_url
 
+from discovery.ring_table import with_ring_place
 from discovery.site_file import DEFAULT_FILE, read_site_file
 from discovery.topology import Peer, peers_of
 from lr_server.feed.throttle import FlowControl
@@ -281,7 +282,7 @@ class Settings(BaseSettings):
             raise ConfigurationError(wrong)
         # Raised outside `except`, because pydantic's own error repeats values, among them the password.
         try:
-            made = handler(with_schema_in_url(values, os.environ))
+            made = handler(with_schema_in_url(_with_ring_place(values), os.environ))
         except ValidationError as error:
             problem = sentence(error, [*cls.model_fields, "schema"])
         else:
@@ -293,3 +294,7 @@ class Settings(BaseSettings):
         """Show all settings without the database's password, which may also stand in the URL's query."""
         yield from super().__repr_args__()
         yield "database_url", make_url(self.database_url).set(query={}).render_as_string(hide_password=True)
+
+
+def _with_ring_place(values: object) -> object:
+    return with_ring_place(values) if isinstance(values, Mapping) else values

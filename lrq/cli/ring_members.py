@@ -1,7 +1,7 @@
 """Ask all members of a ring for their states."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from discovery.ring_status import RingStatus
@@ -22,16 +22,26 @@ class MemberView:
     endpoint: str
     status: RingStatus | None
     problem: str = ""
+    name: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The rank, with the name of the member if it has one."""
+        return f"{self.rank} {self.name}".rstrip()
 
     def as_json(self) -> dict[str, Any]:
         """Return an item of `members`."""
         told = None if self.status is None else self.status.as_json()
-        return {"rank": self.rank, "endpoint": self.endpoint, "status": told, "problem": self.problem}
+        facts = {"rank": self.rank, "endpoint": self.endpoint, "status": told, "problem": self.problem}
+        return {**facts, "name": self.name} if self.name else facts
 
 
 def ask_members(settings: Settings) -> list[MemberView]:
     """Ask all members of the ring, by rank; raise `ConfigurationError` for settings without a ring."""
-    return [_look(settings, rank, endpoint) for rank, endpoint in enumerate(ring_of(settings).members)]
+    ring = ring_of(settings)
+    names = ring.names or [""] * len(ring.members)
+    found = [_look(settings, rank, endpoint) for rank, endpoint in enumerate(ring.members)]
+    return [replace(view, name=name) for view, name in zip(found, names, strict=True)]
 
 
 def ring_of(settings: Settings) -> RingSetting:

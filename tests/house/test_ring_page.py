@@ -20,7 +20,7 @@ from tests.lr_client.producer.small_server import SmallServer
 from tests.lrq.cli.command import Command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "running-a-ring.md").read_text()
-ONE, SEVERAL = take(__name__, "docs/running-a-ring.md", "toml")
+ONE, NAMED, SEVERAL = take(__name__, "docs/running-a-ring.md", "toml")
 (PLAN,) = take(__name__, "docs/running-a-ring.md", "", begin=r"a\$ lrq ring plan")
 (PROGRAM,) = take(__name__, "docs/running-a-ring.md", "python")
 
@@ -35,6 +35,15 @@ def test_the_settings_of_one_ring_and_of_several_are_accepted():
     one = Settings(**tomllib.loads(ONE))
     assert one.ring is not None
     assert (one.ring.rings, several().ring.rings) == (1, 3)  # type: ignore[union-attr]
+
+
+def test_the_table_with_names_stands_for_the_same_settings():
+    plain, named = tomllib.loads(ONE), tomllib.loads(NAMED)
+    places = {"site_id", "database_url"}
+    made = Settings(**{**{key: plain[key] for key in plain.keys() - places}, **named})
+    assert made.ring is not None
+    assert made.model_copy(update={"ring": None}) == Settings(**plain).model_copy(update={"ring": None})
+    assert made.ring.model_copy(update={"names": ()}) == Settings(**plain).ring.model_copy(update={"trim": False})  # type: ignore[union-attr]
 
 
 def test_the_commands_of_the_page_exist():

@@ -75,6 +75,28 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
         raise NoError(trouble)
 
 
+@app.command("replace")
+def replace(
+    member: Annotated[str, typer.Argument(metavar="MEMBER", help="The name, the rank or the endpoint of the member.")],
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Prepare the empty disk of MEMBER, whose store is lost; run this at its machine.
+
+    Both other members must work with their stores, because the new store copies the log from them. `lrq serve` begins
+    the copy. Until the new member follows, no second disk may be lost.
+    """
+    from lrq.cli.output import emit
+    from lrq.cli.ring_replacing import prepare_empty_store
+
+    made = prepare_empty_store(config, member)
+    if as_json:
+        emit(made._asdict())
+        return
+    typer.echo(f"rank {made.rank} of the ring {made.site} has an empty store in {made.database}")
+    typer.echo("run `lrq serve` here, which copies the log; `lrq ring status` tells when the member follows")
+
+
 @app.command("plan")
 def plan(config: Config = None, as_json: Json = False) -> None:
     """Print the settings of all rings that share the keys, for each machine.
@@ -130,4 +152,4 @@ def _row(view: "MemberView") -> list[str]:
     state = view.status
     told = () if state is None else (state.generation, state.newest, state.released, state.trimmed)
     numbers = map(number, told) if told else ("",) * 4
-    return [str(view.rank), "unknown" if state is None else state.role, *numbers, view.endpoint]
+    return [view.shown, "unknown" if state is None else state.role, *numbers, view.endpoint]
