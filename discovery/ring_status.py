@@ -20,6 +20,8 @@ class RingStatus:
         trimmed: The number of the newest tick whose entries are trimmed at this member; 0 for a whole log.
         rings: The number of rings that share the keys, by the settings of this server.
         acknowledging_followers: The followers that have an entry on their disks before its answer, by these settings.
+        fenced_us: The time since which the member knows no leader that takes entries, in microseconds since 1970; 0 if
+            it knows one.
         silent: The ranks that the leader must hear before it takes entries; always empty if one follower is enough.
     """
 
@@ -35,6 +37,7 @@ class RingStatus:
     rings: int = 1
     acknowledging_followers: int = 1
     silent: tuple[int, ...] = ()
+    fenced_us: int = 0
 
     @property
     def trouble(self) -> str:
@@ -71,6 +74,7 @@ class RingStatus:
             "rings": self.rings,
             "acknowledging_followers": self.acknowledging_followers,
             "silent": list(self.silent),
+            "fenced_us": self.fenced_us,
         }
 
 

@@ -31,6 +31,11 @@ _REFUSED_TOTALS: Final[Sequence[Reading[int]]] = (
 _RING: Final[Sequence[Reading[RingStatus]]] = (
     ("lrq_ring_leads", "1 if the member of this server leads the ring, 0 if not", lambda r: r.leader == r.rank),
     ("lrq_ring_trouble", "1 if the member is no part of a working ring, 0 if it is", lambda r: bool(r.trouble)),
+    (
+        "lrq_ring_fenced_timestamp_seconds",
+        "Since when the member knows no leader that takes entries, in Unix time; 0 if it knows one",
+        lambda r: r.fenced_us / 1e6,
+    ),
     ("lrq_ring_generation", "The generation of the ring that the member has promised last", lambda r: r.generation),
     ("lrq_ring_newest_tick", "The newest tick in the log of the member", lambda r: r.newest),
     ("lrq_ring_released_tick", "The newest released tick that the member knows", lambda r: r.released),

@@ -58,6 +58,7 @@ def decode_status(reply: pb.LookReply) -> RingStatus:
         rings=max(reply.rings, 1),
         acknowledging_followers=max(reply.acknowledging_followers, 1),
         silent=tuple(reply.silent),
+        fenced_us=reply.fenced_us,
     )
 
 

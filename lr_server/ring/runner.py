@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Final, Protocol
 
 from discovery.ring_status import RingStatus
@@ -10,6 +11,7 @@ from lr_server.protocol.agreement.effects import Decline
 from lr_server.protocol.agreement.history import TickMark
 from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits, RingMember
 from lr_server.ring.edge import MemberEdge, RingParcel
+from lr_server.ring.fenced_since import FencedSince
 from lr_server.ring.lead_proof import LeadProof
 from lr_server.ring.links import weight_of
 from lr_server.ring.member_state import led_generation, status_of
@@ -88,6 +90,7 @@ class TokenRunner:
         self._store: TokenStore | None = None
         self._timers = RingTimers(pace, clock)
         self._watch = ReleaseWatch()
+        self._fenced = FencedSince(clock)
         self._proof = LeadProof(lambda: list(links.values()), clock)
         #: The last words for an operator; empty without any.
         self.alarm_words = ""
@@ -150,7 +153,7 @@ class TokenRunner:
     @property
     def status(self) -> RingStatus:
         """The state of the member now."""
-        return status_of(self.member, self.rank, self.alarm_words, self.trimmed)
+        return replace(status_of(self.member, self.rank, self.alarm_words, self.trimmed), fenced_us=self._fenced.us)
 
     def read(self, after: int) -> Sequence[TickContent]:
         """Return the next ticks after number *after*."""
@@ -219,7 +222,7 @@ class TokenRunner:
             except Exception:
                 log.exception("a member of the ring begins again after an error of its own")
             finally:
-                self._watch.note(None)
+                self._show(None)
                 if self._store is not None:
                     self._store.close()
                     self._store = None
@@ -234,7 +237,7 @@ class TokenRunner:
             self.alarm(f"the store of this token begins as a newcomer: {self._store.doubt}")
         edge = MemberEdge(self._store, self.rank, self, limits=self._limits, trims=self._trims, clock=self._clock)
         self.trimmed = edge.trimmed
-        self._watch.note(edge.member)
+        self._show(edge.member)
         self._timers = RingTimers(self._pace, self._clock, is_second=self.rank > 0)
         while not self._stopping.is_set():
             for event in self._timers.due(edge.member):
@@ -263,5 +266,9 @@ class TokenRunner:
         before = self.member
         assert before is not None
         self.trimmed = edge.trimmed
-        self._watch.note(edge.member)
+        self._show(edge.member)
         self._timers.note(before, edge.member, parcel)
+
+    def _show(self, member: RingMember | None) -> None:
+        self._watch.note(member)
+        self._fenced.note(member)

@@ -917,6 +917,7 @@ class LookReply(_message.Message):
     RINGS_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGING_FOLLOWERS_FIELD_NUMBER: _builtins.int
     SILENT_FIELD_NUMBER: _builtins.int
+    FENCED_US_FIELD_NUMBER: _builtins.int
     rank: _builtins.int
     role: _builtins.str
     generation: _builtins.int
@@ -930,6 +931,8 @@ class LookReply(_message.Message):
     """absent before several rings could share keys"""
     acknowledging_followers: _builtins.int
     """absent before 2 was a choice"""
+    fenced_us: _builtins.int
+    """since when the member knows no leader that takes entries, in microseconds since 1970"""
     @_builtins.property
     def held(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """by rank"""
@@ -953,10 +956,11 @@ class LookReply(_message.Message):
         rings: _builtins.int = ...,
         acknowledging_followers: _builtins.int = ...,
         silent: _abc.Iterable[_builtins.int] | None = ...,
+        fenced_us: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "leader", b"leader"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "acknowledging_followers", b"acknowledging_followers", "alarm", b"alarm", "generation", b"generation", "held", b"held", "leader", b"leader", "newest", b"newest", "rank", b"rank", "released", b"released", "rings", b"rings", "role", b"role", "silent", b"silent", "trimmed", b"trimmed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_leader", b"_leader", "acknowledging_followers", b"acknowledging_followers", "alarm", b"alarm", "fenced_us", b"fenced_us", "generation", b"generation", "held", b"held", "leader", b"leader", "newest", b"newest", "rank", b"rank", "released", b"released", "rings", b"rings", "role", b"role", "silent", b"silent", "trimmed", b"trimmed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__leader: _TypeAlias = _typing.Literal["leader"]  # noqa: Y015
     _WhichOneofArgType__leader: _TypeAlias = _typing.Literal["_leader", b"_leader"]  # noqa: Y015

@@ -210,6 +210,7 @@ def test_the_leader_of_a_ring_tells_its_followers_ends():
     assert found == {
         ("lrq_ring_leads",): 1,
         ("lrq_ring_trouble",): 0,
+        ("lrq_ring_fenced_timestamp_seconds",): 0,
         ("lrq_ring_generation",): 4,
         ("lrq_ring_newest_tick",): 12,
         ("lrq_ring_released_tick",): 11,

@@ -10,6 +10,7 @@ from lr_server.protocol.agreement.effects import Decline
 from lr_server.protocol.agreement.generations import RANKS
 from lr_server.ring.links import RingLink
 from lr_server.ring.runner import RingPace
+from queues.clock import now_us
 from queues.errors import PeerUnreachableError
 from tests.certificates import issued
 from tests.conftest import NewSite
@@ -89,6 +90,24 @@ def test_a_leader_without_followers_takes_no_entries_until_one_is_back(ring: Liv
     ring.led_by(0)
     ring.take(b"after")
     assert ring.level(b"after") == [b"before", b"after"]
+
+
+def test_each_member_tells_since_when_it_knows_no_leader(ring: LiveRing):
+    def fenced() -> list[int]:
+        return [member.runner.status.fenced_us for member in ring.members]
+
+    began = now_us()
+    ring.led_by(0)
+    eventually(lambda: fenced() == [0, 0, 0], timeout=180)
+    for one, other in [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)]:
+        ring.cut(one, other)
+    eventually(lambda: all(fenced()), timeout=180)
+    since = fenced()
+    assert all(began < each <= now_us() for each in since)
+    eventually(lambda: ring.members[0].runner.status.role != "leading", timeout=180)
+    assert fenced()[0] == since[0], "the beginning stays"
+    ring.heal()
+    eventually(lambda: fenced() == [0, 0, 0], timeout=180)
 
 
 def test_a_member_without_its_witness_copies_the_log_and_counts_again(ring: LiveRing):
