@@ -20,8 +20,8 @@ class RingStatus:
         trimmed: The number of the newest tick whose entries are trimmed at this member; 0 for a whole log.
         rings: The number of rings that share the keys, by the settings of this server.
         acknowledging_followers: The followers that have an entry on their disks before its answer, by these settings.
-        fenced_us: The time since which the member knows no leader that takes entries, in microseconds since 1970; 0 if
-            it knows one.
+        fenced_us: The time since which the member knows no leader that takes entries, in microseconds since 1970; 0
+            with such a leader.
         silent: The ranks that the leader must hear before it takes entries; always empty if one follower is enough.
     """
 
