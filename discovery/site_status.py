@@ -10,6 +10,7 @@ from typing import Any
 from discovery.log_status import LogStatus
 from discovery.receive_status import ReceiveQueueStatus
 from discovery.replay_status import ReplayStatus
+from discovery.resend_status import ResendStatus
 from discovery.server_status import SERVER_LEASE, OwnerStatus, ServerStatus, SiteServer
 from discovery.session_status import LinkStatus, ReplicasStatus, SessionStatus
 from discovery.snapshot_status import SnapshotStatus
@@ -26,6 +27,7 @@ class SiteStatus:
     of an operator. `server` is None in a status that no server gives. `servers` are the running ones, and for a while
     those that have ended. `standbys` is None for a database without standby servers. `replicas` are the groups that the
     site sends to. `replays` are the orders that wait, and those that have ended in the last hour, newest first.
+    `resends` are the orders to send a range again that have not ended, newest first.
     `ring_rank` is the rank of the member of a ring that keeps this database; None without a ring.
     """
 
@@ -43,6 +45,7 @@ class SiteStatus:
     links: tuple[LinkStatus, ...] = ()
     replicas: tuple[ReplicasStatus, ...] = ()
     replays: tuple[ReplayStatus, ...] = ()
+    resends: tuple[ResendStatus, ...] = ()
     ring_rank: int | None = None
 
     @property
@@ -78,6 +81,7 @@ class SiteStatus:
             "snapshots": [each.as_json() for each in self.snapshots],
             "receive_queues": [each.as_json() for each in self.receive_queues],
             "replays": [each.as_json() for each in self.replays],
+            "resends": [each.as_json() for each in self.resends],
             "quiet": [each._asdict() for each in self.quiet],
             "standbys": self.standbys and self.standbys._asdict(),
             "ring_rank": self.ring_rank,

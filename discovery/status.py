@@ -8,6 +8,7 @@ from discovery.log_reads import read_ordering, read_unknown
 from discovery.log_status import LogStatus
 from discovery.receive_reads import read_receive_queues
 from discovery.replay_status import ENDED_SECONDS, ReplayStatus
+from discovery.resend_status import ResendStatus
 from discovery.server_status import OwnerStatus, SiteServer
 from discovery.session_reads import read_quiet, read_sessions
 from discovery.session_status import LinkStatus, ReplicasStatus
@@ -25,6 +26,7 @@ from queues.receive import replays
 from queues.send_log.links import every_link
 from queues.send_log.reads import newest_tick, trimmed_seq
 from queues.send_log.replica_members import read_active, read_groups
+from queues.send_log.resends import unfinished_orders
 from queues.send_log.ring.member_rows import rank_at
 from queues.send_log.sessions import every_session
 
@@ -61,6 +63,7 @@ def read_status(engine: Engine) -> SiteStatus:
             replicas=_replicas(connection),
             receive_queues=read_receive_queues(connection, alive),
             replays=_replays(connection),
+            resends=tuple(map(ResendStatus.of, unfinished_orders(connection))),
             ring_rank=rank_at(connection),
         )
 

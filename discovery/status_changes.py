@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from discovery.receive_status import ReceiveQueueStatus
 from discovery.replay_status import ReplayStatus
+from discovery.resend_status import ResendStatus
 from discovery.session_status import Lag, LinkStatus, SessionStatus
 from discovery.site_status import SiteStatus
 from discovery.snapshot_status import SnapshotStatus
@@ -28,12 +29,13 @@ class StatusChange:
     snapshots: tuple[SnapshotStatus, ...] = ()
     gone: tuple[str, ...] = ()
     replays: tuple[ReplayStatus, ...] = ()
+    resends: tuple[ResendStatus, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether no part differs."""
-        parts = (self.sessions, self.receive_queues, self.links, self.snapshots, self.replays, self.gone)
-        return not any(parts)
+        orders = (self.replays, self.resends)
+        return not any((self.sessions, self.receive_queues, self.links, self.snapshots, *orders, self.gone))
 
 
 def change_between(before: SiteStatus | None, now: SiteStatus) -> StatusChange:
@@ -44,8 +46,9 @@ def change_between(before: SiteStatus | None, now: SiteStatus) -> StatusChange:
     links = _differing(old.links, now.links, _link_name, lambda each: each)
     snapshots = _differing(old.snapshots, now.snapshots, _snapshot_name, _ageless_snapshot)
     replays = _differing(old.replays, now.replays, _replay_name, lambda each: each)
+    resends = _differing(old.resends, now.resends, _resend_name, lambda each: each)
     missing = sorted(_names(old) - _names(now))
-    return StatusChange(now, sessions, queues, links, snapshots, tuple(missing), replays)
+    return StatusChange(now, sessions, queues, links, snapshots, tuple(missing), replays, resends)
 
 
 def _differing(
@@ -62,6 +65,7 @@ def _names(status: SiteStatus) -> set[str]:
         *map(_link_name, status.links),
         *map(_snapshot_name, status.snapshots),
         *map(_replay_name, status.replays),
+        *map(_resend_name, status.resends),
     }
 
 
@@ -83,6 +87,10 @@ def _snapshot_name(each: SnapshotStatus) -> str:
 
 def _replay_name(each: ReplayStatus) -> str:
     return f"replay {each.client}/{each.source}"
+
+
+def _resend_name(each: ResendStatus) -> str:
+    return f"resend {each.client}/{each.destination}"
 
 
 def _ageless_session(each: SessionStatus) -> SessionStatus:

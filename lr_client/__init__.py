@@ -10,6 +10,7 @@ import lrq_packages
 if TYPE_CHECKING:
     from discovery.receive_status import FailureStatus, ReceiveQueueStatus
     from discovery.replay_status import ReplayStatus
+    from discovery.resend_status import ResendStatus
     from discovery.session_status import LinkStatus, ReplicasStatus, SessionStatus
     from discovery.site_status import SiteStatus
     from discovery.snapshot_status import SnapshotStatus
@@ -47,6 +48,7 @@ _HOMES: Final = {
     "ReplayStatus": "discovery.replay_status",
     "ReplicasStatus": "discovery.session_status",
     "ResendOrder": "queues.send_log.resends",
+    "ResendStatus": "discovery.resend_status",
     "RoutingQueueListener": "lr_client.subscriber.listener",
     "RoutingQueueSenderClient": "lr_client.sender",
     "RoutingTableEntryMsg": "queues.wire.entry_pb2",
@@ -91,6 +93,7 @@ __all__ = [
     "ReplayStatus",
     "ReplicasStatus",
     "ResendOrder",
+    "ResendStatus",
     "RoutingQueueListener",
     "RoutingQueueSenderClient",
     "RoutingTableEntryMsg",

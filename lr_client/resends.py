@@ -83,11 +83,17 @@ def continue_resend(engine: Engine, client: str, destination: str) -> ResendOrde
 
 
 def cancel_resend(engine: Engine, client: str, destination: str, *, person: str = "") -> ResendOrder:
-    """End an order that was interrupted, without the rest; raises `UsageError` without such an order."""
+    """End an order without its rest, and return the order; raises `UsageError` if none has begun and not ended.
+
+    A command that still works on the order sends nothing more, and raises `UsageError`.
+    """
     require_engine(engine, "cancel_resend")
+    key = SessionKey(names.client_name(client), names.site_id(destination))
     with writing(engine) as connection:
-        order = _unfinished(connection, client, destination)
-        return _moved(resends.end(connection, order, ResendState.CANCELLED, person), order)
+        order = resends.cancel(connection, key, person)
+    if order is None:
+        raise _none_unfinished(key)
+    return order
 
 
 def resend_orders(engine: Engine) -> list[ResendOrder]:
@@ -101,10 +107,14 @@ def _unfinished(connection: Connection, client: str, destination: str) -> Resend
     key = SessionKey(names.client_name(client), names.site_id(destination))
     order = resends.last_order(connection, key)
     if order is None or order.state is not ResendState.BEGUN:
-        raise UsageError(
-            f"no resend of {client} to {destination} was interrupted: `lrq resend list` shows the last ones"
-        )
+        raise _none_unfinished(key)
     return order
+
+
+def _none_unfinished(key: SessionKey) -> UsageError:
+    return UsageError(
+        f"no resend of {key.client} to {key.destination} was interrupted: `lrq resend list` shows the last ones"
+    )
 
 
 # --- the new entries --------------------------------------------------------------------------------------------
@@ -128,7 +138,7 @@ def _finished(engine: Engine, order: ResendOrder) -> ResendOrder:
             left_out = 0
     with writing(engine) as connection:
         order = _advance(connection, order, ResendPortion((), order.to_seq, left_out))
-        return _moved(resends.end(connection, order, ResendState.DONE), order)
+        return _moved(resends.complete(connection, order), order)
 
 
 def _portions(log: Log, order: ResendOrder) -> Iterator[tuple[Tick, ResendPortion]]:

@@ -1,5 +1,6 @@
 """The statements of a call on a connection of SQLite, for the driver to carry out one after the other."""
 
+import os
 import secrets
 from collections.abc import Generator, Sequence
 from typing import Any, Final, NamedTuple
@@ -7,10 +8,12 @@ from typing import Any, Final, NamedTuple
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
-from queues.send_log.sqlite.transmit_call import CHECKS_KEYS, IS_MARKED, MARK, TOKEN, joining, transmit_rows
+from queues.send_log.sqlite.transmit_call import CHECKS_KEYS, IS_MARKED, MARK, TOKEN, Joining, joining, transmit_rows
 from queues.send_log.wakeup import wake_other_process
 
 _PROCESS: Final = secrets.token_hex(8)
+# A text of the last transaction of each connection. Connections come and go, but share few addresses.
+_transactions: dict[str, str] = {}
 
 
 class Step(NamedTuple):
@@ -30,11 +33,24 @@ def sqlite_steps(
     checks_keys = _is_on((yield Step(CHECKS_KEYS)))
     is_marked = begun and not checks_keys and _is_on((yield Step(IS_MARKED)))
     joins = joining(begun=begun, checks_keys=checks_keys, is_marked=is_marked)
-    yield Step(*transmit_rows(client, entries, "?", owner=owner_of(connection), call=new_key(), joins=joins))
+    owner = _transaction(owner_of(connection), joins)
+    yield Step(*transmit_rows(client, entries, "?", owner=owner, call=new_key(), joins=joins))
     if not checks_keys and not is_marked:
         yield Step(MARK)
     (token,) = yield Step(TOKEN)
     return sqlite_token(token)
+
+
+def _transaction(owner: str, joins: Joining) -> str:
+    """Return a text of the present transaction of *owner*; of the connection, where transactions cannot be told apart.
+
+    The rollback of a savepoint may undo the entries that the next call joins. Then earlier ones are the last entries.
+    """
+    if joins is Joining.LIKELY:
+        return owner
+    if joins is Joining.NEW or owner not in _transactions:
+        _transactions[owner] = new_key()
+    return f"{owner}-{_transactions[owner]}"
 
 
 def _is_on(row: tuple[int] | None) -> bool:
@@ -44,7 +60,8 @@ def _is_on(row: tuple[int] | None) -> bool:
 
 def owner_of(connection: object) -> str:
     """Return a text of *connection*, which no other living connection of this database has."""
-    return f"{_PROCESS}-{id(connection):x}"
+    # Processes that are forked from one share the first text, and their connections often have the same addresses.
+    return f"{_PROCESS}-{os.getpid():x}-{id(connection):x}"
 
 
 def new_key() -> str:

@@ -11,6 +11,7 @@ from discovery.site_status import SiteStatus
 from lrq.cli.health import remarks, server_is_alive, troubles
 from lrq.cli.rates import Rates
 from lrq.cli.replay_view import replays_table
+from lrq.cli.resend_view import resends_table
 from lrq.cli.status_tables import age, owner_words, receive_queues_table, sessions_table, shards_table, snapshots_table
 from lrq.cli.words import number, one_line, plural, rate, some, sparkline
 from queues.clock import iso
@@ -41,6 +42,9 @@ def _parts(status: SiteStatus, where: str, rates: Rates | None, history: Sequenc
     if status.replays:
         yield Text()
         yield replays_table(status.replays, status.at_us)
+    if status.resends:
+        yield Text()
+        yield resends_table(status.resends, status.at_us)
     yield Text()
     yield verdict(status)
 

@@ -79,9 +79,15 @@ def every_order(connection: Connection) -> list[ResendOrder]:
     return _orders(connection)
 
 
+def unfinished_orders(connection: Connection) -> list[ResendOrder]:
+    """Return the orders that have begun and not ended, newest first: commands work on them, or were interrupted."""
+    return _orders(connection, resends.c.state == ResendState.BEGUN)
+
+
 def begin(connection: Connection, key: SessionKey, wanted: SeqRange, person: str) -> ResendOrder:
-    """Store an order in the place of the session's last one, which must have ended."""
-    connection.execute(delete(resends).where(*_of(key)))
+    """Store an order in the place of the session's last one; raise `UsageError` if that one has not ended."""
+    # Another command may have begun an order since the caller looked: such a row stays, so the insertion fails.
+    connection.execute(delete(resends).where(*_of(key), resends.c.state != ResendState.BEGUN))
     order = ResendOrder(
         *key, uuid.uuid4().hex, *wanted, wanted.from_seq - 1, 0, 0, cleaned(person), now_us(), ResendState.BEGUN, 0
     )
@@ -106,13 +112,32 @@ def advance(connection: Connection, order: ResendOrder, done: ResendPortion) -> 
     return moved if _change(connection, order, values) else None
 
 
-def end(connection: Connection, order: ResendOrder, state: ResendState, person: str = "") -> ResendOrder | None:
-    """Store the end of an order, also as an action of *person*, by default of its person; None as for `advance`."""
-    ended = order._replace(state=state, ended_us=now_us())
-    if not _change(connection, order, {"state": state, "ended_us": ended.ended_us}):
+def complete(connection: Connection, order: ResendOrder) -> ResendOrder | None:
+    """Store that an order is done, also as an action of its person; None as for `advance`."""
+    ended = order._replace(state=ResendState.DONE, ended_us=now_us())
+    if not _change(connection, order, {"state": ended.state, "ended_us": ended.ended_us}):
         return None
-    actions.note(connection, person or order.person, ACTION, f"resend of {order.name} {state.value}: {order.words}")
+    _note_end(connection, ended, order.person)
     return ended
+
+
+def cancel(connection: Connection, key: SessionKey, person: str) -> ResendOrder | None:
+    """End the order of a session without its rest, also as an action; None if no order has begun and not ended.
+
+    A command that still works on the order may carry it further until then, and sends nothing after the commit.
+    """
+    values = {"state": ResendState.CANCELLED, "ended_us": now_us()}
+    # The first statement, because the row may move until the transaction has it.
+    changed = update(resends).where(*_of(key), resends.c.state == ResendState.BEGUN).values(values)
+    if not connection.execute(changed).rowcount:
+        return None
+    [ended] = _orders(connection, *_of(key))
+    _note_end(connection, ended, person or ended.person)
+    return ended
+
+
+def _note_end(connection: Connection, ended: ResendOrder, person: str) -> None:
+    actions.note(connection, person, ACTION, f"resend of {ended.name} {ended.state.value}: {ended.words}")
 
 
 def _change(connection: Connection, seen: ResendOrder, values: dict[str, object]) -> bool:

@@ -93,6 +93,7 @@ EXPECTED: dict[str, Any] = {
             "undo": False, "person": "ada", "ordered_at": "time", "state": "ordered", "outcome": None, "ended_at": None,
         },
     ],
+    "resends": [],
     "quiet": [],
     "standbys": None,
     "ring_rank": None,

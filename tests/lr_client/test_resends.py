@@ -1,11 +1,12 @@
 """A range of the log is sent again as new entries: each entry once, in order, in spite of interruptions."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from threading import Barrier, Thread
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, event, update
 
 from lr_client import cancel_resend, continue_resend, resend_entries, resend_orders
 from lrq.cli import link_actions
@@ -19,8 +20,8 @@ from queues.names import SiteId
 from queues.send_log import resends
 from queues.send_log.opening import open_log
 from queues.send_log.port import LoggedEntry, TickLimits
-from queues.send_log.resend_rules import ResendPortion
-from queues.send_log.resends import ResendState
+from queues.send_log.resend_rules import ResendPortion, SeqRange, portions
+from queues.send_log.resends import ResendOrder, ResendState
 from tests.lrq.cli.source import SourceSite
 from tests.resending import interrupted
 
@@ -141,6 +142,58 @@ def test_a_cancelled_resend_ends_without_its_rest(source: SourceSite) -> None:
     assert texts(logged(source, newest)) == ["entry 0"]
     assert actions.newest(source.engine)[0].outcome.endswith("cancelled: 1 to 3: 1 entry sent again")
     assert resend_entries(source.engine, "policy", "tokyo", start=2, end=2).entries == 1
+
+
+def test_a_command_that_works_sends_nothing_after_a_cancel(source: SourceSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        newest = send(source, f"entry {number}")
+    cancelled = list[ResendOrder]()
+
+    def cancel_between_transactions(*rest: Any) -> Iterator[ResendPortion]:
+        for portion in portions(*rest):
+            if portion.end_seq == 3:
+                cancelled.append(cancel_resend(source.engine, "policy", "tokyo"))
+            yield portion
+
+    monkeypatch.setattr("lr_client.resends.portions", cancel_between_transactions)
+    with pytest.raises(UsageError, match="was cancelled"):
+        resend_entries(source.engine, "policy", "tokyo", start=1, end=newest)
+    assert [(each.state, each.sent_seq, each.entries) for each in cancelled] == [(ResendState.CANCELLED, 2, 2)]
+    assert texts(logged(source, newest)) == ["entry 0", "entry 1"]
+    assert resend_orders(source.engine) == cancelled
+
+
+# On SQLite, a cancel has the lock of all writers before it looks.
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_cancel_ends_an_order_that_moves_meanwhile(source: SourceSite) -> None:
+    newest = send(source, "entry 0", "entry 1")
+    with interrupted(source.engine, 1):
+        resend_entries(source.engine, "policy", "tokyo", start=1, end=newest)
+    [seen] = resend_orders(source.engine)
+    moved = list[ResendOrder | None]()
+
+    def move_first(connection: Any, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("UPDATE lrq_resends") and not moved:
+            moved.append(None)
+            with writing(source.engine) as another:
+                moved.append(resends.advance(another, seen, ResendPortion((), 1, 0)))
+
+    event.listen(source.engine, "before_cursor_execute", move_first)
+    done = cancel_resend(source.engine, "policy", "tokyo")
+    assert (done.state, done.sent_seq) == (ResendState.CANCELLED, 1)
+    assert moved[-1] is not None
+    with writing(source.engine) as connection:
+        assert resends.advance(connection, moved[-1], ResendPortion((), 2, 0)) is None
+
+
+def test_an_order_that_has_not_ended_gives_no_place_to_another(source: SourceSite) -> None:
+    newest = send(source, "entry 0")
+    with interrupted(source.engine, 1):
+        resend_entries(source.engine, "policy", "tokyo", start=1, end=newest)
+    [seen] = resend_orders(source.engine)
+    with pytest.raises(UsageError, match="another command has just begun"), writing(source.engine) as connection:
+        resends.begin(connection, seen.key, SeqRange(1, newest), "ben")
+    assert resend_orders(source.engine) == [seen]
 
 
 def test_two_commands_at_once_send_each_entry_once(source: SourceSite) -> None:

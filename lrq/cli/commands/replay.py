@@ -52,7 +52,7 @@ def order(
     SOURCE has not answered in time. In the latter case the order stands.
     """
     from discovery.replay_status import ReplayStatus
-    from lr_client.replays import ReplayState, replay_moment, request_replay, wait_replay
+    from lr_client.replays import ReplayState, place_replay, replay_moment, replay_wish, wait_replay
     from lrq.cli.exit_codes import NoError
     from lrq.cli.output import emit
     from lrq.cli.person import person
@@ -61,13 +61,12 @@ def order(
     if (start is None) is (since is None):
         raise typer.BadParameter("say either --from or --since")
     moment = None if since is None else replay_moment(since)
+    wish = replay_wish(start, moment, undo=not without_undo)
     with opened(config, database, site) as here:
         if not yes:
             what = f"entries from {start} on" if start is not None else f"entries since {since}"
             typer.confirm(f"Apply {what} of {client} from {source} again?", abort=True, err=True)
-        made = request_replay(
-            here.engine, client, source, start=start, since=moment, undo=not without_undo, person=person()
-        )
+        made = place_replay(here.engine, client, source, wish, person=person())
         done = wait_replay(here.engine, made, timeout)
     if as_json:
         emit({"site": here.site} | ReplayStatus.of(done).as_json())

@@ -49,7 +49,7 @@ def begin(
     Run this at the source. The listener at SITE applies the new entries after all earlier ones, over newer values, and
     undoes nothing. So only a listener whose entries stand alone may get them. Entries with an item key are left out.
     """
-    from lr_client.replays import replay_moment
+    from lr_client.replays import entry_position, replay_moment
     from lr_client.resends import resend_entries
     from lrq.cli.person import person
     from lrq.cli.place import opened
@@ -61,13 +61,15 @@ def begin(
     ):
         raise typer.BadParameter("say either --from and --to, or --since and --until")
     times = [None if text is None else replay_moment(text) for text in (since, until)]
+    numbers = [None if text is None else entry_position(text) for text in (start, end)]
     with opened(config, database, site) as here:
         if not yes:
             what = f"entries {start} to {end}" if start is not None else f"entries from {since} until {until}"
             question = f"Send {what} of {client} to {destination} again, although newer ones are applied there?"
             typer.confirm(question, abort=True, err=True)
+        first, last = numbers
         done = resend_entries(
-            here.engine, client, destination, start=start, end=end, since=times[0], until=times[1], person=person()
+            here.engine, client, destination, start=first, end=last, since=times[0], until=times[1], person=person()
         )
         _tell(done, here.site, as_json=as_json)
 
@@ -98,7 +100,7 @@ def cancel(
     site: Site = None,
     as_json: Json = False,
 ) -> None:
-    """End a resend that was interrupted, without the rest of its entries."""
+    """End a resend without the rest of its entries; a command that still works on it stops with an error."""
     from lr_client.resends import cancel_resend
     from lrq.cli.person import person
     from lrq.cli.place import opened
@@ -110,16 +112,17 @@ def cancel(
 @app.command("list")
 def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
     """Show the last resend of each session, with its result."""
+    from discovery.resend_status import ResendStatus
     from lr_client.resends import resend_orders
     from lrq.cli.output import console, emit
     from lrq.cli.place import opened
-    from lrq.cli.resend_view import resend_facts, resends_table
+    from lrq.cli.resend_view import resends_table
     from queues.clock import now_us
 
     with opened(config, database, site) as here:
-        found = resend_orders(here.engine)
+        found = [ResendStatus.of(each) for each in resend_orders(here.engine)]
     if as_json:
-        emit({"site": here.site, "resends": [resend_facts(each) for each in found]})
+        emit({"site": here.site, "resends": [each.as_json() for each in found]})
     elif found:
         console().print(resends_table(found, now_us()))
     else:
@@ -127,10 +130,10 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
 
 
 def _tell(done: "ResendOrder", site: str, *, as_json: bool) -> None:
+    from discovery.resend_status import ResendStatus
     from lrq.cli.output import emit
-    from lrq.cli.resend_view import resend_facts
 
     if as_json:
-        emit({"site": site} | resend_facts(done))
+        emit({"site": site} | ResendStatus.of(done).as_json())
     else:
         typer.echo(f"{done.name}, {done.words}")

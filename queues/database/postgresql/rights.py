@@ -80,6 +80,7 @@ _SUBSCRIBER: Final[Mapping[str, str]] = {
     "lrq_shard_failures": _ALL,
     "lrq_shard_members": _ALL,
     "lrq_replays": _READ,
+    "lrq_resends": _READ,
     "lrq_parked_entries": _ALL,
     "lrq_actions": "SELECT, INSERT, DELETE",
     _VERSION: _READ,

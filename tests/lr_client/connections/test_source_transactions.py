@@ -1,5 +1,6 @@
 """On SQLite the entries of one transaction are one source transaction, and those of different ones are several."""
 
+import os
 import sqlite3
 from contextlib import closing
 
@@ -7,6 +8,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from lr_client import LRMessageWithDestinations, RoutingQueueSenderClient
+from lr_client.connections.sqlite_calls import owner_of
 from queues.send_log.sqlite.transmit_call import Joining, joining
 from tests.lr_client.connections.applications import SQLITE, Application, Open, django_alias, file_of, run
 
@@ -48,6 +50,22 @@ def test_the_calls_of_a_transaction_are_one_and_those_of_the_next_another(site: 
     assert sizes(site) == [2, 4, 6, 8]
 
 
+@every_kind
+def test_entries_after_the_rollback_of_a_first_savepoint_join_no_earlier_transaction(
+    site: Engine, opening: Open
+) -> None:
+    async def application(app: Application) -> None:
+        for _ in range(3):
+            async with app.transaction():
+                async with app.savepoint(fails=True):
+                    await app.transmit_all(ONE, ONE)
+                for _ in range(2):
+                    await app.transmit(b"x")
+
+    run(opening, site, application)
+    assert sizes(site) == [2, 2, 2]
+
+
 @on_sqlite
 @pytest.mark.parametrize("checks_keys", [False, True])
 def test_changes_of_the_application_between_the_calls_do_not_part_them(site: Engine, checks_keys: bool) -> None:
@@ -81,6 +99,20 @@ def test_two_connections_never_share_a_source_transaction(site: Engine) -> None:
             client.transmit_log_entry_message(connection, b"x", ["tokyo"])
             connection.commit()
     assert sizes(site) == [1, 1, 1, 1]
+
+
+def test_a_forked_process_takes_no_connection_for_one_of_its_parent() -> None:
+    # Both processes have the object at the same address, as often happens to connections.
+    connection = object()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, owner_of(connection).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with open(reading, "rb") as answer:
+        assert answer.read().decode() not in ("", owner_of(connection))
 
 
 @on_sqlite

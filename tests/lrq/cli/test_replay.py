@@ -105,6 +105,13 @@ def test_the_status_of_the_site_shows_an_order_and_its_end(lrq: Command, replay,
     assert re.search(r"● cancelled +nothing has changed", status().out)
 
 
+@pytest.mark.parametrize("number", ["0", "four"])
+def test_a_wrong_number_is_refused_before_the_question(replay, number: str):
+    done = replay("order", "policy", "tokyo", "--from", number)
+    assert done.code == 2
+    assert "Apply entries" not in done.err
+
+
 def test_an_order_asks_first(replay, source: SourceSite):
     done = replay("order", "policy", "tokyo", "--from", "4")
     assert done.code == 1

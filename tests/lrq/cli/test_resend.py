@@ -61,6 +61,26 @@ def test_an_interrupted_resend_is_continued_or_cancelled(resend, source: SourceS
     assert resend("continue", "policy", "tokyo").code == 2
 
 
+def test_the_status_of_the_site_shows_a_resend_until_its_end(lrq: Command, resend, source: SourceSite):
+    def status(*options: str):
+        return lrq("status", "--database", source.url, *options)
+
+    with interrupted(source.engine, 2):
+        resend_entries(source.engine, "policy", "tokyo", start=1, end=3)
+    assert re.search(r"policy +tokyo +.+ +● begun +1 to 3: 1 entry sent again", status().out)
+    assert status("--json").json["resends"] == resend("list", "--json").json["resends"]
+    assert resend("cancel", "policy", "tokyo", "--json").json["state"] == "cancelled"
+    assert "Resends" not in status().out
+    assert status("--json").json["resends"] == []
+
+
+@pytest.mark.parametrize("numbers", [("0", "2"), ("1", "two")])
+def test_a_wrong_number_is_refused_before_the_question(resend, numbers: tuple[str, str]):
+    done = resend("begin", "policy", "tokyo", "--from", numbers[0], "--to", numbers[1])
+    assert done.code == 2
+    assert "again, although" not in done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
