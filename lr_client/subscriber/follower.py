@@ -35,6 +35,8 @@ QUICK: Final = 0.005
 
 #: The `seq` of a failure before any row was read.
 _UNREAD: Final = 0
+#: After this number of errors of the database in a row, a step is stuck.
+_STUCK: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,9 @@ class Follower:
         self._idle = options.quick
         self._enrolled = False
         self._failure: Failure | None = None
+        # The step of the present turn, and the recorded failure of a step that errors of the database stop.
+        self._step: DeliveryStep | None = None
+        self._stuck: Failure | None = None
         # The kind and the end of a refused batch, whose source transactions are then delivered one by one.
         self._singly: tuple[Kind, int] | None = None
 
@@ -127,17 +132,19 @@ class Follower:
 
     def _turn(self) -> float | None:
         """Make one step; return the seconds to wait before the next step, or None if the queue is idle."""
+        self._step = None
         if not self._enrolled:
             self._enroll()
         step = self._next()
         if step is None:
             self._forget_failure()
             return None
+        self._step = step
         if step.kind is Kind.LOG_ENTRIES:
             self._unpacker.begin(self._kept.packed_after(step.end))
         began = self._clock.monotonic()
         try:
-            self._delivery.carry_out(step, recovers=self._failure is not None and step.kind is not Kind.RETRY)
+            self._delivery.carry_out(step, recovers=self._has_failure and step.kind is not Kind.RETRY)
         except (Superseded, OwnershipLostError, StoreUnavailableError):
             raise
         except Exception as error:  # noqa: BLE001 - recorded and reported
@@ -159,6 +166,9 @@ class Follower:
     def _record(self, error: Exception, troubles: int) -> None:
         """Store the failure of a step that did not reach the listener, so that the status shows it."""
         if isinstance(error, StoreUnavailableError):
+            if self._step is not None and troubles >= _STUCK:
+                with suppress(LrqError, SQLAlchemyError):
+                    self._record_stuck(self._step, error, troubles)
             return
         known = self._failure
         seq, tries = (known.seq, max(known.tries, troubles)) if known else (_UNREAD, troubles)
@@ -166,12 +176,32 @@ class Follower:
         with suppress(LrqError, SQLAlchemyError):
             failures.record(self._engine, self._queue.queue_id, self._failure, self._shard)
 
+    def _record_stuck(self, step: DeliveryStep, error: StoreUnavailableError, troubles: int) -> None:
+        """Store that errors of the database, such as its time-outs, stop one step again and again.
+
+        That is no refusal by the listener, so the step is never parked for it. A retry is parked again, because all
+        other entries wait behind it. A database that cannot be used at all stores nothing.
+        """
+        facts = facts_of(error, in_words(error))
+        if step.retry is not None:
+            parked.refuse(self._engine, step.retry, facts)
+        elif step.divisible:
+            self._singly = (step.kind, step.end)
+        else:
+            failure = failures.again(self._stuck or self._failure, step.first, facts)._replace(tries=troubles)
+            failures.record(self._engine, self._queue.queue_id, failure, self._shard)
+            self._stuck = failure
+
+    @property
+    def _has_failure(self) -> bool:
+        return self._failure is not None or self._stuck is not None
+
     def _forget_failure(self) -> None:
         """Clear the failure of a queue in which nothing is left to deliver."""
-        if self._failure is not None:
+        if self._has_failure:
             with writing_briefly(self._engine) as connection:
                 failures.clear(connection, self._queue.queue_id, self._shard)
-            self._failure = None
+            self._failure = self._stuck = None
 
     def _enroll(self) -> None:
         consumer_marks.enroll(self._engine, self._queue.queue_id, undoes=self._undoes)
@@ -188,13 +218,13 @@ class Follower:
         self._sleeper.sleep(pause)
 
     def _one_by_one(self) -> bool:
-        return self._failure is not None or self._singly is not None
+        return self._has_failure or self._singly is not None
 
     def _done(self, step: DeliveryStep) -> float | None:
         self._kept.moved(step.version)
         if step.kind is Kind.RETRY:
             return 0
-        self._failure = None
+        self._failure = self._stuck = None
         if self._singly and (step.kind is not self._singly[0] or step.end >= self._singly[1]):
             self._singly = None
         if self._singly is None:
