@@ -131,7 +131,8 @@ def retry_parked(engine: Engine, parked_id: int, *, person: str = "") -> None:
     stored under the name of *person*, if there is one. Raises `UsageError` for an id that `parked` does not list.
     """
     with writing(engine) as connection:
-        connection.execute(update(parked_rows).where(_whole(connection, parked_id)).values(tries=_REQUESTED))
+        asked = update(parked_rows).where(_whole(connection, parked_id)).values(tries=_REQUESTED)
+        _require_any(connection.execute(asked).rowcount, parked_id)
         if person:
             actions.note(connection, person, "retry", f"parked transaction {parked_id} planned for another try")
 
@@ -143,6 +144,7 @@ def discard_parked(engine: Engine, parked_id: int, *, person: str = "") -> None:
     """
     with writing(engine) as connection:
         entries = connection.execute(delete(parked_rows).where(_whole(connection, parked_id))).rowcount
+        _require_any(entries, parked_id)
         if person:
             noun = "entry" if entries == 1 else "entries"
             actions.note(connection, person, "discard", f"parked transaction {parked_id} of {entries:,} {noun} deleted")
@@ -280,6 +282,12 @@ def _whole(connection: Connection, parked_id: int) -> ColumnElement[bool]:
     if identity is None:
         raise UsageError(_absent(parked_id))
     return _rows_of(identity)
+
+
+def _require_any(rows: int, parked_id: int) -> None:
+    # A retry, or another operator, may have removed the rows while the statement waited for them.
+    if not rows:
+        raise UsageError(_absent(parked_id))
 
 
 def _absent(parked_id: int) -> str:

@@ -1,5 +1,6 @@
 """`lrq park`."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,6 +8,8 @@ import typer
 from lrq.cli.options import Config, Database, Json, Site, Strict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Engine
 
     from lrq.cli.place import OpenSite
@@ -183,8 +186,7 @@ def retry(
     with opened(config, database, site) as here:
         _check_client(here, client, strict=strict)
         chosen = _chosen(here.engine, ids, client, for_all=for_all)
-        for parked_id in chosen:
-            retry_parked(here.engine, parked_id, person=person())
+        _each(chosen, lambda parked_id: retry_parked(here.engine, parked_id, person=person()))
         done = retried(here.engine, chosen, timeout)
     if as_json:
         emit({"planned": chosen} | done.as_json())
@@ -218,12 +220,23 @@ def discard(
         chosen = _chosen(here.engine, ids, client, for_all=for_all)
         if chosen and not yes:
             typer.confirm(f"Delete {plural(len(chosen), 'parked transaction')} for good?", abort=True, err=True)
-        for parked_id in chosen:
-            discard_parked(here.engine, parked_id, person=person())
+        gone = _each(chosen, lambda parked_id: discard_parked(here.engine, parked_id, person=person()))
     if as_json:
-        emit({"discarded": chosen})
+        emit({"discarded": gone})
     else:
-        typer.echo(f"{plural(len(chosen), 'parked transaction')} discarded")
+        typer.echo(f"{plural(len(gone), 'parked transaction')} discarded")
+
+
+def _each(chosen: list[int], act: "Callable[[int], None]") -> list[int]:
+    """Call *act* with each id, and return those that were still parked: others work on the same list meanwhile."""
+    from queues.errors import UsageError
+
+    found = []
+    for parked_id in chosen:
+        with suppress(UsageError):
+            act(parked_id)
+            found.append(parked_id)
+    return found
 
 
 def _check_client(here: "OpenSite", client: str | None, *, strict: bool) -> None:

@@ -4,12 +4,14 @@ import base64
 import io
 
 import pytest
+from sqlalchemy import event
 
 from lr_client import listener, subscribe
 from lrq.cli.person import person
 from queues.clock import iso, now_us
 from queues.database import actions
 from queues.database.transactions import reading, writing
+from queues.errors import UsageError
 from queues.receive import failures, parked
 from queues.receive.block_entries import ReceivedRow
 from queues.receive.failures import Failure
@@ -184,6 +186,46 @@ def test_discard_deletes_parked_transactions_after_a_confirmation(park, monkeypa
     assert park("discard", str(first), "--yes").code == 0
     assert [each["id"] for each in park("list", "--json").json["parked"]] == [second]
     assert park("discard", "--all", "--yes").out == "1 parked transaction discarded\n"
+
+
+@pytest.mark.parametrize("command", ["discard", "retry"])
+def test_a_transaction_that_another_operator_discards_meanwhile_stops_nothing(
+    park, source: SourceSite, monkeypatch: pytest.MonkeyPatch, command: str
+):
+    look = parked.parked
+
+    def look_too_early(*asked, **more):
+        found = look(*asked, **more)
+        parked.discard_parked(source.engine, found[0].id)
+        return found
+
+    monkeypatch.setattr(parked, "parked", look_too_early)
+    done = park(command, "--all", *(["--yes"] if command == "discard" else []))
+    monkeypatch.undo()
+    if command == "discard":
+        assert (done.code, done.out) == (0, "1 parked transaction discarded\n")
+        assert park("list", "--json").json["parked"] == []
+    else:
+        assert (done.code, done.out.splitlines()[0]) == (3, "1 parked transaction applied")
+        assert [each["retrying"] for each in park("list", "--json").json["parked"]] == [True]
+
+
+# On SQLite, a change has the lock of all writers before it looks.
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("change", [parked.discard_parked, parked.retry_parked])
+def test_a_transaction_that_a_retry_applies_meanwhile_is_not_told_as_discarded(park, source: SourceSite, change):
+    letter = parked.parked(source.engine)[0]
+    done = list[int]()
+
+    def apply_first(_connection, _cursor, statement: str, *_: object) -> None:
+        if statement.startswith(("DELETE FROM lrq_parked", "UPDATE lrq_parked")) and not done:
+            done.append(letter.id)
+            parked.discard_parked(source.engine, letter.id)
+
+    event.listen(source.engine, "before_cursor_execute", apply_first)
+    with pytest.raises(UsageError, match="no parked transaction"):
+        change(source.engine, letter.id, person="ada")
+    assert actions.newest(source.engine) == []
 
 
 def test_without_a_confirmation_nothing_is_discarded(park, monkeypatch: pytest.MonkeyPatch):
