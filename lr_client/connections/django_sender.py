@@ -1,7 +1,9 @@
 """Transmit on connections of Django: `django.db.connection` and `connections["other"]`; imports nothing of it."""
 
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from contextlib import closing
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from lr_client.connections.autocommit import not_in_transaction
@@ -13,6 +15,7 @@ from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
 from queues.send_log.postgresql.transmit_call import transmit_call
 from queues.send_log.sqlite.transmit_call import TOKEN, Joining, joining, transmit_rows
+from queues.send_log.sqlite.uncommitted import last_is_committed
 
 _MARK: Final = "%s"
 
@@ -42,21 +45,37 @@ def _write_sqlite(cursor: Any, client: ClientName, entries: Sequence[NewEntry]) 
     return sqlite_token(cursor.fetchone()[0])
 
 
-# The outermost block of a connection, and a text of the block.
-_blocks: WeakKeyDictionary[object, tuple[object, str]] = WeakKeyDictionary()
+class _Known(NamedTuple):
+    """The last transaction of a connection: its outermost block, its list of hooks, and a text of the transaction."""
+
+    block: object
+    hooks: object
+    text: str
+
+
+_transactions: WeakKeyDictionary[object, _Known] = WeakKeyDictionary()
 
 
 def _transaction(wrapper: Any) -> tuple[str, Joining]:  # noqa: ANN401
     """Return a text of the present transaction, and how a call joins its earlier entries."""
     driver = wrapper.connection
-    if not wrapper.atomic_blocks:
-        # Django checks foreign keys always.
+    if not (wrapper.atomic_blocks and wrapper.commit_on_exit):
+        # The application ends the transaction. Django checks foreign keys always.
         return owner_of(driver), joining(begun=driver.in_transaction, checks_keys=True, is_marked=False)
-    block = wrapper.atomic_blocks[0]
-    known = _blocks.get(wrapper)
-    if known is None or known[0] is not block:
-        known = _blocks[wrapper] = block, new_key()
-    return f"{owner_of(driver)}-{known[1]}", Joining.SAME
+    # Django makes a new list at the end of each transaction, and at the rollback of a savepoint.
+    block, hooks = wrapper.atomic_blocks[0], getattr(wrapper, "run_on_commit", object())
+    known = _transactions.get(wrapper)
+    if known is None or known.block is not block or (known.hooks is not hooks and _is_committed(driver, known.text)):
+        # A decorator enters the same block at each call.
+        known = _Known(block, hooks, f"{owner_of(driver)}-{new_key()}")
+    _transactions[wrapper] = known._replace(hooks=hooks)
+    return known.text, Joining.SAME
+
+
+def _is_committed(driver: sqlite3.Connection, text: str) -> bool:
+    with closing(driver.cursor()) as cursor:
+        files = {name: file for _, name, file in cursor.execute("PRAGMA database_list")}
+    return last_is_committed(files["main"], text)
 
 
 _WRITES: Final[Mapping[Dialect, Callable[[Any, ClientName, Sequence[NewEntry]], PositionToken]]] = {

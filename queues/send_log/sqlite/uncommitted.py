@@ -37,7 +37,7 @@ def uncommitted_rows(read: Read, first_id: int) -> list[UncommittedRow]:
 def _committed_id(file: str) -> int:
     """Return the highest committed id, which a second connection to *file* sees."""
     try:
-        with closing(sqlite3.connect(f"{Path(file).absolute().as_uri()}?mode=ro", uri=True)) as other:
+        with closing(_second(file)) as other:
             found = other.execute("SELECT last_id FROM lrq_log_head").fetchone()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):  # created in the same transaction
@@ -46,3 +46,22 @@ def _committed_id(file: str) -> int:
             f"the committed entries of {file} cannot be read beside the transaction: {first_line(error)}"
         ) from error
     return int(found[0]) if found else 0
+
+
+def last_is_committed(file: str, key: str) -> bool:
+    """Return whether the last entry of the view `lrq_transmit` is committed, and its key begins with *key*.
+
+    Return False for a database in memory, and where another connection cannot read the file beside the transaction.
+    """
+    if not file:
+        return False
+    try:
+        with closing(_second(file, timeout=0)) as other:
+            found = other.execute("SELECT transaction_key FROM lrq_sql_written").fetchone()
+    except sqlite3.OperationalError:
+        return False
+    return found is not None and str(found[0]).startswith(key)
+
+
+def _second(file: str, timeout: float = 5.0) -> sqlite3.Connection:
+    return sqlite3.connect(f"{Path(file).absolute().as_uri()}?mode=ro", uri=True, timeout=timeout)

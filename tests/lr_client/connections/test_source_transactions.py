@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from sqlalchemy import Engine, text
@@ -137,6 +137,49 @@ def test_django_without_atomic_blocks_keeps_a_transaction_whole(site: Engine, se
         connections[alias].commit()
         connections[alias].set_autocommit(True)
     assert sizes(site) == [2]
+
+
+@on_sqlite
+def test_blocks_of_django_that_do_not_commit_belong_to_one_transaction(site: Engine, settings_of_django: None) -> None:
+    from django.db import connections, transaction
+
+    with django_alias(site) as alias:
+        connections[alias].set_autocommit(False)
+        for _ in range(3):
+            with transaction.atomic(using=alias):
+                client.transmit_log_entry_message(connections[alias], b"x", ["tokyo"])
+        connections[alias].commit()
+        connections[alias].set_autocommit(True)
+    assert sizes(site) == [3]
+
+
+@on_sqlite
+def test_a_decorated_function_of_django_has_its_own_transaction_at_each_call(
+    site: Engine, settings_of_django: None
+) -> None:
+    from django.db import connections, transaction
+
+    with django_alias(site) as alias:
+        connection = connections[alias]
+
+        @transaction.atomic(using=alias)
+        def change(*, fails: bool = False) -> None:
+            client.transmit_log_entry_message(connection, b"x", ["tokyo"])
+            with suppress(ZeroDivisionError), transaction.atomic(using=alias):
+                client.transmit_log_entry_message(connection, b"never", ["tokyo"])
+                raise ZeroDivisionError
+            client.transmit_log_entry_messages(connection, [ONE, ONE])
+            if fails:
+                raise ZeroDivisionError
+
+        for fails in (False, True, False):
+            with suppress(ZeroDivisionError):
+                change(fails=fails)
+        with closing(sqlite3.connect(file_of(site))) as other:
+            client.transmit_log_entry_message(other, b"x", ["tokyo"])
+            other.commit()
+        change()
+    assert sizes(site) == [3, 3, 1, 3]
 
 
 @pytest.mark.parametrize("begun", [False, True])
