@@ -33,7 +33,9 @@ def sqlite_steps(
     checks_keys = _is_on((yield Step(CHECKS_KEYS)))
     is_marked = begun and not checks_keys and _is_on((yield Step(IS_MARKED)))
     joins = joining(begun=begun, checks_keys=checks_keys, is_marked=is_marked)
-    owner = _transaction(owner_of(connection), joins)
+    owner = owner_of(connection)
+    if not checks_keys:
+        owner = _transaction(owner, joins)
     yield Step(*transmit_rows(client, entries, "?", owner=owner, call=new_key(), joins=joins))
     if not checks_keys and not is_marked:
         yield Step(MARK)
@@ -42,12 +44,10 @@ def sqlite_steps(
 
 
 def _transaction(owner: str, joins: Joining) -> str:
-    """Return a text of the present transaction of *owner*; of the connection, where transactions cannot be told apart.
+    """Return a text of the present transaction of *owner*, in which *joins* is never `LIKELY`.
 
-    The rollback of a savepoint may undo the entries that the next call joins. Then earlier ones are the last entries.
+    The rollback of a savepoint may undo the entries that the next call joins. The last entries are then earlier ones.
     """
-    if joins is Joining.LIKELY:
-        return owner
     if joins is Joining.NEW or owner not in _transactions:
         _transactions[owner] = new_key()
     return f"{owner}-{_transactions[owner]}"

@@ -80,6 +80,17 @@ def test_changes_of_the_application_between_the_calls_do_not_part_them(site: Eng
 
 
 @on_sqlite
+@pytest.mark.parametrize("checks_keys", [False, True])
+def test_a_first_call_that_begins_the_transaction_is_a_part_of_it(site: Engine, checks_keys: bool) -> None:
+    with closing(sqlite3.connect(file_of(site))) as connection:
+        connection.execute(f"PRAGMA foreign_keys = {checks_keys}")
+        for _ in range(3):
+            client.transmit_log_entry_message(connection, b"x", ["tokyo"])
+        connection.commit()
+    assert sizes(site) == [3]
+
+
+@on_sqlite
 def test_with_foreign_keys_short_transactions_may_be_one_but_never_a_part_of_a_call(site: Engine) -> None:
     many = Joining.LIKELY.value
     with closing(sqlite3.connect(file_of(site))) as connection:
