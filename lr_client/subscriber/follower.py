@@ -179,8 +179,8 @@ class Follower:
     def _record_stuck(self, step: DeliveryStep, error: StoreUnavailableError, troubles: int) -> None:
         """Store that errors of the database, such as its time-outs, stop one step again and again.
 
-        Such an error is no refusal by the listener, so the step is never parked for it. A retry is parked again, because all
-        other entries wait behind it. A database that cannot be used at all stores nothing.
+        Such an error is no refusal by the listener, so the step is never parked for it. A retry is parked again,
+        because all other entries wait behind it. A database that cannot be used at all stores nothing.
         """
         facts = facts_of(error, in_words(error))
         if step.retry is not None:

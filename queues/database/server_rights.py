@@ -71,6 +71,7 @@ SERVER_RIGHTS: Final = {
     "lrq_shard_failures": _READ,
     "lrq_parked_entries": ("SELECT", "DELETE"),
     "lrq_replays": _CHANGE,
+    "lrq_resends": _READ,
     "lrq_actions": ("SELECT", "INSERT", "DELETE"),
 }
 #: The rights at sequences.

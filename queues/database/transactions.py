@@ -99,7 +99,9 @@ def mapped_setup_errors() -> Iterator[None]:
         raise mapped from error
 
 
+# Of errors without a state; the words of a state are in the language of the server.
 _MISSING = ("no such table: lrq_", 'relation "lrq_')
+_MISSING_STATES = ("42P01", "42703")
 _NO_RIGHT = "42501"
 #: A lock that did not come in time, and a deadlock.
 _LOCK_NOT_GIVEN = ("55P03", "40P01")
@@ -125,9 +127,9 @@ def map_cause(
     *is_lost*: an error without a code of the database means that the connection is lost.
     """
     words = first_line(cause) or type(cause).__name__
-    if any(missing in words for missing in _MISSING):
-        return NotInitializedError(f"the database has no lrq tables ({words}): run `lrq init`")
     state = getattr(cause, "sqlstate", None)
+    if _is_missing(words, state):
+        return NotInitializedError(f"the database has no lrq tables ({words}): run `lrq init`")
     if state == _NO_RIGHT and "lrq" in words:
         return ConfigurationError(f"the database role lacks a right ({words}): run `lrq grant` as the tables' owner")
     if state is not None:
@@ -138,3 +140,10 @@ def map_cause(
     if not transient:
         return None
     return StoreUnavailableError(problem(words, url) or f"the database cannot be used just now: {words}")
+
+
+def _is_missing(words: str, state: str | None) -> bool:
+    """Return whether an error tells that a table or a column of lrq is missing."""
+    if state is None:
+        return any(missing in words for missing in _MISSING)
+    return state in _MISSING_STATES and "lrq_" in words

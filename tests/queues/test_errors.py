@@ -136,6 +136,8 @@ def test_a_lost_connection_is_transient_though_it_has_no_code():
     [
         sqlite3.OperationalError("no such table: lrq_site"),
         psycopg.errors.UndefinedTable('relation "lrq_site" does not exist\nLINE 1: SELECT 1'),
+        psycopg.errors.UndefinedTable("Relation »lrq_site« existiert nicht"),
+        psycopg.errors.UndefinedColumn('column "request" of relation "lrq_log_entries" does not exist'),
     ],
 )
 def test_the_error_for_missing_tables_names_the_command_to_run(cause: Exception):
@@ -147,6 +149,12 @@ def test_the_error_for_missing_tables_names_the_command_to_run(cause: Exception)
 
 def test_the_error_for_a_missing_table_of_the_application_is_not_mapped():
     assert map_error(driver_error(sqlite3.OperationalError("no such table: airports"))) is None
+    assert map_error(driver_error(psycopg.errors.UndefinedTable('relation "airports" does not exist'))) is None
+
+
+def test_a_locked_table_of_lrq_is_not_a_missing_one():
+    locked = psycopg.errors.LockNotAvailable('could not obtain lock on relation "lrq_log_entries_3"')
+    assert isinstance(map_error(driver_error(locked)), errors.StoreUnavailableError)
 
 
 @pytest.mark.parametrize(
