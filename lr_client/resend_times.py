@@ -1,4 +1,8 @@
-"""Find the numbers of a session's entries that were committed in a time. A tick may be taken long after its commits."""
+"""Find the numbers of a session's entries that were committed in a time.
+
+A tick may be taken long after its commits, by the clock of another machine. So the time of a tick only tells where to
+look first.
+"""
 
 from datetime import datetime
 from typing import Final
@@ -20,41 +24,59 @@ _ONE: Final = TickLimits(1)
 
 
 def range_of_time(engine: Engine, key: SessionKey, since: datetime, until: datetime) -> SeqRange:
-    """Return the entries committed from *since* on and before *until*; raise `UsageError` if there are none."""
+    """Return the entries committed from *since* on and before *until*; raise `UsageError` if there are none.
+
+    Raises `UsageError` also if trimmed entries are perhaps of that time.
+    """
     since_us, until_us = micros(since), micros(until)
     with reading(engine) as connection:
-        first, behind = first_since(connection, since_us), first_since(connection, until_us)
-        newest, trimmed = newest_tick(connection), trimmed_seq(connection)
-        # Without the tick before the first one, trimmed entries may be of that time too.
-        is_whole = first is None or not first.start_seq or last_before(connection, first.end_seq) is not None
-    if first is None or newest is None or since_us >= until_us:
+        newest = newest_tick(connection)
+    if newest is None or since_us >= until_us:
         raise _none()
-    if not is_whole or first.start_seq < trimmed:
-        raise UsageError(
-            f"entries up to {max(trimmed, first.start_seq):,} are trimmed, some of them perhaps of that time: name the "
-            "first and the last entry"
-        )
-    log = open_log(engine)
-    start = _end_before(log, key, first.start_seq, newest.end_seq, since_us)
-    end = _end_before(log, key, behind.start_seq, newest.end_seq, until_us) if behind else newest.end_seq
+    start, end = (_end_before(engine, key, newest.end_seq, moment_us) for moment_us in (since_us, until_us))
     if end <= start:
         raise _none()
     return SeqRange(start + 1, end)
 
 
-def _end_before(log: Log, key: SessionKey, seq: int, newest_seq: int, moment_us: int) -> int:
-    """Return the number up to which entries were committed before a moment; *seq* is the end of an earlier tick.
+def _end_before(engine: Engine, key: SessionKey, newest_seq: int, moment_us: int) -> int:
+    """Return the number up to which entries were committed before a moment.
 
     The same moment gives the same number as the end of one range and before the begin of the next.
     """
+    log = open_log(engine)
+    seq = _start_before(engine, log, newest_seq, moment_us)
     while seq < newest_seq:
         [tick] = log.ticks_after(seq, _ONE)
-        # A large tick is one transaction, so its first entry tells the time of all.
-        times = [each.row.committed_us for each in next(iter(log.read_all([tick], _ONE)))]
-        if max(times) >= moment_us:
+        if _last_commit_us(log, tick) >= moment_us:
             return tick.start_seq + (0 if tick.is_large else _count(log, key, tick, moment_us))
         seq = tick.end_seq
     return seq
+
+
+def _start_before(engine: Engine, log: Log, newest_seq: int, moment_us: int) -> int:
+    """Return the end of a tick that has no commit of the moment or later, as far as its entries are kept."""
+    with reading(engine) as connection:
+        first = first_since(connection, moment_us)
+    seq = begin = newest_seq if first is None else first.start_seq
+    while seq:
+        with reading(engine) as connection:
+            tick, trimmed = last_before(connection, seq + 1), trimmed_seq(connection)
+        # Without the tick, or behind later commits, trimmed entries may be of that time too.
+        if tick is None or seq < trimmed or (seq == trimmed and seq < begin):
+            raise UsageError(
+                f"entries up to {max(trimmed, seq):,} are trimmed, some of them perhaps of that time: name the first "
+                "and the last entry"
+            )
+        if seq == trimmed or _last_commit_us(log, tick) < moment_us:
+            return seq
+        seq = tick.start_seq
+    return 0
+
+
+def _last_commit_us(log: Log, tick: Tick) -> int:
+    # A large tick is one transaction, so its first entry tells the time of all.
+    return max(each.row.committed_us for each in next(iter(log.read_all([tick], _ONE))))
 
 
 def _count(log: Log, key: SessionKey, tick: Tick, moment_us: int) -> int:

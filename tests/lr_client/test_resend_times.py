@@ -5,10 +5,12 @@ from datetime import UTC, datetime
 from threading import Barrier, BrokenBarrierError, Thread
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, update
 
 from lr_client import resend_entries
 from queues.clock import now_us
+from queues.database.tables.ticks import ticks
+from queues.database.transactions import writing
 from queues.errors import StoreUnavailableError, UsageError
 from queues.send_log import resends
 from queues.send_log.opening import open_log
@@ -44,9 +46,9 @@ def again(source: SourceSite, after: int) -> list[str]:
     """Take ticks, and return the payloads after a number."""
     source.tick()
     log, found = open_log(source.engine), list[str]()
-    while ticks := log.ticks_after(after, TickLimits()):
-        found += [entry.row.payload.decode() for part in log.read_all(ticks, TickLimits()) for entry in part]
-        after = ticks[-1].end_seq
+    while taken := log.ticks_after(after, TickLimits()):
+        found += [entry.row.payload.decode() for part in log.read_all(taken, TickLimits()) for entry in part]
+        after = taken[-1].end_seq
     return found
 
 
@@ -98,6 +100,25 @@ def test_two_times_that_meet_share_no_entry_and_leave_none_out(source: SourceSit
     resend_entries(source.engine, "policy", "tokyo", since=begin, until=middle)
     resend_entries(source.engine, "policy", "tokyo", since=middle, until=end)
     assert again(source, newest) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_the_clock_of_the_server_does_not_matter(source: SourceSite, hours: int) -> None:
+    send(source, "before")
+    source.tick()
+    since = moment()
+    for number in range(3):
+        send(source, f"in {number}")
+        source.tick()
+    until = moment()
+    for number in range(3):
+        send(source, f"after {number}")
+        newest = source.tick()
+    # The times of commits come from the database, those of ticks from the server.
+    with writing(source.engine) as connection:
+        connection.execute(update(ticks).values(created_us=ticks.c.created_us + hours * 3_600_000_000))
+    resend_entries(source.engine, "policy", "tokyo", since=since, until=until)
+    assert again(source, newest) == ["in 0", "in 1", "in 2"]
 
 
 def test_a_time_without_commits_is_refused(source: SourceSite) -> None:
