@@ -9,12 +9,14 @@ from sqlalchemy import Engine, event, update
 
 from lr_client import resend_entries
 from queues.clock import now_us
+from queues.database import leases
+from queues.database.leases import Lease
 from queues.database.tables.ticks import ticks
 from queues.database.transactions import writing
 from queues.errors import StoreUnavailableError, UsageError
 from queues.send_log import resends
 from queues.send_log.opening import open_log
-from queues.send_log.port import TickLimits
+from queues.send_log.port import Retention, TickLimits
 from tests.lrq.cli.source import SourceSite
 from tests.waiting import eventually
 
@@ -40,6 +42,13 @@ def moment() -> datetime:
 def send(source: SourceSite, *texts: str) -> None:
     """Commit a transaction, and take no tick."""
     source.transmit(*(text.encode() for text in texts), to=["tokyo"])
+
+
+def leading(source: SourceSite) -> Lease:
+    """Return a new lease of the source's server."""
+    lease = leases.acquire(source.engine, "server", "test", ttl=60)
+    assert lease is not None
+    return lease
 
 
 def again(source: SourceSite, after: int) -> list[str]:
@@ -119,6 +128,28 @@ def test_the_clock_of_the_server_does_not_matter(source: SourceSite, hours: int)
         connection.execute(update(ticks).values(created_us=ticks.c.created_us + hours * 3_600_000_000))
     resend_entries(source.engine, "policy", "tokyo", since=since, until=until)
     assert again(source, newest) == ["in 0", "in 1", "in 2"]
+
+
+def test_a_time_that_may_have_trimmed_entries_is_refused(source: SourceSite) -> None:
+    early = moment()
+    send(source, "trimmed")
+    trimmed = source.tick()
+    log = open_log(source.engine)
+    assert log.rotate(leading(source), 1, 0.0)
+    since = moment()
+    send(source, "in")
+    newest = source.tick()
+    until = moment()
+    source.session("tokyo", trimmed)
+    assert log.trim(leading(source), Retention()).seq == trimmed
+    with pytest.raises(UsageError, match="perhaps of that time"):
+        resend_entries(source.engine, "policy", "tokyo", since=early, until=until)
+    resend_entries(source.engine, "policy", "tokyo", since=since, until=until)
+    assert again(source, newest) == ["in"]
+    with writing(source.engine) as connection:
+        connection.execute(update(ticks).values(created_us=1))
+    with pytest.raises(UsageError, match="perhaps of that time"):
+        resend_entries(source.engine, "policy", "tokyo", since=since, until=until)
 
 
 def test_a_time_without_commits_is_refused(source: SourceSite) -> None:
