@@ -59,19 +59,18 @@ def _start_before(engine: Engine, log: Log, newest_seq: int, moment_us: int) -> 
     with reading(engine) as connection:
         first = first_since(connection, moment_us)
     seq = begin = newest_seq if first is None else first.start_seq
-    while seq:
+    while True:
         with reading(engine) as connection:
             tick, trimmed = last_before(connection, seq + 1), trimmed_seq(connection)
         # Without the tick, or behind later commits, trimmed entries may be of that time too.
-        if tick is None or seq < trimmed or (seq == trimmed and seq < begin):
+        if seq < trimmed or (seq and (tick is None or (seq == trimmed and seq < begin))):
             raise UsageError(
                 f"entries up to {max(trimmed, seq):,} are trimmed, some of them perhaps of that time: name the first "
                 "and the last entry"
             )
-        if seq == trimmed or _last_commit_us(log, tick) < moment_us:
+        if tick is None or seq == trimmed or _last_commit_us(log, tick) < moment_us:
             return seq
         seq = tick.start_seq
-    return 0
 
 
 def _last_commit_us(log: Log, tick: Tick) -> int:
