@@ -55,7 +55,7 @@ def _end_before(engine: Engine, key: SessionKey, newest_seq: int, moment_us: int
 
 
 def _start_before(engine: Engine, log: Log, newest_seq: int, moment_us: int) -> int:
-    """Return the end of a tick that has no commit of the moment or later, as far as its entries are kept."""
+    """Return the end of a tick before the moment, by its commits; a trimmed tick has none any more."""
     with reading(engine) as connection:
         first = first_since(connection, moment_us)
     seq = begin = newest_seq if first is None else first.start_seq
