@@ -15,8 +15,9 @@ from queues.errors import NotInitializedError, UsageError
 from queues.names import ClientName, SiteId
 from queues.receive import replays
 from queues.receive.replays import ReplayState, ReplayWish
-from queues.send_log import links
+from queues.send_log import links, resends
 from queues.send_log.port import SessionKey
+from queues.send_log.resend_rules import SeqRange
 from queues.states import LinkWish, SessionState
 from tests.discovery.statuses import a_queue, a_session, a_site, a_snapshot
 from tests.lr_client.subscriber.arrivals import Arrivals
@@ -78,6 +79,20 @@ def test_a_watch_tells_an_order_for_a_replay_and_its_end(site: Engine):
     with writing(site) as connection:
         replays.end(connection, replays.all_waiting(connection)[0], ReplayState.CANCELLED, "nothing has changed")
     assert next(watched).replays[0].outcome == "nothing has changed"
+
+
+def test_a_watch_tells_a_resend_until_its_end(site: Engine):
+    key = SessionKey(ClientName("policy"), SiteId("tokyo"))
+    watched = watch_status(site, 60, interval=0.01)
+    assert next(watched).resends == ()
+    with writing(site) as connection:
+        resends.begin(connection, key, SeqRange(1, 2), "ada")
+    [begun] = next(watched).resends
+    assert (begun.client, begun.destination, begun.person, begun.ended_us) == ("policy", "tokyo", "ada", 0)
+    with writing(site) as connection:
+        resends.cancel(connection, key, "ben")
+    change = next(watched)
+    assert (change.resends, change.gone, change.status.resends) == ((), ("resend policy/tokyo",), ())
 
 
 def test_a_watch_without_a_change_ends_at_its_timeout(site: Engine):
