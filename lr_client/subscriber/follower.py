@@ -35,8 +35,9 @@ QUICK: Final = 0.005
 
 #: The `seq` of a failure before any row was read.
 _UNREAD: Final = 0
-#: After this number of errors of the database in a row, a step is stuck.
-_STUCK: Final = 3
+#: A step is stuck once errors of the database have stopped it for this time, in seconds, and this often in a row.
+STUCK_SECONDS: Final = 5.0
+_STUCK_TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class Follower:
         # The step of the present turn, and the recorded failure of a step that errors of the database stop.
         self._step: DeliveryStep | None = None
         self._stuck: Failure | None = None
+        self._troubled_since = 0.0
         # The kind and the end of a refused batch, whose source transactions are then delivered one by one.
         self._singly: tuple[Kind, int] | None = None
 
@@ -122,6 +124,8 @@ class Follower:
                 return
             except Exception as error:  # noqa: BLE001 - reported; the queue is unchanged and is tried again
                 troubles += 1
+                if troubles == 1:
+                    self._troubled_since = self._clock.monotonic()
                 pause = self._options.delay(troubles)
                 self._report(self._queue.source, error)
                 self._record(error, troubles)
@@ -166,7 +170,8 @@ class Follower:
     def _record(self, error: Exception, troubles: int) -> None:
         """Store the failure of a step that did not reach the listener, so that the status shows it."""
         if isinstance(error, StoreUnavailableError):
-            if self._step is not None and troubles >= _STUCK:
+            lasts = self._clock.monotonic() - self._troubled_since >= STUCK_SECONDS
+            if self._step is not None and lasts and troubles >= _STUCK_TRIES:
                 with suppress(LrqError, SQLAlchemyError):
                     self._record_stuck(self._step, error, troubles)
             return

@@ -7,6 +7,7 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.orm import Session
 
 from discovery.status import read_status
+from lr_client.subscriber import follower
 from lr_client.subscriber.park_now import park_now
 from queues.names import client_name, site_id
 from queues.receive.blocked import blocked
@@ -38,8 +39,9 @@ class Slow(Apply):
 
 
 @pytest.fixture
-def slow(sink: Engine) -> Iterator[Slow]:
-    """Give a listener that cannot apply `e3`."""
+def slow(sink: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
+    """Give a listener that cannot apply `e3`; a step is soon stuck."""
+    monkeypatch.setattr(follower, "STUCK_SECONDS", 0.1)
     waits = {"timeout": 0} if sink.dialect.name == "sqlite" else {}
     other = create_engine(sink.url, connect_args=waits)
     yield Slow(other, b"e3")
