@@ -35,7 +35,7 @@ QUICK: Final = 0.005
 
 #: The `seq` of a failure before any row was read.
 _UNREAD: Final = 0
-#: A step is stuck once errors of the database have stopped it for these seconds, and this often in a row.
+#: A step is stuck once errors of the database have stopped it for these seconds, so often in a row.
 STUCK_SECONDS: Final = 5.0
 _STUCK_TRIES: Final = 3
 
