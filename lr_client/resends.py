@@ -15,7 +15,7 @@ from lr_client.connections.dispatch import write
 from lr_client.resend_ranges import begin_order
 from queues import names
 from queues.database.engine_check import require_engine
-from queues.database.transactions import reading, writing
+from queues.database.transactions import reading, writing, writing_briefly
 from queues.destinations import destination_set
 from queues.errors import StoreUnavailableError, UsageError
 from queues.positions import Position, Tick
@@ -136,7 +136,7 @@ def _finished(engine: Engine, order: ResendOrder) -> ResendOrder:
         if portion.rows:
             order = _send(engine, order, tick, portion._replace(left_out=left_out))
             left_out = 0
-    with writing(engine) as connection:
+    with writing_briefly(engine) as connection:
         order = _advance(connection, order, ResendPortion((), order.to_seq, left_out))
         return _moved(resends.complete(connection, order), order)
 
@@ -163,7 +163,8 @@ def _portions(log: Log, order: ResendOrder) -> Iterator[tuple[Tick, ResendPortio
 
 def _send(engine: Engine, order: ResendOrder, tick: Tick, portion: ResendPortion) -> ResendOrder:
     targets = destination_set(order.client, [order.destination])
-    with writing(engine) as connection:
+    # Briefly: a command that stands still must not keep the row of the order, for which a cancel waits.
+    with writing_briefly(engine) as connection:
         # First the order: a second command waits for its row, and then changes nothing.
         moved = _advance(connection, order, portion)
         write(connection, order.client, [again(each, tick.branch, targets) for each in portion.rows])

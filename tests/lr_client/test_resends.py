@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from queues.database import actions
 from queues.database.tables.log import log_head
 from queues.database.transactions import writing
 from queues.entry_headers import parse
-from queues.errors import InvalidPositionError, LinkEndedError, UsageError
+from queues.errors import InvalidPositionError, LinkEndedError, StoreUnavailableError, UsageError
 from queues.names import SiteId
 from queues.send_log import resends
 from queues.send_log.opening import open_log
@@ -184,6 +184,37 @@ def test_a_cancel_ends_an_order_that_moves_meanwhile(source: SourceSite) -> None
     assert moved[-1] is not None
     with writing(source.engine) as connection:
         assert resends.advance(connection, moved[-1], ResendPortion((), 2, 0)) is None
+
+
+# SQLite cannot end the transaction of a process that stands still.
+@pytest.mark.usefixtures("impatient_database")
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_cancel_does_not_wait_for_a_command_that_stands_still(
+    source: SourceSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = send(source, "entry 0")
+    stands, goes_on, failed = Event(), Event(), list[Exception]()
+
+    def stand_still(*_: Any) -> None:
+        stands.set()
+        goes_on.wait(60)
+
+    def work() -> None:
+        try:
+            resend_entries(source.engine, "policy", "tokyo", start=1, end=newest)
+        except StoreUnavailableError as error:
+            failed.append(error)
+
+    monkeypatch.setattr("lr_client.resends.write", stand_still)
+    command = Thread(target=work)
+    command.start()
+    assert stands.wait(60)
+    assert cancel_resend(source.engine, "policy", "tokyo").state is ResendState.CANCELLED
+    assert not goes_on.is_set()
+    goes_on.set()
+    command.join()
+    assert failed
+    assert logged(source, newest) == []
 
 
 def test_an_order_that_has_not_ended_gives_no_place_to_another(source: SourceSite) -> None:
