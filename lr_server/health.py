@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from sqlalchemy import Engine
@@ -11,8 +12,9 @@ from lr_server.readiness import DatabaseLook, stuck_loops, unready_parts
 from queues.clock import Clock
 from queues.database.followers import standby_facts
 from queues.database.migrations import require
+from queues.database.site_look import is_well
 from queues.database.transactions import reading
-from queues.errors import LrqError
+from queues.errors import LrqError, NotInitializedError
 from queues.logs import logger
 from queues.names import SiteId
 from queues.words import in_words
@@ -89,6 +91,10 @@ class Health:
 
     def _trouble(self) -> str:
         try:
+            # Almost always one statement suffices; if not, the others find the words.
+            with suppress(NotInitializedError), reading(self._engine) as connection:
+                if is_well(connection, self._site):
+                    return ""
             with reading(self._engine) as connection:
                 require(connection, site_id=self._site)
                 facts = standby_facts(connection)

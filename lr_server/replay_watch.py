@@ -1,7 +1,7 @@
 """Tell the sources of a site about ordered replays: a source without entries to send would not hear of one."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sqlalchemy import Engine
@@ -12,7 +12,7 @@ from queues.clock import Clock
 from queues.database.transactions import reading
 from queues.logs import logger
 from queues.names import ClientName, SiteId
-from queues.receive.replays import all_waiting
+from queues.receive.replays import ReplayOrder, all_waiting, is_any_waiting
 
 #: The time between two looks for orders, in seconds.
 LOOK_SECONDS: Final = 2.0
@@ -54,10 +54,17 @@ class ReplayWatch:
                 self._trouble.note(error)
 
     def _look(self) -> None:
-        with reading(self._engine) as connection:
-            orders = all_waiting(connection)
+        orders = self._orders()
         for order in orders:
             # A source of an earlier version never answers, and must not lose its stream again and again.
             if order.order_id not in self._ended:
                 self._end_streams(order.client, order.source)
         self._ended = frozenset(order.order_id for order in orders)
+
+    def _orders(self) -> Sequence[ReplayOrder]:
+        # Almost always there is none, and the quick question suffices.
+        with reading(self._engine) as connection:
+            if not is_any_waiting(connection):
+                return ()
+        with reading(self._engine) as connection:
+            return all_waiting(connection)

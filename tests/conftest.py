@@ -87,7 +87,7 @@ def _patient_database() -> Iterator[None]:
     A server tries again after that; a test of a single function cannot.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(transactions, "_END_WHEN_IDLE", text("SET LOCAL idle_in_transaction_session_timeout = '60s'"))
+        patch.setattr(transactions, "_END_WHEN_IDLE", ("SET LOCAL idle_in_transaction_session_timeout = '60s'", {}))
         yield
 
 

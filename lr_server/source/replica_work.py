@@ -16,8 +16,7 @@ from queues.logs import logger
 from queues.names import SiteId
 from queues.replica_groups import ActiveMember
 from queues.send_log.port import Log, Regrouped
-from queues.send_log.replica_members import choose, read_active, read_groups
-from queues.send_log.replica_sets import regrouped_seq
+from queues.send_log.replica_members import choose, read_active, read_facts
 from sink.protocol.log_rules import believable
 
 log = logger("lrq.replicas")
@@ -69,10 +68,10 @@ class ReplicaWork:
         is_due = bool(self._topology.replicas()) and began - self._read_at >= self._pause
         if not is_due and not at_once:
             return
-        with reading(self._engine, snapshot=True) as connection:
-            groups, chosen = read_groups(connection), read_active(connection)
-            self.regrouped_seq = regrouped_seq(connection)
-        self._active = {member: each for each in chosen for member in groups.get(each.name, ())}
+        with reading(self._engine) as connection:
+            facts = read_facts(connection)
+        self.regrouped_seq = facts.regrouped_seq
+        self._active = {member: each for each in facts.active for member in facts.groups.get(each.name, ())}
         self._read_at = began
 
     def serving(self, site: SiteId) -> ActiveMember | None:

@@ -12,15 +12,11 @@ from lr_server.settings import Settings
 from lr_server.source.job_troubles import JobTroubles
 from lr_server.source.log_trim import LogTrim
 from lr_server.source.sequencer import Sequencer
-from queues import send_snapshot
-from queues.clock import Clock, now_us
+from lr_server.source.upkeep import Upkeep
+from queues.clock import Clock
 from queues.database.leases import Lease
-from queues.database.transactions import writing
 from queues.errors import OwnershipLostError
-from queues.receive.parked import forget_parked
-from queues.send_log import links
 from queues.send_log.port import Log, TickRows
-from queues.send_log.staging import forget_abandoned
 from queues.send_log.wakeup import Wakeup
 
 
@@ -43,8 +39,6 @@ class SiteWork:
         on_ended: OnEnded,
     ) -> None:
         """Take the ticks of *source* under *lease*; *on_tick* gets each of them."""
-        self._engine = engine
-        self._settings = settings
         self.lease = lease
         self.sequencer = Sequencer(
             engine, source, feed, lease,
@@ -52,6 +46,7 @@ class SiteWork:
             interval_seconds=settings.tick_interval_seconds, on_tick=on_tick, on_lost=on_lost, on_ended=on_ended,
         )  # fmt: skip
         self._trim = LogTrim(engine, settings, topology, lease, source, clock=clock)
+        self._upkeep = Upkeep(engine, settings.parked_retention_seconds)
         self._jobs = Jobs(on_ended=on_ended)
         self._troubles = JobTroubles()
 
@@ -75,12 +70,5 @@ class SiteWork:
     def trim(self) -> None:
         """Rotate and empty the log's segments; remove ended snapshots, abandoned staged rows and old parked entries."""
         self._trim.run()
-        while True:
-            with writing(self._engine) as connection:
-                if not send_snapshot.collect_garbage(connection):
-                    break
-        forget_abandoned(self._engine)
-        with writing(self._engine) as connection:
-            links.mend_number(connection)
-            forget_parked(connection, now_us() - int(self._settings.parked_retention_seconds * 1_000_000))
+        self._upkeep.run()
         self._troubles.end("trim")

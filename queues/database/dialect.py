@@ -178,6 +178,11 @@ class Standbys(Protocol):
         """Return the facts about synchronous standby servers now; None for a database that has none."""
         ...
 
+    @property
+    def standby_setting(self) -> ColumnElement[str]:
+        """The setting that asks for synchronous standby servers, as an expression; empty if there is none."""
+        ...
+
 
 class Dialect(Statements, Transactions, Setup, Cuts, Standbys, Protocol):
     """Everything that differs between the databases, except the stores of the queues."""

@@ -82,8 +82,8 @@ def _take(connection: Connection, name: str, owner: str, ttl_us: int) -> int | N
 def renew(engine: Engine, lease: Lease, ttl: float) -> None:
     """Extend *lease* to *ttl* seconds from now; raise `OwnershipLostError` if a later acquisition exists."""
     with writing_briefly(engine) as connection:
-        now = dialects.of(connection).now_us(connection)
-        renewed = connection.execute(_held(lease).values(expires_us=now + int(ttl * 1_000_000)))
+        values = {"lease": lease.name, "held": lease.generation, "term": int(ttl * 1_000_000)}
+        renewed = connection.execute(_RENEWAL[dialects.of(connection)], values)
         if not renewed.rowcount:
             current = connection.execute(_GENERATION, {"name": lease.name}).scalar()
             raise OwnershipLostError(lease.name, lease.generation, int(current or 0))
@@ -162,6 +162,14 @@ def _end_older(engine: Engine, lease: Lease, ttl: float) -> None:
 
 
 _GENERATION = select(leases.c.generation).where(leases.c.name == bindparam("name"))
+
+
+def _renewal(dialect: Dialect) -> Update:
+    held = update(leases).where(leases.c.name == bindparam("lease"), leases.c.generation == bindparam("held"))
+    return held.values(expires_us=dialect.present_us + bindparam("term", type_=leases.c.expires_us.type))
+
+
+_RENEWAL: Final[Mapping[Dialect, Update]] = {dialect: _renewal(dialect) for dialect in dialects.DIALECTS.values()}
 _CHECKING: Final[Mapping[tuple[Dialect, bool], Executed]] = {
     (dialect, durably): _GENERATION.add_columns(*dialect.presence(durably=durably))
     for dialect in dialects.DIALECTS.values()

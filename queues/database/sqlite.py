@@ -16,10 +16,12 @@ from sqlalchemy import (
     MetaData,
     Select,
     Table,
+    Text,
     TextClause,
     Update,
     bindparam,
     event,
+    literal_column,
 )
 
 from queues.clock import now_us
@@ -239,6 +241,8 @@ class SqliteDialect(SqliteCuts):
     def incarnation(self, connection: Connection) -> str:  # noqa: ARG002
         """Return a constant: a file cannot detect that it is a copy; the sites compare headers instead."""
         return "file"
+
+    standby_setting: Final[ColumnElement[str]] = literal_column("''", Text())
 
     def standbys(self, connection: Connection) -> StandbyFacts | None:  # noqa: ARG002
         """Return None: a file has no standby servers."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, exists, func, insert, select, update
 
 from queues.clock import now_us
 from queues.database import actions
@@ -159,6 +159,11 @@ def has_any(connection: Connection, queue_id: int) -> bool:
 def forget_parked(connection: Connection, older_than_us: int) -> int:
     """Delete the entries that were parked before that time; return their number."""
     return connection.execute(delete(parked_rows).where(parked_rows.c.parked_us < older_than_us)).rowcount
+
+
+def has_older(parked_us: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that entries were parked before that time."""
+    return exists(select(parked_rows.c.queue_id).where(parked_rows.c.parked_us < parked_us))
 
 
 def forget_after(connection: Connection, queue_id: int, seq: int) -> None:

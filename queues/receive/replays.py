@@ -8,10 +8,10 @@ import uuid
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, insert, or_, select, update
 
 from queues.clock import iso, now_us
-from queues.database import actions
+from queues.database import actions, dialects
 from queues.database.tables.consumers import consumers
 from queues.database.tables.receive import receive_headers, receive_marks, receive_queues, replays
 from queues.database.tables.shards import shard_marks
@@ -197,6 +197,12 @@ def waiting(connection: Connection, queue_id: int) -> ReplayOrder | None:
     return _first(connection, replays.c.queue_id == queue_id, replays.c.state == ReplayState.ORDERED)
 
 
+def is_any_waiting(connection: Connection) -> bool:
+    """Return whether any order has no answer of its source; no statement follows in the transaction."""
+    [[(is_any,)]] = dialects.of(connection).run_all(connection, [(_ANY_WAITS, {})], last=True)
+    return bool(is_any)
+
+
 def all_waiting(connection: Connection) -> list[ReplayOrder]:
     """Return all orders that no source has answered."""
     return _orders(connection, replays.c.state == ReplayState.ORDERED)
@@ -210,6 +216,9 @@ def waiting_or_ended_since(connection: Connection, moment_us: int) -> list[Repla
 def every_order(connection: Connection) -> list[ReplayOrder]:
     """Return the last order of each queue, newest first."""
     return _orders(connection)
+
+
+_ANY_WAITS: Final = select(exists(select(replays.c.queue_id).where(replays.c.state == ReplayState.ORDERED)))
 
 
 def _first(connection: Connection, *where: ColumnElement[bool]) -> ReplayOrder | None:

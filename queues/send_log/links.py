@@ -4,13 +4,25 @@ Each change raises a number, by which senders notice that their facts are old. P
 too, because a transaction with an old snapshot sees no newer row.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    delete,
+    exists,
+    false,
+    insert,
+    literal_column,
+    select,
+    text,
+    update,
+)
 
 from queues.clock import now_us
 from queues.database import dialects
+from queues.database.dialect import Dialect
 from queues.database.tables.sessions import link_changes, link_wishes
 from queues.names import ClientName, SiteId
 from queues.send_log.port import SessionKey
@@ -39,7 +51,7 @@ class LinkRow(NamedTuple):
 
 def every_link(connection: Connection) -> list[LinkRow]:
     """Return the links with a wish, by destination and client; all other links run."""
-    found = connection.execute(select(*_COLUMNS).order_by(link_wishes.c.destination, link_wishes.c.client))
+    [found] = dialects.of(connection).run_all(connection, [(_EVERY, {})])
     return [_link_row(row) for row in found]
 
 
@@ -126,6 +138,11 @@ def mend_number(connection: Connection) -> None:
         connection.execute(_SET, {"number": connection.execute(_MEND).scalar_one()})
 
 
+def is_number_wrong(dialect: Dialect) -> ColumnElement[bool]:
+    """Return the condition that `mend_number` has work."""
+    return false() if dialect.one_writer else exists(_DIFFER)
+
+
 def _lock(connection: Connection) -> None:
     connection.execute(select(link_changes.c.number).with_for_update()).one()
 
@@ -147,17 +164,22 @@ def _own(key: SessionKey) -> Iterable[ColumnElement[bool]]:
     return (link_wishes.c.client == key.client, link_wishes.c.destination == key.destination)
 
 
-def _link_row(row: Row[tuple[str, str, str, int, int]]) -> LinkRow:
-    return LinkRow._make(row)._replace(wish=LinkWish(row.wish))
+def _link_row(row: Sequence[Any]) -> LinkRow:
+    made = LinkRow._make(row)
+    return made._replace(wish=LinkWish(made.wish))
 
 
-_COLUMNS = tuple(link_wishes.c[name] for name in LinkRow._fields)
+_EVERY: Final = select(*(link_wishes.c[name] for name in LinkRow._fields)).order_by(
+    link_wishes.c.destination, link_wishes.c.client
+)
 _NEXT: Final = text(
     "UPDATE lrq_link_changes SET number = greatest(number, (SELECT last_value FROM lrq_link_change)) + 1"
     " RETURNING number"
 )
 _SET: Final = text("SELECT setval('lrq_link_change', :number)")
-_DIFFER: Final = text("SELECT 1 FROM lrq_link_changes c, lrq_link_change s WHERE c.number <> s.last_value")
+_DIFFER: Final = select(link_changes.c.number).where(
+    link_changes.c.number != literal_column("(SELECT last_value FROM lrq_link_change)")
+)
 _OWN_ID: Final = text("SELECT pg_current_xact_id()::text::bigint")
 _MEND: Final = text(
     "UPDATE lrq_link_changes SET number = greatest(number, (SELECT last_value FROM lrq_link_change)) RETURNING number"

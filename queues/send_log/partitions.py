@@ -10,8 +10,8 @@ from queues.send_log import segments
 from queues.send_log.port import Retention
 from queues.send_log.rotation import SegmentLimits
 
-# One statement for all, because a quiet server asks every few seconds.
-_FILLED: Final = " UNION ALL ".join(
+#: Selects the partitions that have entries, in one statement, because a quiet server asks every few seconds.
+FILLED: Final = " UNION ALL ".join(
     f"SELECT {each} WHERE EXISTS (SELECT 1 FROM lrq_log_entries_{each})"  # noqa: S608 - numbers
     for each in range(PARTITIONS)
 )
@@ -19,7 +19,7 @@ _FILLED: Final = " UNION ALL ".join(
 
 def filled(connection: Connection) -> frozenset[int]:
     """Return the partitions that have entries."""
-    return frozenset(connection.exec_driver_sql(_FILLED).scalars())
+    return frozenset(connection.exec_driver_sql(FILLED).scalars())
 
 
 def oldest_filled(connection: Connection, current: int) -> int | None:

@@ -1,11 +1,13 @@
 """The groups of replicas at their source, and the member of each that serves: every read and every change."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, literal_column, select, union_all, update
 
 from queues.clock import now_us
-from queues.database import generations
+from queues.database import dialects, generations
+from queues.database.tables.log import log_head
 from queues.database.tables.replicas import active_members, replicas
 from queues.names import SiteId
 from queues.replica_groups import ActiveMember, Groups
@@ -18,6 +20,33 @@ def read_groups(connection: Connection) -> Groups:
     for name, member in connection.execute(ordered):
         found[SiteId(name)] = (*found.get(SiteId(name), ()), SiteId(member))
     return found
+
+
+class ReplicaFacts(NamedTuple):
+    """The groups that the destination sets follow, the members that serve, and the last change of the sets.
+
+    Of `regrouped_seq` see `queues.send_log.replica_sets`.
+    """
+
+    groups: Groups
+    active: Sequence[ActiveMember]
+    regrouped_seq: int
+
+
+def read_facts(connection: Connection) -> ReplicaFacts:
+    """Return the facts of one moment, with one statement; no statement follows in the transaction."""
+    groups: dict[SiteId, tuple[SiteId, ...]] = {}
+    active: list[ActiveMember] = []
+    regrouped_seq = 0
+    [rows] = dialects.of(connection).run_all(connection, [(_FACTS, {})], last=True)
+    for kind, name, member, number in rows:
+        if kind == _MEMBER:
+            groups[SiteId(name)] = (*groups.get(SiteId(name), ()), SiteId(member))
+        elif kind == _ACTIVE:
+            active.append(ActiveMember(SiteId(name), SiteId(member), number))
+        else:
+            regrouped_seq = number
+    return ReplicaFacts(groups, active, regrouped_seq)
 
 
 def store_groups(connection: Connection, groups: Groups) -> None:
@@ -62,4 +91,12 @@ def choose(connection: Connection, name: SiteId, member: SiteId) -> ActiveMember
     return ActiveMember(name, member, generation)
 
 
+_MEMBER: Final = 0
+_ACTIVE: Final = 1
+_SETS: Final = 2
+_FACTS: Final = union_all(
+    select(literal_column(str(_MEMBER)), replicas.c.name, replicas.c.member, replicas.c.place),
+    select(literal_column(str(_ACTIVE)), active_members.c.name, active_members.c.member, active_members.c.generation),
+    select(literal_column(str(_SETS)), literal_column("''"), literal_column("''"), log_head.c.regrouped_seq),
+).order_by(literal_column("1"), literal_column("2"), literal_column("4"))
 _COLUMNS = tuple(active_members.c[name] for name in ActiveMember._fields)

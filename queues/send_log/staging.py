@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, delete, insert, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, delete, exists, insert, literal, select, update
 
 from queues.database import dialects
 from queues.database.tables.producers import log_staged_blocks, log_staging
@@ -164,6 +164,12 @@ def forget_abandoned(engine: Engine, *, seconds: float = ABANDONED) -> int:
     with reading(engine) as connection:
         before = dialects.of(connection).now_us(connection) - int(seconds * 1_000_000)
     return _forget(engine, log_staging.c.updated_us < before)
+
+
+def has_abandoned(present_us: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that `forget_abandoned` has work; *present_us* is the time of the database."""
+    before = present_us - literal(int(ABANDONED * 1_000_000), BigInteger)
+    return exists(select(log_staging.c.attempt).where(log_staging.c.place == 0, log_staging.c.updated_us < before))
 
 
 def _forget(engine: Engine, *which: ColumnElement[bool]) -> int:

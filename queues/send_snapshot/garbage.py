@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, delete, exists, not_, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, delete, exists, literal, not_, or_, select
 
 from queues.database import dialects
 from queues.database.tables.snapshots import snapshot_blocks, snapshot_parts, snapshots
@@ -36,6 +36,17 @@ def collect_garbage(connection: Connection, *, limit_rows: int = 2_000, keep: fl
                 return deleted
     _forget(connection, keep)
     return deleted
+
+
+def is_due(present_us: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that `collect_garbage` may have work; *present_us* is the time of the database."""
+    is_unfinished = or_(*(snapshots.c.state == state for state in UNFINISHED))
+    is_old = snapshots.c.updated_us < present_us - literal(int(KEEP_STATUSES * 1_000_000), BigInteger)
+    return or_(
+        exists(select(snapshot_blocks.c.sync_id)),
+        exists(select(snapshot_parts.c.sync_id)),
+        exists(select(snapshots.c.sync_id).where(superseded(), or_(is_unfinished, is_old))),
+    )
 
 
 def _dead(connection: Connection, sync_id: str) -> Iterator[tuple[int, int]]:

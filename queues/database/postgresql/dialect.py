@@ -134,7 +134,7 @@ def _types(table: Table, columns: tuple[str, ...], dialect: Dialect) -> Sequence
     return [str(table.c[name].type.compile(dialect)).lower() for name in columns]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _compiled(statement: Executed, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, Mapping[str, object]]:
     compiled = statement.compile(dialect=dialect, column_keys=columns or None)
     return str(compiled), compiled.params

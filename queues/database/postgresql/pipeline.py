@@ -9,6 +9,7 @@ from weakref import ref
 
 from sqlalchemy import Connection
 
+from queues.database.dialect import READING
 from queues.database.postgresql.answers import Answer, is_unknown_statement, read_answers, usual_errors
 from queues.database.postgresql.messages import answered_while, ask
 from queues.database.postgresql.prepared_statements import BINARY, Array, KnownStatements, Request
@@ -34,7 +35,8 @@ def exchange(connection: Connection, requests: Sequence[Request], *, last: bool 
     The first failed request ends the run and raises SQLAlchemy's usual error. Values are numbers, texts, bytes, None,
     `Array` and lists of numbers. One message carries all requests if the transaction began with `exchange`. *last*: no
     statement follows in the transaction, so the message may commit it. The caller commits in any case. If one message
-    carries the whole transaction, others see it before it is durable; it is durable on return.
+    carries the whole transaction, others see it before it is durable; it is durable on return. A transaction of
+    `reading` has nothing to make durable, so one message is its only one.
     """
     driver = cast("Any", connection.connection.dbapi_connection)
     with usual_errors(connection):
@@ -44,6 +46,8 @@ def exchange(connection: Connection, requests: Sequence[Request], *, last: bool 
         transaction = connection.get_transaction()
         if driver.pgconn.transaction_status == _IDLE:
             known.seen_in = ref(transaction)
+            if last and connection.get_execution_options().get(READING):
+                return _begin(connection, known, [*requests, _COMMIT])[: len(requests)]
             return _whole(connection, known, requests) if last else _begin(connection, known, requests)
         sent = [*requests, _COMMIT] if last else requests
         if known.seen_in is None or known.seen_in() is not transaction:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import ColumnElement, Connection, Text, literal_column, select, text
 
 from queues.database.standby_facts import USUAL_SECONDS, StandbyFacts, asked_for
 
@@ -10,16 +10,17 @@ from queues.database.standby_facts import USUAL_SECONDS, StandbyFacts, asked_for
 class PostgresqlStandbys:
     """See `queues.database.dialect.Standbys`."""
 
+    standby_setting: Final[ColumnElement[str]] = literal_column("current_setting('synchronous_standby_names')", Text())
+
     def standbys(self, connection: Connection) -> StandbyFacts | None:
         """Ask the views of the server; a server without the setting is asked for no more than the setting."""
-        asked = asked_for(connection.execute(_SETTING).scalar_one())
+        asked = asked_for(connection.execute(select(self.standby_setting)).scalar_one())
         if not asked:
             return StandbyFacts(0, 0)
         row = connection.execute(_FACTS, {"usual": USUAL_SECONDS}).one()
         return StandbyFacts(asked, row.present if row.is_visible else None, float(row.waiting or 0))
 
 
-_SETTING: Final = text("SELECT current_setting('synchronous_standby_names')")
 # Other roles see neither the states of standbys nor the waits of other roles.
 _FACTS: Final = text("""
     SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS is_visible,

@@ -23,10 +23,12 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from queues.database.dialect import Statement
+from queues.database.postgresql.pipeline import exchange
+from queues.database.postgresql.prepared_statements import Request
 
 #: Seconds without a statement after which PostgreSQL ends a brief transaction.
 _IDLE_SECONDS: Final = 2
-_END_WHEN_IDLE: Final = text(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'")
+_END_WHEN_IDLE: Final[Request] = (f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'", {})
 
 
 class PostgresqlTransactions:
@@ -39,7 +41,8 @@ class PostgresqlTransactions:
     def begin_write(self, connection: Connection, *, briefly: bool = False) -> None:
         """Take no lock, because writers wait only for rows; limit the idle time of a brief transaction."""
         if briefly:
-            connection.execute(_END_WHEN_IDLE)
+            # One message begins the transaction too, and so the next statements may share messages.
+            exchange(connection, [_END_WHEN_IDLE])
 
     def limit_lock_wait(self, connection: Connection, seconds: int) -> None:
         """Set `lock_timeout` until the transaction ends."""
@@ -73,7 +76,7 @@ class PostgresqlTransactions:
     def end_older(self, engine: Engine, name: str, generation: int, idle: float) -> None:
         """Terminate idle backends that hold the advisory lock of another generation."""
         with engine.connect() as connection, connection.begin():
-            connection.execute(_END_OLDER, {"name": name, "held": generation, "idle": idle})
+            exchange(connection, [(_END_OLDER, {"name": name, "held": generation, "idle": idle})])
 
     def end_idle(self, engine: Engine, seconds: float) -> None:
         """Set `idle_in_transaction_session_timeout` on each new connection."""
@@ -96,13 +99,13 @@ _PRESENCE: Final[ColumnElement[Any]] = func.pg_advisory_xact_lock_shared(
 )
 _DURABLY: Final[Any] = text("set_config('synchronous_commit', 'on', true)")
 # A busy backend may already serve another transaction from a pool, so only idle backends are terminated.
-_END_OLDER: Final = text(
+_END_OLDER: Final = (
     "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
     " WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    " AND l.classid = hashtext('lrq lease ' || :name)::bit(32)::bigint::oid"
-    " AND l.objid <> CAST(:held AS bigint)::bit(32)::bigint::oid"
+    " AND l.classid = hashtext('lrq lease ' || %(name)s)::bit(32)::bigint::oid"
+    " AND l.objid <> CAST(%(held)s AS bigint)::bit(32)::bigint::oid"
     " AND a.usename = current_user AND l.pid <> pg_backend_pid()"
     # Idle between two statements, or in the middle of a COPY.
-    " AND (a.state LIKE 'idle in transaction%' OR a.wait_event_type = 'Client')"
-    " AND a.state_change < clock_timestamp() - make_interval(secs => :idle)"
+    " AND (a.state LIKE 'idle in transaction%%' OR a.wait_event_type = 'Client')"
+    " AND a.state_change < clock_timestamp() - make_interval(secs => %(idle)s)"
 )

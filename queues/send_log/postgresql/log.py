@@ -16,7 +16,7 @@ from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.postgresql import rewriting
 from queues.database.postgresql.truncation import BusyError
-from queues.database.transactions import writing
+from queues.database.transactions import reading, writing
 from queues.errors import DataLossError
 from queues.positions import Tick, Visibility
 from queues.replica_groups import Groups
@@ -36,8 +36,8 @@ from queues.send_log.port import (
     TrimResult,
     ignore,
 )
-from queues.send_log.postgresql import reads as reading
-from queues.send_log.postgresql import segments, tick_partitions, unordered
+from queues.send_log.postgresql import reads as log_reads
+from queues.send_log.postgresql import segments, tick_partitions, trim_look, unordered
 from queues.send_log.postgresql.ticks import TickTaker
 from queues.send_log.postgresql.windows import NOTHING
 from queues.send_log.replaced import MAX_ITEMS, LastIds, remaining
@@ -92,7 +92,7 @@ class PostgresqlLog:
     def read(self, owed: SessionKey, ticks: Sequence[Tick]) -> list[list[LogRow]]:
         """See the port."""
         with sql_log.still_kept(self._engine, ticks[0]) as connection:
-            return reading.read(connection, owed, *_marks(connection, ticks))
+            return log_reads.read(connection, owed, *_marks(connection, ticks))
 
     def stream(self, owed: SessionKey, tick: Tick, skip: int, limits: TickLimits) -> Iterator[LogPiece]:
         """See the port. Each piece is a separate read, so a slow sink holds no snapshot open."""
@@ -100,22 +100,22 @@ class PostgresqlLog:
         last: LastIds = {}
         if tick.omits_replaced:
             with sql_log.still_kept(self._engine, tick) as connection:
-                last = reading.last_ids(connection, owed, transaction, MAX_ITEMS)
+                last = log_reads.last_ids(connection, owed, transaction, MAX_ITEMS)
 
         def read(after: int, skipped: int) -> list[LogRow]:
             with sql_log.still_kept(self._engine, tick) as connection:
-                return reading.read_piece(connection, owed, transaction, after, skipped, limits)
+                return log_reads.read_piece(connection, owed, transaction, after, skipped, limits)
 
         def skim(after: int) -> Sequence[tuple[int, str | None]]:
             with sql_log.still_kept(self._engine, tick) as connection:
-                return reading.read_keys(connection, owed, transaction, after, limits)
+                return log_reads.read_keys(connection, owed, transaction, after, limits)
 
         yield from remaining(0, skip, last, read, skim)
 
     def _transaction(self, tick: Tick) -> dict[str, Any]:
         """Find the only transaction of a large tick; raise `DataLossError` if its commit is missing."""
         with sql_log.still_kept(self._engine, tick) as connection:
-            transaction = reading.transaction(connection, Visibility.parse(tick.mark))
+            transaction = log_reads.transaction(connection, Visibility.parse(tick.mark))
         if transaction is None:
             raise DataLossError(
                 f"the commit of the large transaction of tick {tick.uid} is lost: lrq_ticks refers to it, but "
@@ -126,7 +126,7 @@ class PostgresqlLog:
     def read_all(self, ticks: Sequence[Tick], limits: TickLimits) -> Iterator[list[LoggedEntry]]:
         """See the port."""
         if ticks[0].is_large:
-            piece = partial(reading.read_whole_piece, of=self._transaction(ticks[0]), limits=limits)
+            piece = partial(log_reads.read_whole_piece, of=self._transaction(ticks[0]), limits=limits)
             yield from large_entries(self._engine, ticks[0], piece)
         else:
             yield usual_entries(self._engine, ticks, partial(_all_rows, ticks=ticks))
@@ -140,25 +140,33 @@ class PostgresqlLog:
     ) -> bool:
         """See the port."""
         limits = SegmentLimits(segment_seconds, segment_bytes).within(retention)
+        with reading(self._engine) as connection:
+            if not trim_look.is_current_filled(connection, lease):
+                return False
         with writing(self._engine) as connection:
             leases.check(connection, lease)
             return segments.rotate(connection, limits, retention)
 
     def trim(self, lease: Lease, retention: Retention) -> TrimResult:
         """See the port. Tables in use by other transactions are left for the next run."""
-        found = self._find_unordered(lease)
+        with reading(self._engine) as connection:
+            work = trim_look.look(connection, lease)
+        # Without entries nothing is unordered. The first run also corrects the record of an earlier server.
+        found = self._find_unordered(lease) if work.has_entries or not self._looked_upto else 0
         emptied = dropped = 0
         laggards: list[SessionKey] = []
         unknown: Counter[SessionKey] = Counter()
-        while (gone := self._try(lease, lambda connection: segments.trim_one(connection, retention))) is not None:
+        while work.has_closed and (gone := self._try(lease, partial(segments.trim_one, retention=retention))):
             emptied += 1
             laggards += gone.laggards
             dropped += gone.unordered
             unknown.update(gone.unknown)
-        while self._try(lease, tick_partitions.empty_one):
+        while (work.has_old_ticks or emptied) and self._try(lease, tick_partitions.empty_one):
             pass
-        self._try(lease, rewriting.rewrite)
-        return TrimResult(self.bounds().trimmed_seq, emptied, tuple(laggards), found, dropped, unknown)
+        if work.is_bloated:
+            self._try(lease, rewriting.rewrite)
+        trimmed_seq = self.bounds().trimmed_seq if emptied else work.trimmed_seq
+        return TrimResult(trimmed_seq, emptied, tuple(laggards), found, dropped, unknown)
 
     def _find_unordered(self, lease: Lease) -> int:
         """Record unordered entries that are new since the last run; return their number."""
@@ -185,4 +193,4 @@ def _marks(connection: Connection, ticks: Sequence[Tick]) -> tuple[Visibility, l
 
 
 def _all_rows(connection: Connection, ticks: Sequence[Tick]) -> list[list[LogRow]]:
-    return reading.read_all(connection, *_marks(connection, ticks))
+    return log_reads.read_all(connection, *_marks(connection, ticks))

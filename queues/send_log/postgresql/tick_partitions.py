@@ -8,14 +8,28 @@ from sqlalchemy import Connection, func, insert, select
 from queues.database.postgresql.truncation import lock
 from queues.database.tables.ticks import TICK_PARTITIONS, ticks
 from queues.send_log import segments
-from queues.send_log.reads import trimmed_seq
 from queues.send_log.ticks import partition_of
 
-# One statement for all, because a quiet server asks every few seconds.
-_NEWEST: Final = "SELECT " + ", ".join(  # noqa: S608 - numbers
+#: Selects the newest number in each partition, in one statement, because a quiet server asks every few seconds.
+NEWEST: Final = "SELECT " + ", ".join(  # noqa: S608 - numbers
     f"(SELECT max(number) FROM lrq_ticks_{each})"  # noqa: S608 - numbers
     for each in range(TICK_PARTITIONS)
 )
+#: Selects the trimmed sequence, and the number of the tick there; that tick is always kept, and the next begins there.
+LAST_TRIMMED: Final = (
+    "SELECT trimmed_seq, (SELECT number FROM lrq_ticks WHERE end_seq <= trimmed_seq ORDER BY end_seq DESC LIMIT 1)"
+    " FROM lrq_log_head"
+)
+
+
+def oldest_kept(last_trimmed: int | None) -> int:
+    """Return the oldest tick that is kept, for the number of the last trimmed one; None if no tick is trimmed. Pure."""
+    return 0 if last_trimmed is None else last_trimmed - segments.KEPT_TICKS
+
+
+def is_old(newest: int | None, kept_from: int) -> bool:
+    """Tell whether all ticks of a partition are before *kept_from*; False without ticks. Pure."""
+    return newest is not None and newest < kept_from
 
 
 def empty_one(connection: Connection) -> bool:
@@ -23,27 +37,20 @@ def empty_one(connection: Connection) -> bool:
 
     Ticks at acknowledged positions of sessions move to the partition of the newest tick.
     """
-    oldest_kept = _oldest_kept(connection)
+    _trimmed_seq, last_trimmed = connection.exec_driver_sql(LAST_TRIMMED).one()
+    kept_from = oldest_kept(last_trimmed)
     for partition, newest in enumerate(_newest(connection)):
-        if newest is not None and newest < oldest_kept:
+        if is_old(newest, kept_from):
             lock(connection, f"lrq_ticks_{partition}")
             # Another transaction may have inserted a tick before the lock.
-            again = _newest(connection)[partition]
-            if again is not None and again < oldest_kept:
+            if is_old(_newest(connection)[partition], kept_from):
                 _empty(connection, partition)
                 return True
     return False
 
 
-def _oldest_kept(connection: Connection) -> int:
-    trimmed = select(ticks.c.number).where(ticks.c.end_seq <= trimmed_seq(connection))
-    number = connection.execute(trimmed.order_by(ticks.c.end_seq.desc()).limit(1)).scalar()
-    # The last trimmed tick is always kept, because reading the next tick begins at its end.
-    return 0 if number is None else number - segments.KEPT_TICKS
-
-
 def _newest(connection: Connection) -> Sequence[int | None]:
-    return connection.exec_driver_sql(_NEWEST).one()
+    return connection.exec_driver_sql(NEWEST).one()
 
 
 def _empty(connection: Connection, partition: int) -> None:

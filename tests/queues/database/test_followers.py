@@ -10,9 +10,11 @@ import queues
 from queues.database import grants
 from queues.database.followers import followers, standby_facts
 from queues.database.grantees import Grantee
+from queues.database.site_look import is_well
 from queues.database.standby_facts import StandbyFacts
 from queues.database.transactions import reading
 from queues.errors import ConfigurationError
+from queues.names import SiteId
 from tests.standbys import StandbyServers, standby_servers
 from tests.waiting import eventually
 
@@ -47,6 +49,8 @@ def test_followers_are_counted_while_a_commit_waits_and_each_role_sees_its_share
     grants.grant(paris, "server", Grantee.SERVER)
     seeing, blind = as_role(servers, "server"), as_role(servers, "stranger")
     assert (followers(paris), followers(seeing)) == (2, 2)
+    with reading(paris) as connection:
+        assert not is_well(connection, SiteId("paris")), "the quick look of a server's health leaves this to `require`"
     with pytest.raises(ConfigurationError, match="may not see the standby servers: run `lrq grant` as a superuser"):
         followers(blind)
     servers.stop("b2")

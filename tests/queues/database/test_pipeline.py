@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, create_engine, exc, text
 from queues.database.postgresql.answers import Answer
 from queues.database.postgresql.pipeline import exchange
 from queues.database.postgresql.prepared_statements import Array
-from queues.database.transactions import writing
+from queues.database.transactions import reading, writing
 from queues.errors import StoreUnavailableError
 from tests.waiting import eventually
 
@@ -267,3 +267,29 @@ def end_its_own_connection(site: Engine) -> None:
         ((pid,),) = exchange(connection, [("SELECT pg_backend_pid()", {})])[0].rows
         exchange(other, [("SELECT pg_terminate_backend(%(pid)s, 30000)", {"pid": pid})])
         exchange(connection, [("SELECT 1", {})])
+
+
+def test_a_reading_transaction_of_one_message_is_over_after_it_and_sees_each_commit(new_database):
+    engine = create_engine(new_database())
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE numbers (id bigint PRIMARY KEY, word text, bits bytea)"))
+    for number in (1, 2):
+        with writing(engine) as connection:
+            exchange(connection, [row(number)])
+        with reading(engine) as connection:
+            answers = exchange(connection, [("SELECT 7", {}), (ALL, {"ids": [1, 2, 3]})], last=True)
+            assert (answers[0].rows, answers[1].size) == ([(7,)], number)
+            driver = connection.connection.dbapi_connection
+            assert driver is not None
+            assert driver.info.transaction_status.name == "IDLE"  # type: ignore[attr-defined]
+    engine.dispose()
+
+
+def test_a_failed_reading_transaction_of_one_message_leaves_the_connection_usable(new_database):
+    engine = create_engine(new_database())
+    for _ in range(2):
+        with pytest.raises(exc.DBAPIError), reading(engine) as connection:
+            exchange(connection, [("SELECT 1 / (SELECT 0)", {}), ("SELECT 1", {})], last=True)
+        with reading(engine) as connection:
+            assert exchange(connection, [("SELECT 8", {})], last=True)[0].rows == [(8,)]
+    engine.dispose()

@@ -1,0 +1,40 @@
+"""The upkeep of a site's queues beside the trim of its log: ended snapshots, staged rows, parked entries, links."""
+
+from sqlalchemy import Engine
+
+from queues import send_snapshot
+from queues.browse.upkeep import due_upkeep
+from queues.clock import now_us
+from queues.database.transactions import reading, writing
+from queues.receive.parked import forget_parked
+from queues.send_log import links
+from queues.send_log.staging import forget_abandoned
+
+
+class Upkeep:
+    """Removes rows that serve no purpose any more; for one thread."""
+
+    def __init__(self, engine: Engine, parked_seconds: float) -> None:
+        """Keep parked entries for *parked_seconds*."""
+        self._engine = engine
+        self._parked_us = int(parked_seconds * 1_000_000)
+
+    def run(self) -> None:
+        """Do the upkeep that is due; a quiet site costs one read. Raises the errors of the queues."""
+        parked_before_us = now_us() - self._parked_us
+        with reading(self._engine) as connection:
+            due = due_upkeep(connection, parked_before_us=parked_before_us)
+        if due.snapshots:
+            self._collect_snapshots()
+        if due.staged:
+            forget_abandoned(self._engine)
+        if due.links or due.parked:
+            with writing(self._engine) as connection:
+                links.mend_number(connection)
+                forget_parked(connection, parked_before_us)
+
+    def _collect_snapshots(self) -> None:
+        while True:
+            with writing(self._engine) as connection:
+                if not send_snapshot.collect_garbage(connection):
+                    break

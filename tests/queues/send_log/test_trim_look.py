@@ -1,0 +1,128 @@
+"""The look before a trim on PostgreSQL never leaves out a step that would find something, over random histories."""
+
+import random
+from functools import partial
+
+import pytest
+from sqlalchemy import Engine, delete, insert, text, update
+
+from queues.database.leases import Lease
+from queues.database.postgresql import rewriting
+from queues.database.tables.sessions import sessions
+from queues.database.transactions import reading, writing
+from queues.send_log import segments
+from queues.send_log import ticks as tick_rows
+from queues.send_log.port import Retention
+from queues.send_log.postgresql import segments as postgresql_segments
+from queues.send_log.postgresql import tick_partitions, trim_look, unordered
+from queues.send_log.postgresql.log import PostgresqlLog
+from queues.send_log.postgresql.trim_look import TrimLook
+from queues.send_log.reads import trimmed_seq
+from queues.send_log.rotation import SegmentLimits
+from tests.queues.reading import Reader
+from tests.queues.unordered import transmit, trigger_off
+
+pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+
+STEPS = 60
+KEEP = Retention()
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let partitions of ticks get old, and tables bloated, within a few steps."""
+    monkeypatch.setattr(segments, "KEPT_TICKS", 3)
+    monkeypatch.setattr(tick_rows, "TICKS_A_PARTITION", 2)
+    monkeypatch.setattr(rewriting, "_SMALL", 8 * 1024)
+
+
+def look(site: Engine, lease: Lease) -> tuple[TrimLook, bool]:
+    """Return the answers of both looks: that of trim, and whether a rotation is possible."""
+    with reading(site) as connection:
+        found = trim_look.look(connection, lease)
+    with reading(site) as connection:
+        return found, trim_look.is_current_filled(connection, lease)
+
+
+class History:
+    """A log whose only destination is tokyo, and the random steps that change it."""
+
+    def __init__(self, site: Engine, reader: Reader) -> None:
+        assert isinstance(reader.log, PostgresqlLog)
+        self.site, self.reader, self.log = site, reader, reader.log
+
+    @property
+    def end(self) -> int:
+        """The end of the last tick."""
+        return self.reader.last.end_seq if self.reader.last else 0
+
+    def transmit(self) -> None:
+        transmit(self.site, b"x")
+        self.reader.drain()
+
+    def transmit_unordered(self) -> None:
+        with trigger_off(self.site):
+            transmit(self.site, b"lost")
+
+    def acknowledge(self) -> None:
+        values = {"client": "policy", "destination": "tokyo", "state": "", "reason": "", "branch": "b", "cut": ""}
+        numbers = {"lost_seq": 0, "transferred_rows": 0, "updated_us": 0}
+        with self.site.begin() as connection:
+            connection.execute(delete(sessions))
+            connection.execute(insert(sessions).values(**values, **numbers, acked_seq=self.end))
+
+    def update(self) -> None:
+        for number in range(60):
+            with self.site.begin() as connection:
+                connection.execute(update(sessions).values(updated_us=number))
+
+    def rotate(self) -> None:
+        self.log.rotate(self.reader.lease, segment_bytes=1, segment_seconds=0)
+
+    def trim(self) -> None:
+        self.log.trim(self.reader.lease, KEEP)
+
+    def require_nothing_missed(self) -> None:
+        """Carry out each step that the look leaves out, and require that nothing changes."""
+        work, is_possible = look(self.site, self.reader.lease)
+        with reading(self.site) as connection:
+            assert work.trimmed_seq == trimmed_seq(connection)
+        for is_due, step in (
+            (work.has_entries, lambda at: unordered.find_new(at, 1)[1]),
+            (work.has_closed, partial(postgresql_segments.trim_one, retention=Retention(seconds=-1.0))),
+            (work.has_old_ticks, tick_partitions.empty_one),
+            (work.is_bloated, rewriting.rewrite),
+            (is_possible, partial(postgresql_segments.rotate, limits=SegmentLimits(0, 0), retention=None)),
+        ):
+            if not is_due:
+                with writing(self.site) as connection:
+                    assert not step(connection)
+
+
+def test_no_step_that_would_find_something_is_left_out(site: Engine, reader: Reader, chance: random.Random) -> None:
+    history = History(site, reader)
+    steps = [history.transmit, history.acknowledge, history.rotate, history.trim, history.update]
+    for _ in range(STEPS):
+        chance.choice([*steps, history.transmit_unordered] if chance.random() < 0.2 else steps)()
+        history.require_nothing_missed()
+
+
+def test_an_idle_log_is_trimmed_without_a_step(site: Engine, reader: Reader) -> None:
+    history = History(site, reader)
+    for step in (history.transmit, history.acknowledge, history.rotate, history.trim, history.trim):
+        step()
+    work, is_possible = look(site, reader.lease)
+    assert work == TrimLook(False, False, False, False, history.end)
+    assert not is_possible
+
+
+def test_unordered_entries_are_found_in_a_log_that_was_empty_before(site: Engine, reader: Reader) -> None:
+    history = History(site, reader)
+    history.trim()
+    history.trim()
+    history.transmit_unordered()
+    with site.begin() as connection:
+        # Transactions that began before the entries must end, and their ids must be passed.
+        connection.execute(text("SELECT pg_current_xact_id()"))
+    assert history.log.trim(reader.lease, KEEP).found_unordered == 1
+    assert history.log.trim(reader.lease, KEEP).found_unordered == 0
