@@ -35,7 +35,7 @@ class LinkChanges:
         # First: a session that has finished before the wishes are read must not begin again.
         self._running.retire()
         with reading(self._engine) as connection:
-            rows = every_link(connection)
+            rows = every_link(connection, last=True)
         self.ended = frozenset(row.key for row in rows if row.wish is LinkWish.ENDED)
         gone = self._running.end_where(lambda session: session.owed in self.ended, is_kept=False)
         if gone:

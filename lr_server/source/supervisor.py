@@ -196,7 +196,7 @@ class Supervisor:
             self._links.follow()
         if look:
             with reading(self._engine) as connection:
-                newest = send_snapshot.newest_of_each(connection)
+                newest = send_snapshot.newest_of_each(connection, last=True)
             requests = self._one_a_site(newest)
             self._starts.begin(requests)
             self._pass_on(requests)

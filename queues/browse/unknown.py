@@ -10,15 +10,17 @@ from queues.browse.entries import Wanted
 from queues.browse.port import Cursor
 from queues.browse.send_log import browsing, count_lacked
 from queues.counts import COUNTED, Count
+from queues.database import dialects
 from queues.database.tables.destinations import tag_set_members
-from queues.send_log.known_sites import read_known
-from queues.send_log.links import unclaimed
-from queues.send_log.named_sites import named_sites
-from queues.send_log.port import SessionKey
-from queues.send_log.unknown import read_dropped
+from queues.send_log.known_sites import READ_KNOWN, known_of
+from queues.send_log.links import READ_UNCLAIMED
+from queues.send_log.named_sites import READ_NAMED
+from queues.send_log.port import SessionKey, keys_of
+from queues.send_log.unknown import READ_DROPPED, dropped_of
 
 #: The most destinations that are reported.
 MOST_REPORTED: Final = 100
+_QUESTIONS: Final = READ_KNOWN, READ_DROPPED, READ_NAMED, READ_UNCLAIMED
 #: The most destination sets that are counted for one destination.
 _MAX_SETS: Final = 1_024
 
@@ -42,11 +44,14 @@ def unknown_destinations(connection: Connection, limit: int = MOST_REPORTED) -> 
 
     Without a record of the peers no destination is unknown.
     """
-    known = read_known(connection)
+    # One message, because a quiet server asks every few seconds.
+    answers = dialects.of(connection).run_all(connection, [(each, {}) for each in _QUESTIONS])
+    known, dropped = known_of(answers[0]), dropped_of(answers[1])
     if known is None:
         return []
-    dropped = read_dropped(connection)
-    named = {owed for owed in named_sites(connection) if owed.destination not in known.peers} - unclaimed(connection)
+    named = {owed for owed in keys_of(answers[2]) if owed.destination not in known.peers}.difference(
+        keys_of(answers[3])
+    )
     with_session = acknowledged(connection).keys() if named else ()
     found: list[UnknownDestination] = []
     for owed in sorted(named | dropped.keys()):

@@ -1,12 +1,17 @@
 """The sites that the server knows, recorded for senders, manual trimming and status."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
 from queues.database.tables.destinations import known_sites
 from queues.destinations import members
 from queues.names import SET_SEPARATOR, ClientName, SiteId
+
+#: Selects the record, for sending with other statements.
+READ_KNOWN: Final = select(known_sites.c.peers, known_sites.c.clients, known_sites.c.known_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +32,15 @@ class KnownSites:
 
 def read_known(connection: Connection) -> KnownSites | None:
     """Return the record of the last server; None before the first server has worked."""
-    row = connection.execute(select(known_sites)).first()
-    if row is None:
-        return None
-    clients = frozenset(ClientName(name) for name in names_in(row.clients))
-    return KnownSites(frozenset(names_in(row.peers)), clients, bool(row.known_only))
+    return known_of(connection.execute(READ_KNOWN).all())
+
+
+def known_of(rows: Iterable[Sequence[Any]]) -> KnownSites | None:
+    """Return the record in the rows of `READ_KNOWN`. Pure."""
+    for peers, clients, known_only in rows:
+        names = frozenset(ClientName(name) for name in names_in(clients))
+        return KnownSites(frozenset(names_in(peers)), names, bool(known_only))
+    return None
 
 
 def record_known(connection: Connection, known: KnownSites) -> None:

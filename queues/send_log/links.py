@@ -15,6 +15,7 @@ from sqlalchemy import (
     false,
     insert,
     literal_column,
+    or_,
     select,
     text,
     update,
@@ -25,13 +26,17 @@ from queues.database import dialects
 from queues.database.dialect import Dialect
 from queues.database.tables.sessions import link_changes, link_wishes
 from queues.names import ClientName, SiteId
-from queues.send_log.port import SessionKey
+from queues.send_log.port import SessionKey, keys_of
 from queues.states import LinkWish
 
 #: New entries for a link with such a wish are refused.
 CLOSED: Final = (LinkWish.DRAINING.value, LinkWish.ENDED.value)
 #: No entry is kept for a link with such a wish.
 UNCLAIMED: Final = (LinkWish.ENDED.value, LinkWish.RELEASED.value)
+
+_KEYS: Final = select(link_wishes.c.client, link_wishes.c.destination)
+#: Selects the links without a claim on old entries, for sending with other statements.
+READ_UNCLAIMED: Final = _KEYS.where(or_(*(link_wishes.c.wish == wish for wish in UNCLAIMED)))
 
 
 class LinkRow(NamedTuple):
@@ -49,9 +54,12 @@ class LinkRow(NamedTuple):
         return SessionKey(self.client, self.destination)
 
 
-def every_link(connection: Connection) -> list[LinkRow]:
-    """Return the links with a wish, by destination and client; all other links run."""
-    [found] = dialects.of(connection).run_all(connection, [(_EVERY, {})])
+def every_link(connection: Connection, *, last: bool = False) -> list[LinkRow]:
+    """Return the links with a wish, by destination and client; all other links run.
+
+    *last*: no statement follows in the transaction.
+    """
+    [found] = dialects.of(connection).run_all(connection, [(_EVERY, {})], last=last)
     return [_link_row(row) for row in found]
 
 
@@ -66,17 +74,13 @@ def closed_links(connection: Connection) -> Mapping[str, frozenset[SiteId]]:
 
 def unclaimed(connection: Connection) -> frozenset[SessionKey]:
     """Return the links without a claim on old entries."""
-    return _with_wish(connection, UNCLAIMED)
+    return frozenset(keys_of(connection.execute(READ_UNCLAIMED).all()))
 
 
 def draining_links(connection: Connection) -> frozenset[SessionKey]:
     """Return the links that have ended and are not finished."""
-    return _with_wish(connection, (LinkWish.DRAINING.value,))
-
-
-def _with_wish(connection: Connection, wishes: Collection[str]) -> frozenset[SessionKey]:
-    chosen = select(link_wishes.c.client, link_wishes.c.destination).where(link_wishes.c.wish.in_(wishes))
-    return frozenset(SessionKey(ClientName(client), SiteId(name)) for client, name in connection.execute(chosen))
+    draining = _KEYS.where(link_wishes.c.wish == LinkWish.DRAINING.value)
+    return frozenset(keys_of(connection.execute(draining).all()))
 
 
 def set_wish(connection: Connection, keys: Collection[SessionKey], wish: LinkWish) -> None:

@@ -4,15 +4,15 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
-from queues.names import ClientName, SiteId
-from queues.send_log.port import SessionKey
+from queues.send_log.port import SessionKey, keys_of
 
 _FOLLOWING: Final = (
     "(SELECT min(m.destination) FROM lrq_tag_set_members m WHERE m.client = n.client AND m.destination > n.destination)"
 )
 _NEXT_CLIENT: Final = "(SELECT min(m.client) FROM lrq_tag_set_members m WHERE m.client > n.client)"
 # Each step finds the next pair in the index. So the cost grows with the pairs, not with the sets that name them.
-_NAMED: Final = text(f"""
+#: Selects the pairs, for sending with other statements.
+READ_NAMED: Final = text(f"""
     WITH RECURSIVE named (client, destination) AS (
       SELECT client, destination
       FROM (SELECT client, destination FROM lrq_tag_set_members ORDER BY client, destination LIMIT 1) AS first_pair
@@ -31,4 +31,4 @@ def named_sites(connection: Connection) -> list[SessionKey]:
 
     A set that may be used again is never forgotten, so its destinations stay.
     """
-    return [SessionKey(ClientName(client), SiteId(destination)) for client, destination in connection.execute(_NAMED)]
+    return keys_of(connection.execute(READ_NAMED).all())

@@ -1,6 +1,6 @@
 """The `Log` port: the send log of a source, as its server uses it (docs/design.md, "The tick")."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from operator import attrgetter
@@ -78,6 +78,11 @@ class SessionKey(NamedTuple):
 
     client: ClientName
     destination: SiteId
+
+
+def keys_of(rows: Iterable[Sequence[str]]) -> list[SessionKey]:
+    """Return the sessions in rows of a client and a destination. Pure."""
+    return [SessionKey(ClientName(client), SiteId(destination)) for client, destination in rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, select, text, update
 
 from queues.clock import now_us
 from queues.database.tables.destinations import tag_set_members
@@ -41,19 +41,25 @@ CountOwed = Callable[[SessionKey, Visibility | None, Visibility], int]
 #: later ticks held nothing for it.
 KEPT_TICKS: Final = 10_000
 
+#: Selects the time at which the current segment was opened, and the bytes of payload in the ticks since then.
+READ_LENGTH: Final = text("""
+    SELECT opened_us, coalesce((SELECT bytes_total FROM lrq_ticks ORDER BY number DESC LIMIT 1), 0)
+      - coalesce((SELECT bytes_total FROM lrq_ticks WHERE created_us <= opened_us ORDER BY number DESC LIMIT 1), 0)
+    FROM lrq_log_head
+""")
+
 # The tick closed only a part of its window, because the window was above the limits.
 _IS_PART = ticks.c.mark.like("xid/%/%/_%")
 
 
 def segment_is_due(connection: Connection, limits: SegmentLimits) -> bool:
     """Tell whether the current segment has reached *limits*."""
-    opened = connection.execute(select(log_head.c.opened_us)).scalar_one()
-    if opened + int(limits.seconds * 1_000_000) <= now_us():
-        return True
-    latest_first = select(ticks.c.bytes_total).order_by(ticks.c.number.desc()).limit(1)
-    newest = connection.execute(latest_first).scalar()
-    before = connection.execute(latest_first.where(ticks.c.created_us <= opened)).scalar()
-    return (newest or 0) - (before or 0) >= limits.payload_bytes
+    return is_due(*connection.execute(READ_LENGTH).one(), limits)
+
+
+def is_due(opened_us: int, payload_bytes: int, limits: SegmentLimits) -> bool:
+    """Tell whether a segment has reached *limits*; see `READ_LENGTH`."""
+    return opened_us + int(limits.seconds * 1_000_000) <= now_us() or payload_bytes >= limits.payload_bytes
 
 
 def has_room(connection: Connection, closed: Sequence[Select[int]], retention: Retention) -> bool:

@@ -1,7 +1,7 @@
 """Count the entries that were trimmed for destinations that were no peers, until an operator forgets the counts."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -15,11 +15,18 @@ MOST_COUNTED: Final = 1_000
 #: No site has this name.
 OTHERS: Final = SiteId("*")
 
+_COLUMNS = dropped_entries.c.client, dropped_entries.c.destination, dropped_entries.c.entries
+#: Selects the numbers, for sending with other statements.
+READ_DROPPED: Final = select(*_COLUMNS).order_by(*_COLUMNS[:2])
+
 
 def read_dropped(connection: Connection) -> dict[SessionKey, int]:
     """Return the number of dropped entries for each client and unknown destination."""
-    columns = dropped_entries.c.client, dropped_entries.c.destination, dropped_entries.c.entries
-    rows = connection.execute(select(*columns).order_by(*columns[:2]))
+    return dropped_of(connection.execute(READ_DROPPED).all())
+
+
+def dropped_of(rows: Iterable[Sequence[Any]]) -> dict[SessionKey, int]:
+    """Return the numbers in the rows of `READ_DROPPED`. Pure."""
     return {SessionKey(ClientName(client), SiteId(destination)): entries for client, destination, entries in rows}
 
 

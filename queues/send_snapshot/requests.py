@@ -6,6 +6,7 @@ their `state` still differs; `cancel_superseded` updates that state.
 """
 
 import uuid
+from collections import namedtuple
 from collections.abc import Iterable
 
 from sqlalchemy import (
@@ -46,6 +47,8 @@ _SENT_ROWS = (
     .scalar_subquery()
 )
 _WITH_SENT_ROWS = select(snapshots, func.coalesce(_SENT_ROWS, 0).label("sent_rows"))
+#: A row of `_WITH_SENT_ROWS` as the driver returns it.
+_Stored = namedtuple("_Stored", [column.name for column in _WITH_SENT_ROWS.selected_columns])
 _NEWEST_OF_EACH = _WITH_SENT_ROWS.where(not_(superseded()))
 
 _NUMBERS = (
@@ -119,9 +122,13 @@ def newest(connection: Connection, client: ClientName, destination: SiteId) -> S
     return None if row is None else snapshot_of(row)
 
 
-def newest_of_each(connection: Connection) -> list[SnapshotSync]:
-    """Return the newest request of every client and destination, finished or not."""
-    return [snapshot_of(row) for row in connection.execute(_NEWEST_OF_EACH)]
+def newest_of_each(connection: Connection, *, last: bool = False) -> list[SnapshotSync]:
+    """Return the newest request of every client and destination, finished or not.
+
+    *last*: no statement follows in the transaction.
+    """
+    [rows] = dialects.of(connection).run_all(connection, [(_NEWEST_OF_EACH, {})], last=last)
+    return [snapshot_of(_Stored(*row)) for row in rows]
 
 
 def unprovided(connection: Connection) -> list[SnapshotSync]:

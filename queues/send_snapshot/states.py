@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, exists, tuple_, update
+from sqlalchemy import ColumnElement, Connection, exists, tuple_, update
 
 from queues.database import dialects
 from queues.database.tables.snapshots import snapshots
@@ -123,7 +123,7 @@ class Part:
     checksum: int
 
 
-def snapshot_of(row: Row[Any]) -> SnapshotSync:
+def snapshot_of(row: Any) -> SnapshotSync:  # noqa: ANN401 - a row has its columns as attributes
     """Convert one row of `lrq_snapshots`."""
     return SnapshotSync(
         sync_id=row.sync_id,

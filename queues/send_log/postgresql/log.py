@@ -141,7 +141,7 @@ class PostgresqlLog:
         """See the port."""
         limits = SegmentLimits(segment_seconds, segment_bytes).within(retention)
         with reading(self._engine) as connection:
-            if not trim_look.is_current_filled(connection, lease):
+            if not trim_look.may_rotate(connection, lease, limits):
                 return False
         with writing(self._engine) as connection:
             leases.check(connection, lease)
@@ -150,9 +150,12 @@ class PostgresqlLog:
     def trim(self, lease: Lease, retention: Retention) -> TrimResult:
         """See the port. Tables in use by other transactions are left for the next run."""
         with reading(self._engine) as connection:
-            work = trim_look.look(connection, lease)
-        # Without entries nothing is unordered. The first run also corrects the record of an earlier server.
-        found = self._find_unordered(lease) if work.has_entries or not self._looked_upto else 0
+            work = trim_look.look(connection, lease, self._looked_upto)
+        # The first run also corrects the record of an earlier server.
+        if work.has_unordered or not self._looked_upto:
+            found = self._find_unordered(lease)
+        else:
+            found, self._looked_upto = 0, work.ended_upto
         emptied = dropped = 0
         laggards: list[SessionKey] = []
         unknown: Counter[SessionKey] = Counter()

@@ -27,7 +27,17 @@ _NEW: Final = """
       SELECT 1 FROM lrq_log_commits c WHERE c.xid = e.xid AND c.xid >= %(first)s AND c.xid < %(end)s)
     GROUP BY client
 """
-_END: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+#: The settings for a quick `HAS_NEW`.
+PLAN: Final = plan()
+#: Selects one row if an entry of an ended transaction from the id `first` on has no place.
+HAS_NEW: Final = """
+    SELECT 1 FROM lrq_log_entries e
+    WHERE xid >= :first AND xid < (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint) AND NOT EXISTS (
+      SELECT 1 FROM lrq_log_commits c WHERE c.xid = e.xid AND c.xid >= :first)
+    LIMIT 1
+"""
+#: Selects the id up to which all transactions have ended.
+END: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _ADD: Final = """
     INSERT INTO lrq_unordered AS u (client, waiting, dropped, seen_us) VALUES (%(client)s, %(count)s, 0, %(now)s)
     ON CONFLICT (client) DO UPDATE SET waiting = u.waiting + excluded.waiting, seen_us = excluded.seen_us
@@ -63,7 +73,7 @@ def find_new(connection: Connection, first: int) -> tuple[int, int]:
 
     Return the id for the next run, and the number of entries found. With *first* 0, count all entries from the start.
     """
-    end = int(connection.exec_driver_sql(_END).scalar_one())
+    end = int(connection.exec_driver_sql(END).scalar_one())
     connection.exec_driver_sql(plan())
     found = _counted(connection, _NEW, {"first": first, "end": end})
     if first == 0:
