@@ -35,8 +35,7 @@ def due_upkeep(connection: Connection, *, parked_before_us: int) -> DueUpkeep:
 
 
 def _due(dialect: Dialect) -> Select[Any]:
-    return select(
-        garbage.is_due(dialect.present_us),
+    return select(garbage.is_due(dialect.present_us)).add_columns(
         staging.has_abandoned(dialect.present_us),
         parked.has_older(bindparam("parked_before", type_=BigInteger)),
         links.is_number_wrong(dialect),

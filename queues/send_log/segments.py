@@ -54,7 +54,8 @@ _IS_PART = ticks.c.mark.like("xid/%/%/_%")
 
 def segment_is_due(connection: Connection, limits: SegmentLimits) -> bool:
     """Tell whether the current segment has reached *limits*."""
-    return is_due(*connection.execute(READ_LENGTH).one(), limits)
+    opened_us, payload_bytes = connection.execute(READ_LENGTH).one()
+    return is_due(opened_us, payload_bytes, limits)
 
 
 def is_due(opened_us: int, payload_bytes: int, limits: SegmentLimits) -> bool:

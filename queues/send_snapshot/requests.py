@@ -6,8 +6,8 @@ their `state` still differs; `cancel_superseded` updates that state.
 """
 
 import uuid
-from collections import namedtuple
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 from sqlalchemy import (
     BigInteger,
@@ -47,8 +47,7 @@ _SENT_ROWS = (
     .scalar_subquery()
 )
 _WITH_SENT_ROWS = select(snapshots, func.coalesce(_SENT_ROWS, 0).label("sent_rows"))
-#: A row of `_WITH_SENT_ROWS` as the driver returns it.
-_Stored = namedtuple("_Stored", [column.name for column in _WITH_SENT_ROWS.selected_columns])
+_NAMES = [column.name for column in _WITH_SENT_ROWS.selected_columns]
 _NEWEST_OF_EACH = _WITH_SENT_ROWS.where(not_(superseded()))
 
 _NUMBERS = (
@@ -128,7 +127,7 @@ def newest_of_each(connection: Connection, *, last: bool = False) -> list[Snapsh
     *last*: no statement follows in the transaction.
     """
     [rows] = dialects.of(connection).run_all(connection, [(_NEWEST_OF_EACH, {})], last=last)
-    return [snapshot_of(_Stored(*row)) for row in rows]
+    return [snapshot_of(SimpleNamespace(**dict(zip(_NAMES, row, strict=True)))) for row in rows]
 
 
 def unprovided(connection: Connection) -> list[SnapshotSync]:
