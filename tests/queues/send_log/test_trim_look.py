@@ -129,3 +129,18 @@ def test_unordered_entries_are_found_in_a_log_that_was_empty_before(site: Engine
     # A running transaction of any test holds the end of the look back.
     eventually(lambda: history.log.trim(reader.lease, KEEP).found_unordered == 1)
     assert history.log.trim(reader.lease, KEEP).found_unordered == 0
+
+
+def test_old_ticks_go_with_a_later_trim_that_finds_no_old_entries(
+    site: Engine, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(site, reader)
+    monkeypatch.setattr(segments, "KEPT_TICKS", 1_000)
+    for _ in range(7):
+        for step in (history.transmit, history.acknowledge, history.rotate, history.trim):
+            step()
+    assert not look(site, reader.lease)[0].has_old_ticks
+    monkeypatch.setattr(segments, "KEPT_TICKS", 3)
+    assert look(site, reader.lease)[0].has_old_ticks
+    history.trim()
+    assert not look(site, reader.lease)[0].has_old_ticks
