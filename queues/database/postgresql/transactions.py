@@ -22,7 +22,7 @@ from sqlalchemy.dialects.postgresql import BIT
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from queues.database.dialect import Statement
+from queues.database.dialect import READING, Statement
 from queues.database.postgresql.pipeline import exchange
 from queues.database.postgresql.prepared_statements import Request
 
@@ -75,8 +75,10 @@ class PostgresqlTransactions:
 
     def end_older(self, engine: Engine, name: str, generation: int, idle: float) -> None:
         """Terminate idle backends that hold the advisory lock of another generation."""
-        with engine.connect() as connection, connection.begin():
-            exchange(connection, [(_END_OLDER, {"name": name, "held": generation, "idle": idle})])
+        ending = _END_OLDER, {"name": name, "held": generation, "idle": idle}
+        # Nothing is written, so one message is enough for the whole transaction.
+        with engine.connect().execution_options(**{READING: True}) as connection, connection.begin():
+            exchange(connection, [ending], last=True)
 
     def end_idle(self, engine: Engine, seconds: float) -> None:
         """Set `idle_in_transaction_session_timeout` on each new connection."""

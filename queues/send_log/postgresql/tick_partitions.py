@@ -15,7 +15,7 @@ NEWEST: Final = "SELECT " + ", ".join(  # noqa: S608 - numbers
     f"(SELECT max(number) FROM lrq_ticks_{each})"  # noqa: S608 - numbers
     for each in range(TICK_PARTITIONS)
 )
-#: Selects the trimmed sequence, and the number of the tick there. That tick is kept, because the next begins there.
+#: Selects the trimmed sequence, and the number of the tick there, which is always kept: the next tick begins there.
 LAST_TRIMMED: Final = (
     "SELECT trimmed_seq, (SELECT number FROM lrq_ticks WHERE end_seq <= trimmed_seq ORDER BY end_seq DESC LIMIT 1)"
     " FROM lrq_log_head"

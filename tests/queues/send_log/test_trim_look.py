@@ -6,10 +6,12 @@ from functools import partial
 import pytest
 from sqlalchemy import Engine, delete, insert, text, update
 
+from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.postgresql import rewriting
 from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading, writing
+from queues.errors import OwnershipLostError
 from queues.send_log import segments
 from queues.send_log import ticks as tick_rows
 from queues.send_log.port import Retention
@@ -144,3 +146,13 @@ def test_old_ticks_go_with_a_later_trim_that_finds_no_old_entries(
     assert look(site, reader.lease)[0].has_old_ticks
     history.trim()
     assert not look(site, reader.lease)[0].has_old_ticks
+
+
+def test_an_idle_log_is_not_looked_at_under_a_lost_lease(site: Engine, reader: Reader) -> None:
+    history = History(site, reader)
+    history.trim()
+    leases.release(site, reader.lease)
+    assert leases.acquire(site, reader.lease.name, "another", 60)
+    for act in (history.trim, history.rotate):
+        with pytest.raises(OwnershipLostError):
+            act()
