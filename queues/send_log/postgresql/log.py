@@ -149,13 +149,14 @@ class PostgresqlLog:
 
     def trim(self, lease: Lease, retention: Retention) -> TrimResult:
         """See the port. Tables in use by other transactions are left for the next run."""
+        # The first run reads the whole log, and corrects the record of an earlier server.
+        found = 0 if self._looked_upto else self._find_unordered(lease)
         with reading(self._engine) as connection:
             work = trim_look.look(connection, lease, self._looked_upto)
-        # The first run also corrects the record of an earlier server.
-        if work.has_unordered or not self._looked_upto:
-            found = self._find_unordered(lease)
+        if work.has_unordered:
+            found += self._find_unordered(lease)
         else:
-            found, self._looked_upto = 0, work.ended_upto
+            self._looked_upto = work.ended_upto
         emptied = dropped = 0
         laggards: list[SessionKey] = []
         unknown: Counter[SessionKey] = Counter()

@@ -11,7 +11,7 @@ from queues.database.leases import Lease
 from queues.database.postgresql import rewriting
 from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading, writing
-from queues.errors import OwnershipLostError
+from queues.errors import OwnershipLostError, StoreUnavailableError
 from queues.send_log import segments
 from queues.send_log import ticks as tick_rows
 from queues.send_log.port import Retention
@@ -156,3 +156,26 @@ def test_an_idle_log_is_not_looked_at_under_a_lost_lease(site: Engine, reader: R
     for act in (history.trim, history.rotate):
         with pytest.raises(OwnershipLostError):
             act()
+
+
+def test_a_run_that_fails_at_unordered_entries_leaves_them_to_the_next_one(
+    site: Engine, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(site, reader)
+    history.trim()
+    history.transmit_unordered()
+
+    def fail(*_: object) -> int:
+        raise StoreUnavailableError("the database cannot be used just now")
+
+    def fails() -> bool:
+        try:
+            history.trim()
+        except StoreUnavailableError:
+            return True
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresqlLog, "_find_unordered", fail)
+        eventually(fails)
+    assert history.log.trim(reader.lease, KEEP).found_unordered == 1
