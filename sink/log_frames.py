@@ -6,6 +6,7 @@ from dataclasses import replace
 from queues.blocks import check_packed
 from queues.positions import Position
 from queues.receive import entries as receive_entries
+from queues.receive import snapshot_blocks
 from queues.receive.log_blocks import NewBlocks
 from queues.receive.marks import stored_size
 from queues.wire import replication_pb2 as pb
@@ -41,6 +42,8 @@ def take_batch(inbox: Inbox, batch: pb.Batch, limit: int) -> Refuse | None:
     if before.received.cut and not after.received.cut:
         # A rollback behind the cut would need the cut again.
         changes.append(receive_entries.forgetting_headers_before(inbox.queue_id(), after.boundary_seq))
+    if before.staging.sync_id and not after.staging.sync_id:
+        changes.append(snapshot_blocks.dropping_staged(inbox.queue_id(), keep=after.sync_id))
     marks = replace(
         after,
         source_seq=max(before.source_seq, batch.source_seq),

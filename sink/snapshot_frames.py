@@ -76,7 +76,7 @@ def _stage(inbox: Inbox, blocks: Iterable[pb.Block], skip: int, limit: int) -> N
 def _publish(inbox: Inbox, marks: ReceiveState, end: pb.SnapshotEnd) -> None:
     queue_id = inbox.queue_id()
     receive_entries.clear_log(inbox.connection, queue_id)
-    snapshot_blocks.drop_staged(inbox.connection, queue_id, keep={marks.sync_id})
+    snapshot_blocks.drop_staged(inbox.connection, queue_id, keep=marks.sync_id)
     header = inbox.adding([header_of(end.header)]) if end.HasField("header") else ()
     # The subscriber has not begun this snapshot yet, and the log in the queue is empty.
     _, applied_bytes = inbox.applied()
@@ -84,5 +84,5 @@ def _publish(inbox: Inbox, marks: ReceiveState, end: pb.SnapshotEnd) -> None:
 
 
 def _restage(inbox: Inbox, marks: ReceiveState) -> None:
-    snapshot_blocks.drop_staged(inbox.connection, inbox.queue_id(), keep={marks.sync_id})
+    snapshot_blocks.drop_staged(inbox.connection, inbox.queue_id(), keep=marks.sync_id)
     inbox.save(marks)

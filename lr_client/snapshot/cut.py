@@ -35,7 +35,11 @@ class Cut:
     held: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def connect(self) -> AbstractContextManager[Connection]:
-        """Open a read-only connection in a transaction that sees exactly this state; several may be open at once."""
+        """Open a read-only connection in a transaction that sees exactly this state; several may be open at once.
+
+        Leave the block before you complete the snapshot. On PostgreSQL the block raises `SnapshotFailedError` at its
+        end if a table was emptied or replaced before its first read.
+        """
         return connect_at(self.engine, self.name)
 
     def keep(self, table: str) -> None:

@@ -8,12 +8,15 @@ from sqlalchemy import Engine
 
 from lr_server.session.outgoing import tick_header
 from queues import send_snapshot
-from queues.database.transactions import reading
-from queues.errors import SnapshotCancelledError
+from queues.database.transactions import reading, writing
+from queues.errors import CorruptFrameError, SnapshotCancelledError
+from queues.logs import logger
 from queues.send_log.history import tick_ending_at
-from queues.send_snapshot import SnapshotSync, StoredBlock
+from queues.send_snapshot import SnapshotSync, StoredBlock, hints
 from queues.wire.replication_pb2 import Frame, SnapshotBegin, SnapshotChunk, SnapshotEnd
 from queues.wire.replication_pb2 import Position as WirePosition
+
+log = logger("lrq.server")
 
 
 def frames(
@@ -23,7 +26,8 @@ def frames(
 
     The blocks of a frame unpack to at most the bytes that *chunk_bytes* returns then, a single block excepted.
     Blocks are sent as they are stored, so the first block may begin before *after_row*. Raises
-    `SnapshotCancelledError` when rows are missing, because the snapshot was given up meanwhile.
+    `SnapshotCancelledError` when rows are missing, because the snapshot was given up meanwhile. A damaged block raises
+    that too, once another snapshot is requested.
     """
     sync_id = snapshot.sync_id
     yield Frame(snapshot_begin=SnapshotBegin(sync_id=sync_id)), after_row, 64
@@ -43,12 +47,30 @@ def _reads(
 ) -> Iterator[list[StoredBlock]]:
     sync_id, row = snapshot.sync_id, after_row
     while row < snapshot.rows:
-        with reading(engine) as connection:
-            blocks = send_snapshot.read_blocks(connection, sync_id, after_row=row, limit_bytes=chunk_bytes())
+        try:
+            with reading(engine) as connection:
+                blocks = send_snapshot.read_blocks(connection, sync_id, after_row=row, limit_bytes=chunk_bytes())
+        except CorruptFrameError as damaged:
+            _replace(engine, snapshot, str(damaged))
+            raise SnapshotCancelledError(f"snapshot {sync_id} is replaced by another one: {damaged}") from damaged
         if not blocks:
             raise SnapshotCancelledError(f"snapshot {sync_id} was given up, so the rows after {row} are gone")
         row = blocks[-1].last_row
         yield blocks
+
+
+def _replace(engine: Engine, damaged: SnapshotSync, error: str) -> None:
+    """Request another snapshot: no transfer can ever complete this one."""
+    client, destination = damaged.client, damaged.destination
+    with writing(engine) as connection:
+        newest = send_snapshot.newest(connection, client, destination)
+        if newest is None or newest.sync_id != damaged.sync_id:
+            return
+        reason = f"rows of snapshot {damaged.sync_id} are damaged where they are stored"
+        send_snapshot.request(connection, client, [destination], reason)
+        transmitter = hints.names_at(connection).transmitter(client)
+    hints.send(transmitter)
+    log.warning("a damaged snapshot is replaced", destination=destination, error=error)
 
 
 def _ahead(reads: Iterator[list[StoredBlock]]) -> Generator[list[StoredBlock], None, None]:

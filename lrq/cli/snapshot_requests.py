@@ -19,6 +19,7 @@ from queues.database.transactions import reading
 from queues.errors import UsageError
 from queues.names import ClientName, client_name
 from queues.send_log.reads import clients_seen
+from queues.send_log.replica_members import read_groups
 from queues.send_log.sessions import sessions_of
 from queues.send_snapshot import EVERY_SITE, Provider, SnapshotState, SnapshotSync
 
@@ -79,16 +80,17 @@ def listing_view(found: Sequence[SnapshotStatus], providers: Sequence[Provider])
 
 @dataclass(frozen=True, slots=True)
 class FollowOutcome:
-    """The followed requests at one moment."""
+    """The followed requests at one moment; `gone` is the sentence for a request that has become none."""
 
     snapshots: tuple[SnapshotSync, ...]
     timed_out: bool = False
     sessions: Mapping[str, str] = field(default_factory=dict)
+    gone: str = ""
 
     @property
     def finished(self) -> bool:
         """Whether every request is finished."""
-        return bool(self.snapshots) and all(each.finished for each in self.snapshots)
+        return bool(self.gone or self.snapshots) and all(each.finished for each in self.snapshots)
 
     @property
     def applied(self) -> bool:
@@ -98,7 +100,7 @@ class FollowOutcome:
     def words(self) -> str:
         """Return one clause for each request that is not applied, with the error."""
         late = " at the timeout" if self.timed_out else ""
-        return "; ".join(
+        return self.gone or "; ".join(
             f"the snapshot of {each.client} for {'every site' if each.destination == EVERY_SITE else each.destination} "
             f"is {each.state.value}{late}{': ' + one_line(each.error) if each.error else ''}"
             for each in self.snapshots
@@ -115,7 +117,7 @@ class FollowOutcome:
 
 
 class Follow:
-    """Reads one request repeatedly; the server replaces a request for every site by one for each site."""
+    """Reads one request repeatedly; the server divides a request for every site, or for a group, among the sites."""
 
     def __init__(self, engine: Engine, sync_id: str) -> None:
         """Raise `UsageError` when there is no such request."""
@@ -127,13 +129,9 @@ class Follow:
         """Return the request, or the requests that replaced it."""
         with reading(self._engine, snapshot=True) as connection:
             mine = send_snapshot.find(connection, self._asked.sync_id)
-            if mine is not None:
-                followed = [mine]
-            elif self._asked.destination == EVERY_SITE:
-                followed = _expanded(connection, self._asked)
-            else:
-                followed = []
-            return FollowOutcome(tuple(followed), sessions=_session_words(connection, self._asked.client))
+            followed = [mine] if mine is not None else _expanded(connection, self._asked)
+            gone = "" if followed else _gone(self._asked)
+            return FollowOutcome(tuple(followed), sessions=_session_words(connection, self._asked.client), gone=gone)
 
 
 def _find(connection: Connection, sync_id: str) -> SnapshotSync:
@@ -147,12 +145,24 @@ def _find(connection: Connection, sync_id: str) -> SnapshotSync:
 
 
 def _expanded(connection: Connection, asked: SnapshotSync) -> list[SnapshotSync]:
-    """Return the newest request of each site since *asked*, a request for every site."""
+    """Return the newest request since *asked* of each site for which *asked* was."""
+    is_for_all = asked.destination == EVERY_SITE
+    members = read_groups(connection).get(asked.destination, ())
     newest: dict[str, SnapshotSync] = {}
     for each in send_snapshot.listing(connection, asked.client, limit=1_000):
-        if each.requested_us >= asked.requested_us and each.destination != EVERY_SITE:
+        is_of_asked = each.destination != EVERY_SITE if is_for_all else each.destination in members
+        if each.requested_us >= asked.requested_us and is_of_asked:
             newest.setdefault(each.destination, each)
     return sorted(newest.values(), key=lambda each: each.destination)
+
+
+def _gone(asked: SnapshotSync) -> str:
+    if asked.destination == EVERY_SITE:
+        return f"no site gets a snapshot of {asked.client}: the server knows no peer with a link of this client"
+    return (
+        f"the request for {asked.destination} is gone, because its link or group was removed: "
+        "`lrq snapshot list` shows the others"
+    )
 
 
 def _session_words(connection: Connection, client: ClientName) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, func, select
 
 from queues.database.tables.receive import receive_headers
+from queues.receive.entries import KEPT_HEADERS
 
 
 def branch_of(connection: Connection, queue_id: int, seq: int) -> str | None:
@@ -10,6 +11,18 @@ def branch_of(connection: Connection, queue_id: int, seq: int) -> str | None:
     own = (receive_headers.c.queue_id == queue_id, receive_headers.c.seq >= seq)
     holding = select(receive_headers.c.branch).where(*own).order_by(receive_headers.c.seq).limit(1)
     return connection.execute(holding).scalar()
+
+
+def is_of_another_branch(connection: Connection, queue_id: int, branch: str, seq: int) -> bool:
+    """Return whether entry *seq* surely belongs to another branch than *branch*; False if its header may be deleted."""
+    own = receive_headers.c.queue_id == queue_id
+    later = select(receive_headers.c.seq, receive_headers.c.branch).where(own, receive_headers.c.seq >= seq)
+    newer = connection.execute(later.order_by(receive_headers.c.seq).limit(KEPT_HEADERS)).all()
+    if not newer or newer[0].branch == branch or len(newer) == KEPT_HEADERS:
+        return False
+    # Headers before the newest ones are pruned, and those before a passed cut are deleted from the oldest on.
+    older = select(receive_headers.c.seq).where(own, receive_headers.c.seq < newer[0].seq).limit(1)
+    return connection.execute(older).first() is not None
 
 
 def end_of_branch(connection: Connection, queue_id: int, branch: str) -> int:

@@ -1,6 +1,6 @@
 """The rows of snapshots in a receive queue, in their original blocks; all functions run in the caller's transaction."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, fun
 
 from queues.blocks import SnapshotColumns, decode_snapshot
 from queues.database import dialects
+from queues.database.dialect import Statement
 from queues.database.tables.receive import receive_snapshot_blocks as stored
 from queues.errors import CorruptFrameError, SnapshotFailedError
 from queues.wire.replication_pb2 import Block
@@ -50,9 +51,17 @@ def stage(connection: Connection, queue_id: int, sync_id: str, after: int, block
     dialects.of(connection).bulk_insert_columns(connection, stored, values)
 
 
-def drop_staged(connection: Connection, queue_id: int, *, keep: Collection[str]) -> None:
-    """Delete the rows of all snapshots except those in *keep*."""
-    connection.execute(delete(stored).where(stored.c.queue_id == queue_id, stored.c.sync_id.not_in(keep)))
+def drop_staged(connection: Connection, queue_id: int, *, keep: str) -> None:
+    """Delete the rows of all snapshots except *keep*, the published one; empty if there is none."""
+    connection.execute(*dropping_staged(queue_id, keep=keep))
+
+
+def dropping_staged(queue_id: int, *, keep: str) -> Statement:
+    """Return the statement of `drop_staged`, for one message with others."""
+    return _DROP, {"of_queue": queue_id, "kept": keep}
+
+
+_DROP = delete(stored).where(stored.c.queue_id == bindparam("of_queue"), stored.c.sync_id != bindparam("kept"))
 
 
 def rows(connection: Connection, queue_id: int, sync_id: str, *, after: int, upto: int) -> Iterator[SnapshotRow]:

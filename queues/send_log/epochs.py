@@ -5,6 +5,7 @@ second of two drivers find the record and store nothing. See docs/spark-log.md, 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from sqlalchemy import Connection, Engine, text, update
 
@@ -12,6 +13,7 @@ from queues.clock import now_us
 from queues.database import dialects
 from queues.database.tables.producers import producers
 from queues.database.transactions import reading, writing
+from queues.errors import StoreUnavailableError
 from queues.positions import PositionToken
 from queues.send_log import staging
 from queues.send_log.destination_check import check_destinations
@@ -47,8 +49,11 @@ def store_epoch(
             staging.decide(connection, parts)
             if rows_per_transaction is None:
                 _move(connection, epoch, None)
-    _finish(engine, epoch, rows_per_transaction)
-    staging.forget_undecided(engine, epoch)
+    if rows_per_transaction is not None:
+        _finish(engine, epoch, rows_per_transaction)
+    # The rows are stored. An error of the cleaning would let the caller store them again; a later call cleans too.
+    with suppress(StoreUnavailableError):
+        staging.forget_undecided(engine, epoch)
     return is_new
 
 

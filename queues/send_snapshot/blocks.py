@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from sqlalchemy import BigInteger, Connection, Select, bindparam, func, or_, select
 
 from queues.block_limits import MAX_ROWS
-from queues.blocks import SnapshotColumns, decode_snapshot
+from queues.blocks import SnapshotColumns, check_packed, decode_snapshot
 from queues.database import dialects
 from queues.database.tables.snapshots import snapshot_blocks, snapshot_parts, snapshots
 from queues.errors import CorruptFrameError, SnapshotCancelledError
@@ -67,7 +67,7 @@ def read_blocks(connection: Connection, sync_id: str, *, after_row: int, limit_b
     `MAX_ROWS`. An empty list is the end of the snapshot. The cost does not depend on *after_row*.
 
     Raises `SnapshotCancelledError` if the snapshot is not ready or its rows are deleted. Raises `CorruptFrameError` for
-    damage that shows without unpacking.
+    blocks that are damaged where they are stored.
     """
     wanted = select(snapshots.c.state, snapshots.c.build).where(snapshots.c.sync_id == sync_id)
     state, build = connection.execute(wanted).one_or_none() or ("not known", "")
@@ -130,7 +130,8 @@ def _parse(sync_id: str, stretch: _Stretch, found: _Found) -> StoredBlock:
     first_row = stretch.first + found.before + 1
     try:
         block = Block.FromString(found.stored)
-    except DecodeError:
+        check_packed(block, found.plain_size)
+    except (CorruptFrameError, DecodeError):
         block = Block()
     if (block.rows, block.plain_size) != (found.rows, found.plain_size):
         raise CorruptFrameError(

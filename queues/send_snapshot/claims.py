@@ -13,6 +13,8 @@ from queues.states import SnapshotState
 
 #: The most sites that one attempt serves.
 MOST_TOGETHER = 1_000
+#: A request so many seconds in the future is from before the clock was set back, and waits no longer.
+CLOCK_SET_BACK = 10.0
 
 
 def due_in(
@@ -24,7 +26,10 @@ def due_in(
     """
     now = dialects.of(connection).now_us(connection)
     oldest = connection.execute(select(func.min(snapshots.c.requested_us)).where(*_due(client, now, running))).scalar()
-    return None if oldest is None else max(0.0, window - (now - int(oldest)) / 1_000_000)
+    if oldest is None:
+        return None
+    age = (now - int(oldest)) / 1_000_000
+    return 0.0 if age < -CLOCK_SET_BACK else max(0.0, window - age)
 
 
 def is_asked_for_by_all(
@@ -97,7 +102,9 @@ def _take(connection: Connection, row: Row[Any], owner: str, build: str, now: in
 
 
 def _due(client: ClientName, now: int, running: Iterable[str]) -> tuple[ColumnElement[bool], ...]:
-    waiting = and_(snapshots.c.state == SnapshotState.REQUESTED, snapshots.c.retry_us <= now)
+    from_the_future = snapshots.c.updated_us > now + int(CLOCK_SET_BACK * 1_000_000)
+    is_over = or_(snapshots.c.retry_us <= now, from_the_future)
+    waiting = and_(snapshots.c.state == SnapshotState.REQUESTED, is_over)
     abandoned = and_(snapshots.c.state == SnapshotState.BUILDING, snapshots.c.build.not_in(list(running)))
     return (
         snapshots.c.client == client,

@@ -1,9 +1,10 @@
 """The stored state of each snapshot sync, its attempts and parts, and the rule for which request counts."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, exists, tuple_, update
+from sqlalchemy import ColumnElement, Connection, exists, select, tuple_, update
 
 from queues.database import dialects
 from queues.database.tables.snapshots import snapshots
@@ -160,6 +161,15 @@ def superseded() -> ColumnElement[bool]:
         newer.c.destination == snapshots.c.destination,
         tuple_(newer.c.requested_us, newer.c.sync_id) > tuple_(snapshots.c.requested_us, snapshots.c.sync_id),
     )
+
+
+def ended_builds(connection: Connection, builds: Collection[str]) -> list[str]:
+    """Return those of *builds* that write no more, although this database knows their snapshot."""
+    building = snapshots.c.state == SnapshotState.BUILDING
+    running = set(connection.execute(select(snapshots.c.build).where(building)).scalars())
+    own = snapshots.c.sync_id.in_(sorted(map(stored_under, builds)))
+    known = set(connection.execute(select(snapshots.c.sync_id).where(own)).scalars())
+    return [each for each in builds if stored_under(each) in known and each not in running]
 
 
 def cancel_superseded(connection: Connection, client: ClientName | None = None) -> int:

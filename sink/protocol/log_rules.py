@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from queues.positions import Position
-from queues.receive.marks import NOT_ENDED, ReceiveState
+from queues.receive.marks import NOT_ENDED, ReceiveState, StagedRows
 from queues.wire.replication_pb2 import Refusal
 
 Kind: TypeAlias = "Refusal.Kind.ValueType"
@@ -149,6 +149,7 @@ def decide_batch(
     """Decide about all entries for a session from *start* up to the end of the last group.
 
     The sequence numbers between two groups, and between *start* and the first group, hold no entry for the session.
+    A source sends entries only when no snapshot is left to send, so the marks then name no staged one.
     """
     place = _begin(marks, start)
     if isinstance(place, Refuse):
@@ -171,6 +172,7 @@ def decide_batch(
             # The cut is kept in the middle of a tick: a rollback to the tick's beginning would need it again.
             received=Position(place.branch, place.seq, _cut(marks, start, passed=cut_passed and not place.is_open)),
             boundary_seq=place.boundary,
+            staging=StagedRows() if groups else marks.staging,
             entries_total=marks.entries_total + sum(group.rows for group in groups) - skipped,
             duplicates_total=marks.duplicates_total + skipped,
             ended_seq=marks.ended_seq if place.seq == marks.received.seq else NOT_ENDED,

@@ -148,6 +148,31 @@ def test_a_newer_snapshot_replaces_the_published_one_only_when_complete(sink, co
     assert contents.staged() == rows("s2", [b"new"])
 
 
+@pytest.mark.parametrize("published", [False, True])
+def test_the_staged_rows_of_a_snapshot_that_was_given_up_go_with_the_next_entries(sink, contents, published):
+    base = 10 if published else 0
+    if published:
+        accepted(talk(sink, *S1, S1_END))
+    talk(sink, begin("s2"), chunk("s2", 1, [b"given up"]))
+    accepted(
+        talk(
+            sink,
+            batch(base and BASE, tick(base, base + 2, [b"a", b"b"])),
+            batch(base + 2, tick(base + 2, base + 3, [b"c"])),
+        )
+    )
+    assert contents.staged() == (rows("s1", FIVE) if published else [])
+    assert sink.negotiate(request()).staging.sync_id == ""
+    assert [payload for _, payload in contents.log()] == [b"a", b"b", b"c"]
+
+
+def test_a_frame_without_entries_keeps_the_staged_rows(sink, contents):
+    talk(sink, *S1[:2], batch(0))
+    answer = sink.negotiate(request())
+    assert (answer.staging.sync_id, answer.staging.rows) == ("s1", 3)
+    assert contents.staged() == rows("s1", FIVE[:3])
+
+
 def test_the_applied_position_begins_anew_with_a_snapshot(sink, contents):
     talk(sink, batch(0, tick(0, 20, numbered(1, 15))))
     contents.consume(20)

@@ -8,6 +8,7 @@ import pytest
 from lr_server import LogReplicationServer
 from queues.wire.replication_pb2 import Ack, Frame, Refusal
 from sink.port import Sink
+from tests.lr_client.snapshot.providing import damage
 from tests.system.faulty import PassingSink
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
@@ -52,6 +53,19 @@ def test_a_snapshot_that_cannot_be_read_names_the_source(world: World, transport
         paris = world.server("paris", listen=[], peers={"tokyo": peer})
         eventually(lambda: names_its_own_database(paris, "lrq_snapshot_blocks"))
     eventually(lambda: recorder.kinds("paris") == ["start 1", "snapshot 2", "complete 1"])
+
+
+def test_a_snapshot_that_is_damaged_where_it_is_stored_is_replaced(world: World) -> None:
+    recorder = world.subscribe("tokyo")
+    world.provide("paris", Messages(lambda _: [b"a", b"b"]))
+    world.request_snapshots("paris", "tokyo")
+    eventually(lambda: world.execute("paris", "SELECT state FROM lrq_snapshots") == [("ready",)])
+    damage(world.site("paris"))
+    world.server("tokyo", listen=[])
+    world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
+    eventually(lambda: recorder.kinds("paris") == ["start 1", "snapshot 2", "complete 1"])
+    reasons = world.execute("paris", "SELECT reason FROM lrq_snapshots WHERE state = 'applied'")
+    assert "are damaged where they are stored" in reasons[0][0]
 
 
 class RefusingOnce(PassingSink):

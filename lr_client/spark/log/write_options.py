@@ -91,6 +91,8 @@ def check_columns(schema: StructType, options: LogWriteOptions) -> None:
     for name, found in types.items():
         if name not in _COLUMNS:
             raise UsageError(f"the log has no column `{name}`: select only columns among {', '.join(_COLUMNS)}")
+        if schema.names.count(name) > 1:
+            raise UsageError(f"the DataFrame has two columns `{name}`: drop or rename one of them")
         if not any(_is_like(found, wanted) for wanted in _COLUMNS[name]):
             wanted_types = " or ".join(each.simpleString() for each in _COLUMNS[name])
             raise UsageError(f"the column `{name}` is of type {found.simpleString()}: make it {wanted_types}")

@@ -5,7 +5,7 @@ See docs/spark-log.md.
 
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,7 @@ from lr_client.spark.log.write_options import LogWriteOptions
 from lr_client.spark.log.written_rows import new_entries
 from queues.database import migrations
 from queues.database.transactions import reading
-from queues.errors import UsageError
+from queues.errors import StoreUnavailableError, UsageError
 from queues.send_log.epochs import store_epoch
 from queues.send_log.staging import BLOCK_ROWS, Epoch, PartStaging, StagedPart, forget_abandoned, forget_parts
 
@@ -113,7 +113,8 @@ def _commit(options: LogWriteOptions, epoch: Epoch, messages: Sequence[WriterCom
     parts = [message.part for message in sorted(_staged(messages), key=lambda message: message.partition)]
     with _engine(options) as engine:
         store_epoch(engine, epoch, parts, rows_per_transaction=options.rows_per_transaction)
-        forget_abandoned(engine)
+        with suppress(StoreUnavailableError):  # as in `store_epoch`: the rows are stored
+            forget_abandoned(engine)
 
 
 def _abort(options: LogWriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -17,7 +17,7 @@ from lr_client.spark.options import ReceiveOptions
 from lr_client.spark.receive.consume import consume, lags, passed, settle, undoing
 from lr_client.spark.receive.lease_claim import LeaseClaim
 from lr_client.spark.receive.offsets import Offset, Span, at_end, between, markers, reached, remaining
-from lr_client.spark.receive.queue import QueueView, by_branch, gone, look, require
+from lr_client.spark.receive.queue import QueueView, by_branch, gone, look, require, require_read
 from lr_client.spark.receive.rows import count, cut, measure
 from queues.database.leases import Lease
 from queues.database.transactions import reading
@@ -139,6 +139,9 @@ class StreamSubscription:
         view = self._look(queue)
         if lease is not None and view.is_undoing:
             raise undoing(queue)
+        if lease is None:
+            with reading(self._engine, snapshot=True) as connection:
+                require_read(connection, queue, at)
         if lease is None or not lags(view, at):
             return view
         consume(self._engine, queue, lease, at)

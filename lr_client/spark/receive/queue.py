@@ -9,7 +9,7 @@ from discovery.registry import ReceiveQueue
 from lr_client.spark.receive.offsets import MARKS, Offset, Span
 from queues.errors import NeedsFullSyncError, TransientError
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, Received
-from queues.receive.headers import branch_of, end_of_branch
+from queues.receive.headers import branch_of, end_of_branch, is_of_another_branch
 from queues.receive.queue_marks import queue_marks
 
 
@@ -35,7 +35,11 @@ def look(connection: Connection, queue_id: int) -> QueueView:
     received, consumed, total, back_seq = queue_marks(connection, queue_id)
     if consumed is None:
         return QueueView(Consumed(IN_LOG, "", 0, "", 0), 0, received)
-    return QueueView(consumed, total, received, back_seq != NOWHERE and consumed.sync_id == received.sync_id)
+    is_undoing = back_seq != NOWHERE and consumed.sync_id == received.sync_id
+    if is_undoing:
+        # The numbers after this one belong to other entries now, which no subscriber has applied.
+        consumed = consumed._replace(seq=min(consumed.seq, back_seq))
+    return QueueView(consumed, total, received, is_undoing)
 
 
 def by_branch(connection: Connection, queue_id: int, span: Span) -> Iterator[Span]:
@@ -68,11 +72,24 @@ def require(connection: Connection, queue: ReceiveQueue, span: Span) -> None:
         return
     same = span.branch == received.branch or span.branch == branch_of(connection, queue.queue_id, span.upto)
     if span.upto > received.boundary_seq or not same:
-        raise NeedsFullSyncError(
-            f"{queue.name} does not reach {span.branch}@{span.upto} any more: {queue.source} has lost those entries "
-            f"and went back (it is at {received.branch}@{received.boundary_seq}). "
-            f"Request a snapshot from {queue.source}, then start again"
-        )
+        raise _went_back(queue, span.branch, span.upto, received)
+
+
+def require_read(connection: Connection, queue: ReceiveQueue, at: Offset) -> None:
+    """Raise `NeedsFullSyncError` if the source has lost entries up to *at*, which a stream has read and not deleted."""
+    received = look(connection, queue.queue_id).received
+    if at.phase != IN_LOG or at.sync_id != received.sync_id or at.seq <= received.base_seq:
+        return
+    if at.seq > received.boundary_seq or is_of_another_branch(connection, queue.queue_id, at.branch, at.seq):
+        raise _went_back(queue, at.branch, at.seq, received)
+
+
+def _went_back(queue: ReceiveQueue, branch: str, seq: int, received: Received) -> NeedsFullSyncError:
+    return NeedsFullSyncError(
+        f"{queue.name} does not reach {branch}@{seq} any more: {queue.source} has lost those entries "
+        f"and went back (it is at {received.branch}@{received.boundary_seq}). "
+        f"Request a snapshot from {queue.source}, then start again"
+    )
 
 
 def gone(queue: ReceiveQueue, span: Span, found: int, entries: int) -> NeedsFullSyncError:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
+from lr_client.spark.options import number
 from lr_client.spark.snapshot.part_task import PartTask, engine_at, usual_limits
 from queues import send_snapshot
 from queues.database import leases
@@ -36,6 +37,8 @@ def check_schema(schema: StructType) -> None:
             f"the DataFrame has no column `payload` among {sorted(types)}: add one of type binary"
         )
     for name, wanted in (("payload", BinaryType()), ("item_key", StringType())):
+        if schema.names.count(name) > 1:
+            raise SnapshotFailedError(f"the DataFrame has two columns `{name}`: drop or rename one of them")
         if name in types and types[name] != wanted:
             raise SnapshotFailedError(
                 f"the column `{name}` is of type {types[name].simpleString()}: make it {wanted.simpleString()}"
@@ -77,8 +80,8 @@ class SnapshotFormat(DataSource):
             raise SnapshotCancelledError(f"snapshot {options['sync_id']} is not being built, or not in this attempt")
         limits = replace(
             limits,
-            payload_bytes=int(options.get("max_payload_bytes", limits.payload_bytes)),
-            block_rows=int(options.get("block_rows", limits.block_rows)),
+            payload_bytes=number(options, "max_payload_bytes", limits.payload_bytes),
+            block_rows=number(options, "block_rows", limits.block_rows),
         )
         lease = None
         if "generation" in options:

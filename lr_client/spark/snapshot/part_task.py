@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, NullPool, QueuePool
 import queues
 from lr_client.spark.snapshot.mapping import mapped
 from queues.database import dialects
+from queues.entry_keys import MAX_KEY_LENGTH, checked_key
 from queues.errors import SnapshotFailedError
 from queues.send_snapshot import attempts as snapshot_attempts
 from queues.send_snapshot.block_packer import WriteLimits
@@ -113,7 +114,18 @@ def _slices(batches: "Iterator[pyarrow.RecordBatch]") -> Iterator[tuple[list[byt
         for start in range(0, batch.num_rows, _SLICE):
             rows = batch.slice(start, _SLICE)
             payloads = rows.column("payload").to_pylist()
-            yield (
-                payloads,
-                rows.column("item_key").to_pylist() if "item_key" in rows.schema.names else [None] * len(payloads),
-            )
+            keyed = "item_key" in rows.schema.names
+            yield payloads, _checked_keys(rows.column("item_key")) if keyed else [None] * len(payloads)
+
+
+def _checked_keys(column: "pyarrow.StringArray") -> list[str | None]:
+    """Return the keys of *column*; raise `InvalidKeyError` as `checked_key`, which would take longer for each key."""
+    from pyarrow import compute
+
+    keys: list[str | None] = column.to_pylist()
+    sizes = compute.min_max(compute.utf8_length(column)).as_py()
+    has_nul = compute.any(compute.match_substring(column, "\0")).as_py()
+    if has_nul or sizes["min"] == 0 or (sizes["max"] or 0) > MAX_KEY_LENGTH:
+        for key in keys:
+            checked_key(key, "item_key")
+    return keys

@@ -108,6 +108,12 @@ class SparkSnapshotProvider:
             job.spark.sparkContext.cancelJobGroup(job.group)
             SYSTEM_CLOCK.wait(job.ended, _AGAIN)
 
+    def _copies(self, job: _Job, context: SnapshotContext) -> TableCopies | None:
+        if self._staging is None:
+            return None
+        with in_one_sentence(only_of_spark=True):
+            return TableCopies(job.spark, self._staging, context.attempt.build, context.snapshot.engine)
+
     def _session(self) -> "SparkSession":
         if not callable(self._spark):
             ensure_pyspark()
@@ -119,7 +125,7 @@ class SparkSnapshotProvider:
         context.attempt.check()
         url = _shared(context.snapshot.engine, self._url)
         _make_ready(job, context)
-        staging = None if self._staging is None else TableCopies(job.spark, self._staging, context.attempt.build)
+        staging = self._copies(job, context)
         with ExitStack() as ending:
             if staging is not None:
                 ending.callback(staging.remove)
@@ -167,7 +173,8 @@ def _checked(frame: object) -> "DataFrame":
     if not isinstance(frame, DataFrame):
         raise SnapshotFailedError(f"build must return a DataFrame, not {type(frame).__name__}")
     check_schema(frame.schema)
-    return frame.select(*(name for name in ("payload", "item_key") if name in frame.columns))
+    with in_one_sentence():
+        return frame.select(*(name for name in ("payload", "item_key") if name in frame.columns))
 
 
 def _shared(engine: Engine, given: URL | None) -> str:

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from sqlalchemy import Connection, MetaData, Table, exc, select
 
 from lr_client.snapshot.cut import connect_at
+from lr_client.spark import options as given
 from lr_client.spark.snapshot.columns import Field, field_of, struct_of
 from lr_client.spark.snapshot.mapping import mapped
 from lr_client.spark.snapshot.part_task import engine_at
@@ -84,11 +85,10 @@ class TableReader(DataSourceReader):
     """Plans ranges of rows in the driver and reads the ranges in tasks, all at the same cut."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._url = options["url"]
-        self._cut = options["cut"]
-        self._partitions = int(options.get("partitions", "1"))
+        self._url, self._cut, name = (given.required(options, each, "lrq_table") for each in ("url", "cut", "table"))
+        self._partitions = given.number(options, "partitions", 1)
         with self._connect() as connection:
-            self._table = _reflected(connection, options["table"])
+            self._table = _reflected(connection, name)
             dialect = dialects.of(connection)
             self._extent = dialect.extent(connection, self._table)
             #: About the number of rows, from the statistics of the database.

@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import Connection, Engine, Table, TableClause, TextClause, text
 
 from queues.database.cuts_port import PinnedState
+from queues.errors import SnapshotFailedError
 from queues.positions import PgSnapshot, Visibility
 
 _READ_AT_ONE_STATE: Final[Mapping[str, object]] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -41,9 +42,11 @@ class PostgresqlCuts:
         """Import the exported snapshot."""
         if not re.fullmatch(r"[0-9A-Fa-f-]+", name):
             raise LookupError(name)
-        with engine.connect().execution_options(**_READ_AT_ONE_STATE) as connection, connection.begin():
+        with engine.connect().execution_options(**_READ_AT_ONE_STATE) as connection, connection.begin() as reading:
             connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{name}'")
             yield connection
+            if reading.is_active:
+                _require_unchanged(connection)
 
     def estimate_rows(self, connection: Connection, table: TableClause) -> int:
         """Multiply the rows per block at the last ANALYZE by the present number of blocks."""
@@ -62,6 +65,32 @@ class PostgresqlCuts:
         return [text(sql).bindparams(**{name: f"({block},0)"}) for sql, name, block in bounds if block is not None]
 
 
+def _require_unchanged(connection: Connection) -> None:
+    """Raise `SnapshotFailedError` if a table of this transaction was emptied or replaced after the state of the cut.
+
+    The transaction's locks prevent such changes from its first statement on each table, but not before.
+    """
+    changed = connection.execute(_CHANGED).scalar()
+    if changed is not None:
+        raise SnapshotFailedError(
+            f"the table {changed} was emptied, rewritten or replaced after the cut, so its rows at the cut are gone: "
+            "the next attempt reads it at a later cut"
+        )
+
+
+# TRUNCATE, a rewriting ALTER TABLE and a replaced table show even to readers of an older state. `pg_class` has the file
+# of each table at that state, and the functions tell the present one. System tables have ids below 16384.
+_CHANGED: Final = text(
+    "SELECT new.identity FROM pg_locks l"
+    " CROSS JOIN LATERAL pg_identify_object('pg_class'::regclass, l.relation, 0) AS new(kind, space, name, identity)"
+    " LEFT JOIN pg_class c ON c.oid = l.relation"
+    " WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.relation::bigint >= 16384"
+    " AND new.kind IN ('table', 'materialized view')"
+    " AND CASE WHEN c.oid IS NOT NULL THEN"
+    "  c.relname <> new.name OR (c.relfilenode <> 0 AND c.relfilenode <> pg_relation_filenode(c.oid))"
+    " ELSE EXISTS (SELECT FROM pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace"
+    "  WHERE o.relname = new.name AND n.nspname = new.space) END LIMIT 1"
+)
 _ROWS: Final = text(
     "SELECT CASE WHEN c.reltuples >= 0 AND c.relpages > 0 "
     "THEN c.reltuples / c.relpages * pg_relation_size(c.oid) / current_setting('block_size')::int ELSE 0 END "

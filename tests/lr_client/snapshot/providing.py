@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import NamedTuple
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, func, select, update
 
 from lr_client.snapshot.requests import SnapshotContext, SnapshotTransmitter
 from queues import send_snapshot
@@ -18,6 +18,7 @@ from queues.send_snapshot import claims
 from queues.send_snapshot.block_packer import WriteLimits
 from queues.send_snapshot.states import Attempt
 from queues.send_snapshot.writer import PartWriter
+from queues.wire.replication_pb2 import Block
 from tests.waiting import eventually
 
 POLICY = ClientName("policy")
@@ -111,6 +112,17 @@ def stored(engine: Engine, sync_id: str | None = None) -> int:
         counted = counted.where(snapshot_blocks.c.sync_id == sync_id)
     with reading(engine) as connection:
         return int(connection.execute(counted).scalar_one())
+
+
+def damage(engine: Engine) -> None:
+    """Flip a bit in the rows of each stored block."""
+    with writing(engine) as connection:
+        for row in connection.execute(select(snapshot_blocks)).all():
+            block = Block.FromString(row.block)
+            block.body = block.body[:-1] + bytes([block.body[-1] ^ 1])
+            own = snapshot_blocks.c.sync_id == row.sync_id, snapshot_blocks.c.part == row.part
+            first = update(snapshot_blocks).where(*own, snapshot_blocks.c.last_ord == row.last_ord)
+            connection.execute(first.values(block=block.SerializeToString()))
 
 
 def claim(engine: Engine, owner: str = "me") -> Attempt:

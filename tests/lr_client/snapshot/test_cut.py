@@ -130,6 +130,67 @@ def test_a_closed_cut_cannot_be_read(app: Engine) -> None:
         pass
 
 
+CHANGES = {
+    "emptied": ["TRUNCATE airports"],
+    "filled anew": ["TRUNCATE airports", "INSERT INTO airports VALUES (9, 'new')"],
+    "rewritten": ["ALTER TABLE airports ALTER COLUMN name TYPE VARCHAR(9) USING upper(name)"],
+    "created anew": ["DROP TABLE airports", "CREATE TABLE airports (id INTEGER PRIMARY KEY, name TEXT)"],
+    "swapped": [
+        "CREATE TABLE other (id INTEGER PRIMARY KEY, name TEXT)",
+        "ALTER TABLE airports RENAME TO former",
+        "ALTER TABLE other RENAME TO airports",
+    ],
+}
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_table_that_was_changed_between_the_cut_and_its_reading_is_reported(app: Engine, change: str) -> None:
+    add(app, 1)
+    with open_cut(app) as cut:
+        with app.begin() as connection:
+            for statement in CHANGES[change]:
+                connection.execute(text(statement))
+        with (
+            pytest.raises(SnapshotFailedError, match=r"the table public\.airports was emptied"),
+            cut.connect() as reading,
+        ):
+            names(reading)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_table_that_swapped_its_name_before_the_cut_is_reported(app: Engine) -> None:
+    with app.begin() as connection:
+        connection.execute(text("CREATE TABLE other (id INTEGER PRIMARY KEY, name TEXT)"))
+    with open_cut(app) as cut:
+        with app.begin() as connection:
+            connection.execute(text("ALTER TABLE airports RENAME TO former"))
+            connection.execute(text("ALTER TABLE other RENAME TO airports"))
+        with pytest.raises(SnapshotFailedError, match=r"table public\.airports"), cut.connect() as reading:
+            names(reading)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_changes_that_leave_the_rows_of_the_cut_alone_are_not_reported(app: Engine) -> None:
+    add(app, 1)
+    with app.begin() as connection:
+        connection.execute(text("CREATE TABLE days (day DATE) PARTITION BY RANGE (day)"))
+        connection.execute(text("TRUNCATE airports"))
+    add(app, 2)
+    with open_cut(app) as cut:
+        with app.begin() as connection:
+            connection.execute(text("CREATE INDEX by_name ON airports (name)"))
+            connection.execute(text("ALTER TABLE airports ADD COLUMN more TEXT"))
+            connection.execute(text("CREATE TABLE new_day PARTITION OF days DEFAULT"))
+        with app.connect() as connection:
+            connection.execute(text("TRUNCATE days"))
+            connection.rollback()
+        with cut.connect() as reading:
+            assert names(reading) == [2]
+            assert reading.execute(text("SELECT count(*) FROM days")).scalar() == 0
+            assert reading.execute(text("SELECT count(*) FROM pg_class")).scalar()
+
+
 def test_a_cut_is_read_only(app: Engine) -> None:
     with open_cut(app) as cut, pytest.raises(sqlalchemy.exc.DBAPIError), cut.connect() as connection:  # noqa: PT012
         connection.execute(text("DELETE FROM airports"))

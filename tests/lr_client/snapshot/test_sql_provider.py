@@ -82,6 +82,24 @@ def test_several_queries_have_their_own_forms(app: Engine) -> None:
     assert [row.item_key for row in rows] == ["airport/1", "airport/2", "airport/3", None]
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_no_snapshot_lacks_the_rows_of_a_table_that_was_emptied_after_the_cut(app: Engine) -> None:
+    emptied: list[int] = []
+
+    class Late(SqlSnapshotProvider):
+        def provide_full_state_data(self, context: SnapshotContext) -> None:
+            if not emptied:
+                with app.begin() as connection:
+                    connection.execute(text("TRUNCATE airports"))
+                    connection.execute(text("INSERT INTO airports VALUES (7, 'Quito')"))
+                emptied.append(1)
+            super().provide_full_state_data(context)
+
+    sync_id = provided(app, Late("SELECT id FROM airports", encode=lambda row: b"%d" % row.id))
+    assert payloads_of(app, sync_id) == [b"7"]
+    assert by_id(app, sync_id).attempt == 2
+
+
 def test_an_empty_table_makes_an_empty_snapshot(app: Engine) -> None:
     assert payloads_of(app, provided(app, SqlSnapshotProvider("SELECT * FROM rules"))) == []
 

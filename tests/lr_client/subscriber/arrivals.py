@@ -117,7 +117,7 @@ class Arrivals:
         with writing(self.engine) as connection:
             queue_id = self._marks(connection).queue_id
             entries.clear_log(connection, queue_id)
-            snapshot_blocks.drop_staged(connection, queue_id, keep={sync_id})
+            snapshot_blocks.drop_staged(connection, queue_id, keep=sync_id)
             position = {"branch": BRANCH, "seq": base, "boundary_seq": base, "cut": cut, "base_seq": base}
             rows = self._staged(connection, queue_id, sync_id)
             self._save(connection, sync_id=sync_id, sync_rows=rows, **position)

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from lrq.cli.snapshot_requests import Follow
+from lrq.cli.snapshot_screen import show_until_done
 from queues import names, send_snapshot
 from queues.database.transactions import writing
 from queues.names import SiteId
+from queues.send_log.replica_members import store_groups
 from queues.send_snapshot import SnapshotState
 from tests.lr_client.snapshot.providing import POLICY, Provider, newest, numbered, quick
 from tests.lr_client.snapshot.providing import request as ask
@@ -112,6 +114,39 @@ def test_watch_follows_a_request_for_every_site_to_the_snapshot_of_each_site(
     outcome = follow.look()
     assert outcome.applied
     assert [each.destination for each in outcome.snapshots] == ["lima", "tokyo"]
+
+
+def test_watch_follows_a_request_for_a_group_to_its_members(snapshot, source: SourceSite, provided: Provider):
+    members = (SiteId("tokyo-a"), SiteId("tokyo-b"))
+    with writing(source.engine) as connection:
+        store_groups(connection, {SiteId("tokyo"): members})
+    follow = Follow(source.engine, snapshot("request", "tokyo", "--client", "policy").out.strip())
+    ask(source.engine, "lima")
+    with writing(source.engine) as connection:
+        send_snapshot.expand(connection, POLICY, members, SiteId("tokyo"))
+    apply(source, "tokyo-a")
+    assert not follow.look().finished
+    apply(source, "tokyo-b")
+    assert [each.destination for each in follow.look().snapshots] == ["tokyo-a", "tokyo-b"]
+    assert follow.look().applied
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "words"),
+    [
+        ("--all", "no site gets a snapshot of policy: the server knows no peer"),
+        ("tokyo", "the request for tokyo is gone"),
+    ],
+)
+def test_watch_ends_once_a_request_has_become_none(snapshot, source: SourceSite, asked_for: str, words: str):
+    follow = Follow(source.engine, snapshot("request", asked_for, "--client", "policy").out.strip())
+    assert not follow.look().finished
+    with writing(source.engine) as connection:
+        send_snapshot.expand(connection, POLICY, [])
+        send_snapshot.forget(connection, POLICY, SiteId("tokyo"))
+    outcome = show_until_done(follow, timeout=600.0, silent=True)
+    assert (outcome.applied, outcome.timed_out) == (False, False)
+    assert words in outcome.words()
 
 
 def test_watch_reports_a_cancelled_snapshot_as_not_applied(snapshot, source: SourceSite):

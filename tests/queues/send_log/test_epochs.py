@@ -276,6 +276,35 @@ def test_the_next_epoch_first_moves_the_rows_of_an_interrupted_one(site: Engine)
     assert logged(site) == ["1", "2", "3", "4", "5"]
 
 
+@pytest.mark.parametrize("sequence", [0, 1])
+def test_a_database_that_fails_after_the_commit_fails_no_epoch(site: Engine, sequence: int):
+    stage(site, epoch(sequence), "another try")
+    part = stage(site, epoch(sequence), "1")
+    moved: list[str] = []
+    committed: list[str] = []
+
+    def fail(_connection, _cursor, sql, *_rest) -> None:
+        if committed and "lrq_log_staging" in sql:
+            raise StoreUnavailableError("the database cannot be used just now")
+        if sql.startswith("DELETE FROM lrq_log_staging "):
+            moved.append(sql)
+
+    def commit(_connection) -> None:
+        committed.extend(moved)
+
+    event.listen(site, "commit", commit)
+    event.listen(site, "before_cursor_execute", fail)
+    try:
+        assert store_epoch(site, epoch(sequence), [part])
+    finally:
+        event.remove(site, "before_cursor_execute", fail)
+        event.remove(site, "commit", commit)
+    assert committed
+    assert logged(site) == ["1"]
+    assert forget_abandoned(site, seconds=-1) == 1
+    assert left(site) == (0, 0)
+
+
 # --- bounds -----------------------------------------------------------------------------------------------------
 
 

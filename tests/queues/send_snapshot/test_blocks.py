@@ -18,6 +18,7 @@ from tests.lr_client.snapshot.providing import (
     TOKYO,
     by_id,
     claim,
+    damage,
     newest,
     payloads_of,
     publish,
@@ -124,6 +125,14 @@ def test_a_damaged_block_raises_an_error_that_names_its_rows(site: Engine, colum
     sync_id = in_blocks(site, [b"1", b"2", b"3"], block_rows=2)
     with writing(site) as connection:
         connection.execute(update(stored_blocks).where(stored_blocks.c.last_ord == 2).values({column: value}))
+    with pytest.raises(CorruptFrameError, match=f"rows 1 to 2 of snapshot {sync_id} are damaged"):
+        rows_of(site, sync_id)
+
+
+@pytest.mark.parametrize("size", [1, 5_000], ids=["plain", "packed"])
+def test_a_flipped_bit_in_a_stored_row_is_found_at_the_source(site: Engine, size: int) -> None:
+    sync_id = in_blocks(site, [b"1" * size, b"2" * size, b"3" * size], block_rows=2)
+    damage(site)
     with pytest.raises(CorruptFrameError, match=f"rows 1 to 2 of snapshot {sync_id} are damaged"):
         rows_of(site, sync_id)
 

@@ -1,12 +1,13 @@
 """Snapshot requests are part of the caller's transaction, and the newest request of a site wins."""
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 from sqlalchemy.orm import Session
 
 from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshot.requests import request_global_snapshot_sync, request_snapshot_sync
 from queues import send_snapshot
+from queues.database.tables.snapshots import snapshots
 from queues.database.transactions import reading, writing
 from queues.errors import (
     InvalidNameError,
@@ -21,6 +22,8 @@ from queues.send_snapshot import claims
 from tests.lr_client.snapshot.providing import LIMA, POLICY, TOKYO, by_id, claim, newest, publish, request, write_part
 
 client = RoutingQueueSenderClient("policy")
+
+HOUR_US = 3_600_000_000
 
 
 def test_requests_for_several_sites_in_one_transaction_are_all_kept(site: Engine) -> None:
@@ -71,6 +74,30 @@ def test_the_newest_request_wins_though_the_clock_stands_still(site: Engine) -> 
     assert newest(site).sync_id == asked[-1]
     assert claim(site).sync_id == asked[-1]
     assert {by_id(site, sync_id).state for sync_id in asked[:-1]} == {"cancelled"}
+
+
+def test_a_request_does_not_wait_for_a_clock_that_was_set_back(site: Engine) -> None:
+    (sync_id,) = request(site, "tokyo")
+    with writing(site) as connection:
+        made = snapshots.c.sync_id == sync_id
+        connection.execute(update(snapshots).where(made).values(requested_us=snapshots.c.requested_us + HOUR_US))
+    (newer,) = request(site, "tokyo")
+    with reading(site) as connection:
+        assert claims.due_in(connection, POLICY, window=0.25) == 0.0
+    assert claim(site).sync_id == newer
+
+
+def test_a_failed_attempt_is_repeated_though_the_clock_was_set_back(site: Engine) -> None:
+    request(site, "tokyo")
+    attempt = claim(site)
+    with writing(site) as connection:
+        assert snapshot_attempts.fail(connection, attempt, "no luck", retry_after=300.0)
+    with reading(site) as connection:
+        assert claims.due_in(connection, POLICY) is None
+    with writing(site) as connection:
+        later = {name: snapshots.c[name] + HOUR_US for name in ("requested_us", "retry_us", "updated_us")}
+        connection.execute(update(snapshots).values(later))
+    assert claim(site).number == 2
 
 
 def test_a_request_for_one_site_or_client_touches_no_other(site: Engine) -> None:

@@ -134,6 +134,11 @@ def test_an_empty_dataframe_is_an_empty_snapshot(site: Engine, spark: Any) -> No
         ("select cast(null as binary) as payload", "`payload` is NULL"),
         ("select cast(repeat('x', 100) as binary) as payload", "the payload has 100 bytes, the limit is 50"),
         ("select cast(raise_error('no good') as binary) payload", "no good"),
+        ("select cast('x' as binary) payload, cast('y' as binary) payload", "the DataFrame has two columns `payload`"),
+        ("select cast('x' as binary) payload, cast('y' as binary) PAYLOAD", "`payload` is ambiguous"),
+        ("select cast('x' as binary) payload, repeat('k', 513) item_key", "item_key must be a string of 1 to 512"),
+        ("select cast('x' as binary) payload, '' item_key", "item_key must be a string of 1 to 512"),
+        ("select cast('x' as binary) payload, concat('k', char(0)) item_key", "characters without NUL"),
     ],
 )
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
@@ -220,6 +225,25 @@ def test_a_table_cannot_be_truncated_during_the_reading(airports: Engine, spark:
     with transmitter(airports, spark, build):
         assert ready(airports, sync_id, timeout=_PATIENCE).rows == 1000
     assert "lock timeout" in blocked[0]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_table_that_was_emptied_between_the_cut_and_its_reading_is_read_again(airports: Engine, spark: Any) -> None:
+    cuts: list[str] = []
+
+    def build(spark: Any, context: SparkSnapshotContext) -> Any:
+        cuts.append(str(context.snapshot))
+        if len(cuts) == 1:
+            with airports.begin() as connection:
+                connection.execute(text("TRUNCATE airports"))
+                connection.execute(text("INSERT INTO airports (id, name) VALUES (1, 'new')"))
+        return context.read_table("airports", partitions=2).selectExpr("cast(name as binary) payload")
+
+    (sync_id,) = request(airports, "tokyo")
+    with transmitter(airports, spark, build, backoff=lambda _attempt: 0.0):
+        ready(airports, sync_id, timeout=_PATIENCE)
+    assert payloads_of(airports, sync_id) == [b"new"]
+    assert len(cuts) == 2
 
 
 def test_a_worker_exempts_its_modules_from_later_garbage_collections(spark: Any) -> None:

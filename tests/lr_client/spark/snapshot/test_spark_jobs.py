@@ -11,8 +11,23 @@ from sqlalchemy import Engine, text
 from lr_client.snapshot.requests import SnapshotTransmitter
 from lr_client.spark import SparkSnapshotContext, SparkSnapshotProvider
 from lr_client.spark.snapshot.staging import TableCopies
+from queues.database.transactions import writing
 from queues.errors import SnapshotFailedError
-from tests.lr_client.snapshot.providing import POLICY, by_id, newest, payloads_of, ready, request, rows_of, stored
+from queues.names import ClientName
+from queues.send_snapshot import claims
+from tests.lr_client.snapshot.providing import (
+    POLICY,
+    by_id,
+    claim,
+    newest,
+    payloads_of,
+    publish,
+    ready,
+    request,
+    rows_of,
+    stored,
+    write_part,
+)
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -86,16 +101,37 @@ def test_a_staged_job_works_on_copies_and_holds_no_cut_in_the_database(
     assert sorted(payloads_of(airports, sync_id)) == sorted(b"n%d" % n for n in range(1, 1001))
 
 
-def test_two_attempts_of_one_snapshot_have_folders_of_their_own(spark: Any, tmp_path: Path) -> None:
-    def there() -> list[str]:
-        return sorted(folder.name for folder in tmp_path.iterdir())
+class Folder:
+    """A folder for the copies of attempts."""
 
-    killed = TableCopies(spark, str(tmp_path), "s.9")
-    killed.copied(spark.range(3))
-    other = TableCopies(spark, str(tmp_path), "t.1")
-    other.copied(spark.range(3))
-    newer = TableCopies(spark, f"{tmp_path}/", "s.10")
-    assert there() == ["lrq-t.1"]
+    def __init__(self, engine: Engine, spark: Any, path: Path) -> None:
+        self.path = path
+        self._engine = engine
+        self._spark = spark
+
+    def copies(self, build: str) -> TableCopies:
+        return TableCopies(self._spark, f"{self.path}/", build, self._engine)
+
+    def copied(self, build: str) -> TableCopies:
+        copies = self.copies(build)
+        copies.copied(self._spark.range(3))
+        return copies
+
+    @property
+    def builds(self) -> set[str]:
+        return {folder.name.removeprefix("lrq-") for folder in self.path.iterdir()}
+
+
+@pytest.fixture
+def folder(site: Engine, spark: Any, tmp_path: Path) -> Folder:
+    return Folder(site, spark, tmp_path)
+
+
+def test_two_attempts_of_one_snapshot_have_folders_of_their_own(site: Engine, spark: Any, folder: Folder) -> None:
+    request(site, "tokyo")
+    killed = folder.copied(claim(site).build)
+    newer = folder.copies(claim(site).build)
+    assert folder.builds == set()
     copy = newer.copied(spark.range(4))
     # The earlier process was stopped and goes on.
     killed.copied(spark.range(3))
@@ -103,7 +139,27 @@ def test_two_attempts_of_one_snapshot_have_folders_of_their_own(spark: Any, tmp_
     assert copy.count() == 4
     newer.remove()
     newer.remove()
-    assert there() == ["lrq-t.1"]
+    assert folder.builds == set()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_job_removes_the_copies_that_killed_jobs_of_other_snapshots_have_left(site: Engine, folder: Folder) -> None:
+    folder.copied("snapshot of another site.1")
+    request(site, "tokyo")
+    folder.copied(claim(site).build)
+    request(site, "tokyo")
+    published = claim(site)
+    folder.copied(published.build)
+    publish(site, published, write_part(site, published, 0, [b"row"]))
+    request(site, "lima")
+    running = claim(site)
+    folder.copied(running.build)
+    assert folder.builds == {"snapshot of another site.1", running.build}
+    request(site, "nairobi", client="policy_v2")
+    with writing(site) as connection:
+        (other,) = claims.claim(connection, ClientName("policy_v2"), "me", limit=1)
+    folder.copied(other.build)
+    assert folder.builds == {"snapshot of another site.1", running.build, other.build}
 
 
 def test_a_job_shows_the_number_of_rows_and_tasks_done(airports: Engine, spark: Any, tmp_path: Path) -> None:

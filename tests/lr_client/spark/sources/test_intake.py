@@ -7,15 +7,17 @@ from sqlalchemy import Engine, delete, func, select
 
 from discovery.ownership import OwnershipState
 from lr_client.spark.options import ReceiveOptions
+from lr_client.spark.receive.format import ReceiveReader
 from lr_client.spark.receive.portion_rows import read_portion
 from lr_client.subscriber.subscription import subscribe
 from lr_client.subscriber.wait_applied import wait_applied
 from queues.database import leases
 from queues.database.leases import Lease
 from queues.database.tables.consumers import consumers
-from queues.database.tables.receive import receive_blocks
+from queues.database.tables.receive import receive_blocks, receive_headers
 from queues.database.transactions import reading
 from queues.errors import NeedsFullSyncError, OwnershipLostError, TransientError, UsageError, WaitTimeoutError
+from queues.receive import headers
 from queues.receive.batches import BatchLimits
 from tests.lr_client.spark.sources.taking import Stream, change_branch, options, rows_of, url_of
 from tests.lr_client.subscriber.applying import Apply, applied, payloads, texts
@@ -477,6 +479,64 @@ def test_a_stream_without_deleting_follows_a_newer_snapshot_before_its_consumpti
         consumed(sink, tokyo)
         with pytest.raises(NeedsFullSyncError, match="another subscriber has taken"):
             stream.texts()
+
+
+def test_a_stream_without_deleting_reports_entries_that_the_source_lost(sink: Engine, tokyo: Arrivals) -> None:
+    kept = tokyo.tick([b"1"])
+    tokyo.tick([b"2"])
+    with Stream(sink, deleteOnCommit=False) as stream:
+        assert stream.texts() == ["1", "2"]
+        tokyo.go_back(kept)
+        with pytest.raises(NeedsFullSyncError, match=f"does not reach {BRANCH}@2 any more: tokyo has lost"):
+            stream.texts()
+        tokyo.tick([b"instead"])
+        tokyo.tick([b"3"])
+        change_branch(sink, "branch-2", kept)
+        with pytest.raises(NeedsFullSyncError, match=r"at branch-2@3.*Request a snapshot from tokyo"):
+            stream.texts()
+        tokyo.snapshot("s", [b"row"], base=9)
+        assert stream.texts() == ["row"]
+
+
+def test_a_stream_without_deleting_follows_a_failover_without_loss(sink: Engine, tokyo: Arrivals) -> None:
+    tokyo.tick([b"1"])
+    end = tokyo.tick([b"2"])
+    with Stream(sink, deleteOnCommit=False) as stream:
+        assert stream.texts(BatchLimits(1, 100)) == ["1"]
+        tokyo.tick([b"3"])
+        change_branch(sink, "branch-2", end)
+        assert [stream.texts() for _ in range(3)] == [["2"], ["3"], []]
+
+
+@pytest.mark.parametrize("pruned", ["beyond the newest", "before a passed cut"])
+def test_a_stream_without_deleting_goes_on_where_headers_are_pruned(
+    sink: Engine, tokyo: Arrivals, monkeypatch: pytest.MonkeyPatch, pruned: str
+) -> None:
+    end = [tokyo.tick([b"%d" % number]) for number in range(3)][-1]
+    with Stream(sink, deleteOnCommit=False) as stream:
+        assert stream.texts() == ["0", "1", "2"]
+        tokyo.tick([b"3"])
+        change_branch(sink, "branch-2", end)
+        first = 0 if pruned == "before a passed cut" else 1
+        with sink.begin() as connection:
+            own = receive_headers.c.seq.between(first + 1, end)
+            connection.execute(delete(receive_headers).where(own))
+        if first:
+            monkeypatch.setattr(headers, "KEPT_HEADERS", 1)
+        assert stream.texts() == ["3"]
+
+
+def test_entries_that_a_listener_must_undo_first_hide_no_later_ones(sink: Engine, tokyo: Arrivals) -> None:
+    kept = tokyo.tick([b"1"])
+    tokyo.tick([b"2"], [b"3"])
+    consumed(sink, tokyo)
+    tokyo.go_back(kept)
+    tokyo.tick([b"instead"], [b"of 3"], [b"4"])
+    with Stream(sink, deleteOnCommit=False) as stream:
+        assert stream.texts() == ["instead", "of 3", "4"]
+    reader = ReceiveReader(options(sink))
+    found = [row["payload"] for row in rows_of(sink, [each.value for each in reader.partitions()])]
+    assert found == [b"instead", b"of 3", b"4"]
 
 
 # --- size -------------------------------------------------------------------------------------------------------

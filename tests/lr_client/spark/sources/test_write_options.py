@@ -107,6 +107,12 @@ def test_wrong_columns_are_refused(types: dict[str, DataType], words: str) -> No
         check_columns(columns(**types), parsed())
 
 
+def test_a_column_that_stands_twice_is_refused() -> None:
+    twice = StructType([StructField("payload", BinaryType()), StructField("payload", BinaryType())])
+    with pytest.raises(UsageError, match="two columns `payload`: drop or rename one of them"):
+        check_columns(twice, parsed(destinations="tokyo"))
+
+
 def test_destinations_are_a_column_or_an_option_but_not_both() -> None:
     for kind in (TEXTS, StringType(), ArrayType(StringType(), containsNull=False)):
         check_columns(columns(payload=BinaryType(), destinations=kind), parsed())
