@@ -84,7 +84,11 @@ def take_promise(member: RingMember, sender: int, promise: Promise) -> RingStep:
 
 
 def take_denial(member: RingMember, denial: Denial) -> RingStep:
-    """Give up a generation that is over; keep asking for one that came too early."""
+    """Give up a generation that is over; keep asking for one that came too early.
+
+    A member of an earlier version repeats no promise, and denies even the generation that it promised here. So the next
+    ballot has a higher number.
+    """
     role = member.role
     if not isinstance(role, Proposing | Adopting | Leading) or denial.generation != role.generation:
         return disregarded(member, Disregard.EARLIER)
@@ -94,4 +98,5 @@ def take_denial(member: RingMember, denial: Denial) -> RingStep:
         return over, (TryAfter(attempt),)
     if not isinstance(role, Proposing):
         return disregarded(member, Disregard.EARLIER)
-    return replace(member, attempt=attempt), (TryAfter(attempt),)
+    highest = denial.promised + 1 if denial.promised == role.generation else member.highest
+    return replace(member, highest=highest, attempt=attempt), (TryAfter(attempt),)

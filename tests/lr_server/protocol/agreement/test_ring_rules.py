@@ -130,6 +130,13 @@ def test_a_repeated_ballot_gets_the_same_words_and_changes_nothing(role: Role):
     assert (after, effects) == (before, (SendMessage(0, Promise(6, LOG)),))
 
 
+def test_a_member_of_an_earlier_version_that_repeats_no_promise_gets_a_higher_number():
+    denied, effects = advance(replace(member(0, Proposing(4), promised=2), highest=4), came(1, Denial(4, 4)))
+    assert (denied.role, effects) == (Proposing(4), (TryAfter(1),))
+    again, _ = advance(denied, TryDue())
+    assert again.role == Proposing(6)
+
+
 @pytest.mark.parametrize("role", [Following(), Proposing(4)])
 def test_a_proposal_without_an_answer_keeps_its_number(role: Role):
     unheard, numbers = replace(member(0, role, promised=2, history=LOG), highest=4), set[int]()
