@@ -31,7 +31,7 @@ class IngestStatus:
     """The work for producers at one server since its start.
 
     `requests` and their `messages` have passed the checks, and `groups` were stored. `refusals` counts by kind.
-    `waiting` requests are not stored yet, and `streams` are open.
+    `waiting` requests are not stored yet, and `streams` are open. `forwarded` requests went on to the leading server.
     """
 
     requests: int = 0
@@ -40,6 +40,7 @@ class IngestStatus:
     waiting: int = 0
     streams: int = 0
     groups: int = 0
+    forwarded: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the value of `ingest`."""
@@ -50,6 +51,7 @@ class IngestStatus:
             "waiting": self.waiting,
             "streams": self.streams,
             "groups": self.groups,
+            "forwarded": self.forwarded,
         }
 
 

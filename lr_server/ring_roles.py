@@ -48,6 +48,8 @@ class RingRoles:
         self._clock = clock
         self.traffic = Traffic()
         self._roles: SiteRoles | None = None
+        # The roles that begin or end just now. No other lead begins before their end.
+        self._passing: SiteRoles | None = None
         self._generation = 0
         self._trouble = ""
         self._stopping = threading.Event()
@@ -130,13 +132,25 @@ class RingRoles:
         try:
             while not self._stopping.is_set():
                 self._changed.clear()
-                pause = _LOOK if self._follow(self._seat.leads) else _RETRY
-                self._clock.wait(self._changed, pause)
+                self._clock.wait(self._changed, self._turn())
         finally:
             self._end()
 
+    def _turn(self) -> float:
+        """Follow the member; return the pause before the next look."""
+        try:
+            return _LOOK if self._follow(self._seat.leads) else _RETRY
+        except Exception as error:
+            # A member that leads for a server without roles would keep others from the lead.
+            log.exception("the roles of a ring's server begin again after an error of their own")
+            self._leave()
+            self._tell(in_words(error))
+            return _RETRY
+
     def _follow(self, generation: int) -> bool:
         """Begin or end the work, if *generation* is another than before; return whether that has succeeded."""
+        if self._passing is not None:
+            self._end()
         if generation == self._generation:
             if not generation:
                 # A lead that could not begin is over.
@@ -156,27 +170,36 @@ class RingRoles:
             trims=seat.trims,
             shown=self._snapshots.shown,
         )
-        roles = self._new_roles(access, self.traffic)
+        roles = self._passing = self._new_roles(access, self.traffic)
         try:
             roles.start()
         except Exception as error:  # noqa: BLE001 - the status shows the error, and the thread tries again
-            roles.stop()
             self._tell(in_words(error))
+            self._end()
             return False
-        self._roles, self._generation = roles, generation
+        self._passing, self._roles, self._generation = None, roles, generation
         self._tell("")
         return True
 
+    def _leave(self) -> None:
+        """Show no roles any more; `_end` ends their work."""
+        if self._roles is not None:
+            self._passing, self._roles, self._generation = self._roles, None, 0
+
     def _end(self) -> None:
-        roles, self._roles, self._generation = self._roles, None, 0
-        if roles is not None:
-            roles.stop()
+        """End the work; after an error the next call goes on with it."""
+        self._leave()
+        if self._passing is not None:
+            self._passing.stop()
+            self._passing = None
             self._former.led_here()
 
     def _tell(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:
-            log.warning("the work of the ring's leader cannot begin", reason=trouble)
+            log.warning("the server takes no part in the work of its ring", reason=trouble)
         self._trouble = trouble
 
     def _end_by_error(self, error: ThreadEndedError) -> None:
         self._tell(in_words(error))
+        # Otherwise the member would lead, and no server would store the requests of producers.
+        self._seat.stop()

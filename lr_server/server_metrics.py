@@ -23,6 +23,7 @@ _INGEST: Final[Sequence[Reading[IngestStatus]]] = (
 _INGEST_TOTALS: Final[Sequence[Reading[IngestStatus]]] = (
     ("lrq_ingest_requests", "Requests of producers that passed the checks", lambda i: i.requests),
     ("lrq_ingest_messages", "Messages in these requests", lambda i: i.messages),
+    ("lrq_ingest_forwarded", "Requests of producers that went on to the server that leads", lambda i: i.forwarded),
     ("lrq_ingest_groups", "Groups of requests that were stored; on SQLite each is one commit", lambda i: i.groups),
 )
 _REFUSED_TOTALS: Final[Sequence[Reading[int]]] = (

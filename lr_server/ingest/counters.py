@@ -26,11 +26,15 @@ class SharedCount:
 
 
 class IngestCounters:
-    """Requests and messages that passed the checks, stored groups, and refusals by kind, since the server began."""
+    """Requests and messages that passed the checks, stored groups, and refusals by kind, since the server began.
+
+    `forwarded` counts the requests that went on to the server that leads; that server counts them as requests too.
+    """
 
     def __init__(self) -> None:
         self.requests = SharedCount()
         self.messages = SharedCount()
+        self.forwarded = SharedCount()
         self.groups = SharedCount()
         self._refusals: Counter[str] = Counter()
         self._guard = threading.Lock()

@@ -42,6 +42,7 @@ class IngestFacts(NamedTuple):
     waiting: int
     streams: int
     groups: int
+    forwarded: int
 
 
 class Ingest:
@@ -102,6 +103,7 @@ class Ingest:
             0 if work is None else len(work.waiting),
             self._servicer.streams(),
             counters.groups.value,
+            counters.forwarded.value,
         )
 
     def lead(self, wake: Callable[[], None], on_ended: OnEnded) -> None:

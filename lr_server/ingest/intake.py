@@ -114,7 +114,10 @@ class Intake:
         if self._forwarding is None:
             self._forwarding = Forwarding(self._rules.credentials())
         problem = self._forwarding.send(endpoint, request, settle)
-        return Refusal(pb.ProduceRefusal.NOT_LEADER, problem, 0, endpoint) if problem else None
+        if problem:
+            return Refusal(pb.ProduceRefusal.NOT_LEADER, problem, 0, endpoint)
+        self._rules.counters.forwarded.add(1)
+        return None
 
     def _refuse(self, sequence: int, refusal: Refusal, settle: Settle) -> None:
         self._rules.counters.refused(refusal.kind)

@@ -3,14 +3,19 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from lr_client.producer import Producer
 from lr_server import LogReplicationServer
 from queues.clock import SystemClock
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, Refusal
 from queues.words import LONGEST
+from tests.conftest import NewSite
 from tests.system.faulty import PassingSink
+from tests.system.ring_servers import RingServers
 from tests.system.world import World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -104,3 +109,25 @@ def test_a_refusal_of_any_length_is_kept_in_a_bounded_form(world: World) -> None
     assert len(reason) <= LONGEST
     (session,) = server._source.supervisor.sessions()
     assert len(session.standing.words.detail) <= LONGEST
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_another_member_of_a_ring_leads_after_the_end_of_the_thread_of_the_roles(
+    new_site: NewSite, tmp_path: Path
+) -> None:
+    ring = RingServers(new_site, tmp_path, ring={"lease_seconds": 2.0, "stall_seconds": 3.0})
+    clock = BrokenClock("lrq-ring-roles", asyncio.CancelledError())
+    with closing(ring):
+        ring.begin(1, 2)
+        ring.servers[0] = LogReplicationServer(ring.settings[0], clock=clock)
+        ring.servers[0].start()
+        eventually(lambda: ring.servers[0].is_owner, timeout=180)
+        with Producer(",".join(ring.members), client="policy", producer="meter") as producer:
+            assert producer.send([(b"before", ["tokyo"])], timeout=120).seq == 1
+            clock.breaks.set()
+            assert producer.send([(b"after", ["tokyo"])], timeout=180).seq == 2
+        eventually(lambda: ring.servers[1].is_owner, timeout=180)
+        status = ring.servers[0].server_status()
+        assert (status.owner, status.ring and status.ring.role) == (False, "closed")
+        assert "the thread lrq-ring-roles has ended by an error of its own" in ring.servers[0].health_troubles()["role"]

@@ -21,7 +21,8 @@ def propose(member: RingMember) -> RingStep:
     """Ask for the next generation of this member, if the member should lead and no better one does.
 
     A generation begins only at a start, a loss or a return. The proposer itself promises last: a proposal without an
-    answer disturbs no generation.
+    answer disturbs no generation. Such a proposal is repeated under its number. A higher number would undo the promises
+    of others again and again, although this member cannot hear them.
     """
     rank, role = member.record.rank, member.role
     if rank not in LEADING_RANKS:
@@ -33,16 +34,22 @@ def propose(member: RingMember) -> RingStep:
             return disregarded(member, Disregard.HEARS_LEADER)
         if not role.is_level:
             return disregarded(member, Disregard.NOT_LEVEL)
-    generation = next_generation(rank, max(member.record.promised, member.highest))
+    generation = next_generation(rank, max(member.record.promised, member.highest - 1))
     ballot = Ballot(generation, member.record.history.newest)
     return replace(member, role=Proposing(generation), highest=generation), member.to_others(ballot)
 
 
 def answer_ballot(member: RingMember, sender: int, ballot: Ballot) -> RingStep:
-    """Promise the generation, durably and then in words, or deny it."""
+    """Promise the generation, durably and then in words, or deny it.
+
+    A ballot of the promised generation is answered by the same words, since the first ones may be lost. Nothing else
+    changes: the repetition says nothing new of any leader.
+    """
     if leader_of(ballot.generation) != sender:
         return disregarded(member, Disregard.NOT_ITS_GENERATION)
-    if ballot.generation <= member.record.promised or _prefers_another(member, sender, ballot):
+    if ballot.generation == member.record.promised:
+        return member, (SendMessage(sender, Promise(ballot.generation, member.record.history)),)
+    if ballot.generation < member.record.promised or _prefers_another(member, sender, ballot):
         return member, (SendMessage(sender, Denial(ballot.generation, member.record.promised)),)
     promise = KeepPromise(ballot.generation)
     told = SendMessage(sender, Promise(ballot.generation, member.record.history))
@@ -52,19 +59,18 @@ def answer_ballot(member: RingMember, sender: int, ballot: Ballot) -> RingStep:
 def _prefers_another(member: RingMember, sender: int, ballot: Ballot) -> bool:
     """Return whether a present leader, or this member's own proposal, comes before the ballot.
 
-    A level rank 0 is always welcome back.
+    The leader itself gives way to a level rank 0. A follower does not: the promise might not reach rank 0, and the
+    leader would lose its follower for nothing.
     """
     match member.role:
         case Proposing() | Adopting():
             return sender > member.record.rank
         case Following(hears=True):
-            if sender == leader_of(member.record.promised):
-                return False
+            return sender != leader_of(member.record.promised)
         case Leading():
-            pass
+            return sender != LEADING_RANKS[0] or ballot.newest.seq < member.released
         case _:
             return False
-    return sender != LEADING_RANKS[0] or ballot.newest.seq < member.released
 
 
 def take_promise(member: RingMember, sender: int, promise: Promise) -> RingStep:
@@ -78,7 +84,11 @@ def take_promise(member: RingMember, sender: int, promise: Promise) -> RingStep:
 
 
 def take_denial(member: RingMember, denial: Denial) -> RingStep:
-    """Give up a generation that is over; keep asking for one that came too early."""
+    """Give up a generation that is over; keep asking for one that came too early.
+
+    A member of an earlier version repeats no promise, and denies even the generation that it promised here. So the next
+    ballot has a higher number.
+    """
     role = member.role
     if not isinstance(role, Proposing | Adopting | Leading) or denial.generation != role.generation:
         return disregarded(member, Disregard.EARLIER)
@@ -88,4 +98,5 @@ def take_denial(member: RingMember, denial: Denial) -> RingStep:
         return over, (TryAfter(attempt),)
     if not isinstance(role, Proposing):
         return disregarded(member, Disregard.EARLIER)
-    return replace(member, attempt=attempt), (TryAfter(attempt),)
+    highest = denial.promised + 1 if denial.promised == role.generation else member.highest
+    return replace(member, highest=highest, attempt=attempt), (TryAfter(attempt),)

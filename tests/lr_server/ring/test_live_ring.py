@@ -64,11 +64,30 @@ def test_rank_1_takes_over_from_a_stopped_leader_and_gives_back_the_lead(ring: L
     assert ring.level(b"three") == [b"one", b"two", b"three"]
 
 
-@pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)])
-def test_a_cut_of_one_direction_loses_nothing(ring: LiveRing, one: int, other: int):
+@pytest.mark.parametrize("ways", [
+    [(0, 1)], [(1, 0)], [(0, 2)], [(2, 0)], [(1, 2)], [(2, 1)],
+    # Rank 0 hears rank 1 alone, and speaks to rank 2 alone.
+    [(0, 1), (2, 0)],
+])  # fmt: skip
+def test_a_cut_of_one_direction_loses_nothing(ring: LiveRing, ways: list[tuple[int, int]]):
     ring.led_by(0)
     ring.take(b"before")
-    ring.cut(one, other)
+    for one, other in ways:
+        ring.cut(one, other)
+    for number in range(5):
+        ring.take(b"%d" % number)
+    ring.heal()
+    ring.led_by(0)
+    ring.take(b"after")
+    assert ring.level(b"after") == [b"before", *(b"%d" % number for number in range(5)), b"after"]
+
+
+def test_rank_1_leads_beside_a_rank_0_that_speaks_and_hears_nothing(ring: LiveRing):
+    leader = ring.led_by(0)
+    ring.take(b"before")
+    for other in (1, 2):
+        ring.cut(other, 0)
+    eventually(lambda: not leader.leads, timeout=180)
     for number in range(5):
         ring.take(b"%d" % number)
     ring.heal()

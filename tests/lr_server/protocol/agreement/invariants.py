@@ -13,7 +13,7 @@ from lr_server.protocol.agreement.effects import (
     SendMessage,
     kept,
 )
-from lr_server.protocol.agreement.events import EntriesOffered, RingEvent, TryDue
+from lr_server.protocol.agreement.events import EntriesOffered, MessageCame, RingEvent, TryDue
 from lr_server.protocol.agreement.generations import LEADING_RANKS, leader_of
 from lr_server.protocol.agreement.history import TickHistory
 from lr_server.protocol.agreement.messages import Append, Ballot, Promise, RingMessage, TicksHeld
@@ -71,6 +71,7 @@ def check_step(before: RingMember, event: RingEvent, after: RingMember, effects:
         match effect:
             case KeepPromise(generation=generation):
                 assert generation > record.promised, f"R2: {generation} is promised after {record.promised}"
+                _check_promise(before, event)
             case KeepTicks(after=end, ticks=ticks):
                 _check_ticks(before, after, record, end, ticks)
             case SendMessage(message=message):
@@ -87,6 +88,12 @@ def check_step(before: RingMember, event: RingEvent, after: RingMember, effects:
     )
     if isinstance(event, EntriesOffered) and effects and isinstance(effects[0], DURABLE):
         assert isinstance(before.role, Leading), f"R8: entries are stored by a member that is {before.role}"
+
+
+def _check_promise(before: RingMember, event: RingEvent) -> None:
+    if isinstance(event, MessageCame) and isinstance(event.message, Ballot) and isinstance(before.role, Following):
+        is_its_leader = before.record.promised > 0 and event.sender == leader_of(before.record.promised)
+        assert not before.role.hears or is_its_leader, f"R9: {before} promises rank {event.sender} beside its leader"
 
 
 def _check_ticks(before: RingMember, after: RingMember, record: MemberRecord, end: int, ticks: tuple) -> None:

@@ -117,10 +117,33 @@ def test_a_promise_is_durable_before_it_is_told():
     assert after.record.promised == 6
 
 
-@pytest.mark.parametrize("promised", [6, 7, 8])
-def test_an_equal_or_lower_generation_is_denied(promised: int):
+@pytest.mark.parametrize("promised", [7, 8])
+def test_a_lower_generation_is_denied(promised: int):
     _, effects = advance(member(2, Following(), promised), came(0, Ballot(6, LOG.newest)))
     assert effects == (SendMessage(0, Denial(6, promised)),)
+
+
+@pytest.mark.parametrize("role", [Following(), Following(hears=True, is_level=True), Proposing(7), Fenced()])
+def test_a_repeated_ballot_gets_the_same_words_and_changes_nothing(role: Role):
+    before = member(1, role, promised=6, history=LOG)
+    after, effects = advance(before, came(0, Ballot(6, LOG.newest)))
+    assert (after, effects) == (before, (SendMessage(0, Promise(6, LOG)),))
+
+
+def test_a_member_of_an_earlier_version_that_repeats_no_promise_gets_a_higher_number():
+    denied, effects = advance(replace(member(0, Proposing(4), promised=2), highest=4), came(1, Denial(4, 4)))
+    assert (denied.role, effects) == (Proposing(4), (TryAfter(1),))
+    again, _ = advance(denied, TryDue())
+    assert again.role == Proposing(6)
+
+
+@pytest.mark.parametrize("role", [Following(), Proposing(4)])
+def test_a_proposal_without_an_answer_keeps_its_number(role: Role):
+    unheard, numbers = replace(member(0, role, promised=2, history=LOG), highest=4), set[int]()
+    for _ in range(9):
+        unheard, effects = advance(unheard, TryDue())
+        numbers |= {effect.message.generation for effect in effects}
+    assert numbers == {4}
 
 
 def test_a_proposer_promises_last():
@@ -262,6 +285,14 @@ def test_a_member_that_hears_its_leader_proposes_nothing():
     assert effects == (Disregarded(Disregard.HEARS_LEADER),)
     _, effects = advance(member(0, Following(hears=True), promised=3), TryDue())
     assert effects == (Disregarded(Disregard.NOT_LEVEL),)
+
+
+def test_only_the_leader_itself_gives_way_to_a_level_rank_zero():
+    level = came(0, Ballot(6, LOG.newest))
+    leader = replace(member(1, Leading(3, 4, (0, 0, 5)), 3, LOG), released=5)
+    follower = replace(member(2, Following(hears=True, is_level=True), 3, LOG), released=5)
+    assert advance(leader, level)[1] == (KeepPromise(6), SendMessage(0, Promise(6, LOG)))
+    assert advance(follower, level)[1] == (SendMessage(0, Denial(6, 3)),)
 
 
 def test_a_return_takes_one_generation():
