@@ -1,6 +1,11 @@
-"""A real Prometheus fetches the metrics of real servers, fills each panel of the dashboard, and evaluates the rules."""
+"""A real Prometheus fetches the metrics of real servers, fills each panel of the dashboard, and evaluates the rules.
+
+Paris sends to Tokyo. Hub is a ring of three servers, and of the ring Yard only one member runs.
+"""
 
 import json
+import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -8,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 import queues
@@ -15,6 +21,7 @@ from lr_client import RoutingQueueSenderClient, listener, subscribe
 from tests.deploy.kit import DEPLOY
 from tests.deploy.prometheus_server import Prometheus, scraping
 from tests.lrq.cli.command import Served, served
+from tests.system.ring_servers import RingServers
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
@@ -29,7 +36,7 @@ PATIENCE = 60
 
 @dataclass
 class Watched:
-    """Paris sends to Tokyo, and Prometheus watches both."""
+    """The servers that the tests stop, and the Prometheus that watches all sites."""
 
     paris: Served
     tokyo: Served
@@ -53,6 +60,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             with Session(source) as session, session.begin():
                 client.transmit_log_entry_message(session, payload, [destination])
         targets = [each.facts["metrics"] for each in (paris, tokyo)]
+        targets += [*members("hub", folder, stack, 0, 1, 2), *members("yard", folder, stack, 0)]
         yield Watched(paris, tokyo, stack.enter_context(scraping(targets, folder / "prometheus")))
 
 
@@ -64,6 +72,24 @@ def site(name: str, folder: Path, *options: str, **settings: str) -> Any:
     (folder / name / "lrq.toml").write_text("".join(lines))
     place = ["--site", name, "--database", f"sqlite:///{folder / name}.db"]
     return served("--init", *place, *options, folder=folder / name)
+
+
+def members(name: str, folder: Path, stack: ExitStack, *ranks: int) -> list[str]:
+    """Begin members of a new ring; return the places of their metrics."""
+    (folder / name).mkdir()
+
+    def new_site(site: str) -> Engine:
+        engine = queues.create_engine(f"sqlite:///{folder / name / secrets.token_hex(4)}.db")
+        stack.callback(engine.dispose)
+        queues.initialize(engine, site_id=site)
+        return engine
+
+    # A Unix socket needs a short path.
+    sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ring")))
+    ring = RingServers(new_site, sockets, site=name, metrics="127.0.0.1:0")
+    stack.callback(ring.close)
+    ring.begin(*ranks)
+    return [str(ring.servers[rank].status()["server"]["metrics"]) for rank in ranks]
 
 
 @listener("policy")
@@ -80,7 +106,7 @@ def test_each_panel_of_the_dashboard_shows_data_of_running_sites(watched: Watche
     assert eventually(lambda: watched.prometheus.query(expression), timeout=PATIENCE), title
 
 
-@pytest.mark.parametrize(("name", "values"), [("site", ["paris", "tokyo"]), ("client", ["policy"])])
+@pytest.mark.parametrize(("name", "values"), [("site", ["hub", "paris", "tokyo", "yard"]), ("client", ["policy"])])
 def test_the_choices_of_the_dashboard_are_the_sites_and_clients(watched: Watched, name: str, values: list[str]):
     (variable,) = [each for each in BOARD["templating"]["list"] if each["name"] == name]
     series, label = variable["definition"].removeprefix("label_values(").removesuffix(")").rsplit(", ", 1)

@@ -1,4 +1,4 @@
-"""Site `paris` on a ring: three servers of this process, with a file each."""
+"""A site on a ring: three servers of this process, with a file each."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -19,10 +19,19 @@ class RingServers:
     """The founded files with the settings of their servers; `servers` are the running ones, by rank."""
 
     def __init__(
-        self, new_site: Callable[[str], Engine], folder: Path, *, ring: dict[str, Any] | None = None, **options: Any
+        self,
+        new_site: Callable[[str], Engine],
+        folder: Path,
+        *,
+        site: str = "paris",
+        ring: dict[str, Any] | None = None,
+        **options: Any,
     ) -> None:
-        """Found all members; *ring* has further settings of the table `[ring]`, and *options* those of the servers."""
-        self.engines = [new_site("paris") for _ in RANKS]
+        """Found all members of *site*.
+
+        *ring* has further settings of the table `[ring]`, and *options* those of the servers.
+        """
+        self.engines = [new_site(site) for _ in RANKS]
         self.members, key = [f"ipc://{folder}/m{rank}" for rank in RANKS], founding_key()
         witnesses = [folder / f"{rank}.witness" for rank in RANKS]
         for rank, engine in enumerate(self.engines):
@@ -30,7 +39,7 @@ class RingServers:
                 found(store, record_of(key, rank))
         self.settings = [
             Settings(
-                site_id="paris", database_url=engine.url.render_as_string(hide_password=False), ingest=True,
+                site_id=site, database_url=engine.url.render_as_string(hide_password=False), ingest=True,
                 listen=[self.members[rank]], producers={"*": {}}, **options,
                 ring={"members": self.members, "rank": rank, "witness": witnesses[rank], **(ring or {})},
             )
