@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from sqlalchemy import Connection, MetaData, Table, exc, select
 
 from lr_client.snapshot.cut import connect_at
-from lr_client.spark import options as given
+from lr_client.spark.options import number, required
 from lr_client.spark.snapshot.columns import Field, field_of, struct_of
 from lr_client.spark.snapshot.mapping import mapped
 from lr_client.spark.snapshot.part_task import engine_at
@@ -66,8 +66,8 @@ class RangeTask:
     def __call__(self, batches: "Iterator[pyarrow.RecordBatch]") -> "Iterator[pyarrow.RecordBatch]":
         """Yield the rows of each range."""
         for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from self._reader.read(self._ranges[number])
+            for place in batch.column(0).to_pylist():
+                yield from self._reader.read(self._ranges[place])
 
 
 def ranges_of(spark: "SparkSession", reader: "TableReader") -> "DataFrame":
@@ -85,8 +85,8 @@ class TableReader(DataSourceReader):
     """Plans ranges of rows in the driver and reads the ranges in tasks, all at the same cut."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._url, self._cut, name = (given.required(options, each, "lrq_table") for each in ("url", "cut", "table"))
-        self._partitions = given.number(options, "partitions", 1)
+        self._url, self._cut, name = (required(options, each, "lrq_table") for each in ("url", "cut", "table"))
+        self._partitions = number(options, "partitions", 1)
         with self._connect() as connection:
             self._table = _reflected(connection, name)
             dialect = dialects.of(connection)
@@ -140,8 +140,8 @@ def _arrow(values: list[tuple[Any, ...]], fields: list[Field], schema: "pyarrow.
     import pyarrow
 
     columns = []
-    for number, (field, column) in enumerate(zip(fields, values, strict=True)):
+    for place, (field, column) in enumerate(zip(fields, values, strict=True)):
         if field.convert is not None:
             column = tuple(None if value is None else field.convert(value) for value in column)
-        columns.append(pyarrow.array(column, schema.field(number).type))
+        columns.append(pyarrow.array(column, schema.field(place).type))
     return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
