@@ -1,9 +1,9 @@
 """Outcomes that come after a call has ended with an unknown one: `settle` tells each of them once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -125,21 +125,24 @@ def test_of_two_threads_that_settle_the_second_waits_for_the_first(server: Small
         assert producer.settle() == []
 
 
-async def leave_unknown_task(producer: AsyncProducer, payload: bytes) -> None:
-    """Send the payload until its outcome is unknown. A busy machine may send nothing within the time."""
-    with suppress(errors.OutcomeUnknownError):
-        while True:
-            with suppress(errors.PeerUnreachableError):
-                await producer.send(messages(payload), timeout=1.0)
-                raise AssertionError("the request was stored")
+@asynccontextmanager
+async def settling(server: SmallServer) -> AsyncIterator[tuple[AsyncProducer, "asyncio.Task[list[Produced]]"]]:
+    """Give a producer with a request whose outcome is unknown, and a task that settles it."""
+    async with AsyncProducer(server.endpoint, client="meters", producer="meter-17") as producer:
+        with suppress(errors.OutcomeUnknownError):
+            while True:
+                # A busy machine may send nothing within the time.
+                with suppress(errors.PeerUnreachableError):
+                    await producer.send(messages(b"1"), timeout=1.0)
+                    raise AssertionError("the request was stored")
+        task = asyncio.create_task(producer.settle(60))
+        await asyncio.sleep(0)
+        yield producer, task
 
 
 def test_of_two_tasks_that_settle_the_second_waits_for_the_first(server: SmallServer) -> None:
     async def settled() -> None:
-        async with AsyncProducer(server.endpoint, client="meters", producer="meter-17") as producer:
-            await leave_unknown_task(producer, b"1")
-            first = asyncio.create_task(producer.settle(60))
-            await asyncio.sleep(0)
+        async with settling(server) as (producer, first):
             try:
                 with pytest.raises(errors.OutcomeUnknownError, match="another call of settle waits for it"):
                     await producer.settle(timeout=0.0)
@@ -154,10 +157,7 @@ def test_of_two_tasks_that_settle_the_second_waits_for_the_first(server: SmallSe
 
 def test_a_cancelled_settle_keeps_the_outcomes_for_the_next_one(server: SmallServer) -> None:
     async def settled() -> None:
-        async with AsyncProducer(server.endpoint, client="meters", producer="meter-17") as producer:
-            await leave_unknown_task(producer, b"1")
-            first = asyncio.create_task(producer.settle(60))
-            await asyncio.sleep(0)
+        async with settling(server) as (producer, first):
             first.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await first
