@@ -54,7 +54,12 @@ class Region:
             self.send(f"rest {number}".encode(), "tokyo")
             eventually(lambda number=number: self.tokyo.log("paris")[-1:] == [f"rest {number}".encode()])
             eventually(lambda: sessions_of(self.paris)["tokyo"]["lag"]["entries"] == 0)
-            self.paris._source.trim()
+            eventually(self._is_trimmed)
+
+    def _is_trimmed(self) -> bool:
+        # On PostgreSQL a run of trim leaves a segment that another transaction reads at that moment.
+        self.paris._source.trim()
+        return len(plan(self.world.site("paris"), Retention())) <= 1
 
     def come_back(self) -> None:
         self.world.server("lima", listen=[])

@@ -88,10 +88,19 @@ def test_fifty_tabs_share_one_reading_of_each_site_in_each_interval(new_site, vi
         assert each.most == 1
 
 
+async def _visit(client: httpx.AsyncClient, path: str) -> int:
+    """Open a page as an operator does: again, if a busy machine does not answer within the seconds of a page."""
+    for _ in range(TABS):
+        answer = await client.get(path)
+        if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+            return answer.status_code
+    return httpx.codes.SERVICE_UNAVAILABLE
+
+
 async def _visits(origin: str, paths: list[str]) -> Counter[int]:
     limits = httpx.Limits(max_connections=TABS)
     async with httpx.AsyncClient(base_url=origin, limits=limits, timeout=60) as client:
-        return Counter(answer.status_code for answer in await asyncio.gather(*map(client.get, paths)))
+        return Counter(await asyncio.gather(*(_visit(client, path) for path in paths)))
 
 
 @pytest.mark.long
