@@ -176,6 +176,8 @@ class SnapshotAttempt:
             )
 
     def _publish(self, parts: list[Part]) -> None:
+        self.cut.require_unchanged()
+
         def publish(again: bool) -> None:
             with self._noticing(), writing(self._engine) as connection:
                 if again and snapshot_attempts.is_published(connection, self.claimed):

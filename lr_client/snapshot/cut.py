@@ -5,7 +5,7 @@ that the cut's visibility covers. All other entries are sent as the log.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,15 +32,30 @@ class Cut:
     name: str
     engine: Engine
     holder: Connection | None = field(default=None, repr=False)
+    #: The connections of `connect` that are open.
+    reading: list[Connection] = field(default_factory=list, repr=False, init=False)
     held: ExitStack = field(default_factory=ExitStack, repr=False)
 
-    def connect(self) -> AbstractContextManager[Connection]:
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
         """Open a read-only connection in a transaction that sees exactly this state; several may be open at once.
 
-        Leave the block before you complete the snapshot. On PostgreSQL the block raises `SnapshotFailedError` at its
-        end if a table was emptied or replaced before its first read.
+        On PostgreSQL the block raises `SnapshotFailedError` at its end if a table was emptied or replaced, or lost a
+        partition, before its first read. The completion of the snapshot checks the blocks that are still open.
         """
-        return connect_at(self.engine, self.name)
+        with connect_at(self.engine, self.name) as connection:
+            self.reading.append(connection)
+            try:
+                yield connection
+            finally:
+                self.reading.remove(connection)
+
+    def require_unchanged(self) -> None:
+        """Check the tables that open connections have read; raises `SnapshotFailedError` as their blocks do."""
+        for connection in tuple(self.reading):
+            if connection.in_transaction():
+                with mapped_errors():
+                    dialects.of(connection).require_unchanged(connection)
 
     def keep(self, table: str) -> None:
         """Lock *table* (`name` or `schema.name`) against truncation, rewriting and altering until the cut is closed.

@@ -40,8 +40,12 @@ class Cuts(Protocol):
         """Open a read-only connection, in a transaction, at a pinned state, from any process of the machine.
 
         Raises `LookupError`, or an error of the driver, if no such state is pinned. On PostgreSQL
-        the end of the block raises `SnapshotFailedError` if a table was emptied or replaced before it was read.
+        the end of the block raises `SnapshotFailedError` if a table was emptied or replaced, or lost a partition, before it was read.
         """
+        ...
+
+    def require_unchanged(self, connection: Connection) -> None:
+        """Check a connection of `read_at` before the end of its block; raises `SnapshotFailedError` as the end does."""
         ...
 
     def estimate_rows(self, connection: Connection, table: TableClause) -> int:

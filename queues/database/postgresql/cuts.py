@@ -46,7 +46,25 @@ class PostgresqlCuts:
             connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{name}'")
             yield connection
             if reading.is_active:
-                _require_unchanged(connection)
+                self.require_unchanged(connection)
+
+    def require_unchanged(self, connection: Connection) -> None:
+        """Compare the tables that this transaction has read with the state of the cut.
+
+        The transaction's locks prevent changes from its first statement on each table, but not before.
+        """
+        changed = connection.execute(_CHANGED).scalar()
+        if changed is not None:
+            raise SnapshotFailedError(
+                f"the table {changed} was emptied, rewritten or replaced after the cut, so its rows at the cut are "
+                "gone: the next attempt reads it at a later cut"
+            )
+        divided = connection.execute(_DIVIDED_ANEW).scalar()
+        if divided is not None:
+            raise SnapshotFailedError(
+                f"the table {divided} got or lost a partition with rows after the cut: "
+                "the next attempt reads it at a later cut"
+            )
 
     def estimate_rows(self, connection: Connection, table: TableClause) -> int:
         """Multiply the rows per block at the last ANALYZE by the present number of blocks."""
@@ -65,19 +83,6 @@ class PostgresqlCuts:
         return [text(sql).bindparams(**{name: f"({block},0)"}) for sql, name, block in bounds if block is not None]
 
 
-def _require_unchanged(connection: Connection) -> None:
-    """Raise `SnapshotFailedError` if a table of this transaction was emptied or replaced after the state of the cut.
-
-    The transaction's locks prevent such changes from its first statement on each table, but not before.
-    """
-    changed = connection.execute(_CHANGED).scalar()
-    if changed is not None:
-        raise SnapshotFailedError(
-            f"the table {changed} was emptied, rewritten or replaced after the cut, so its rows at the cut are gone: "
-            "the next attempt reads it at a later cut"
-        )
-
-
 # TRUNCATE, a rewriting ALTER TABLE and a replaced table show even to readers of an older state. `pg_class` has the file
 # of each table at that state, and the functions tell the present one. System tables have ids below 16384.
 _CHANGED: Final = text(
@@ -90,6 +95,23 @@ _CHANGED: Final = text(
     "  c.relname <> new.name OR (c.relfilenode <> 0 AND c.relfilenode <> pg_relation_filenode(c.oid))"
     " ELSE EXISTS (SELECT FROM pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace"
     "  WHERE o.relname = new.name AND n.nspname = new.space) END LIMIT 1"
+)
+# The present partitions show even to readers of an older state. `pg_inherits` has the partitions at that state, and
+# `pg_partition_tree` those of now. A partition that was created after the cut has no row that such a reader sees.
+_DIVIDED_ANEW: Final = text(
+    "SELECT (pg_identify_object('pg_class'::regclass, c.oid, 0)).identity"
+    " FROM pg_locks l JOIN pg_class c ON c.oid = l.relation"
+    " WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND c.relhassubclass AND CASE c.relkind"
+    " WHEN 'p' THEN EXISTS ("
+    "  (SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = c.oid"
+    "   EXCEPT SELECT t.relid FROM pg_partition_tree(c.oid) t WHERE t.parentrelid = c.oid)"
+    "  UNION ALL"
+    "  (SELECT t.relid FROM pg_partition_tree(c.oid) t JOIN pg_class n ON n.oid = t.relid WHERE t.parentrelid = c.oid"
+    "   EXCEPT SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = c.oid))"
+    # A table that inherits without partitions tells nothing of its present children, except that one is gone.
+    " WHEN 'r' THEN EXISTS ("
+    "  SELECT FROM pg_inherits i WHERE i.inhparent = c.oid AND pg_table_is_visible(i.inhrelid) IS NULL)"
+    " ELSE FALSE END LIMIT 1"
 )
 _ROWS: Final = text(
     "SELECT CASE WHEN c.reltuples >= 0 AND c.relpages > 0 "

@@ -191,6 +191,75 @@ def test_changes_that_leave_the_rows_of_the_cut_alone_are_not_reported(app: Engi
             assert reading.execute(text("SELECT count(*) FROM pg_class")).scalar()
 
 
+PARTITIONED = [
+    "CREATE TABLE days (day INTEGER) PARTITION BY RANGE (day)",
+    "CREATE TABLE early PARTITION OF days FOR VALUES FROM (0) TO (10) PARTITION BY RANGE (day)",
+    "CREATE TABLE first PARTITION OF early FOR VALUES FROM (0) TO (5)",
+    "CREATE TABLE late PARTITION OF days FOR VALUES FROM (10) TO (20)",
+    "CREATE TABLE apart (day INTEGER)",
+    "INSERT INTO days VALUES (1), (11)",
+    "INSERT INTO apart VALUES (21)",
+    "CREATE TABLE lines (day INTEGER)",
+    "CREATE TABLE more_lines () INHERITS (lines)",
+    "INSERT INTO more_lines VALUES (1)",
+]
+DIVISIONS = {
+    "DROP TABLE late": "days",
+    "ALTER TABLE days DETACH PARTITION late": "days",
+    "ALTER TABLE early DETACH PARTITION first": "early",
+    "ALTER TABLE days ATTACH PARTITION apart FOR VALUES FROM (20) TO (30)": "days",
+    "DROP TABLE more_lines": "lines",
+}
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@pytest.mark.parametrize(("change", "table"), DIVISIONS.items())
+def test_a_table_that_got_or_lost_a_partition_between_the_cut_and_its_reading_is_reported(
+    app: Engine, change: str, table: str
+) -> None:
+    with app.begin() as connection:
+        for statement in PARTITIONED:
+            connection.execute(text(statement))
+    with open_cut(app) as cut:
+        with app.begin() as connection:
+            connection.execute(text(change))
+        with (
+            pytest.raises(SnapshotFailedError, match=rf"the table public\.{table} got or lost a partition"),
+            cut.connect() as reading,
+        ):
+            reading.execute(text("SELECT count(*) FROM days"))
+            reading.execute(text("SELECT count(*) FROM lines"))
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_partitions_that_are_as_at_the_cut_are_not_reported(app: Engine) -> None:
+    with app.begin() as connection:
+        for statement in PARTITIONED:
+            connection.execute(text(statement))
+    with open_cut(app) as cut:
+        with app.begin() as connection:
+            connection.execute(text("CREATE TABLE later PARTITION OF days FOR VALUES FROM (20) TO (30)"))
+            connection.execute(text("INSERT INTO days VALUES (2), (12), (22)"))
+            connection.execute(text("CREATE TABLE other_lines () INHERITS (lines)"))
+        with cut.connect() as reading:
+            assert list(reading.execute(text("SELECT day FROM days ORDER BY day")).scalars()) == [1, 11]
+            assert list(reading.execute(text("SELECT day FROM lines")).scalars()) == [1]
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_an_open_connection_is_checked_before_its_block_ends(app: Engine) -> None:
+    add(app, 1)
+    with open_cut(app) as cut:
+        with app.begin() as connection:
+            connection.execute(text("TRUNCATE airports"))
+        with pytest.raises(SnapshotFailedError), cut.connect() as reading:
+            cut.require_unchanged()
+            assert names(reading) == []
+            with pytest.raises(SnapshotFailedError, match="emptied"):
+                cut.require_unchanged()
+        cut.require_unchanged()
+
+
 def test_a_cut_is_read_only(app: Engine) -> None:
     with open_cut(app) as cut, pytest.raises(sqlalchemy.exc.DBAPIError), cut.connect() as connection:  # noqa: PT012
         connection.execute(text("DELETE FROM airports"))

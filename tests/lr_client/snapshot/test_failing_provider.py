@@ -30,6 +30,7 @@ from tests.lr_client.snapshot.providing import (
     claim,
     newest,
     numbered,
+    payloads_of,
     quick,
     ready,
     request,
@@ -226,3 +227,26 @@ def test_a_provider_with_an_async_method_is_refused(site: Engine, name: str) -> 
     provider = type("Later", (Provider,), {name: later})(numbered(1))
     with pytest.raises(UsageError, match=f"Later.{name} is `async def`"):
         SnapshotTransmitter(site, POLICY, provider)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_snapshot_that_is_completed_inside_the_block_of_a_cut_has_the_rows_of_a_later_cut(site: Engine) -> None:
+    with site.begin() as connection:
+        connection.execute(text("CREATE TABLE airports (name TEXT)"))
+        connection.execute(text("INSERT INTO airports VALUES ('before')"))
+
+    def provide(context: SnapshotContext) -> None:
+        if not by_id(site, context.sync_id).error:
+            with site.begin() as connection:
+                connection.execute(text("TRUNCATE airports"))
+                connection.execute(text("INSERT INTO airports VALUES ('after')"))
+        with context.snapshot.connect() as connection:
+            for (name,) in connection.execute(text("SELECT name FROM airports")):
+                context.transmit(name.encode())
+            context.mark_completed()
+
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, provide):
+        found = ready(site, sync_id)
+    assert payloads_of(site, sync_id) == [b"after"]
+    assert found.attempt == 2
