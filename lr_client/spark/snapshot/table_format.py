@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
     from pyspark.sql import DataFrame, SparkSession
 
-#: Rows in the first Arrow batch, then the limits of each later batch.
-_FETCH = 200
+#: Rows in the first Arrow batch, whose size is not known; then the limits of each later batch.
+_FETCH = 8
+_GROWTH = 4
 _BATCH_ROWS = 2_000
 _BATCH_BYTES = 4 * 1024 * 1024
 
@@ -119,13 +120,17 @@ class TableReader(DataSourceReader):
                 while found := rows.fetchmany(fetch):
                     batch = _arrow(list(zip(*found, strict=True)), self.fields, schema)
                     yield batch
-                    # The size of each batch sets the number of rows of the next one.
-                    fetch = max(1, min(_BATCH_ROWS, _BATCH_BYTES * len(found) // max(1, batch.nbytes)))
+                    fetch = next_rows(len(found), batch.nbytes)
 
     @contextmanager
     def _connect(self) -> Iterator[Connection]:
         with engine_at(self._url) as engine, connect_at(engine, self._cut) as connection:
             yield connection
+
+
+def next_rows(rows: int, size: int) -> int:
+    """Return the number of rows to fetch after a batch of *rows* with *size* bytes. Pure."""
+    return max(1, min(_BATCH_ROWS, _GROWTH * rows, _BATCH_BYTES * rows // max(1, size)))
 
 
 def _reflected(connection: Connection, name: str) -> Table:
