@@ -39,8 +39,8 @@ class Cuts(Protocol):
     def read_at(self, engine: Engine, name: str) -> AbstractContextManager[Connection]:
         """Open a read-only connection, in a transaction, at a pinned state, from any process of the machine.
 
-        Raises `LookupError`, or an error of the driver, if no such state is pinned. On PostgreSQL
-        the end of the block raises `SnapshotFailedError` if a table was emptied or replaced, or lost a partition, before it was read.
+        Raises `LookupError`, or an error of the driver, if no such state is pinned. On PostgreSQL the end of the block
+        raises `SnapshotFailedError` if a table was emptied or replaced, or lost a partition, before it was read.
         """
         ...
 
