@@ -40,8 +40,8 @@ class Cut:
     def connect(self) -> Iterator[Connection]:
         """Open a read-only connection in a transaction that sees exactly this state; several may be open at once.
 
-        On PostgreSQL the block raises `SnapshotFailedError` at its end if a table was emptied or replaced, or lost a
-        partition, before its first read. The completion of the snapshot checks the blocks that are still open.
+        On PostgreSQL the block raises `SnapshotFailedError` at its end if a table was changed before its first read.
+        Such changes empty or replace a table, or take a partition. The completion checks the blocks that are open.
         """
         with connect_at(self.engine, self.name) as connection:
             self.reading.append(connection)

@@ -10,6 +10,7 @@ from typing import Final, assert_never
 from sqlalchemy import Engine
 
 from lr_client.replays import cancel_replay, place_replay
+from lr_client.resends import cancel_resend
 from lr_client.subscriber.park_now import park_now
 from queues import send_snapshot
 from queues.clock import now_us
@@ -39,6 +40,7 @@ class ActionKind(StrEnum):
     REQUEST = "request"
     REPLAY = "replay"
     CANCEL_REPLAY = "cancel replay"
+    CANCEL_RESEND = "cancel resend"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,8 @@ class Action:
 
     @property
     def needs_confirmation(self) -> bool:
-        """Whether the action destroys something, lets entries overtake another, or has entries applied again."""
-        return self.kind in (ActionKind.DISCARD, ActionKind.CANCEL, ActionKind.PARK, ActionKind.REPLAY)
+        """Whether the action ends something for good, lets entries overtake another, or has entries applied again."""
+        return self.kind not in (ActionKind.RETRY, ActionKind.REQUEST, ActionKind.CANCEL_REPLAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,9 @@ def carry_out(engine: Engine, action: Action, person: str) -> str:
             return _replay(engine, action, person)
         case ActionKind.CANCEL_REPLAY:
             return f"{cancel_replay(engine, action.client, action.source, person=person).name}: the order is withdrawn"
+        case ActionKind.CANCEL_RESEND:
+            order = cancel_resend(engine, action.client, action.destination, person=person)
+            return f"resend of {order.client} to {order.destination} cancelled; {order.words}"
         case _:
             assert_never(action.kind)
 

@@ -74,8 +74,12 @@ async def link_page(console: Console, request: Request) -> Response:
         if status is None
         else [each for each in status.snapshots if (each.client, each.destination) == (client, destination)]
     )
-    changes = list(reversed(past.changes))
-    return console.page(request, "link.html", link=found, plot=drawn, changes=changes, snapshots=snapshots[:5])
+    resends = [] if status is None else status.resends
+    resend = next((each for each in resends if (each.client, each.destination) == (client, destination)), None)
+    return console.page(
+        request, "link.html", link=found, plot=drawn, changes=list(reversed(past.changes)), snapshots=snapshots[:5],
+        resend=resend,
+    )  # fmt: skip
 
 
 async def entries_page(console: Console, request: Request) -> Response:

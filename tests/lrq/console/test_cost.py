@@ -89,7 +89,7 @@ def test_fifty_tabs_share_one_reading_of_each_site_in_each_interval(new_site, vi
 
 
 async def _visit(client: httpx.AsyncClient, path: str) -> int:
-    """Open a page as an operator does: again, if a busy machine does not answer within the seconds of a page."""
+    """Open a page as an operator does: again, if a busy machine did not answer in time."""
     for _ in range(TABS):
         answer = await client.get(path)
         if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
