@@ -40,7 +40,7 @@ class Cuts(Protocol):
         """Open a read-only connection, in a transaction, at a pinned state, from any process of the machine.
 
         Raises `LookupError`, or an error of the driver, if no such state is pinned. On PostgreSQL the end of the block
-        raises `SnapshotFailedError` if a table was changed as a whole before it was read.
+        raises `SnapshotFailedError` if a table was changed before it was read.
         """
         ...
 
