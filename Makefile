@@ -89,7 +89,7 @@ proto: ## Generate queues/wire from proto
 	@tools/ensure_venv.sh dev
 	$(BIN)/python tools/wire.py
 
-diagram: ## Draw the states of a session into ARCHITECTURE.md
+diagram: ## Draw the states of a session into docs/sessions.md
 	@tools/ensure_venv.sh dev
 	$(BIN)/python -m tools.diagram
 

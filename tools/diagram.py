@@ -1,11 +1,11 @@
-"""Write the machine's state diagram of a session into ARCHITECTURE.md: `make diagram`."""
+"""Write the machine's state diagram of a session into docs/sessions.md: `make diagram`."""
 
 import re
 from pathlib import Path
 
 from lr_server.protocol.diagram import diagram
 
-PAGE = Path(__file__).resolve().parent.parent / "ARCHITECTURE.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "sessions.md"
 _PLACE = re.compile(r"(?<=<!-- diagram: begin -->\n).*(?=<!-- diagram: end -->)", re.DOTALL)
 
 
