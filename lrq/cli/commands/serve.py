@@ -81,11 +81,13 @@ def serve(
     takes over when another ends. Options replace settings of the file and the variables.
 
     With --once the server ends with exit code 0 once every site durably has everything that is committed now.
-    Exit code 3: not all is delivered in time, or (retry_forever = false) a site cannot be reached.
+    Exit code 3: not all is delivered in time, a signal came before, or (retry_forever = false) a site cannot be
+    reached.
     """
     from sqlalchemy import make_url
 
     from lr_server import LogReplicationServer, Settings
+    from lrq.cli.exit_codes import NoError
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import require_file
     from lrq.cli.service_manager import ServiceManager
@@ -115,8 +117,11 @@ def serve(
             return
         signals.serve(server.reload_peers)
     except _StopError:
-        pass
+        if once or until:
+            # The caller of such a run must not take the entries for delivered.
+            raise NoError("a signal ended the run before everything was delivered: run it again") from None
     finally:
+        signals.spare_end()
         manager.stopping()
         server.stop()
 
@@ -213,6 +218,10 @@ class _Signals:
         self._is_serving = True
         while self._next():
             reload()
+
+    def spare_end(self) -> None:
+        """Let the first signal change nothing from now on, because the server ends anyway."""
+        self._is_serving = True
 
     def _next(self) -> bool:
         """Wait for the next order. A signal that another thread has got ends no wait here, so the wait has a limit."""
