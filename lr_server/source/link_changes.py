@@ -35,7 +35,7 @@ class LinkChanges:
     def follow(self) -> None:
         """Tell the sessions of links that end; end those of forgotten links, and those with nothing left to do.
 
-        A link may be forgotten and begun again between two calls. Its session has no row any more, and must begin anew.
+        A link may be forgotten and begun again between two calls. The session then has no row, and must begin anew.
         """
         # First: a session that has finished before the wishes are read must not begin again.
         self._running.retire()

@@ -81,8 +81,7 @@ def serve(
     takes over when another ends. Options replace settings of the file and the variables.
 
     With --once the server ends with exit code 0 once every site durably has everything that is committed now.
-    Exit code 3: not all is delivered in time, a signal came before, or (retry_forever = false) a site cannot be
-    reached.
+    Exit code 3: not all is delivered in time, a signal came, or (retry_forever = false) a site cannot be reached.
     """
     from sqlalchemy import make_url
 
