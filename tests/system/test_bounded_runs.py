@@ -77,6 +77,17 @@ def test_a_bounded_run_that_a_signal_ends_does_not_say_that_all_is_delivered(
         )
 
 
+def test_a_bounded_run_reads_its_peers_again_after_sighup(world: World, tmp_path: Path) -> None:
+    (endpoint,) = world.server("tokyo").endpoints
+    world.transmit("paris", b"x", to=["tokyo"])
+    here = paris(world, tmp_path, "ipc:///nowhere/lrq.sock")
+    with served("--once", *here, folder=tmp_path / "work") as server:
+        eventually(lambda: session_state(world) == "backing off")
+        paris(world, tmp_path, endpoint)
+        server.process.send_signal(signal.SIGHUP)
+        assert server.process.wait(60) == 0, server.log.read_text()
+
+
 def test_a_site_that_was_given_up_before_is_named(world: World) -> None:
     lost = {"tokyo": "ipc:///nowhere/lrq.sock"}
     server = world.server("paris", listen=[], peers=lost, initial_sync="log", retry_forever=False, retry_limit=1)

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -112,6 +113,7 @@ def serve(
         _announce(server, settings.site_id, as_json=as_json)
         manager.ready(f"site {settings.site_id}", lambda: not server.stuck_loops())
         if once or until:
+            signals.reload_meanwhile(server.reload_peers)
             _deliver(server, until, _LONGEST_RUN if timeout is None else timeout, as_json=as_json)
             return
         signals.serve(server.reload_peers)
@@ -218,9 +220,19 @@ class _Signals:
         while self._next():
             reload()
 
+    def reload_meanwhile(self, reload: Callable[[], None]) -> None:
+        """Call *reload* after each SIGHUP, in another thread, until `spare_end`."""
+
+        def run() -> None:
+            while self._orders.get():
+                reload()
+
+        threading.Thread(target=run, name="lrq-reload", daemon=True).start()
+
     def spare_end(self) -> None:
         """Let the first signal change nothing from now on, because the server ends anyway."""
         self._is_serving = True
+        self._orders.put(False)
 
     def _next(self) -> bool:
         """Wait for the next order. A signal that another thread has got ends no wait here, so the wait has a limit."""
