@@ -79,7 +79,7 @@ class PeerChanges:
     def _leave_out(self) -> None:
         """Mark the sessions with removed sites inactive, after each change of the peers or of the ranges.
 
-        The sequencer may have marked them earlier. Then the server that led them saved them again, and has perhaps ended.
+        The sequencer may have marked them earlier. Then the server that led them saved them again, and perhaps ended.
         """
         seen = self._topology.version, self._rights.changes
         if not seen[0] or seen == self._left:
