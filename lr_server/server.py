@@ -201,7 +201,8 @@ class LogReplicationServer:
         """Read the peers again now: from the file, the table, or the provider of the setting `topology`.
 
         Wrong or unreachable peers change nothing, and the log and the status tell the reason. Sessions with removed
-        sites end, those with moved sites connect again, and sessions with new sites begin. For any thread.
+        sites end, those with moved sites connect again, and sessions with new sites begin. For any thread. For a table
+        or a provider the wait ends after 5 s, and the reading goes on.
         """
         if self._followed is not None:
             self._followed.refresh()

@@ -43,8 +43,11 @@ def header_of(message: pb.TickHeader) -> Header:
 
 
 def to_header(header: Header) -> pb.TickHeader:
-    """Convert back from `header_of`; the tick's start is not kept."""
-    return pb.TickHeader(branch=header.branch, end_seq=header.seq, uid=header.uid, mark=header.mark)
+    """Convert the parts of a tick's header by which a source finds the tick.
+
+    Beside very many transactions, the visibilities of all ticks would make an answer larger than sources accept.
+    """
+    return pb.TickHeader(branch=header.branch, end_seq=header.seq, uid=header.uid)
 
 
 def branches_of(message: pb.NegotiateRequest) -> list[BranchOrigin]:

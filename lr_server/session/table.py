@@ -1,6 +1,6 @@
 """The sessions' rows in the database, which status, `wait_replicated` and trim read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -115,12 +115,16 @@ def finish(engine: Engine, ended: Iterable[Standing]) -> None:
     save(engine, [each._replace(facts=replace(each.facts, words=words)) for each in ended])
 
 
-def deactivate(engine: Engine, ended: Iterable[Standing], reason: str) -> None:
-    """Mark sessions as inactive that have ended; raise `OwnershipLostError` for the errors of `save`."""
-    found = list(ended)
+def deactivate(engine: Engine, ended: Mapping[SessionKey, Lease], reason: str) -> None:
+    """Mark sessions as inactive that have ended, each under the lease of its range.
+
+    Raises `OwnershipLostError` for the errors of `save`.
+    """
+    if not ended:
+        return
     with writing(engine) as connection:
-        check_ranges(connection, {each.lease for each in found})
-        for owed in sorted(each.owed for each in found):
+        check_ranges(connection, set(ended.values()))
+        for owed in sorted(ended):
             sessions.set_state(connection, owed, SessionState.INACTIVE, reason)
 
 

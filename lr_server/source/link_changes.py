@@ -7,8 +7,9 @@ from lr_server.source.link_ends import LinkEnds
 from lr_server.source.running_sessions import RunningSessions, standing_of
 from lr_server.source.session_rights import SessionRights
 from queues.database.transactions import reading
-from queues.send_log.links import every_link
+from queues.send_log.links import every_link, last_change
 from queues.send_log.port import SessionKey
+from queues.send_log.sessions import every_key
 from queues.states import LinkWish
 
 
@@ -21,6 +22,7 @@ class LinkChanges:
         self._rights = rights
         self._ends = LinkEnds(engine)
         self._is_branch_new = False
+        self._number: int | None = None
         #: The links that have ended, as read last: no session of theirs begins.
         self.ended: frozenset[SessionKey] = frozenset()
         #: The draining links whose sessions this server leads.
@@ -31,15 +33,23 @@ class LinkChanges:
         self._is_branch_new = True
 
     def follow(self) -> None:
-        """Tell the sessions of links that end; end those of forgotten links, and those with nothing left to do."""
+        """Tell the sessions of links that end; end those of forgotten links, and those with nothing left to do.
+
+        A link may be forgotten and begun again between two calls. The session then has no row, and must begin anew.
+        """
         # First: a session that has finished before the wishes are read must not begin again.
         self._running.retire()
         with reading(self._engine) as connection:
+            number = last_change(connection)
+            kept = frozenset(every_key(connection)) if number != self._number else None
             rows = every_link(connection, last=True)
         self.ended = frozenset(row.key for row in rows if row.wish is LinkWish.ENDED)
         gone = self._running.end_where(lambda session: session.owed in self.ended, is_kept=False)
         if gone:
             session_table.finish(self._engine, map(standing_of, gone))
+        if kept is not None:
+            self._running.end_where(lambda session: session.owed not in kept, is_kept=False)
+            self._number = number
         draining = [row for row in rows if row.wish is LinkWish.DRAINING and self._rights.lease_of(row.key) is not None]
         self.draining = frozenset(row.key for row in draining)
         if self._is_branch_new:

@@ -6,12 +6,15 @@ from discovery.topology import Peer, Topology
 from lr_server.session import table as session_table
 from lr_server.session.context import SessionContext
 from lr_server.source.replica_work import ReplicaWork
-from lr_server.source.running_sessions import RunningSessions, standing_of
+from lr_server.source.running_sessions import RunningSessions
+from lr_server.source.session_rights import SessionRights
 from queues import look_alikes
 from queues.database.leases import Lease
+from queues.database.transactions import reading
 from queues.logs import logger
 from queues.names import ClientName, SiteId
-from queues.send_log.known_sites import KnownSites
+from queues.send_log.known_sites import KnownSites, read_known
+from queues.send_log.sessions import active_keys
 
 log = logger("lrq.supervisor")
 
@@ -24,6 +27,7 @@ class PeerChanges:
         topology: Topology,
         context: SessionContext,
         running: RunningSessions,
+        rights: SessionRights,
         replicas: ReplicaWork,
         *,
         clients: frozenset[ClientName],
@@ -34,28 +38,28 @@ class PeerChanges:
         self._topology = topology
         self._context = context
         self._running = running
+        self._rights = rights
         self._replicas = replicas
         self._clients = clients
         self._known_only = known_only
         self._told = set(told)
         self._peers: Mapping[SiteId, Peer] = {}
         self._followed: int | None = None
+        self._left: tuple[int, int] | None = None
         self._recorded: tuple[int, Lease] | None = None
 
     def follow(self) -> bool:
         """End the sessions of removed peers, and reconnect those of moved ones; return whether the topology is new."""
         version = self._topology.version
-        if version == self._followed:
-            return False
-        peers = self._topology.peers()
-        self._tell_look_alikes(peers)
-        gone = self._running.end_where(lambda session: session.owed.destination not in peers, is_kept=False)
-        if gone:
-            # The sequencer may have marked them before this server ended them.
-            session_table.deactivate(self._context.engine, map(standing_of, gone), session_table.NO_PEER)
-        self._reconnect(peers)
-        self._followed = version
-        return True
+        is_new = version != self._followed
+        if is_new:
+            peers = self._topology.peers()
+            self._tell_look_alikes(peers)
+            self._running.end_where(lambda session: session.owed.destination not in peers, is_kept=False)
+            self._reconnect(peers)
+            self._followed = version
+        self._leave_out()
+        return is_new
 
     def record(self, lease: Lease | None) -> bool:
         """As the sequencer, record new known sites, and mark the sessions of all others inactive; return whether."""
@@ -71,6 +75,27 @@ class PeerChanges:
         self._replicas.follow(lease)
         self._recorded = version, lease
         return True
+
+    def _leave_out(self) -> None:
+        """Mark the sessions with removed sites inactive, after each change of the peers or of the ranges.
+
+        The sequencer may have marked them earlier. Then the server that led them saved them again, and perhaps ended.
+        """
+        seen = self._topology.version, self._rights.changes
+        if not seen[0] or seen == self._left:
+            return
+        peers = self._topology.peers()
+        with reading(self._context.engine) as connection:
+            known, keys = read_known(connection), active_keys(connection)
+        # A peer that only the sequencer knows yet is none that was removed.
+        named = peers.keys() | (frozenset() if known is None else known.peers)
+        leases = {key: self._rights.lease_of(key) for key in keys if key.destination not in named}
+        session_table.deactivate(
+            self._context.engine,
+            {key: lease for key, lease in leases.items() if lease is not None},
+            session_table.NO_PEER,
+        )
+        self._left = seen
 
     def _reconnect(self, peers: Mapping[SiteId, Peer]) -> None:
         """Make the sessions connect again whose site has another endpoint now."""

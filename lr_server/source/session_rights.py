@@ -21,6 +21,8 @@ class SessionRights:
         self._ranges = ranges
         self._find_branch = find_branch
         self._held: Mapping[int, Lease] = {}
+        #: The number of changes of the ranges.
+        self.changes = 0
         self._branch = ""
         self._is_branch_due = True
 
@@ -28,6 +30,7 @@ class SessionRights:
         """Lead the ranges *held* from now on."""
         with self._guard:
             self._held = dict(held)
+            self.changes += 1
             self._is_branch_due = True
 
     def enter(self, branch: str) -> None:

@@ -75,7 +75,7 @@ class Supervisor:
         self._rights = SessionRights(self._running.guard, ranges, find_branch)
         self._links = LinkChanges(engine, self._running, self._rights)
         self._peers = PeerChanges(
-            topology, context, self._running, replicas, clients=known, known_only=known_only, told=told
+            topology, context, self._running, self._rights, replicas, clients=known, known_only=known_only, told=told
         )
         self._starts = SessionStarts(topology, context, known, self._running, self._rights, self._links, replicas)
         self._site_lease: Lease | None = None

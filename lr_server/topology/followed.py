@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Final
 
 from discovery.threads import watched
@@ -21,6 +22,8 @@ log = logger("lrq.topology")
 PATIENCE: Final = 30.0
 #: The seconds that the end of a server waits for a provider.
 _END: Final = 2.0
+#: The seconds that `refresh` waits for a provider that is polled.
+_REFRESH: Final = 5.0
 
 Check = Callable[[Mapping[str, Peer]], Mapping[SiteId, Peer]]
 
@@ -61,6 +64,7 @@ class FollowedTopology:
         self._trouble = PresentTrouble(log.bind(source=source), "the peers stay as they are")
         self._began: float | None = None
         self._reading = threading.Lock()
+        self._asked: set[threading.Event] = set()
         self._looked = threading.Event()
         self._awake = threading.Event()
         self._stopping = False
@@ -91,7 +95,7 @@ class FollowedTopology:
         Raises `ConfigurationError` for wrong peers of another provider, which nothing would read again.
         """
         if self._poll_seconds is None:
-            self.refresh()
+            self._read()
             if not self.version:
                 raise ConfigurationError(self._trouble.reason)
             return
@@ -107,7 +111,20 @@ class FollowedTopology:
             self._thread.join(_END)
 
     def refresh(self) -> None:
-        """Read the peers now; an error of the provider is told in `facts`. For any thread."""
+        """Read the peers now; an error of the provider is told in `facts`. For any thread.
+
+        The thread of a polled provider does that. The wait for it ends after 5 s, and the reading may go on.
+        """
+        if not self._thread.is_alive():
+            self._read()
+            return
+        done = threading.Event()
+        self._asked.add(done)
+        self._awake.set()
+        self._clock.wait(done, _REFRESH)
+        self._asked.discard(done)
+
+    def _read(self) -> None:
         with self._reading:
             before = self._now, self._trouble.reason
             self._began = self._clock.monotonic()
@@ -127,7 +144,11 @@ class FollowedTopology:
         assert self._poll_seconds is not None
         while not self._stopping:
             self._awake.clear()
-            self.refresh()
+            # A request from now on needs another reading.
+            asked = set(self._asked)
+            self._read()
+            for done in asked:
+                done.set()
             if not self._stopping:
                 self._clock.wait(self._awake, self._poll_seconds)
 
@@ -146,10 +167,9 @@ class FollowedTopology:
         if is_new and least is not None and listed.version == least:
             raise ConfigurationError(f"the peers changed, but version {listed.version} did not: raise the version")
         self._given = listed.version
-        # A copy, because the provider may change its own mapping later.
-        self._accepted = PeerList(
-            dict(listed.peers), listed.version, dict(listed.snapshot_endpoints), dict(listed.replicas)
-        )
+        # A copy, because the provider may change its own mappings and lists later.
+        replicas = {name: copy(members) for name, members in listed.replicas.items()}
+        self._accepted = PeerList(dict(listed.peers), listed.version, dict(listed.snapshot_endpoints), replicas)
         if is_new:
             self._now = number + 1, peers, groups
             log.info("the peers are read", source=self._source, version=self.facts.version, count=len(peers))

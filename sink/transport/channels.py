@@ -19,6 +19,8 @@ _COMMON: Final = (
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_send_message_length", -1),
+    # The answer of an older sink may hold the visibilities of its newest ticks.
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
 
 

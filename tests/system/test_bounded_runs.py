@@ -1,6 +1,7 @@
 """Real servers that end once everything is delivered, and one that is killed while a link drains."""
 
 import json
+import signal
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -61,6 +62,30 @@ def test_a_bounded_run_ends_at_its_deadline_or_after_its_last_try(world: World, 
     done = lrq_process("serve", "--once", "--timeout", "60", *here)
     assert done.returncode == 3
     assert "no further try after 3 failures" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_bounded_run_that_a_signal_ends_does_not_say_that_all_is_delivered(
+    world: World, tmp_path: Path, number: int
+) -> None:
+    world.transmit("paris", b"x", to=["tokyo"])
+    here = paris(world, tmp_path, "ipc:///nowhere/lrq.sock")
+    with served("--once", *here, folder=tmp_path / "work") as server:
+        assert server.stop(number) == 3
+        assert server.log.read_text().splitlines()[-1] == (
+            "lrq: a signal ended the run before everything was delivered: run it again"
+        )
+
+
+def test_a_bounded_run_reads_its_peers_again_after_sighup(world: World, tmp_path: Path) -> None:
+    (endpoint,) = world.server("tokyo").endpoints
+    world.transmit("paris", b"x", to=["tokyo"])
+    here = paris(world, tmp_path, "ipc:///nowhere/lrq.sock")
+    with served("--once", *here, folder=tmp_path / "work") as server:
+        eventually(lambda: session_state(world) == "backing off")
+        paris(world, tmp_path, endpoint)
+        server.process.send_signal(signal.SIGHUP)
+        assert server.process.wait(60) == 0, server.log.read_text()
 
 
 def test_a_site_that_was_given_up_before_is_named(world: World) -> None:

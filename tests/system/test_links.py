@@ -458,6 +458,23 @@ def test_a_forgotten_link_has_no_claim_and_begins_only_on_order(world: World, pa
     eventually(lambda: b"again" in at_tokyo.log("paris"))
 
 
+def test_a_link_that_is_forgotten_and_begun_at_once_has_a_session_again(world: World) -> None:
+    world.begun("paris", "tokyo")
+    paris = world.link("paris", "tokyo", initial_sync="log", clients=["policy"], snapshot_poll_seconds=2.0)
+    in_log_sync(paris, "tokyo")
+    recorder = world.subscribe("tokyo")
+    supervisor = paris._roles.source.supervisor  # type: ignore[union-attr]
+    before = supervisor.turned
+    eventually(lambda: supervisor.turned != before)
+    # The server does not look in between.
+    link_actions.forget(world.site("paris"), TOKYO, None, force=True, ways=["outgoing"])
+    begin(world)
+    world.transmit("paris", b"after", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"after"])
+    paris.drain(timeout=30)
+    eventually(lambda: session_state(world) == "log-entry sync")
+
+
 def test_a_removed_queue_is_followed_no_more_and_a_new_one_is(world: World, paris: LogReplicationServer) -> None:
     recorder = world.subscribe("tokyo")
     world.transmit("paris", b"1", to=["tokyo"])

@@ -111,6 +111,31 @@ def test_a_running_server_follows_a_changing_topology(world: World) -> None:
     paris.drain(timeout=20)
 
 
+def test_a_server_that_ends_with_its_old_peers_leaves_no_session_of_a_removed_site(world: World) -> None:
+    sites = [f"sink{number}" for number in range(6)]
+    begin(world, *sites)
+    new, old = Changing(*sites), Changing(*sites)
+    first = world.server("paris", listen=[], topology=new, initial_sync="log", lease_seconds=3.0)
+    second = world.server("paris", listen=[], topology=old, initial_sync="log", lease_seconds=3.0)
+    eventually(lambda: first.is_owner and second.server_status().ranges)
+    send(world, b"first", to=sites)
+
+    def working() -> list[str]:
+        found = sessions_of(first).items()
+        name = second.server_status().name
+        return [site for site, each in found if (each["state"], each["server"]) == ("log-entry sync", name)]
+
+    removed = eventually(working)[0]
+    new.change(*(site for site in sites if site != removed))
+    eventually(lambda: sessions_of(first)[removed]["state"] == SessionState.INACTIVE)
+    # The second server does not know that yet, and goes on.
+    send(world, b"second", to=sites)
+    eventually(lambda: sessions_of(first)[removed]["state"] == SessionState.LOG_ENTRY_SYNC)
+    second.stop()
+    eventually(lambda: sessions_of(first)[removed]["state"] == SessionState.INACTIVE)
+    first.drain(timeout=20)
+
+
 def test_sites_of_a_topology_that_look_alike_are_warned_about_once_also_when_they_come_later(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

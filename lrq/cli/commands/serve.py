@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -81,11 +82,12 @@ def serve(
     takes over when another ends. Options replace settings of the file and the variables.
 
     With --once the server ends with exit code 0 once every site durably has everything that is committed now.
-    Exit code 3: not all is delivered in time, or (retry_forever = false) a site cannot be reached.
+    Exit code 3: not all is delivered in time, a signal came, or (retry_forever = false) a site cannot be reached.
     """
     from sqlalchemy import make_url
 
     from lr_server import LogReplicationServer, Settings
+    from lrq.cli.exit_codes import NoError
     from lrq.cli.logs import log_to_stderr
     from lrq.cli.place import require_file
     from lrq.cli.service_manager import ServiceManager
@@ -111,12 +113,16 @@ def serve(
         _announce(server, settings.site_id, as_json=as_json)
         manager.ready(f"site {settings.site_id}", lambda: not server.stuck_loops())
         if once or until:
+            signals.reload_meanwhile(server.reload_peers)
             _deliver(server, until, _LONGEST_RUN if timeout is None else timeout, as_json=as_json)
             return
         signals.serve(server.reload_peers)
     except _StopError:
-        pass
+        if once or until:
+            # The caller of such a run must not take the entries for delivered.
+            raise NoError("a signal ended the run before everything was delivered: run it again") from None
     finally:
+        signals.spare_end()
         manager.stopping()
         server.stop()
 
@@ -213,6 +219,20 @@ class _Signals:
         self._is_serving = True
         while self._next():
             reload()
+
+    def reload_meanwhile(self, reload: Callable[[], None]) -> None:
+        """Call *reload* after each SIGHUP, in another thread, until `spare_end`."""
+
+        def run() -> None:
+            while self._orders.get():
+                reload()
+
+        threading.Thread(target=run, name="lrq-reload", daemon=True).start()
+
+    def spare_end(self) -> None:
+        """Let the first signal change nothing from now on, because the server ends anyway."""
+        self._is_serving = True
+        self._orders.put(False)
 
     def _next(self) -> bool:
         """Wait for the next order. A signal that another thread has got ends no wait here, so the wait has a limit."""

@@ -164,10 +164,10 @@ def test_a_lost_range_costs_no_session_of_another_range_its_standing(site: Engin
 
 def test_a_session_that_its_server_has_ended_becomes_inactive(site: Engine):
     (led,) = lead(site)
-    ended = Standing(SessionKey(POLICY, TOKYO), led, standing(None))
-    table.ensure(site, ended.owed)
-    table.deactivate(site, [ended], table.NO_PEER)
+    ended = {SessionKey(POLICY, TOKYO): led}
+    table.ensure(site, *ended)
+    table.deactivate(site, ended, table.NO_PEER)
     assert stored(site) == {(POLICY, TOKYO): ("inactive", table.NO_PEER)}
     lead(site)
     with pytest.raises(OwnershipLostError):
-        table.deactivate(site, [ended], "again")
+        table.deactivate(site, ended, "again")

@@ -119,6 +119,15 @@ def test_a_provider_may_change_the_mapping_that_it_has_given():
     assert follower.sites == {"tokyo", "lima"}
 
 
+def test_a_provider_may_change_the_members_that_it_has_given():
+    members = ["tokyo"]
+    follower = Follower(Given(PeerList({**TOKYO, **LIMA}, replicas={"east": members})))
+    follower.topology.start(1)
+    members.append("lima")
+    follower.topology.refresh()
+    assert follower.topology.replicas() == {"east": ("tokyo", "lima")}
+
+
 def test_the_same_list_is_not_checked_again():
     checks: list[int] = []
     follower = Follower(Given(PeerList(TOKYO)))
@@ -230,4 +239,68 @@ def test_a_provider_that_hangs_holds_up_neither_the_start_nor_the_status():
     eventually(lambda: follower.trouble == "the provider has not answered for 30 s or longer")
     released.set()
     eventually(lambda: follower.sites == {"tokyo"})
+    follower.topology.stop()
+
+
+def test_a_polled_provider_is_read_in_one_thread_also_on_request():
+    threads: set[int] = set()
+
+    class Noting:
+        answer = TOKYO
+
+        def read(self) -> PeerList:
+            threads.add(threading.get_ident())
+            return PeerList(self.answer)
+
+    follower = Follower(Noting(), poll_seconds=3_600)
+    follower.topology.start(30)
+    follower.provider.answer = LIMA
+    follower.topology.refresh()
+    eventually(lambda: follower.sites == {"lima"})
+    assert len(threads) == 1
+    follower.topology.stop()
+
+
+def test_a_request_does_not_wait_for_ever_for_a_provider_that_hangs():
+    released = threading.Event()
+
+    class Hanging:
+        def read(self) -> PeerList:
+            released.wait()
+            return PeerList(TOKYO)
+
+    follower = Follower(Hanging(), poll_seconds=3_600)
+    follower.topology.start(0.01)
+    waiting = threading.Thread(target=follower.topology.refresh, daemon=True)
+    waiting.start()
+    try:
+        eventually(lambda: not waiting.is_alive())
+        assert follower.topology._asked == set()
+    finally:
+        released.set()
+        follower.topology.stop()
+
+
+def test_a_request_during_a_reading_reads_once_more():
+    begun, released = threading.Event(), threading.Event()
+
+    class Slow:
+        answer = TOKYO
+
+        def read(self) -> PeerList:
+            found = PeerList(self.answer)
+            begun.set()
+            released.wait(30)
+            return found
+
+    follower = Follower(Slow(), poll_seconds=3_600)
+    follower.topology.start(0.01)
+    begun.wait(30)
+    follower.provider.answer = LIMA
+    waiting = threading.Thread(target=follower.topology.refresh)
+    waiting.start()
+    eventually(lambda: follower.topology._asked)
+    released.set()
+    waiting.join(30)
+    assert follower.sites == {"lima"}
     follower.topology.stop()

@@ -69,6 +69,21 @@ def test_a_signal_that_another_thread_gets_is_obeyed():
         assert ended(process) == 0
 
 
+_SIGNAL_AT_THE_END = """
+import os, signal
+from lrq.cli.commands.serve import _Signals
+signals = _Signals()
+signals.spare_end()
+os.kill(os.getpid(), signal.SIGTERM)
+print("the end was not interrupted")
+"""
+
+
+def test_a_signal_does_not_interrupt_the_end_of_a_server():
+    done = subprocess.run([sys.executable, "-c", _SIGNAL_AT_THE_END], capture_output=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stdout) == (0, b"the end was not interrupted\n"), done.stderr.decode()
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="there is no such signal")
 def test_sigusr1_shows_the_stacks_of_all_threads_and_the_server_goes_on(site: Engine, tmp_path: Path):
     with served(*here(site), *LISTEN, folder=tmp_path) as server:

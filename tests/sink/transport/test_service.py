@@ -95,6 +95,33 @@ def test_the_socket_of_a_dead_process_is_replaced(writer, tmp_path):
     assert not path.exists()
 
 
+#: The visibility of a tick beside 2,000 open transactions has this many characters.
+LONG_MARK = "1" * 20_000
+
+
+def test_ticks_beside_very_many_transactions_do_not_end_a_session(writer):
+    parts = [tick(seq, seq + 1, [b"x"]) for seq in range(400)]
+    for part in parts:
+        part.header.mark = LONG_MARK
+    with serve(writer, [ANYWHERE]) as service, dial(service.endpoints[0]) as sink:
+        accepted(talk(sink, batch(0, *parts)))
+        answer = sink.negotiate(request())
+        assert (answer.received.seq, answer.headers[0].end_seq) == (400, 400)
+        assert answer.ByteSize() < 100_000
+
+
+def test_the_visibility_of_ticks_in_an_answer_of_an_older_sink_is_accepted(writer):
+    class Older(SinkWriter):
+        def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
+            answer = super().negotiate(request)
+            answer.headers.extend(pb.TickHeader(branch="b1", end_seq=seq, mark=LONG_MARK) for seq in range(256))
+            return answer
+
+    older = Older(writer._engine, site_id("tokyo"))
+    with serve(older, [ANYWHERE]) as service, dial(service.endpoints[0]) as sink:
+        assert len(sink.negotiate(request()).headers) == 256
+
+
 @pytest.mark.parametrize("name", ["%41.sock", "100%.sock", "a#b?c d.sock", "東京.sock"])
 def test_a_socket_has_exactly_the_name_of_its_endpoint(writer, tmp_path, name):
     with serve(writer, [f"ipc://{tmp_path / name}"]) as service, dial(service.endpoints[0]) as sink:
