@@ -1,6 +1,5 @@
 """Turn the error of a command into one line on stderr and an exit code."""
 
-import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import typer
 
+from lrq.cli.standard_streams import leave_stdout
 from lrq.cli.words import one_line
 
 
@@ -44,9 +44,11 @@ def exit_code(command: Callable[[], object], *, debug: bool) -> int:
     try:
         result = command()
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader closed the pipe; without the redirection, Python's last flush would fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit) as error:
+        # Typer turns a broken pipe into an exit.
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        leave_stdout()  # its reader has seen enough
         return Exit.WELL
     except KeyboardInterrupt:
         return Exit.INTERRUPTED

@@ -37,6 +37,7 @@ from lrq.cli.commands import (
     uninstall,
     work,
 )
+from lrq.cli.standard_streams import make_usable
 
 _DEBUG = "--debug"
 #: All commands in panels, in the order in which a new user needs them.
@@ -142,6 +143,7 @@ def _all_of(command: Any) -> Iterator[Any]:  # noqa: ANN401
 
 def main() -> None:
     """Run `lrq` with the arguments of this process, and exit."""
+    make_usable()
     sys.exit(run(sys.argv[1:]))
 
 
