@@ -48,7 +48,7 @@ def exit_code(command: Callable[[], object], *, debug: bool) -> int:
         # Typer turns a broken pipe into an exit.
         if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        leave_stdout()  # its reader has seen enough
+        leave_stdout()  # the reader has seen enough
         return Exit.WELL
     except KeyboardInterrupt:
         return Exit.INTERRUPTED

@@ -78,7 +78,7 @@ class SiteWatch:
 
     @property
     def address(self) -> str:
-        """The name of the site in links: its id once that is known, unless another watched site has the same name."""
+        """The name of the site in links: its id once known, unless another watched site has that name."""
         return self.key if any(self.name in (each.key, each.name) for each in self.beside) else self.name
 
     def look(self) -> WatchedSite:

@@ -108,6 +108,18 @@ def test_a_site_named_by_its_database_alone_is_well(lrq: Command, new_site: NewS
     assert found.worst("configuration")["sentence"].startswith("only the database is examined")
 
 
+def test_a_site_named_by_the_variable_of_its_database_alone_is_well(
+    lrq: Command, new_site: NewSite, servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paris = new_site("paris")
+    servers(paris, "paris", listen=[])
+    monkeypatch.setenv("LRQ_DATABASE_URL", url_of(paris))
+    for options in ((), ("--database", url_of(paris))):
+        found = Examined(lrq, *options)
+        assert found.code == 0, found.all
+        assert found.worst("configuration")["sentence"].startswith("only the database is examined")
+
+
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_a_site_with_a_schema_of_its_own_is_well(lrq: Command, new_database: Callable[[], str], servers: Any) -> None:
     engine = queues.create_engine(url := new_database(), schema="lrq")
