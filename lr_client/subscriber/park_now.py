@@ -57,8 +57,8 @@ def park_now(
     the function waits for that at most about *seconds*. The marks move by the rules of every delivery, so no entry is
     lost or applied twice.
 
-    Raises `UsageError` if no entry blocks the queue, another one than that at *seq*, or none that can be parked. Raises `StoreUnavailableError` if the
-    listener's call does not end in time.
+    Raises `UsageError` if no entry blocks the queue, another one than that at *seq*, or none that can be parked. Raises
+    `StoreUnavailableError` if the listener's call does not end in time.
     """
     for _ in range(_TRIES):
         found = blocked_one(engine, client, source, shard)

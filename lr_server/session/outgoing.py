@@ -99,8 +99,8 @@ class Outgoing:
 
         A session that *rests* on the live feed waits for a tick with rows for it. See `LiveFeed.after`.
         Reading begins after *read_after*: no entry between both is for this session. A log that ends there gives its
-        newest tick, without rows: the sink must know that it lacks nothing. Waits as long as *wanted* returns True; call
-        `leave` after each change of its result. Raises `TrimmedError`.
+        newest tick, without rows: the sink must know that it lacks nothing. Waits as long as *wanted* returns True;
+        call `leave` after each change of its result. Raises `TrimmedError`.
         """
         seq = max(position.seq, read_after)
         if seq < self._regrouped():

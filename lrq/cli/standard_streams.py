@@ -20,4 +20,4 @@ def leave_stdout() -> None:
 
 
 def _nothing() -> io.TextIOWrapper:
-    return open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    return open(os.devnull, "w", encoding="utf-8")

@@ -48,7 +48,8 @@ class Action:
     """An action with its objects.
 
     The objects are ids of parked transactions, or the id, or client and destination, of a snapshot. A blocked queue has
-    a client, a source, the number of its entry, and perhaps a shard. An order for a replay has a client, a source and a wish.
+    a client, a source, the number of its entry, and perhaps a shard. An order for a replay has a client, a source and
+    a wish.
     """
 
     kind: ActionKind
