@@ -39,8 +39,11 @@ class _BadCommandLine(Protocol):
         ...
 
 
-def exit_code(command: Callable[[], object], *, debug: bool) -> int:
-    """Run *command* and return its exit code; print an error as one line on stderr, with *debug* also a traceback."""
+def exit_code(command: Callable[[], object], *, debug: bool, prints_last: bool = True) -> int:
+    """Run *command* and return its exit code; print an error as one line on stderr, with *debug* also a traceback.
+
+    A command that *prints_last* has done its work before it finds that the reader of stdout is gone.
+    """
     try:
         result = command()
         sys.stdout.flush()
@@ -48,8 +51,11 @@ def exit_code(command: Callable[[], object], *, debug: bool) -> int:
         # Typer turns a broken pipe into an exit.
         if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        leave_stdout()  # the reader has seen enough
-        return Exit.WELL
+        leave_stdout()
+        if prints_last:
+            return Exit.WELL
+        typer.echo("lrq: stdout was closed before the command had ended", err=True)
+        return Exit.FAILED
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last handler: every error becomes an exit code

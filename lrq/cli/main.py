@@ -40,6 +40,8 @@ from lrq.cli.commands import (
 from lrq.cli.standard_streams import make_usable
 
 _DEBUG = "--debug"
+#: The commands that go on after their first output.
+_GO_ON: Final = ("serve", "work", "provide", "console", "send", "snapshot", "demo")
 #: All commands in panels, in the order in which a new user needs them.
 _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] = {
     "Set up a site": {
@@ -122,7 +124,9 @@ def run(arguments: Sequence[str]) -> int:
     debug = _DEBUG in options[:end]
     command = [word for word in options[:end] if word != _DEBUG] + options[end:]
     return exit_codes.exit_code(
-        lambda: _built().main(args=command, prog_name="lrq", standalone_mode=False), debug=debug
+        lambda: _built().main(args=command, prog_name="lrq", standalone_mode=False),
+        debug=debug,
+        prints_last=not command or command[0] not in _GO_ON,
     )
 
 

@@ -218,6 +218,12 @@ def test_a_reader_that_is_gone_is_no_error(source: SourceSite, command: str):
 
 
 @pytest.mark.processes
+def test_a_reader_that_is_gone_is_an_error_of_a_command_that_goes_on(source: SourceSite):
+    done = unheard("serve", "--once", "--site", "paris", "--database", source.url, "--log-level", "error")
+    assert (done.returncode, done.stderr) == (1, b"lrq: stdout was closed before the command had ended\n")
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize("command", ["status", "status --json", "send --to tokyo --client policy x", "doctor"])
 def test_a_command_without_any_stdout_works(source: SourceSite, command: str):
     words = f"{sys.executable} -m lrq {command} -d '{source.url}' >&-"
