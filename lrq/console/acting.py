@@ -38,7 +38,7 @@ async def act(console: Console, request: Request) -> Response:
         raise UsageError(f"more than {MOST:,} are chosen: choose fewer")
     name = watch.look().name
     if action.needs_confirmation and not form.get("confirmed"):
-        fields = form.items() + ([(_UPTO, str(max(action.ids)))] if form.get("all") else [])
+        fields = form.items() + ([(_UPTO, str(max(action.ids, default=0)))] if form.get("all") else [])
         return console.page(request, "confirm.html", action=action, site=name, fields=fields, back=form.back())
     person = request.state.person
     try:
