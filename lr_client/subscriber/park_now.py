@@ -40,19 +40,33 @@ class ParkedNow:
 
 
 def park_now(
-    engine: Engine, client: ClientName, source: SiteId, *, shard: int | None = None, person: str, seconds: int = 10
+    engine: Engine,
+    client: ClientName,
+    source: SiteId,
+    *,
+    shard: int | None = None,
+    seq: int | None = None,
+    person: str,
+    seconds: int = 10,
 ) -> ParkedNow:
     """Park the source transaction that blocks a queue, and store the action of *person* in the same transaction.
+
+    With *seq*, only the entry at that number is parked, because the queue may have gone on.
 
     A running subscriber goes on behind that transaction. The present call of the listener ends before. On PostgreSQL
     the function waits for that at most about *seconds*. The marks move by the rules of every delivery, so no entry is
     lost or applied twice.
 
-    Raises `UsageError` if no entry blocks the queue, or none that can be parked. Raises `StoreUnavailableError` if the
-    listener's call does not end in time.
+    Raises `UsageError` if no entry blocks the queue, another one than that at *seq*, or none that can be parked. Raises
+    `StoreUnavailableError` if the listener's call does not end in time.
     """
     for _ in range(_TRIES):
         found = blocked_one(engine, client, source, shard)
+        if seq is not None and found.failure.seq != seq:
+            raise UsageError(
+                f"the entry at {seq:,} of {found.name} blocks no more, but the one at {found.failure.seq:,} does: "
+                "look at that one first"
+            )
         try:
             return _park(engine, found, person, seconds)
         except (Superseded, OwnershipLostError):

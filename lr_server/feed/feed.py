@@ -227,7 +227,7 @@ class LiveFeed:
             return Ready(())
         reader = self._readers.get(owed)
         passed = None if reader is None else reader.passed_since(seq)
-        before = () if passed is None else (_without_rows(passed),)
+        before = () if passed is None else (without_rows(passed),)
         upto = seq if passed is None else passed.end_seq
         newest = self._newest
         if newest is not None and upto < newest.end_seq:
@@ -275,5 +275,6 @@ def _tail(groups: "deque[RoutedTick]", seq: int) -> tuple[RoutedTick, ...]:
     return tuple(reversed(tail))
 
 
-def _without_rows(tick: Tick) -> RoutedTick:
+def without_rows(tick: Tick) -> RoutedTick:
+    """Return *tick* as one that has no rows for any session."""
     return RoutedTick(TickRows(tick, (), {}), lambda _tick, _bytes: None)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from lr_server.feed.feed import Behind, LiveFeed, RoutedTick
+from lr_server.feed.feed import Behind, LiveFeed, RoutedTick, without_rows
 from lr_server.feed.router import RoutedRows, after_cut, encoded, packed_row
 from queues.blocks import encode_entries
 from queues.names import SiteId
@@ -98,8 +98,9 @@ class Outgoing:
         """Return the ticks after *position*; empty and live if none comes within *timeout* seconds.
 
         A session that *rests* on the live feed waits for a tick with rows for it. See `LiveFeed.after`.
-        Reading begins after *read_after*: no entry between both is for this session. Waits as long as *wanted* returns
-        True; call `leave` after each change of its result. Raises `TrimmedError`.
+        Reading begins after *read_after*: no entry between both is for this session. A log that ends there gives its
+        newest tick, without rows: the sink must know that it lacks nothing. Waits as long as *wanted* returns True;
+        call `leave` after each change of its result. Raises `TrimmedError`.
         """
         seq = max(position.seq, read_after)
         if seq < self._regrouped():
@@ -108,7 +109,15 @@ class Outgoing:
         found = self._feed.after(self._owed, seq, timeout, wanted, rests=rests)
         if isinstance(found, Behind) or any(not group.is_held for group in found.groups):
             return Found(self._from_database(position, seq), is_live=False)
-        return Found([self._live(group, position) for group in found.groups], is_live=True)
+        groups = found.groups or self._skipped(position, seq)
+        return Found([self._live(group, position) for group in groups], is_live=True)
+
+    def _skipped(self, position: Position, seq: int) -> tuple[RoutedTick, ...]:
+        """Return the newest tick if it ends at *seq*, beyond *position*."""
+        newest = self._feed.newest
+        if newest is None or not position.seq < newest.end_seq == seq:
+            return ()
+        return (without_rows(newest),)
 
     def leave(self) -> None:
         """Leave the live feed, which no longer waits for this session; a waiting `after` returns."""

@@ -1,6 +1,5 @@
 """Turn the error of a command into one line on stderr and an exit code."""
 
-import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import typer
 
+from lrq.cli.standard_streams import leave_stdout
 from lrq.cli.words import one_line
 
 
@@ -39,15 +39,23 @@ class _BadCommandLine(Protocol):
         ...
 
 
-def exit_code(command: Callable[[], object], *, debug: bool) -> int:
-    """Run *command* and return its exit code; print an error as one line on stderr, with *debug* also a traceback."""
+def exit_code(command: Callable[[], object], *, debug: bool, prints_last: bool = True) -> int:
+    """Run *command* and return its exit code; print an error as one line on stderr, with *debug* also a traceback.
+
+    A command that *prints_last* has done its work before it finds that the reader of stdout is gone.
+    """
     try:
         result = command()
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader closed the pipe; without the redirection, Python's last flush would fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.WELL
+    except (BrokenPipeError, SystemExit) as error:
+        # Typer turns a broken pipe into an exit.
+        if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        leave_stdout()
+        if prints_last:
+            return Exit.WELL
+        typer.echo("lrq: stdout was closed before the command had ended", err=True)
+        return Exit.FAILED
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last handler: every error becomes an exit code

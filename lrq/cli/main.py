@@ -37,8 +37,11 @@ from lrq.cli.commands import (
     uninstall,
     work,
 )
+from lrq.cli.standard_streams import make_usable
 
 _DEBUG = "--debug"
+#: The commands that go on after their first output.
+_GO_ON: Final = ("serve", "work", "provide", "console", "send", "snapshot", "demo")
 #: All commands in panels, in the order in which a new user needs them.
 _COMMANDS: Final[Mapping[str, Mapping[str, Callable[..., Any] | typer.Typer]]] = {
     "Set up a site": {
@@ -121,7 +124,9 @@ def run(arguments: Sequence[str]) -> int:
     debug = _DEBUG in options[:end]
     command = [word for word in options[:end] if word != _DEBUG] + options[end:]
     return exit_codes.exit_code(
-        lambda: _built().main(args=command, prog_name="lrq", standalone_mode=False), debug=debug
+        lambda: _built().main(args=command, prog_name="lrq", standalone_mode=False),
+        debug=debug,
+        prints_last=not command or command[0] not in _GO_ON,
     )
 
 
@@ -142,6 +147,7 @@ def _all_of(command: Any) -> Iterator[Any]:  # noqa: ANN401
 
 def main() -> None:
     """Run `lrq` with the arguments of this process, and exit."""
+    make_usable()
     sys.exit(run(sys.argv[1:]))
 
 

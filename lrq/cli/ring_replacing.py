@@ -5,6 +5,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from sqlalchemy import Engine
+
 import queues
 from discovery.ring_status import RingStatus
 from lr_server import Settings
@@ -14,7 +16,9 @@ from lr_server.ring.witness import StoreWitness
 from lr_server.ring_setting import RingSetting
 from lrq.cli.place import engine_of, locate
 from lrq.cli.ring_members import MemberView, ask_members, ring_of
-from queues.errors import ConfigurationError
+from queues.database.schema import SCHEMA, version
+from queues.database.transactions import reading
+from queues.errors import ConfigurationError, NotInitializedError
 
 
 class EmptyStore(NamedTuple):
@@ -40,6 +44,7 @@ def prepare_empty_store(config: Path | None, member: str) -> EmptyStore:
         )
     _check_members(ring, ask_members(settings))
     with engine_of(place, must_exist=False) as engine:
+        _refuse_older_tables(engine, place.shown)
         queues.initialize(engine, site_id=settings.site_id)
         with closing(TokenStore(engine, TOKEN, StoreWitness(ring.witness))) as store:
             if store.record() is not None or store.history().end:
@@ -48,6 +53,20 @@ def prepare_empty_store(config: Path | None, member: str) -> EmptyStore:
                     "move the file away to begin with an empty one"
                 )
     return EmptyStore(settings.site_id, rank, place.shown)
+
+
+def _refuse_older_tables(engine: Engine, shown: str) -> None:
+    """Raise `ConfigurationError` for tables of another schema: a migration would change the store that they hold."""
+    try:
+        with reading(engine) as connection:
+            found = version(connection)
+    except NotInitializedError:
+        return
+    if found is not None and found != SCHEMA:
+        raise ConfigurationError(
+            f"{shown} has tables of schema {found} already, and stays as it is: "
+            "move the file away to begin with an empty store"
+        )
 
 
 def _check_members(ring: RingSetting, views: Sequence[MemberView]) -> None:

@@ -17,19 +17,21 @@ def create_files(contents: Sequence[tuple[Path, bytes]]) -> None:
         for path, content in contents:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                _write(path, content, os.O_EXCL)
+                handle = _open(path, os.O_EXCL)
             except FileExistsError as error:
                 raise ConfigurationError(
                     f"{path} exists and stays: choose another name or folder, or renew a certificate with --renew"
                 ) from error
+            # Before the content, which a full disk may refuse.
             undo.callback(path.unlink)
+            _fill(handle, content)
         undo.pop_all()
 
 
 def replace_files(contents: Sequence[tuple[Path, bytes]]) -> None:
     """Write files with mode 0600; a reader sees the former or the new content of each."""
     for path, content in contents:
-        _write(_beside(path), content, os.O_TRUNC)
+        _fill(_open(_beside(path), os.O_TRUNC), content)
     for path, _ in contents:
         _beside(path).replace(path)
 
@@ -38,8 +40,11 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
-def _write(path: Path, content: bytes, flag: int) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | flag, _MODE)
+def _open(path: Path, flag: int) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | flag, _MODE)
+
+
+def _fill(handle: int, content: bytes) -> None:
     with os.fdopen(handle, "wb") as file:
         file.write(content)
         file.flush()

@@ -1,5 +1,7 @@
 """The answer to a form that asks for an action."""
 
+from typing import Final
+
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
@@ -8,6 +10,9 @@ from lrq.console.console import Console
 from lrq.console.forms import Form
 from queues.errors import LrqError, UsageError
 from queues.words import in_words
+
+#: The field with the newest parked transaction that a question was about.
+_UPTO: Final = "upto"
 
 
 async def act(console: Console, request: Request) -> Response:
@@ -24,14 +29,17 @@ async def act(console: Console, request: Request) -> Response:
         client, source = form.get("client") or None, form.get("source") or None
         shows = console.allowed.payloads
         found = await watch.pages.call(lambda: matching(watch.reading, client, source, text, messages=shows))
-        action = Action(action.kind, tuple(each.id for each in found))
+        upto = form.number(_UPTO)
+        # The question was not about later ones.
+        action = Action(action.kind, tuple(each.id for each in found if upto is None or each.id <= upto))
     if action.kind in (ActionKind.RETRY, ActionKind.DISCARD) and not action.ids:
         raise UsageError("no parked transaction is chosen: go back and choose one")
     if len(action.ids) > MOST:
         raise UsageError(f"more than {MOST:,} are chosen: choose fewer")
     name = watch.look().name
     if action.needs_confirmation and not form.get("confirmed"):
-        return console.page(request, "confirm.html", action=action, site=name, fields=form.items(), back=form.back())
+        fields = form.items() + ([(_UPTO, str(max(action.ids, default=0)))] if form.get("all") else [])
+        return console.page(request, "confirm.html", action=action, site=name, fields=fields, back=form.back())
     person = request.state.person
     try:
         words = await watch.pages.call(lambda: carry_out(watch.engine, action, person))

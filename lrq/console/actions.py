@@ -48,7 +48,8 @@ class Action:
     """An action with its objects.
 
     The objects are ids of parked transactions, or the id, or client and destination, of a snapshot. A blocked queue has
-    a client, a source and perhaps a shard. An order for a replay has a client, a source and a wish.
+    a client, a source, the number of its entry, and perhaps a shard. An order for a replay has a client, a source and
+    a wish.
     """
 
     kind: ActionKind
@@ -58,6 +59,7 @@ class Action:
     destination: str = ""
     source: str = ""
     shard: int | None = None
+    seq: int | None = None
     wish: ReplayWish | None = None
 
     @property
@@ -134,7 +136,8 @@ def matching(
 
 def _park(engine: Engine, action: Action, person: str) -> str:
     client, source = client_name(action.client), site_id(action.source)
-    return park_now(engine, client, source, shard=action.shard, person=person, seconds=_LOCK_SECONDS).words()
+    chosen = {"shard": action.shard, "seq": action.seq}
+    return park_now(engine, client, source, **chosen, person=person, seconds=_LOCK_SECONDS).words()
 
 
 def _replay(engine: Engine, action: Action, person: str) -> str:

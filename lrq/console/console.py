@@ -69,6 +69,8 @@ class Console:
         changes = Changes()
         shows = options.get("allowed", Allowed()).payloads
         watches = tuple(SiteWatch(key, engine, messages=shows, on_change=changes.tell) for key, engine in named.items())
+        for watch in watches:
+            watch.beside = [each for each in watches if each is not watch]
         asked = tuple(RingWatch(key, ask, on_change=changes.tell) for key, ask in rings.items())
         return cls(watches, access, changes=changes, rings=asked, **options)
 
@@ -108,7 +110,7 @@ class Console:
         """Return the site *key*, the first one for an empty key; raise `UsageError` for an unknown one."""
         if not key:
             return self.watches[0]
-        found = next((each for each in self.watches if each.key == key), None)
+        found = next((each for each in self.watches if key in (each.key, each.address)), None)
         if found is None:
             raise UsageError("the console does not watch this site: choose one on the map")
         return found

@@ -46,12 +46,19 @@ class Form:
         """Return all fields but the hidden ones of the console, to ask for a confirmation."""
         return [(name, each) for name, values in self._fields.items() if name != "token" for each in values]
 
+    def number(self, name: str) -> int | None:
+        """Return a field as a number, None for a missing one; raise `UsageError` for another text."""
+        try:
+            return int(self.get(name)) if self.get(name) else None
+        except ValueError:
+            raise UsageError("the form cannot be read: load the page again") from None
+
     def action(self) -> Action:
         """Return the wanted action; raise `UsageError` if the form names none."""
         try:
             kind = ActionKind(self.get("do"))
             ids = tuple(int(each) for each in self.all("id"))
-            shard = int(self.get("shard")) if self.get("shard") else None
+            shard, seq = self.number("shard"), self.number("seq")
         except ValueError:
             raise UsageError("the form names no action: load the page again") from None
         return Action(
@@ -62,6 +69,7 @@ class Form:
             self.get("destination"),
             self.get("source"),
             shard,
+            seq,
             self._wish() if kind is ActionKind.REPLAY else None,
         )
 

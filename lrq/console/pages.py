@@ -60,7 +60,7 @@ async def link_page(console: Console, request: Request) -> Response:
         (
             each
             for each in console.links()
-            if (each.source.key, each.session.client, each.session.destination) == (watch.key, client, destination)
+            if (each.source.key, each.session.client, each.session.destination) == (watch.address, client, destination)
         ),
         None,
     )

@@ -1,6 +1,8 @@
 """Run the console's pages in this process with uvicorn."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -55,6 +57,10 @@ class _Server(uvicorn.Server):
                 typer.echo(f"console at http://{shown}:{port}/")
 
 
+def _is_not_told_later(record: logging.LogRecord) -> bool:
+    return not isinstance(record.msg, OSError)
+
+
 def serve_pages(engines: Mapping[str, Engine], host: str, port: int, options: Mapping[str, Any]) -> None:
     """Serve the console until SIGTERM or Ctrl-C; *options* are those of `console.app`."""
     application = app(engines, **options)
@@ -63,6 +69,9 @@ def serve_pages(engines: Mapping[str, Engine], host: str, port: int, options: Ma
         limit_concurrency=200, timeout_graceful_shutdown=3, server_header=False, ws="none",
     )  # fmt: skip
     server = _Server(config)
-    server.run()
+    logging.getLogger("uvicorn.error").addFilter(_is_not_told_later)
+    # uvicorn ends the process when it cannot have the address.
+    with suppress(SystemExit):
+        server.run()
     if not server.started:
         raise ConfigurationError(f"the console cannot listen at {host}:{port}: choose another port with --listen")

@@ -1,6 +1,6 @@
 """Watch one site for all tabs of the console: one thread reads its status, again and again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -60,6 +60,8 @@ class SiteWatch:
         self.reading = reader(engine)
         self.pages = PageThreads(key)
         self.past = SitePast()
+        #: The other sites of the console.
+        self.beside: Sequence[SiteWatch] = ()
         self._clock = clock
         self._view = WatchedSite(key)
         self._last: Look | None = None
@@ -69,12 +71,23 @@ class SiteWatch:
         """Start the thread unless it runs; a site is first read at once."""
         self._repeated.start()
 
+    @property
+    def name(self) -> str:
+        """The id of the site; its key until the first answer."""
+        return self._view.name
+
+    @property
+    def address(self) -> str:
+        """The name of the site in links: its id once known, unless another watched site has that name."""
+        return self.key if any(self.name in (each.key, each.name) for each in self.beside) else self.name
+
     def look(self) -> WatchedSite:
         """Return the last view, and read more often for a while; an overdue reading shows as a trouble."""
         self.attend()
+        view = replace(self._view, key=self.address)
         if (waited := self._repeated.overdue()) > SLOW:
-            return replace(self._view, trouble=f"the database has not answered for {waited:.0f} s")
-        return self._view
+            return replace(view, trouble=f"the database has not answered for {waited:.0f} s")
+        return view
 
     def attend(self) -> None:
         """Note that a page is looked at."""

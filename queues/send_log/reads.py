@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, Row, select, union
 from queues.database import dialects
 from queues.database.tables.destinations import tag_sets
 from queues.database.tables.log import log_head
+from queues.database.tables.sessions import sessions
 from queues.database.tables.snapshots import snapshot_providers, snapshots
 from queues.database.tables.ticks import ticks
 from queues.database.transactions import reading
@@ -143,8 +144,14 @@ _CLIENTS_SEEN = select(tag_sets.c.client).distinct()
 
 
 def source_clients(connection: Connection) -> set[ClientName]:
-    """Return the clients that offer snapshots, have snapshot requests or have transmitted entries."""
+    """Return the clients that offer snapshots, have snapshot requests or sessions, or have transmitted kept entries."""
     return {ClientName(name) for (name,) in dialects.of(connection).bulk_select(connection, _CLIENTS, {})}
 
 
-_CLIENTS = union(select(snapshot_providers.c.client), select(snapshots.c.client), select(tag_sets.c.client))
+# The sets of a client go with its last trimmed entry; its sessions stay, and begin again after a restart.
+_CLIENTS = union(
+    select(snapshot_providers.c.client),
+    select(snapshots.c.client),
+    select(sessions.c.client),
+    select(tag_sets.c.client),
+)

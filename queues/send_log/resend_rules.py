@@ -57,8 +57,10 @@ def refuse_range(wanted: SeqRange, log: LogExtent) -> str:
     if wanted.to_seq > log.newest_seq:
         return f"the log has entries up to {log.newest_seq:,}, so the range cannot end at {wanted.to_seq:,}"
     if wanted.from_seq <= log.trimmed_seq:
+        is_empty = log.trimmed_seq == log.newest_seq
+        cure = "write them again" if is_empty else f"begin with {log.trimmed_seq + 1:,}"
         return (
-            f"entries up to {log.trimmed_seq:,} are trimmed: begin with {log.trimmed_seq + 1:,} "
+            f"entries up to {log.trimmed_seq:,} are trimmed: {cure} "
             "(acknowledged_retention_seconds keeps entries longer)"
         )
     if wanted.from_seq <= log.regrouped_seq:

@@ -25,7 +25,14 @@ VALUES: dict[str, Any] = {
     "database": {"url": "postgresql+psycopg://lrq:secret@db/app"},
     "peers": {"tokyo": "tls://tokyo.example:7400"},
     "tls": {"existingSecret": "paris-tls"},
-    "settings": {"retention_seconds": 259200, "idle_poll_seconds": 0.5, "clients": ["policy"], "initial_sync": "log"},
+    "settings": {
+        "retention_seconds": 259200,
+        "idle_poll_seconds": 0.5,
+        "clients": ["policy"],
+        "initial_sync": "log",
+        "ingest": True,
+        "producers": {"meter-*": {"clients": ["policy"], "destinations": ["tokyo"]}},
+    },
 }
 
 
@@ -138,6 +145,9 @@ def test_the_rendered_settings_are_accepted(tmp_path: Path):
     assert (settings.site_id, dict(settings.peers)) == ("paris", VALUES["peers"])
     assert (settings.retention_seconds, settings.idle_poll_seconds) == (259200, 0.5)
     assert settings.tls_verify_site
+    assert {name: (*rule.clients, *rule.destinations) for name, rule in settings.producers.items()} == {
+        "meter-*": ("policy", "tokyo")
+    }
 
 
 def test_a_password_stands_in_a_secret_only(tmp_path: Path):

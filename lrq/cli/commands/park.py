@@ -149,10 +149,11 @@ def now(
     of, sender = client_name(client), site_id(source)
     with opened(config, database, site) as here:
         found = blocked_one(here.engine, of, sender, shard)
+        seq = None if yes else found.failure.seq
         if not yes:
-            question = f"Park the entry at {found.failure.seq} of {found.name}, so that later entries overtake it?"
+            question = f"Park the entry at {seq} of {found.name}, so that later entries overtake it?"
             typer.confirm(question, abort=True, err=True)
-        done = park_now(here.engine, of, sender, shard=found.shard, person=person(), seconds=timeout)
+        done = park_now(here.engine, of, sender, shard=found.shard, seq=seq, person=person(), seconds=timeout)
     if as_json:
         emit({"site": here.site, "sequence": done.sequence, "entries": done.entries, "queue": done.queue})
     else:

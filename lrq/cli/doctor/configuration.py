@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lr_server import Settings
 
 _CHECK = "configuration"
+_DATABASE = "LRQ_DATABASE_URL"
 
 
 def load(config: Path | None, given: Mapping[str, str | None]) -> "tuple[Settings | None, list[Finding]]":
@@ -29,9 +30,10 @@ def load(config: Path | None, given: Mapping[str, str | None]) -> "tuple[Setting
 
 
 def _names_only_a_database(config: Path | None, given: Mapping[str, str | None]) -> bool:
-    """Return whether --database is the only setting; the database itself then tells the site's id."""
+    """Return whether --database or its variable is the only setting; the database itself then tells the site's id."""
     has_file = config is not None or Path(DEFAULT_FILE).exists()
-    return bool(given.get("database_url")) and not given.get("site_id") and not has_file and not _variables()
+    names_it = bool(given.get("database_url")) or _DATABASE in _variables()
+    return names_it and not given.get("site_id") and not has_file and not {*_variables()} - {_DATABASE}
 
 
 def _place(config: Path | None) -> list[Finding]:

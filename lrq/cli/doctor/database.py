@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from sqlalchemy import Engine, create_engine
+import sqlalchemy
+from sqlalchemy import Engine
 
+import queues
 from lrq.cli.doctor import postgresql, sqlite_file
 from lrq.cli.doctor.bounded import guarded
 from lrq.cli.doctor.clock import skew
@@ -49,7 +51,9 @@ def plain_engine(place: SitePlace) -> Iterator[Engine]:
     """Yield an engine that changes nothing: one of `queues.create_engine` puts a SQLite file into WAL mode."""
     require_file(place.url)
     limit = dialects.named(place.url.get_backend_name()).connect_within(place.url, CONNECT_SECONDS)
-    engine = create_engine(place.url, connect_args=dict(limit))
+    # Only that function finds tables in a schema of their own.
+    create = sqlalchemy.create_engine if urls.is_sqlite(place.url) else queues.create_engine
+    engine = create(place.url, connect_args=dict(limit))
     try:
         yield engine
     finally:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sqlalchemy import URL, Connection, Engine, MetaData, event, func, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -17,6 +17,8 @@ from queues.database.schemas import schema_of, take_out
 from queues.errors import ConfigurationError
 
 _OLDEST: Final = (14,)
+#: The encoding of a database without one.
+_NO_TEXT: Final = "SQL_ASCII"
 # "lrq" in ASCII; any fixed number that other software is unlikely to use.
 _ADVISORY_LOCK: Final = 0x6C7271
 #: The longest time that a migration holds up the transactions of applications behind a lock.
@@ -43,7 +45,12 @@ class PostgresqlSetup:
         return f"\nDO $drop$ BEGIN DROP SCHEMA {quoted(schema)}; {drop}"
 
     def prepare(self, engine: Engine) -> None:
-        """Put the schema of the engine's URL at the end of each search path, where it hides no application's name."""
+        """Put the schema of the engine's URL at the end of each search path, where it hides no application's name.
+
+        Raise `ConfigurationError` at a connection that gives bytes in place of text.
+        """
+        # First: SQLAlchemy itself fails at such bytes.
+        event.listen(engine, "connect", _require_text, insert=True)
         schema = schema_of(engine.url)
         if schema is None:
             return
@@ -146,6 +153,16 @@ class PostgresqlSetup:
         if connection.execute(_MAY_READ_CONTROL).scalar_one():
             identity = connection.execute(_CONTROL).scalar_one()
         return f"{identity}/{connection.execute(_DATABASE).scalar_one()}"
+
+
+def _require_text(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    """Refuse the encoding in which PostgreSQL knows no characters; the driver then returns bytes for each text."""
+    if cast("Any", connection).info.parameter_status("client_encoding") == _NO_TEXT:
+        connection.close()
+        raise ConfigurationError(
+            f"the database has the encoding {_NO_TEXT}, in which texts have no characters: "
+            "create it with ENCODING 'UTF8', or unset PGCLIENTENCODING"
+        )
 
 
 def _create(connection: Connection, schema: str) -> None:

@@ -48,6 +48,15 @@ def is_blocked(engine: Engine) -> bool:
     return bool(blocked(engine))
 
 
+def test_only_the_entry_at_the_given_number_is_parked(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    tokyo.tick(*[[payload] for payload in payloads("e", 3)])
+    follow(Apply(Poison(b"e2")))
+    eventually(lambda: is_blocked(sink))
+    with pytest.raises(UsageError, match="the entry at 1 of policy from tokyo blocks no more, but the one at 2 does"):
+        now(sink, seq=1)
+    assert now(sink, seq=2).sequence == 2
+
+
 def test_later_entries_go_on_and_a_retry_applies_the_parked_one(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
     poison = Poison(b"e3")
     tokyo.tick(*[[payload] for payload in payloads("e", 5)])

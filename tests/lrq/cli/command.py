@@ -97,6 +97,16 @@ def lrq_process(
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
+def unheard(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run `lrq` with a stdout whose reader is gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = spawn(*arguments, stdout=writer, stderr=-1)
+    os.close(writer)
+    _, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(arguments, process.returncode, None, err)
+
+
 @dataclass
 class Served:
     """A running `lrq serve`, with the facts that it printed."""

@@ -1,10 +1,12 @@
 """The command line as a function, and a site to run commands on."""
 
 import os
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, make_url, text
 
 from tests.lrq.cli.command import Command
 from tests.lrq.cli.source import SourceSite
@@ -25,6 +27,16 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def lrq(capsys: pytest.CaptureFixture[str]) -> Command:
     """Give a function that runs `lrq` in this process."""
     return Command(capsys)
+
+
+@pytest.fixture
+def ascii_database(postgres_server: str, postgres_admin: Connection) -> Iterator[str]:
+    """Give the URL of an empty database with the encoding SQL_ASCII."""
+    url = make_url(postgres_server).set(database=f"ascii_{uuid.uuid4().hex}")
+    create = f"CREATE DATABASE {url.database} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0"
+    postgres_admin.execute(text(create))
+    yield url.render_as_string(hide_password=False)
+    postgres_admin.execute(text(f"DROP DATABASE {url.database} WITH (FORCE)"))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from lr_server import Settings
 from lrq.cli.place import locate
-from tests.lrq.cli.command import ROOT, Command, lrq_process, spawn
+from tests.lrq.cli.command import ROOT, Command, lrq_process, spawn, unheard
 from tests.lrq.cli.source import SourceSite
 from tools.reference.commands import names
 
@@ -207,6 +207,35 @@ def test_a_pipe_closed_early_is_no_error(source: SourceSite):
     )
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, timeout=60, check=False)
     assert (done.returncode, len(done.stdout), done.stderr) == (0, 10, b"")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("command", ["status", "browse", "peer"])
+def test_a_reader_that_is_gone_is_no_error(source: SourceSite, command: str):
+    words = [command] if command == "peer" else [command, "--database", source.url]
+    done = unheard(*words)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.processes
+def test_a_reader_that_is_gone_is_an_error_of_a_command_that_goes_on(source: SourceSite):
+    done = unheard("serve", "--once", "--site", "paris", "--database", source.url, "--log-level", "error")
+    assert (done.returncode, done.stderr) == (1, b"lrq: stdout was closed before the command had ended\n")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("command", ["status", "status --json", "send --to tokyo --client policy x", "doctor"])
+def test_a_command_without_any_stdout_works(source: SourceSite, command: str):
+    words = f"{sys.executable} -m lrq {command} -d '{source.url}' >&-"
+    done = subprocess.run(["bash", "-c", words], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.processes
+def test_a_character_that_the_encoding_of_stdout_lacks_is_an_escape(source: SourceSite):
+    done = lrq_process("status", "--database", source.url, env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u25cb no server works" in done.stdout
 
 
 @pytest.mark.processes

@@ -3,8 +3,10 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from sqlalchemy import Engine
@@ -49,6 +51,16 @@ def test_an_empty_or_missing_token_file_is_one_sentence(site: Engine, lrq: Comma
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_site_named_twice_is_refused(site: Engine, lrq: Command):
     assert "is named twice" in lrq("console", "--database", url(site), "--database", url(site)).error
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_an_address_in_use_is_one_sentence(site: Engine, lrq: Command):
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = lrq("console", "--database", url(site), "--listen", place)
+    words = f"the console cannot listen at {place}: choose another port with --listen"
+    assert (done.code, done.error) == (1, words)
 
 
 @pytest.mark.processes

@@ -44,6 +44,12 @@ def test_a_malformed_site_id_is_an_error(lrq: Command, new_database: Callable[[]
     assert "is not a valid site id" in done.error
 
 
+def test_a_database_without_characters_is_one_sentence(lrq: Command, ascii_database: str):
+    done = lrq("init", "--database", ascii_database, "--site", "paris")
+    assert done.code == 1
+    assert "has the encoding SQL_ASCII, in which texts have no characters: create it with ENCODING" in done.error
+
+
 def test_the_password_of_the_database_is_not_shown(lrq: Command, new_database: Callable[[], str]):
     url = new_database()
     assert (

@@ -10,7 +10,7 @@ import pytest
 from discovery.rings import ring_of
 from queues.wire import ingest_pb2 as pb
 from tests.lr_client.producer.small_server import Refusal, SmallServer
-from tests.lrq.cli.command import Command, Done, lrq_process
+from tests.lrq.cli.command import Command, Done, lrq_process, unheard
 
 
 @pytest.fixture
@@ -67,6 +67,14 @@ def test_keys_headers_and_destinations_are_sent(produce, server: SmallServer, li
     (message,) = server.log.stored["meters", "meter-17"][0].messages
     assert (list(message.destinations), dict(message.headers)) == (["lima", "tokyo"], {"a": "b"})
     assert (message.item_key, message.partition_key) == ("i", "p")
+
+
+@pytest.mark.processes
+def test_a_closed_stdout_does_not_count_as_success(server: SmallServer, lines: Path):
+    command = ["produce", "-e", server.endpoint, "--client", "meters", "-t", "tokyo", "-p", "meter-17", str(lines)]
+    done = unheard(*command)
+    assert done.returncode == 3
+    assert b"stdout was closed after message 1, and later ones may be stored or not" in done.stderr
 
 
 @pytest.mark.processes

@@ -12,6 +12,8 @@ from lr_server.protocol.agreement.generations import RANKS
 from lr_server.ring.codec import RingAddress
 from lr_server.ring.look import look_at
 from lr_server.ring.seat import TOKEN
+from queues.database.schema import version
+from queues.database.upgrades import downgrade
 from queues.errors import LrqError
 from tests.lrq.cli.command import Command, Done
 from tests.system.ring_servers import RingServers
@@ -118,3 +120,14 @@ def test_a_store_of_a_member_is_never_replaced(ring: RingServers, replace: Repla
     eventually(lambda: works(ring), timeout=60)
     ring.close(2)
     assert "has the store of a member, and `lrq serve` goes on with it" in replace("hub-2").error
+
+
+def test_a_store_of_an_older_lrq_is_refused_as_it_is(ring: RingServers, replace: Replace):
+    ring.begin(*RANKS)
+    eventually(lambda: works(ring), timeout=60)
+    ring.close(2)
+    with ring.engines[2].begin() as connection:
+        downgrade(connection, revision="0027")
+    assert "has tables of schema 0027 already, and stays as it is" in replace("hub-2").error
+    with ring.engines[2].connect() as connection:
+        assert version(connection) == "0027"

@@ -1,6 +1,9 @@
 """`lrq tls`: the files, their modes and contents, renewal, and refusals."""
 
+import os
 import stat
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from lrq.cli.doctor.certificates import validities
 from queues.clock import now_us
 from sink.transport.credentials import Credentials
-from tests.lrq.cli.command import Command
+from tests.lrq.cli.command import ROOT, Command
 
 
 def now() -> datetime:
@@ -65,6 +68,17 @@ def test_no_file_is_overwritten(lrq: Command, command: list[str], lost: str):
     assert (done.code, done.out) == (1, "")
     assert "exists and stays" in done.error
     assert {file: file.read_bytes() for file in Path("tls").iterdir()} == before
+
+
+@pytest.mark.processes
+def test_a_full_disk_leaves_no_file(lrq: Command):
+    words = f"ulimit -f 0; exec {sys.executable} -m lrq tls init"
+    done = subprocess.run(
+        ["bash", "-c", words], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, b"lrq: File too large\n")
+    assert list(Path("tls").iterdir()) == []
+    assert lrq("tls", "init").code == 0
 
 
 def test_a_renewed_certificate_keeps_the_hosts_and_has_a_new_key_and_end(lrq: Command):

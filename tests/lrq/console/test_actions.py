@@ -52,6 +52,25 @@ def test_all_that_match_are_retried_and_no_others(sites, visit):
     assert "planned for another try" in visitor.get("/actions")
 
 
+def fields_of(page: str) -> dict[str, str]:
+    """Return the hidden fields of the only form of a page."""
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
+
+
+def test_all_that_match_are_discarded_but_for_those_parked_after_the_question(sites, visit):
+    sites.poison(2)
+    visitor = visit(sites.engines, allow_actions=True)
+    before = chosen(sites)
+    token = visitor.token("/parked?site=tokyo")
+    asked = visitor.act(token, do="discard", site="tokyo", all=1, text="ValueError").text
+    assert f"Discard {len(before)} parked transactions of tokyo for good?" in asked
+    sites.poison()
+    assert visitor.act(token, do="park", site="tokyo", all=1, text="another error").status_code == 200
+    assert visitor.act(**fields_of(asked)).status_code == 303
+    [kept] = chosen(sites)
+    assert kept not in before
+
+
 def test_a_transaction_that_has_gone_meanwhile_is_told(sites, visit):
     sites.poison()
     visitor = visit(sites.engines, allow_actions=True)
@@ -62,6 +81,23 @@ def test_a_transaction_that_has_gone_meanwhile_is_told(sites, visit):
 
 def refuse(session, source_id, entries):
     raise ValueError("no")
+
+
+def test_another_entry_than_the_shown_one_is_not_parked(new_site, visit):
+    engine = new_site("lima")
+    Arrivals(engine).tick([b"e1"], [b"e2"])
+    with subscribe(engine, listener("policy")(refuse), poll_interval=0.02):
+        eventually(lambda: blocked(engine))
+        visitor = visit({"lima": engine}, allow_actions=True)
+        shown = fields_of(visitor.get("/parked/blocked?site=lima&client=policy&source=tokyo"))
+        asked = visitor.act(**shown, do="park").text
+        assert "Park the entry at 1 that blocks policy from tokyo at lima?" in asked
+        answers = [visitor.act(**fields_of(asked)).status_code]
+        eventually(lambda: [each.failure.seq for each in blocked(engine)] == [2])
+        again = visitor.act(**fields_of(asked))
+    assert (answers, again.status_code) == ([303], 400)
+    assert "the entry at 1 of policy from tokyo blocks no more, but the one at 2 does" in again.text
+    assert [each.sequence for each in parked(engine)] == [1]
 
 
 def test_the_entry_that_blocks_a_queue_is_parked_after_a_question(new_site, visit):

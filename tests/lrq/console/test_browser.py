@@ -243,7 +243,7 @@ def test_the_entry_that_blocks_a_queue_is_found_and_parked_by_mouse(chrome: Brow
         assert HOSTILE not in page.content()
         assert browser.violations(page) == []
         page.get_by_role("button", name="Park this entry now").click()
-        expect(page.get_by_role("heading", name="Park the entry that blocks policy from tokyo")).to_be_visible()
+        expect(page.get_by_role("heading", name="Park the entry at 1 that blocks policy from tokyo")).to_be_visible()
         assert parked(engine) == []
         page.get_by_role("button", name="Park the entry").click()
         expect(page.get_by_role("status")).to_contain_text("the transaction at 1 of policy from tokyo is parked")

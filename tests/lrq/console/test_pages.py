@@ -39,6 +39,21 @@ def test_the_map_shows_each_link_with_the_age_of_its_applied_entries(sites, visi
     assert "no subscriber of policy works here" in page
 
 
+def test_the_addresses_name_a_site_that_was_given_without_its_name(sites, visit):
+    visitor = visit({"site 1": sites.paris.engine, "site 2": sites.tokyo.engine})
+    assert "/link?site=paris&amp;client=policy&amp;to=tokyo" in visitor.get("/")
+    for site in ("paris", "site+1"):
+        page = visitor.get(f"/link?site={site}&client=policy&to=tokyo")
+        assert "/entries?site=paris&amp;" in page
+        assert "/entries?site=tokyo&amp;" in page
+
+
+def test_two_databases_of_one_site_have_addresses_of_their_own(sites, visit):
+    page = visit({"site 1": sites.paris.engine, "site 2": sites.paris.engine}).get("/")
+    assert "/link?site=site+1&amp;client=policy&amp;to=tokyo" in page
+    assert "/link?site=site+2&amp;client=policy&amp;to=tokyo" in page
+
+
 def test_a_site_with_a_trouble_says_so_beside_its_servers(sites, visit):
     visitor = visit(sites.engines)
     page = eventually(lambda: (found := visitor.get("/")).count("no subscriber of policy works here") and found)

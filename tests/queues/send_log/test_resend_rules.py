@@ -42,6 +42,11 @@ def test_a_range_must_be_in_the_log_as_a_whole(first: int, last: int, words: str
     assert bool(refusal) is bool(words)
 
 
+def test_the_cure_for_a_log_without_any_entry_names_no_number() -> None:
+    refusal = refuse_range(SeqRange(9, 10), LOG._replace(newest_seq=10, regrouped_seq=0))
+    assert refusal.startswith("entries up to 10 are trimmed: write them again")
+
+
 def test_each_source_transaction_within_the_range_is_a_portion_of_its_own() -> None:
     rows = [row(1), row(2), row(3, transaction=2), row(4, transaction=2, request=1), row(5, transaction=2, request=1)]
     found = list(portions(numbered(rows, 30), 31, 34))

@@ -12,6 +12,7 @@ import pytest
 import trustme
 from sqlalchemy import Engine, text
 
+import queues
 from lr_server import LogReplicationServer, Settings
 from lrq.cli.doctor.findings import Finding, Severity
 from lrq.cli.doctor.view import line
@@ -107,6 +108,29 @@ def test_a_site_named_by_its_database_alone_is_well(lrq: Command, new_site: NewS
     assert found.worst("configuration")["sentence"].startswith("only the database is examined")
 
 
+def test_a_site_named_by_the_variable_of_its_database_alone_is_well(
+    lrq: Command, new_site: NewSite, servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paris = new_site("paris")
+    servers(paris, "paris", listen=[])
+    monkeypatch.setenv("LRQ_DATABASE_URL", url_of(paris))
+    for options in ((), ("--database", url_of(paris))):
+        found = Examined(lrq, *options)
+        assert found.code == 0, found.all
+        assert found.worst("configuration")["sentence"].startswith("only the database is examined")
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_site_with_a_schema_of_its_own_is_well(lrq: Command, new_database: Callable[[], str], servers: Any) -> None:
+    engine = queues.create_engine(url := new_database(), schema="lrq")
+    queues.initialize(engine, site_id="paris")
+    servers(engine, "paris", listen=[])
+    Path("paris.toml").write_text(f'site_id = "paris"\ndatabase_url = "{url}"\nschema = "lrq"\n')
+    found = Examined(lrq, "--config", "paris.toml")
+    engine.dispose()
+    assert found.code == 0, found.all
+
+
 # --- configuration --------------------------------------------------------------------------------------------
 
 
@@ -178,6 +202,10 @@ def test_a_lost_table_is_named(lrq: Command, site: Engine) -> None:
 def test_the_database_of_another_site_is_named(lrq: Command, site: Engine) -> None:
     said = Examined(lrq, "--database", url_of(site), "--site", "tokyo").problem("tables")
     assert said.startswith("the database belongs to site 'paris', not to 'tokyo'")
+
+
+def test_a_database_without_characters_is_told(lrq: Command, ascii_database: str) -> None:
+    assert "create it with ENCODING 'UTF8'" in Examined(lrq, "--database", ascii_database).problem("database")
 
 
 def test_a_file_of_an_application_asks_for_init(lrq: Command, tmp_path: Path) -> None:

@@ -1,0 +1,23 @@
+"""Standard streams that every command can write to, however its process was started."""
+
+import io
+import os
+import sys
+
+
+def make_usable() -> None:
+    """Lead a closed stream to nothing, and show a character as an escape where the encoding of stdout lacks it."""
+    # Otherwise the next file, such as a database, would get the number of the closed stream.
+    sys.stdout = sys.stdout or _nothing()
+    sys.stderr = sys.stderr or _nothing()
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def leave_stdout() -> None:
+    """Write no more to a stdout whose reader is gone: Python's last flush would fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _nothing() -> io.TextIOWrapper:
+    return open(os.devnull, "w", encoding="utf-8")
