@@ -82,15 +82,18 @@ def continue_resend(engine: Engine, client: str, destination: str) -> ResendOrde
     return _carry_out(engine, order)
 
 
-def cancel_resend(engine: Engine, client: str, destination: str, *, person: str = "") -> ResendOrder:
+def cancel_resend(
+    engine: Engine, client: str, destination: str, *, order_id: str = "", person: str = ""
+) -> ResendOrder:
     """End an order without its rest, and return the order; raises `UsageError` if none has begun and not ended.
 
-    A command that still works on the order sends nothing more, and raises `UsageError`.
+    With *order_id*, only that order is ended, and no later one. A command that still works on the order sends nothing
+    more, and raises `UsageError`.
     """
     require_engine(engine, "cancel_resend")
     key = SessionKey(names.client_name(client), names.site_id(destination))
     with writing(engine) as connection:
-        order = resends.cancel(connection, key, person)
+        order = resends.cancel(connection, key, person, order_id)
     if order is None:
         raise _none_unfinished(key)
     return order

@@ -49,7 +49,7 @@ class Action:
 
     The objects are ids of parked transactions, or the id, or client and destination, of a snapshot. A blocked queue has
     a client, a source, the number of its entry, and perhaps a shard. An order for a replay has a client, a source and
-    a wish.
+    a wish. One for a resend has a client, a destination and an id.
     """
 
     kind: ActionKind
@@ -61,6 +61,7 @@ class Action:
     shard: int | None = None
     seq: int | None = None
     wish: ReplayWish | None = None
+    order_id: str = ""
 
     @property
     def needs_confirmation(self) -> bool:
@@ -116,7 +117,7 @@ def carry_out(engine: Engine, action: Action, person: str) -> str:
         case ActionKind.CANCEL_REPLAY:
             return f"{cancel_replay(engine, action.client, action.source, person=person).name}: the order is withdrawn"
         case ActionKind.CANCEL_RESEND:
-            order = cancel_resend(engine, action.client, action.destination, person=person)
+            order = cancel_resend(engine, action.client, action.destination, order_id=action.order_id, person=person)
             return f"resend of {order.client} to {order.destination} cancelled; {order.words}"
         case _:
             assert_never(action.kind)

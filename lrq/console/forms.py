@@ -71,6 +71,7 @@ class Form:
             shard,
             seq,
             self._wish() if kind is ActionKind.REPLAY else None,
+            self.get("order"),
         )
 
     def _wish(self) -> ReplayWish:

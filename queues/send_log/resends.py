@@ -121,14 +121,17 @@ def complete(connection: Connection, order: ResendOrder) -> ResendOrder | None:
     return ended
 
 
-def cancel(connection: Connection, key: SessionKey, person: str) -> ResendOrder | None:
+def cancel(connection: Connection, key: SessionKey, person: str, order_id: str = "") -> ResendOrder | None:
     """End the order of a session without its rest, also as an action; None if no order has begun and not ended.
+
+    With *order_id*, another order stays as it is.
 
     A command that still works on the order may carry it further until then, and sends nothing after the commit.
     """
     values = {"state": ResendState.CANCELLED, "ended_us": now_us()}
     # The first statement, because the row may move until the transaction has it.
-    changed = update(resends).where(*_of(key), resends.c.state == ResendState.BEGUN).values(values)
+    named = [resends.c.order_id == order_id] if order_id else []
+    changed = update(resends).where(*_of(key), *named, resends.c.state == ResendState.BEGUN).values(values)
     if not connection.execute(changed).rowcount:
         return None
     [ended] = _orders(connection, *_of(key))

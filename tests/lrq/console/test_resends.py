@@ -53,6 +53,13 @@ def test_a_resend_is_shown_until_it_is_cancelled_after_a_question(engine, visit)
     assert "no resend of policy to tokyo was interrupted" in again.text
 
 
+def test_a_later_resend_than_the_shown_one_is_not_cancelled(engine, visit):
+    visitor = visit({"paris": engine}, allow_actions=True)
+    answer = visitor.act(visitor.form_token(), **CANCEL, order="an earlier one", confirmed=1)
+    assert answer.status_code == 400
+    assert [each.state for each in resend_orders(engine)] == [ResendState.BEGUN]
+
+
 def test_a_console_that_only_reads_shows_the_resend_and_no_form(engine, visit):
     visitor = visit({"paris": engine})
     page = visitor.get(PAGE)
