@@ -243,7 +243,8 @@ class Membership:
         """Expire the row of a process that has surely ended, or of a server that renews no more."""
         if row.server == self._me:
             return False
-        is_overdue = self._sightings.is_overdue(row, view.now_us, self._clock.monotonic())
+        now = self._clock.monotonic()
+        is_overdue = self._sightings.is_overdue(row.server, row.expires_us, now_us=view.now_us, monotonic=now)
         return (is_overdue or surely_gone(row.server)) and servers.remove(self._engine, row.server, seen=row)
 
     def _carry_out(self, turn: RangePlan, view: ServersView) -> None:

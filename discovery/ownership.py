@@ -8,6 +8,7 @@ from typing import Final
 from sqlalchemy import Engine
 
 from discovery.processes import owner_name, surely_gone
+from discovery.sightings import Sightings
 from discovery.threads import watched
 from queues.backoff import Backoff
 from queues.clock import SYSTEM_CLOCK, Clock
@@ -74,6 +75,8 @@ class Ownership:
         self._on_lost = on_lost
         self._ttl = ttl
         self._clock = clock
+        # Owners with a somewhat longer lease than this process count as living, too.
+        self._sightings = Sightings(slack=ttl / 10, longest=4 * max(ttl, TTL))
         self._lease: Lease | None = None
         self._stopping = threading.Event()
         self._awake = threading.Event()
@@ -162,17 +165,24 @@ class Ownership:
 
     def _stand_by(self) -> None:
         held = leases.holder(self._engine, self._name)
-        if held and not held.expired and not surely_gone(held.lease.owner):
+        if held and not held.expired and not self._is_gone(held):
             self.reason = f"{self._name}: standing by, {held.lease.owner} owns it as generation {held.lease.generation}"
             self.state = OwnershipState.STANDING_BY
             return
-        if held and not held.expired:  # the owner's process has ended, so its lease need not expire first
-            leases.release(self._engine, held.lease)
+        if held and not held.expired:  # the owner has ended, so its lease need not expire first
+            leases.release(self._engine, held.lease, seen_us=held.expires_us)
         self._lease = leases.acquire(self._engine, self._name, self._owner, self._ttl)
         if self._lease:
             self._began = self._clock.monotonic()
             self._show_owner(self._lease)
             self._begin(self._lease)
+
+    def _is_gone(self, held: leases.LeaseHolder) -> bool:
+        """Return whether the owner has surely ended, or renews no more while the database's clock has gone back."""
+        owner, now = held.lease.owner, self._clock.monotonic()
+        self._sightings.keep(frozenset({owner}))
+        is_overdue = self._sightings.is_overdue(owner, held.expires_us, now_us=held.now_us, monotonic=now)
+        return is_overdue or surely_gone(owner)
 
     def _show_owner(self, lease: Lease) -> None:
         self.reason = f"{self._name}: owned as generation {lease.generation}"

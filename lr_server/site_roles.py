@@ -204,6 +204,7 @@ class SiteRoles:
             server=self.name,
             clock=self._clock,
             on_tick=self._ticked,
+            on_begin=self._sequencer_begins,
             on_lost=self.ownership.give_up,
             on_lost_range=self._look_again,
             on_ended=self.give_up,
@@ -224,6 +225,10 @@ class SiteRoles:
         if self._ingest is not None:
             self._ingest.ticked(group)
         self._wake_others()
+
+    def _sequencer_begins(self) -> None:
+        if self._ingest is not None:
+            self._ingest.interrupted()
 
     def _wake_others(self) -> None:
         view = self.membership.view

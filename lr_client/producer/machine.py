@@ -6,7 +6,8 @@
    answered.
    So no other request ever takes the number of one that may be stored.
 4. After a refusal for now, requests without doubt lose their numbers and wait. The stream has ended with the refusal.
-   A server stores in order, so no request behind the refused one was stored.
+   A server stores in order, so no request behind the refused one was stored. If the refused one is in doubt, it may
+   have been stored before. Then all requests on the stream are in doubt.
 5. After a refusal for good, the request fails, and all requests behind it are dropped: order is never changed.
 6. A number at or below the last one stored is stored: no later refusal changes that.
 7. If the last number falls below an answered one, the site has lost its history. If the last number is above all
@@ -242,7 +243,8 @@ class ProducerMachine:
         if answer.sequence <= known:
             request = self.requests.pop_first()
             done = RequestOutcome(request.key, Produced(request.number, ORIGIN, ""))
-            self._unnumber(answer)
+            self._close(answer.reason, answer.kind)
+            self.requests.doubt()
             return Reaction((done,), ends=True, reason=answer.reason, is_failure=True)
         refused, *behind = [*self.requests.numbered, *self.requests.waiting]
         dropped = f"request {refused.number} before it was refused: {answer.reason}"

@@ -80,9 +80,11 @@ class PendingRequests:
     def unnumber(self) -> None:
         """Let the requests without doubt wait again, in their order; those that stay are in doubt.
 
-        A number that was told as unknown stays, and so do the numbers before.
+        A number that was told as unknown stays, and so do the numbers before. With a first one in doubt, all stay.
+        The site may have stored that one before, and then others behind it now.
         """
-        while self.numbered and self.numbered[-1].is_awaited and not self.numbered[-1].is_doubtful:
+        may_follow = bool(self.numbered) and self.numbered[0].is_doubtful
+        while not may_follow and self.numbered and self.numbered[-1].is_awaited and not self.numbered[-1].is_doubtful:
             request = self.numbered.pop()
             request.number = 0
             self.waiting.appendleft(request)

@@ -16,7 +16,7 @@ from queues.errors import LrqError
 from queues.logs import logger
 from queues.positions import Position, PositionToken
 from queues.send_log.port import LogRow, TickRows
-from queues.send_log.producers import Last, Store, StoreOutcome
+from queues.send_log.producers import Last, Place, ProducerKey, Store, StoreOutcome
 from queues.words import in_words
 
 #: The seconds after which an unanswered request is looked up, because the tick that covers it may not be told.
@@ -49,6 +49,10 @@ class _Begun:
     """A group of requests begins: from now on, ticks may cover them."""
 
 
+class _Interrupted:
+    """The sequencer begins anew: the database may have lost commits, and may give their transaction ids again."""
+
+
 class _Stop:
     """No further event follows."""
 
@@ -61,10 +65,14 @@ class _Settled:
     outcomes: Sequence[StoreOutcome]
 
 
+_Event = _Ticked | _Begun | _Settled | _Interrupted | _Stop
+
+
 class _Unanswered:
     """The attempts to store one request, which is stored but not in a known tick."""
 
-    def __init__(self, last: Last, look_at: float) -> None:
+    def __init__(self, key: ProducerKey, last: Last, look_at: float) -> None:
+        self.key = key
         self.last = last
         self.look_at = look_at
         self.requests: list[tuple[Pending, StoreOutcome]] = []
@@ -76,13 +84,17 @@ class Answers:
     def __init__(self, store: Store, *, clock: Clock, on_ended: OnEnded) -> None:
         self._store = store
         self._clock = clock
-        self._events: queue.SimpleQueue[_Ticked | _Begun | _Settled | _Stop] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         self._thread = watched("lrq-ingest-answers", self._run, on_ended)
         self._unanswered: dict[_Request, _Unanswered] = {}
         # The places in the ticks since the group began that is being stored; None while none is.
         self._recent: dict[_Request, Position] | None = None
         # Whether a large tick came, whose only transaction is unknown here.
         self._is_large = False
+        # Whether the sequencer began anew during the group that is being stored.
+        self._is_interrupted = False
+        # Numbers for requests that no tick answers: only a look tells whether the database still has them.
+        self._doubted = count(1)
         # No request is looked up before, in `monotonic` seconds.
         self._next_look = math.inf
         self._is_stopping = False
@@ -98,6 +110,10 @@ class Answers:
         """Hear of a durable tick, in the thread of the sequencer."""
         rows = None if group.rows is None else tuple(map(_REQUEST, group.rows))
         self._events.put(_Ticked(group.tick.branch, group.tick.start_seq, rows))
+
+    def interrupted(self) -> None:
+        """Hear that the sequencer begins anew, in its thread, before its next tick."""
+        self._events.put(_Interrupted())
 
     def begin(self) -> None:
         """Hear of a group that is about to be stored."""
@@ -133,9 +149,9 @@ class Answers:
     def _is_done(self) -> bool:
         return self._is_stopping and (not self._unanswered or self._clock.monotonic() >= self._stop_at)
 
-    def _take(self, event: _Ticked | _Begun | _Settled | _Stop | None) -> None:
+    def _take(self, event: _Event | None) -> None:
         if isinstance(event, _Begun):
-            self._recent, self._is_large = {}, False
+            self._recent, self._is_large, self._is_interrupted = {}, False, False
         elif isinstance(event, _Ticked):
             self._tick(event)
         elif isinstance(event, _Settled):
@@ -143,8 +159,19 @@ class Answers:
             for pending, outcome in zip(event.group, event.outcomes, strict=True):
                 self._file(pending, outcome, transactions)
             self._recent = None
+        elif isinstance(event, _Interrupted):
+            self._doubt_all()
         elif isinstance(event, _Stop):
             self._is_stopping = True
+
+    def _doubt_all(self) -> None:
+        """Let no tick answer the requests that are stored by now, or belong to the group that is being stored."""
+        self._is_interrupted = True
+        waiting = list(self._unanswered.values())
+        self._unanswered = {(-next(self._doubted), None): each for each in waiting}
+        for each in waiting:
+            each.look_at = 0.0
+        self._next_look = 0.0
 
     def _tick(self, tick: _Ticked) -> None:
         if tick.requests is None:
@@ -174,11 +201,15 @@ class Answers:
         transaction = transactions.get(token) or PositionToken.parse(token).transaction
         transactions[token] = transaction
         request = transaction, outcome.last.request or None
+        if self._is_interrupted:
+            request = -next(self._doubted), None
         waiting = self._unanswered.get(request)
         if waiting is None:
             # Requests stored earlier, and those in a large tick, are looked up at once.
-            is_new = outcome.verdict.is_new and not self._is_large
-            waiting = _Unanswered(outcome.last, self._clock.monotonic() + _LOOK if is_new else 0.0)
+            is_new = outcome.verdict.is_new and not self._is_large and not self._is_interrupted
+            waiting = _Unanswered(
+                pending.production.key, outcome.last, self._clock.monotonic() + _LOOK if is_new else 0.0
+            )
             self._next_look = min(self._next_look, waiting.look_at)
         waiting.requests.append((pending, outcome))
         place = (self._recent or {}).get(request)
@@ -190,6 +221,14 @@ class Answers:
     def _settle(self, waiting: _Unanswered, place: Position | None) -> None:
         for pending, outcome in waiting.requests:
             pending.settle(reply_for(pending, outcome, place))
+
+    def _settle_looked(self, waiting: _Unanswered, place: Place) -> None:
+        """Settle requests that are durable; those that are lost stay without an answer, so they are repeated."""
+        if not place.is_lost:
+            self._settle(waiting, place.position)
+            return
+        for pending, _ in waiting.requests:
+            pending.settle(None)
 
     def _patience(self) -> float | None:
         """Return the longest wait for an event; None while nothing can be looked up, 0 if something is due."""
@@ -210,15 +249,15 @@ class Answers:
         for request, waiting in due:
             waiting.look_at = now + _LOOK
             try:
-                place = self._store.place(waiting.last)
+                place = self._store.place(waiting.key, waiting.last)
             except LrqError as error:
                 self.trouble = in_words(error)
                 self._next_look = now + _LOOK
                 return
             self.trouble = ""
-            if place.is_durable:
+            if place.is_durable or place.is_lost:
                 del self._unanswered[request]
-                self._settle(waiting, place.position)
+                self._settle_looked(waiting, place)
         if len(due) < most:
             self._next_look = min((each.look_at for each in self._unanswered.values()), default=math.inf)
 

@@ -139,6 +139,12 @@ class Ingest:
         if work is not None:
             work.ticked(group)
 
+    def interrupted(self) -> None:
+        """Hear that the sequencer begins anew, in its thread, before its next tick."""
+        work = self._work
+        if work is not None:
+            work.interrupted()
+
     def admit(self, pending: Pending) -> Refusal | None:
         """See `Desk`."""
         work = self._work

@@ -72,6 +72,11 @@ class IngestWork:
         if self._answers is not None:
             self._answers.ticked(group)
 
+    def interrupted(self) -> None:
+        """Hear that the sequencer begins anew."""
+        if self._answers is not None:
+            self._answers.interrupted()
+
     def _begin(self) -> None:
         if self._answers is not None:
             self._answers.begin()

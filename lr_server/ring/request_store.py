@@ -17,7 +17,7 @@ from queues.errors import StoreUnavailableError, UsageError
 from queues.positions import PositionToken
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.port import TickLimits
-from queues.send_log.producers import Last, Place, Production, RequestVerdict, StoreOutcome
+from queues.send_log.producers import Last, Place, ProducerKey, Production, RequestVerdict, StoreOutcome
 from queues.send_log.ring.productions import place_of
 from queues.send_log.ring.request_ticks import DecidedRequests, decide_requests
 from queues.send_log.ring.tick_productions import TickProduction
@@ -113,7 +113,7 @@ class RingStore:
         answerable = self._await_all(stored, until)
         return self._proven(self._told(decided, answerable, stored.reason), end.generation, until)
 
-    def place(self, last: Last) -> Place:
+    def place(self, key: ProducerKey, last: Last) -> Place:  # noqa: ARG002
         """See the port. The transaction is durable if its tick is on enough disks, as far as the member knows."""
         with reading(self._engine) as connection:
             found = place_of(connection, PositionToken.parse(last.token))

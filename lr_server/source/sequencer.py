@@ -40,7 +40,8 @@ class Sequencer:
     """A thread that closes committed entries in ticks and publishes the ticks to the feed.
 
     When another server takes the lease, the thread calls *on_lost* and ends. After an error that ends the thread,
-    *on_ended* is called. *on_tick* gets each tick after its publication.
+    *on_ended* is called. *on_tick* gets each tick after its publication. *on_begin* is called before the first tick,
+    and before the next one after each error. A database that has crashed may have lost commits without a tick.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Sequencer:
         idle_seconds: float,
         interval_seconds: float,
         on_tick: Callable[[TickRows], None],
+        on_begin: Callable[[], None],
         on_lost: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
     ) -> None:
@@ -67,6 +69,7 @@ class Sequencer:
         self._idle = idle_seconds
         self._interval = interval_seconds
         self._on_tick = on_tick
+        self._on_begin = on_begin
         self._on_lost = on_lost
         self._stopping = threading.Event()
         self._thread = watched("lrq-sequencer", self._run, on_ended)
@@ -109,6 +112,7 @@ class Sequencer:
             self._clock.wait(self._stopping, _RETRY)
 
     def _follow(self) -> None:
+        self._on_begin()
         last = self._log.bounds().newest
         self._feed.begin(last)
         commits = watch_log(self._engine)

@@ -35,15 +35,17 @@ class SiteWork:
         wakeup: Wakeup,
         clock: Clock,
         on_tick: Callable[[TickRows], None],
+        on_begin: Callable[[], None],
         on_lost: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
     ) -> None:
-        """Take the ticks of *source* under *lease*; *on_tick* gets each of them."""
+        """Take the ticks of *source* under *lease*; for *on_tick* and *on_begin* see `Sequencer`."""
         self.lease = lease
         self.sequencer = Sequencer(
             engine, source, feed, lease,
             wakeup=wakeup, clock=clock, idle_seconds=settings.idle_poll_seconds,
-            interval_seconds=settings.tick_interval_seconds, on_tick=on_tick, on_lost=on_lost, on_ended=on_ended,
+            interval_seconds=settings.tick_interval_seconds, on_tick=on_tick, on_begin=on_begin,
+            on_lost=on_lost, on_ended=on_ended,
         )  # fmt: skip
         self._trim = LogTrim(engine, settings, topology, lease, source, clock=clock)
         self._upkeep = Upkeep(engine, settings.parked_retention_seconds)

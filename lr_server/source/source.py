@@ -57,6 +57,7 @@ class Source:
         server: str,
         clock: Clock,
         on_tick: Callable[[TickRows], None],
+        on_begin: Callable[[], None],
         on_lost: Callable[[OwnershipLostError], None],
         on_lost_range: Callable[[OwnershipLostError], None],
         on_ended: OnEnded,
@@ -65,14 +66,15 @@ class Source:
     ) -> None:
         """Prepare the threads of *server*, whose sessions count their *traffic*, with *access* to the log.
 
-        As the sequencer, call *on_tick* with each new tick, and *on_lost* after the loss of the lease. After a refused
-        transaction under the lease of a range, call *on_lost_range*.
+        As the sequencer, call *on_begin* and *on_tick* as `Sequencer` does, and *on_lost* after the loss of the lease.
+        After a refused transaction under the lease of a range, call *on_lost_range*.
         """
         self._engine = engine
         self._settings = settings
         self._topology = topology
         self._server = server
         self._on_tick = on_tick
+        self._on_begin = on_begin
         self._on_lost = on_lost
         self._on_lost_range = on_lost_range
         self._clock = clock
@@ -171,7 +173,8 @@ class Source:
             if not self._access.generation:
                 self._site_work = SiteWork(
                     self._engine, self._settings, self._topology, lease, self._log, self.feed, wakeup=Wakeup(branch),
-                    clock=self._clock, on_tick=self._on_tick, on_lost=self._on_lost, on_ended=self._on_ended,
+                    clock=self._clock, on_tick=self._on_tick, on_begin=self._on_begin,
+                    on_lost=self._on_lost, on_ended=self._on_ended,
                 )  # fmt: skip
                 self._site_work.start()
             else:

@@ -35,10 +35,15 @@ SITE_LEASE: Final = generations.SITE_LEASE
 
 @dataclass(frozen=True, slots=True)
 class LeaseHolder:
-    """The newest acquisition of a lease, and whether it has expired; a released lease counts as expired."""
+    """The newest acquisition of a lease, and whether it has expired; a released lease counts as expired.
+
+    `expires_us` is its expiry, and `now_us` the database's time of the look, in microseconds since 1970.
+    """
 
     lease: Lease
     expired: bool
+    expires_us: int
+    now_us: int
 
 
 def acquire(engine: Engine, name: str, owner: str, ttl: float) -> Lease | None:
@@ -90,14 +95,15 @@ def renew(engine: Engine, lease: Lease, ttl: float) -> None:
     _end_older(engine, lease, ttl)
 
 
-def release(engine: Engine, lease: Lease, *, last_owner: str | None = None) -> None:
-    """Make *lease* available at once; do nothing if a later acquisition exists.
+def release(engine: Engine, lease: Lease, *, last_owner: str | None = None, seen_us: int | None = None) -> None:
+    """Make *lease* available at once; do nothing if a later acquisition exists, or a renewal after *seen_us*.
 
     With *last_owner*, that name is stored as the last owner; an empty one stands for none.
     """
     owner = {} if last_owner is None else {"owner": last_owner}
+    held = _held(lease) if seen_us is None else _held(lease).where(leases.c.expires_us == seen_us)
     with writing_briefly(engine) as connection:
-        connection.execute(_held(lease).values(expires_us=0, **owner))
+        connection.execute(held.values(expires_us=0, **owner))
 
 
 def holder(engine: Engine, name: str) -> LeaseHolder | None:
@@ -105,7 +111,9 @@ def holder(engine: Engine, name: str) -> LeaseHolder | None:
     with reading(engine) as connection:
         row = connection.execute(select(leases).where(leases.c.name == name)).first()
         now = dialects.of(connection).now_us(connection)
-    return None if row is None else LeaseHolder(Lease(name, row.owner, row.generation), row.expires_us <= now)
+    if row is None:
+        return None
+    return LeaseHolder(Lease(name, row.owner, row.generation), row.expires_us <= now, row.expires_us, int(now))
 
 
 class LeaseRow(NamedTuple):

@@ -97,10 +97,14 @@ class StoreOutcome(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Whether a transaction is durable, and the place of its last entry; None if that is not known any more."""
+    """Whether a transaction is durable, and the place of its last entry; None if that is not known any more.
+
+    `is_lost`: the database has no such transaction any more, after a crash or a promotion.
+    """
 
     is_durable: bool
     position: Position | None = None
+    is_lost: bool = False
 
 
 class Store(Protocol):
@@ -118,13 +122,23 @@ class Store(Protocol):
         """Whether outcomes are durable when `store` returns, with their positions; otherwise the next tick decides."""
         ...
 
-    def place(self, last: Last) -> Place:
-        """Return where the last entry of a stored request stands; for any thread."""
+    def place(self, key: ProducerKey, last: Last) -> Place:
+        """Return where the last entry of a request stands that *key* has stored; for any thread."""
         ...
 
     def close(self) -> None:
         """Release the connection; the next use opens another."""
         ...
+
+
+def has_kept(now: Last, last: Last) -> bool:
+    """Return whether a database whose last request is *now* still has the stored request *last*. Pure.
+
+    Later requests of the same process follow those that are kept. Another transaction means that the number was lost.
+    """
+    if now.sequence == last.sequence:
+        return now == last
+    return now.process == last.process and now.first <= last.sequence < now.sequence
 
 
 def decide(last: Last, request: Production) -> RequestVerdict:

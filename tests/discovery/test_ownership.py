@@ -342,6 +342,29 @@ def test_the_lease_of_a_dead_process_is_taken_over_at_once(site: Engine, worker:
     assert one.acquired[0].generation == 2
 
 
+def test_a_clock_that_jumps_back_does_not_keep_the_lease_of_an_owner_that_renews_no_more(
+    site: Engine, worker: Callable[..., Worker]
+) -> None:
+    leases.acquire(site, "server", "elsewhere", ttl=3600)
+    clock = SlowClock()
+    clock.slow = True
+    one = worker(ttl=1, clock=clock)
+    eventually(lambda: one.acquired)
+    assert one.acquired[0].generation == 2
+
+
+def test_a_lease_that_is_renewed_after_a_look_is_not_released(site: Engine) -> None:
+    lease = leases.acquire(site, "server", "elsewhere", ttl=60)
+    assert lease is not None
+    seen = leases.holder(site, "server")
+    assert seen is not None
+    leases.renew(site, lease, 3600)
+    leases.release(site, lease, seen_us=seen.expires_us)
+    renewed = leases.holder(site, "server")
+    assert renewed is not None
+    assert not renewed.expired
+
+
 def test_stop_inside_a_callback_does_not_deadlock(site: Engine) -> None:
     def acquired(_: Lease) -> None:
         ownership.stop()

@@ -23,7 +23,17 @@ from queues.send_log.postgresql.outbox import SLOT
 from queues.send_log.postgresql.reads import count_after
 from queues.send_log.postgresql.shared_requests import divided, store_together
 from queues.send_log.postgresql.windows import NOTHING, plan
-from queues.send_log.producers import NO_REQUEST, Last, Place, Production, RequestVerdict, StoreOutcome, decide
+from queues.send_log.producers import (
+    NO_REQUEST,
+    Last,
+    Place,
+    ProducerKey,
+    Production,
+    RequestVerdict,
+    StoreOutcome,
+    decide,
+    has_kept,
+)
 from queues.send_log.reads import mark_before
 from queues.words import describe, in_words
 
@@ -81,6 +91,10 @@ _WRITE: Final = f"""
       %(sequence)s::bigint, token, process, first_sequence, request FROM moved
     UNION ALL {_LAST} AND NOT EXISTS (SELECT 1 FROM moved)
 """  # noqa: S608 - constants
+_NOW: Final = text(
+    "SELECT sequence, token, process, first_sequence, request FROM lrq_producers"
+    " WHERE client = :client AND producer = :producer"
+)
 _COMMITTED: Final = text("SELECT commit_seq FROM lrq_log_commits WHERE xid = :xid")
 _LATER: Final = text("SELECT count(*) FROM lrq_log_entries WHERE xid = :xid AND request > :request")
 #: A request that others overtake is tried so often.
@@ -134,9 +148,12 @@ class PostgresqlStore:
                 outcomes.append(_failed(error))
         return outcomes
 
-    def place(self, last: Last) -> Place:
+    def place(self, key: ProducerKey, last: Last) -> Place:
         """See the port."""
         with reading(self._engine) as connection:
+            now = connection.execute(_NOW, key._asdict()).first()
+            if now is None or not has_kept(Last(*now), last):
+                return Place(is_durable=False, is_lost=True)
             return _place(connection, PositionToken.parse(last.token), last.request)
 
     def close(self) -> None:

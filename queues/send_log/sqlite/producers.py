@@ -48,7 +48,7 @@ class SqliteStore:
         with writing(self._engine) as connection:
             return _Group(connection).store(requests, created_us)
 
-    def place(self, last: Last) -> Place:
+    def place(self, key: ProducerKey, last: Last) -> Place:  # noqa: ARG002
         """See the port."""
         with reading(self._engine) as connection:
             return Place(is_durable=True, position=_Group(connection).position(last.token))

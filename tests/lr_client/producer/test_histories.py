@@ -40,7 +40,11 @@ class Histories(RuleBasedStateMachine):
     def tell(self, outcomes: tuple[RequestOutcome, ...]) -> None:
         for key, result in outcomes:
             before = self.outcomes.get(key)
-            assert before is None or before.cause is FailureCause.UNKNOWN, "a certain outcome is told once"
+            if isinstance(before, Produced):
+                assert isinstance(result, Produced), "a stored request stays stored"
+                assert result.sequence == before.sequence
+            else:
+                assert before is None or before.cause is FailureCause.UNKNOWN, "a certain failure is told once"
             self.outcomes[key] = result
 
     @rule(is_bad=st.integers(0, 9).map(lambda number: number == 0))
@@ -56,6 +60,17 @@ class Histories(RuleBasedStateMachine):
     def connect(self) -> None:
         self.stream = Stream()
         self.machine.connected()
+
+    @precondition(lambda self: self.stream is None)
+    @rule()
+    def connect_and_write(self) -> None:
+        """Begin a stream whose question is answered, and write requests on it."""
+        self.connect()
+        self.write(1)
+        self.serve(1)
+        self.deliver(1)
+        if self.stream is not None:
+            self.write(4)
 
     @precondition(lambda self: self.stream is not None)
     @rule(most=st.integers(1, 4))
@@ -77,15 +92,30 @@ class Histories(RuleBasedStateMachine):
         self.serve_one(data.draw(st.sampled_from(self.dead)))
 
     @precondition(lambda self: self.stream is not None)
-    @rule(kind=PASSING)
-    def refuse_for_now(self, kind: DeclineKind) -> None:
+    @rule(kind=PASSING, behind=st.integers(0, 4))
+    def refuse_for_now(self, kind: DeclineKind, behind: int) -> None:
         self.serve_one(self.stream, kind)
+        for _ in range(behind):
+            self.serve_one(self.stream)
+
+    @precondition(lambda self: self.stream is not None)
+    @rule()
+    def lose_the_answers(self) -> None:
+        """Store all that is written, and cut the stream before the answers arrive."""
+        self.write(4)
+        self.serve(4)
+        self.cut(is_graceful=False)
 
     def serve_one(self, stream: Stream, kind: DeclineKind | None = None) -> None:
-        if not stream.requests or stream.is_refused:
+        if not stream.requests:
             return
         number, content = stream.requests.popleft()
         last = len(self.stored)
+        if stream.is_refused:
+            # The server has read the request before it refused the earlier one, and answers no more.
+            if number == last + 1 and not content.startswith(b"bad"):
+                self.stored.append(content)
+            return
         if kind is None and content.startswith(b"bad"):
             kind = DeclineKind.INVALID
         if kind is None and number > last + 1:

@@ -126,6 +126,20 @@ def test_a_refusal_for_now_takes_no_number_from_a_request_in_doubt(kind: Decline
     assert numbers(made) == [(1, 1), (2, 2)]
 
 
+def test_requests_behind_a_refused_one_in_doubt_may_be_stored_and_keep_their_numbers():
+    made = machine(0, 1, written=1)
+    made.lost("cut")
+    made.requests.submit(2, b"2")
+    reconnect(made, 1)
+    assert numbers(made) == [(1, 1), (2, 2)]
+    # The site has stored request 1 before, so request 2 is the next one.
+    made.answered(Declined(1, DeclineKind.TRANSIENT, "locked"))
+    assert made.expired(2) == RequestOutcome(2, RequestFailure(FailureCause.UNKNOWN, 2, "locked"))
+    reconnect(made, 2)
+    assert made.end is None
+    assert numbers(made) == [(1, 1), (2, 2)]
+
+
 def test_a_number_that_was_told_as_unknown_stays_and_so_do_the_ones_before():
     made = machine(0, 2, written=2)
     assert made.expired(2) is not None

@@ -19,6 +19,7 @@ from tests.waiting import eventually
 POLICY: Final = ClientName("policy")
 MANY: Final = 200
 TRANSACTION: Final = 7
+LOST: Final = Place(is_durable=False, is_lost=True)
 
 
 class SlowMachine(SystemClock):
@@ -40,15 +41,16 @@ class Looked:
     def __init__(self) -> None:
         self.looked: list[int] = []
         self.is_down = False
+        self.has_lost = False
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         raise NotImplementedError
 
-    def place(self, last: Last) -> Place:
+    def place(self, key: ProducerKey, last: Last) -> Place:
         self.looked.append(last.sequence)
         if self.is_down:
             raise StoreUnavailableError("the database cannot be used just now")
-        return Place(is_durable=True, position=Position("b", last.sequence))
+        return LOST if self.has_lost else Place(is_durable=True, position=Position("b", last.sequence))
 
     def close(self) -> None:
         pass
@@ -153,3 +155,42 @@ def test_a_failed_look_is_no_trouble_any_more_once_a_tick_has_answered_all_reque
     eventually(lambda: not answers.trouble)
     answers.stop(60)
     assert replies.seqs == {1: 1}
+
+
+def test_lost_requests_stay_without_an_answer_though_a_tick_covers_a_later_transaction_of_that_id(
+    store: Looked,
+) -> None:
+    answers, replies = made(store, SystemClock()), Replies()
+    store.has_lost = True
+    answers.begin()
+    answers.answer(*replies.group(MANY))
+    answers.interrupted()
+    answers.ticked(tick(MANY))
+    answers.start()
+    answers.stop(60)
+    assert replies.seqs == dict.fromkeys(range(1, MANY + 1), -1)
+
+
+def test_a_group_that_is_stored_while_the_sequencer_begins_anew_is_looked_up(store: Looked) -> None:
+    answers, replies = made(store, SystemClock()), Replies()
+    store.has_lost = True
+    answers.begin()
+    answers.ticked(tick(MANY))
+    answers.interrupted()
+    answers.ticked(tick(MANY))
+    answers.answer(*replies.group(MANY))
+    answers.start()
+    answers.stop(60)
+    assert replies.seqs == dict.fromkeys(range(1, MANY + 1), -1)
+
+
+def test_ticks_answer_requests_again_that_are_stored_after_the_sequencer_began_anew(store: Looked) -> None:
+    answers, replies = made(store, SystemClock()), Replies()
+    answers.interrupted()
+    answers.begin()
+    answers.answer(*replies.group(MANY))
+    answers.ticked(tick(MANY))
+    answers.start()
+    answers.stop(60)
+    assert replies.seqs == {number: number for number in range(1, MANY + 1)}
+    assert not store.looked

@@ -35,7 +35,7 @@ class Unusable:
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
         raise StoreUnavailableError(FULL)
 
-    def place(self, last: Last) -> Place:
+    def place(self, key: ProducerKey, last: Last) -> Place:
         raise NotImplementedError
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from queues.send_log.producers import Production, StoreOutcome
 from queues.send_log.ring.released_log import ReleasedLog
 from tests.conftest import NewSite
 from tests.lr_server.ring.live import LiveMember, LiveRing, running
-from tests.lr_server.ring.requests import request, verdicts
+from tests.lr_server.ring.requests import key_of, request, verdicts
 from tests.lr_server.ring.stores import log_rows
 from tests.waiting import eventually
 
@@ -131,7 +131,7 @@ def test_a_newcomer_copies_a_trimmed_log_and_leads_with_the_right_standings(
     assert (verdicts([again]), again.last, again.position) == ([("REPEATED", 1)], first.last, first.position)
     assert verdicts([stored(ring, request(10), later)]) == [("GAP", 8)]
     assert verdicts([stored(ring, request(9, b"9"), later)]) == [("STORED", 9)]
-    place = RingStore(later.engine, later.runner).place(first.last)
+    place = RingStore(later.engine, later.runner).place(key_of("old"), first.last)
     assert (place.is_durable, place.position) == (True, first.position)
 
 
