@@ -1,10 +1,10 @@
 """Check the engines, connections and sessions that an application hands over: one sentence for each wrong object."""
 
 from sqlalchemy import URL, Connection, Engine
-from sqlalchemy.orm import Session, scoped_session
 from sqlalchemy.util.concurrency import in_greenlet
 
 from queues.database import dialects
+from queues.database.orm_sessions import is_session
 from queues.errors import UsageError
 
 _MAKE = "make one with queues.create_engine"
@@ -33,7 +33,7 @@ def require_connection(given: object, what: str) -> Connection:
     """
     if isinstance(given, Connection):
         return given
-    if isinstance(given, Session | scoped_session):
+    if is_session(given):
         return given.connection()
     if hasattr(given, "run_sync"):
         raise UsageError(
@@ -45,11 +45,11 @@ def require_connection(given: object, what: str) -> Connection:
 
 
 def _instead_of_engine(given: object) -> str:
+    if is_session(given):
+        return "pass `session.get_bind()`, or the engine that the sessions are made with"
     match given:
         case Connection():
             return "pass `connection.engine`"
-        case Session() | scoped_session():
-            return "pass `session.get_bind()`, or the engine that the sessions are made with"
         case str() | URL():
             return "pass queues.create_engine(url)"
     return f"this part of lrq works in threads, so {_MAKE} for the same database" if _is_asynchronous(given) else _MAKE

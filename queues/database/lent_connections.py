@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.orm import Session, scoped_session
 
 from queues.database import dialects
 from queues.database.dialect import Dialect
 from queues.database.engine_check import described
+from queues.database.orm_sessions import is_session
 from queues.errors import NotInTransactionError, UsageError
 
 
@@ -40,11 +40,11 @@ def _of_django(given: Any) -> Iterator[Connection]:  # noqa: ANN401 - Django nee
 
 
 def _of_sqlalchemy(given: object, what: str) -> Connection:
+    if is_session(given):
+        return given.connection()
     match given:
         case Connection():
             return given
-        case Session() | scoped_session():
-            return given.connection()
         case Engine():
             raise UsageError(
                 f"{what} works in a transaction of the application: pass a connection of the engine, "

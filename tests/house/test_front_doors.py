@@ -108,6 +108,14 @@ def test_a_package_loads_no_library_of_another_part(package: str):
     assert LIBRARIES & set(done.stdout.split()) == LOADED[package]
 
 
+def test_the_status_of_a_site_loads_no_orm():
+    code = "import sys, discovery.status, lr_server.server; print('sqlalchemy.orm' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
 def test_a_site_works_without_greenlet_which_only_asynchronous_applications_install(tmp_path: Path):
     code = (
         "import sys; sys.modules['greenlet'] = None\n"
