@@ -4,13 +4,16 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from queues.errors import ConfigurationError
 from queues.logs import logger
 from sink.transport.endpoints import TlsEndpoint
 
 log = logger("lrq.sink")
+
+#: The readings of files that change meanwhile.
+_TRIES: Final = 5
 
 
 class Pems(NamedTuple):
@@ -44,8 +47,22 @@ class Credentials:
     verify_site: bool = False
 
     def read(self) -> Pems:
-        """Return the content of the files; raise `ConfigurationError`, which names the unusable file."""
-        pems = Pems(_read(self.key), _read(self.certificate), _read(self.authority))
+        """Return the content of the files; raise `ConfigurationError`, which names the unusable file.
+
+        Files that change during the call are read again, a few times.
+        """
+        for _ in range(_TRIES):
+            pems = self._read()
+            self._check()
+            # gRPC ends the process at an empty key or certificate, so exactly the checked content may go there.
+            if self._read() == pems:
+                return pems
+        raise ConfigurationError(f"{self.certificate}, {self.key} or {self.authority} is being written: try again")
+
+    def _read(self) -> Pems:
+        return Pems(_read(self.key), _read(self.certificate), _read(self.authority))
+
+    def _check(self) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
             # Without this argument, a key with a password would prompt at the terminal.
@@ -58,7 +75,6 @@ class Credentials:
             context.load_verify_locations(self.authority)
         except OSError as error:
             raise ConfigurationError(f"{self.authority} holds no certificate in PEM") from error
-        return pems
 
     def renewals(self, known: Pems) -> Callable[[], Pems | None]:
         """Return a function that reads the files again and returns their content, or None if it is unchanged.

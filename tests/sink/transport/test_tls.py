@@ -183,3 +183,36 @@ def test_the_error_for_missing_certificates_names_the_settings(writer):
 
 def test_the_representation_of_credentials_hides_the_key(at_paris):
     assert "PRIVATE" not in repr(at_paris.read())
+
+
+@pytest.mark.parametrize("name", ["key", "certificate", "authority"])
+def test_a_file_that_is_being_written_is_read_again(at_paris: Credentials, name: str, monkeypatch) -> None:
+    """An empty key or certificate would end the process in gRPC."""
+    file, whole = getattr(at_paris, name), at_paris.read()
+    read_bytes = Path.read_bytes
+    left = [file]
+
+    def read(path: Path) -> bytes:
+        if path in left:
+            # Another process has just emptied the file, and goes on to write.
+            left.remove(path)
+            return b""
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    assert at_paris.read() == whole
+    assert left == []
+
+
+def test_files_that_change_at_each_reading_are_refused(authority, at_paris: Credentials, monkeypatch) -> None:
+    read_bytes = Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        found = read_bytes(path)
+        if path == at_paris.key:
+            issued(authority, path.parent)
+        return found
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    with pytest.raises(ConfigurationError, match="is being written: try again"):
+        at_paris.read()
