@@ -172,7 +172,7 @@ def test_the_snapshots_of_all_clients_share_one_connection(
         joined.go_on()
     complete(paris, world, recorder, provider)
     eventually(lambda: sum(each["state"] == SessionState.LOG_ENTRY_SYNC for each in paris.status()["sessions"]) == 4)
-    assert len(relay.connections) == 2
+    assert relay.open_connections() <= 2
 
 
 def test_the_log_goes_on_when_a_snapshot_without_a_way_is_cancelled(world: World, tokyo: LogReplicationServer) -> None:

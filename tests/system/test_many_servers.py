@@ -69,6 +69,7 @@ def is_shared(led: Sequence[set[tuple[str, str]]], servers: int) -> bool:
     return sum(map(len, led)) == 24 and len(set().union(*led)) == 24 and sum(map(bool, led)) == servers
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("servers", [2, 3])
 def test_servers_share_the_sessions_and_deliver_every_entry_once_in_order(world: World, servers: int) -> None:
     site = Site(world, servers)

@@ -26,7 +26,7 @@ def test_a_standby_takes_over_when_the_owner_stops_and_no_entry_is_lost_or_doubl
         if number == 30:
             owner.stop()
     eventually(lambda: standby.is_owner)
-    standby.drain(timeout=20)
+    standby.drain(timeout=60)
     eventually(lambda: len(recorder.log("paris")) >= len(sent))
     assert recorder.kinds("paris") == ["start 1", "snapshot 1", "complete 1", "log 60"]
     assert recorder.log("paris") == sent
@@ -63,7 +63,7 @@ def test_tokens_from_before_a_promotion_still_show_whether_an_entry_is_replicate
     owner = world.link("paris", "tokyo", initial_sync="log")
     paris = world.site("paris")
     token = world.transmit("paris", b"before", to=["tokyo"])
-    world.client.wait_replicated(paris, token, ["tokyo"], timeout=20)
+    world.client.wait_replicated(paris, token, ["tokyo"], timeout=60)
     owner.stop()
     # A promotion changes the timeline, so the test starts from an earlier one; it makes the lost token by hand.
     ((identity,),) = world.execute("paris", "SELECT incarnation FROM lrq_branches")
@@ -73,12 +73,12 @@ def test_tokens_from_before_a_promotion_still_show_whether_an_entry_is_replicate
         connection.execute(update(branches).values(incarnation=earlier))
     world.server("paris", listen=[], peers={"tokyo": "local:tokyo"})
     newer = world.transmit("paris", b"after", to=["tokyo"])
-    world.client.wait_replicated(paris, newer, ["tokyo"], timeout=20)
-    world.client.wait_replicated(paris, token, ["tokyo"], timeout=20)
+    world.client.wait_replicated(paris, newer, ["tokyo"], timeout=60)
+    world.client.wait_replicated(paris, token, ["tokyo"], timeout=60)
     site, client, branch, _ = token.split("/")
     lost = "/".join((site, client, branch, newer.rpartition("/")[2]))
     with pytest.raises(VersionLostError, match="is not in the history of 'paris' any more"):
-        world.client.wait_replicated(paris, lost, ["tokyo"], timeout=20)
+        world.client.wait_replicated(paris, lost, ["tokyo"], timeout=60)
     with pytest.raises(VersionLostError, match="is not in the history of 'paris' any more"):
         position_of(paris, lost)
     assert position_of(paris, token).seq < position_of(paris, newer).seq

@@ -15,13 +15,13 @@ def test_a_token_shows_that_every_site_has_the_entry_and_that_it_is_applied(worl
     world.link("paris", "tokyo", initial_sync="log")
     token = world.transmit("paris", b"entry", to=["tokyo", "lima"])
     paris, tokyo = world.site("paris"), world.site("tokyo")
-    world.client.wait_replicated(paris, token, ["tokyo"], timeout=20)
+    world.client.wait_replicated(paris, token, ["tokyo"], timeout=60)
     with pytest.raises(WaitTimeoutError, match="lima"):
         world.client.wait_replicated(paris, token, ["tokyo", "lima"], timeout=0.05)
     with pytest.raises(WaitTimeoutError, match="policy"):
         wait_applied(tokyo, token, timeout=0.05)
     recorder = world.subscribe("tokyo")
-    wait_applied(tokyo, PositionToken.parse(token), timeout=20)
+    wait_applied(tokyo, PositionToken.parse(token), timeout=60)
     # A commit is visible in the database a moment before the recorder notes it.
     eventually(lambda: recorder.log("paris") == [b"entry"])
 
@@ -29,7 +29,7 @@ def test_a_token_shows_that_every_site_has_the_entry_and_that_it_is_applied(worl
 def test_one_string_of_sites_to_wait_for_is_refused(world: World) -> None:
     token = world.transmit("paris", b"entry", to=["tokyo"])
     with pytest.raises(UsageError, match="not one string"):
-        world.client.wait_replicated(world.site("paris"), token, "tokyo", timeout=20)
+        world.client.wait_replicated(world.site("paris"), token, "tokyo", timeout=60)
 
 
 def test_the_position_of_a_token_is_the_end_of_the_tick_with_its_transaction(world: World) -> None:
@@ -38,9 +38,9 @@ def test_the_position_of_a_token_is_the_end_of_the_tick_with_its_transaction(wor
     with pytest.raises(TransientError, match="no tick has the transaction"):
         position_of(paris, token)
     world.link("paris", "tokyo", initial_sync="log")
-    wait_applied(tokyo, token, timeout=20)
+    wait_applied(tokyo, token, timeout=60)
     later = world.transmit("paris", b"two", to=["tokyo"])
-    wait_applied(tokyo, later, timeout=20)
+    wait_applied(tokyo, later, timeout=60)
     eventually(lambda: recorder.log("paris") == [b"one", b"two"])
     found = [position_of(paris, each) for each in (token, PositionToken.parse(later))]
     assert [position.seq for position in found] == [1, 2]
@@ -55,7 +55,7 @@ def test_a_token_of_another_client_is_refused_because_another_session_sends_its_
     with Session(paris) as session, session.begin():
         unsent = meters.transmit_log_entry_message(session, b"entry of meters", ["tokyo"])
     later = world.transmit("paris", b"entry", to=["tokyo"])
-    world.client.wait_replicated(paris, later, ["tokyo"], timeout=20)
+    world.client.wait_replicated(paris, later, ["tokyo"], timeout=60)
     with pytest.raises(UsageError, match="client 'meters'"):
         world.client.wait_replicated(paris, unsent, ["tokyo"], timeout=0)
     with pytest.raises(WaitTimeoutError, match="tokyo"):
@@ -66,11 +66,11 @@ def test_a_token_of_another_client_is_refused_because_another_session_sends_its_
 def test_an_object_that_is_no_token_is_refused(world: World, given: Any) -> None:
     paris = world.site("paris")
     with pytest.raises(InvalidPositionError, match=r"result of transmit or its text"):
-        world.client.wait_replicated(paris, given, ["tokyo"], timeout=20)
+        world.client.wait_replicated(paris, given, ["tokyo"], timeout=60)
     with pytest.raises(InvalidPositionError, match=r"result of transmit or its text"):
         position_of(paris, given)
     with pytest.raises(InvalidPositionError, match=r"result of transmit or its text"):
-        wait_applied(paris, given, timeout=20)
+        wait_applied(paris, given, timeout=60)
 
 
 def test_a_write_that_arrives_only_in_the_snapshot_counts_as_replicated_and_applied(world: World) -> None:
@@ -78,8 +78,8 @@ def test_a_write_that_arrives_only_in_the_snapshot_counts_as_replicated_and_appl
     token = world.transmit("paris", b"entry", to=["tokyo"])
     recorder = world.subscribe("tokyo")
     world.link("paris", "tokyo")
-    wait_applied(world.site("tokyo"), token, timeout=20)
-    world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=20)
+    wait_applied(world.site("tokyo"), token, timeout=60)
+    world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=60)
     eventually(lambda: recorder.kinds("paris") == ["start 1", "snapshot 1", "complete 1"])
 
 
@@ -93,7 +93,7 @@ def test_only_the_last_message_of_an_item_in_a_transaction_is_sent(world: World)
         world.client.transmit_log_entry_messages(session, messages)
     eventually(lambda: recorder.log("paris") == [b"ory", b"cdg 4", b"no item"])
     in_log_sync(paris, "tokyo")
-    paris.drain(timeout=20)
+    paris.drain(timeout=60)
 
 
 def test_of_an_item_in_a_transaction_above_the_limits_only_the_last_message_is_sent_and_the_rest_counted(
@@ -142,7 +142,7 @@ def test_an_entry_counts_as_unreplicated_after_the_sink_has_lost_its_database(wo
     world.link("paris", "tokyo", initial_sync="log").stop()
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log")
     token = world.transmit("paris", b"entry", to=["tokyo"])
-    world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=20)
+    world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=60)
     paris.stop()
     # The sink without these rows is as good as new.
     for table in ("blocks", "headers", "marks", "queues"):
