@@ -44,6 +44,7 @@ def test_a_malformed_site_id_is_an_error(lrq: Command, new_database: Callable[[]
     assert "is not a valid site id" in done.error
 
 
+@pytest.mark.postgresql
 def test_a_database_without_characters_is_one_sentence(lrq: Command, ascii_database: str):
     done = lrq("init", "--database", ascii_database, "--site", "paris")
     assert done.code == 1

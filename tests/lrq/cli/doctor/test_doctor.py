@@ -204,6 +204,7 @@ def test_the_database_of_another_site_is_named(lrq: Command, site: Engine) -> No
     assert said.startswith("the database belongs to site 'paris', not to 'tokyo'")
 
 
+@pytest.mark.postgresql
 def test_a_database_without_characters_is_told(lrq: Command, ascii_database: str) -> None:
     assert "create it with ENCODING 'UTF8'" in Examined(lrq, "--database", ascii_database).problem("database")
 
