@@ -291,8 +291,8 @@ def test_a_reader_may_go_on_in_the_same_history_only(world: World) -> None:
     eventually(lambda: first.log("paris")[-1] == b"last")
     branch, early = first.entries[0][:2]
     newest = first.entries[-1][1]
+    eventually(lambda: not world.execute(B, "SELECT cut FROM lrq_receive_marks WHERE cut != ''"))
     with world.site(B).connect() as connection:
-        eventually(lambda: not connection.execute(text("SELECT cut FROM lrq_receive_marks WHERE cut != ''")).all())
         require_continued(connection, "policy", "paris", Position(branch, newest))
         with pytest.raises(VersionLostError, match="because the site began with a later snapshot"):
             require_continued(connection, "policy", "paris", Position(branch, early))
