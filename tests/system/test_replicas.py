@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import text
 
 from lr_client import ActiveMember, active_member, require_continued
 from lr_server import LogReplicationServer
