@@ -79,12 +79,17 @@ def test_a_table_shows_the_share_of_each_server(world: World, three: list, lrq: 
 
 def test_the_doctor_tells_the_share_of_each_server(world: World, three: list) -> None:
     assert len(three) == 3
-    done = lrq_process("doctor", "--database", url(world), "--json")
-    assert done.stdout, done
-    (finding,) = [each for each in json.loads(done.stdout)["findings"] if "servers share the work" in str(each)]
-    words = str(finding)
+
+    def told() -> str:
+        done = lrq_process("doctor", "--database", url(world), "--json")
+        assert done.stdout, done
+        (finding,) = [each for each in json.loads(done.stdout)["findings"] if "servers share the work" in str(each)]
+        return str(finding)
+
+    # On a busy machine a server may lose its share for a moment.
+    words = eventually(lambda: [words for words in [told()] if words.count("leads 22 ranges") == 1])[0]
     assert "3 servers share the work" in words
-    assert [words.count(f"leads {share} ranges") for share in (21, 22)] == [2, 1]
+    assert words.count("leads 21 ranges") == 2
 
 
 def test_the_metrics_of_each_server_have_its_own_share_and_the_sequencer_tells_the_site(
