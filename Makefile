@@ -7,10 +7,10 @@ MINUTES ?= 30
 BIN := .venv/bin
 
 # Thousands of processes import lrq in the tests: without compiled modules each would compile all of them again.
-test unit oldest oldest-spark faults: export PYTHONDONTWRITEBYTECODE =
+test nightly unit oldest oldest-spark faults: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit oldest oldest-spark faults mutants bench bench-snapshot check docs format proto diagram clean
+.PHONY: help demo test nightly unit oldest oldest-spark faults mutants bench bench-snapshot check docs format proto diagram clean
 
 help: ## Tell what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -19,7 +19,10 @@ demo: ## Run the demonstration of four sites on SQLite, Spark snapshot included 
 	@tools/ensure_venv.sh demo
 	@$(if $(filter --ring,$(ARGS)),,JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME &&) $(BIN)/lrq demo $(ARGS)
 
-test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2 for two at once, ARGS="-k name")
+test: SELECT := -m "not nightly"
+test: nightly ## Run the suite on SQLite and PostgreSQL, but for the nightly tests (JOBS=2 for two at once, ARGS="-k name")
+
+nightly: ## Run the whole suite: the tests of `make test`, and those that take too long for each change
 	@tools/ensure_venv.sh test
 	@JAVA_HOME=$$(tools/ensure_java.sh) && export JAVA_HOME && \
 		LRQ_TEST_CHROMIUM=$$(tools/ensure_chromium.sh) && export LRQ_TEST_CHROMIUM && \
@@ -27,7 +30,7 @@ test: ## Run the whole suite on SQLite and PostgreSQL (JOBS=2 for two at once, A
 		LRQ_TEST_PROMTOOL=$$(tools/ensure_promtool.sh) && export LRQ_TEST_PROMTOOL && \
 		LRQ_TEST_HELM=$$(tools/ensure_helm.sh) && export LRQ_TEST_HELM && \
 		LRQ_TEST_SYSTEMD=$$(tools/ensure_systemd.sh) && export LRQ_TEST_SYSTEMD && \
-		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+		$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(SELECT) $(ARGS)
 
 unit: ## Run the quick tests: pure ones and those on SQLite; needs neither Java nor PostgreSQL (ARGS="-k name")
 	@tools/ensure_venv.sh unit

@@ -35,6 +35,7 @@ def test_the_example_of_tests_passes_with_the_plugin_of_the_wheel(wheel: Path, t
     assert re.search(r"^\d+ passed", done.stdout.splitlines()[-1])
 
 
+@pytest.mark.nightly
 def test_the_example_of_django_works_with_the_wheel(wheel: Path, tmp_path: Path):
     made, folder = example("django", tmp_path, wheel)
 
@@ -68,6 +69,7 @@ def column(database: Path, statement: str) -> list[object]:
             return []
 
 
+@pytest.mark.nightly
 def test_the_example_of_fastapi_delivers_an_order_with_the_wheel(wheel: Path, tmp_path: Path):
     made, folder = example("fastapi", tmp_path, wheel)
 
@@ -95,6 +97,7 @@ def test_the_example_of_fastapi_delivers_an_order_with_the_wheel(wheel: Path, tm
     assert column(folder / "north.db", "SELECT quantity FROM orders ORDER BY id") == [2, 3]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_the_example_of_node_delivers_its_orders_with_the_wheel(
     wheel: Path, tmp_path: Path, new_database: Callable[[], str]

@@ -9,11 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.clusters import cluster
 from tests.deploy.kit import DEPLOY, helm, promtool
@@ -129,16 +130,26 @@ def type_all(page: str, terminal: Terminal, folder: Path) -> None:
     assert typed > 5
 
 
-SPARK = pytest.param("tutorial", marks=pytest.mark.spark)
+#: The pages that `make test` types; `make nightly` types all.
+EACH_TIME = ("tutorial", "transmit")
 
 
-@pytest.mark.parametrize("page", [SPARK, *(page for page in ON_SQLITE if page != "tutorial")])
+def typed(pages: Iterable[str]) -> list[ParameterSet]:
+    """Return the *pages* as parameters, with the marks of their tests."""
+    marks = {page: [pytest.mark.spark] if page == "tutorial" else [] for page in pages}
+    return [
+        pytest.param(page, marks=found if page in EACH_TIME else [*found, pytest.mark.nightly])
+        for page, found in marks.items()
+    ]
+
+
+@pytest.mark.parametrize("page", typed(ON_SQLITE))
 def test_a_page_works_as_printed(page: str, type_page: Callable[..., None], client: list[Path]):
     type_page(PAGES[page], *client)
 
 
 @pytest.mark.postgresql
-@pytest.mark.parametrize("page", ON_POSTGRESQL)
+@pytest.mark.parametrize("page", typed(ON_POSTGRESQL))
 def test_a_page_works_as_printed_on_postgresql(
     page: str, type_page: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
 ):
@@ -149,11 +160,13 @@ def test_a_page_works_as_printed_on_postgresql(
         type_page(PAGES[page].replace(SOCKETS, str(server.folder)), *programs)
 
 
+@pytest.mark.nightly
 def test_the_page_of_deployment_works_as_printed(type_page: Callable[..., None], tmp_path: Path, client: list[Path]):
     (tmp_path / "deploy").symlink_to(DEPLOY)
     type_page(PAGES["deploy"], Path(helm()).parent, Path(promtool()).parent, *client)
 
 
+@pytest.mark.nightly
 @pytest.mark.postgresql
 def test_the_page_of_standby_servers_works_as_printed(type_page: Callable[..., None], tmp_path: Path):
     with cluster() as server, ended_servers(server.folder.with_name("page")) as folder:
