@@ -139,11 +139,12 @@ def begins_with_log(source: SourceHistory, initial_sync: InitialSync) -> bool:
     """Return whether an empty sink begins with the log.
 
     With "auto" only a log that is whole begins a session, and only where no snapshot can be expected. So no entry is
-    skipped, and no state from before the log is missed silently.
+    skipped, and no state from before the log is missed silently. A member of replicas begins with a whole log only,
+    because members never differ.
     """
     if initial_sync == "auto":
         return source.is_whole and not source.is_provided
-    return initial_sync == "log"
+    return initial_sync == "log" and (source.is_whole or not source.is_member)
 
 
 def _begin(source: SourceHistory, sink: SinkHistory, initial_sync: InitialSync) -> Resume | Rebuild:

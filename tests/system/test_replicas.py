@@ -150,6 +150,26 @@ def test_a_member_that_comes_after_a_trim_gets_a_snapshot_and_then_the_log(world
     assert provider.served == [B]
 
 
+def test_a_late_member_never_begins_with_a_part_of_the_log(world: World) -> None:
+    first, second = world.subscribe(A), world.subscribe(B)
+    for member in (A, B):
+        world.server(member, listen=[])
+    paris = paris_with(world, A, initial_sync="log", segment_bytes=1)
+    world.transmit("paris", b"trimmed", to=["tokyo"])
+    eventually(lambda: first.log("paris") == [b"trimmed"])
+    paris.drain(timeout=20)
+    assert paris._source is not None
+    paris._source.trim()
+    eventually(lambda: world.execute("paris", "SELECT trimmed_seq FROM lrq_log_head")[0][0] == 1)
+    paris.stop()
+    paris = paris_with(world, A, B, initial_sync="log", segment_bytes=1)
+    eventually(lambda: sessions_of(paris).get(B, {}).get("state") == "snapshot sync")
+    world.provide("paris", Messages(lambda _: [b"state"]))
+    eventually(lambda: second.kinds("paris") == ["start 1", "snapshot 1", "complete 1"])
+    world.transmit("paris", b"late", to=["tokyo"])
+    eventually(lambda: second.log("paris") == [b"late"])
+
+
 def test_a_member_that_joins_while_entries_flow_misses_none(world: World) -> None:
     for site in (A, B):
         world.server(site, listen=[])
