@@ -16,12 +16,14 @@ from queues.positions import Position
 InitialSync = Literal["auto", "snapshot", "log"]
 
 
-def without_provider(client: ClientName) -> str:
-    """Return the sentence for a session that waits for a snapshot, while no provider of *client* runs."""
-    return (
-        f'no provider of client {client} is running: start one (`lrq provide`), or set initial_sync = "log" if the '
-        "snapshot is the first one, and restart the server"
-    )
+def without_provider(client: ClientName, *, is_member: bool = False) -> str:
+    """Return the sentence for a session that waits for a snapshot, while no provider of *client* runs.
+
+    *is_member*: the site is one of several replicas, so only a snapshot helps.
+    """
+    start = f"no provider of client {client} is running: start one (`lrq provide`)"
+    other = ', or set initial_sync = "log" if the snapshot is the first one, and restart the server'
+    return start if is_member else start + other
 
 
 #: The reason of the first snapshot of a session; the request for the snapshot carries it.

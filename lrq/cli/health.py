@@ -181,9 +181,11 @@ def _unprovided(status: SiteStatus) -> Iterator[str]:
     for session in status.sessions:
         if session.unprovided:
             waiting.setdefault(session.client, []).append(session.destination)
+    members = {member for group in status.replicas for member in group.members}
     for client, sites in waiting.items():
         wait = "waits" if len(sites) == 1 else "wait"
-        yield f"{some(sites)} {wait} for a snapshot, and {without_provider(client)}"
+        why = without_provider(client, is_member=members.issuperset(sites))
+        yield f"{some(sites)} {wait} for a snapshot, and {why}"
 
 
 def _name(session: SessionStatus) -> str:
