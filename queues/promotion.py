@@ -96,7 +96,7 @@ def _of_client(
         return Differs(reason) if standing.state in _ENDED else NotYet(reason)
     applied = standing.applied
     if not standing.is_complete or applied is None:
-        return NotYet(f"{member} has not applied its snapshot of {client} yet")
+        return NotYet(f"{member} has not applied the beginning of {client} yet")
     if not keeps(starts, applied):
         return Differs(f"{member} has applied {client} up to {applied}, which is not in the history of this source")
     if needed is not None and applied.seq < needed.seq:

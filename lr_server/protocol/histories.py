@@ -60,6 +60,7 @@ class SourceHistory:
         snapshot: The snapshot on offer, None if there is none.
         is_whole: The log surely holds every entry that was ever written for this session.
         is_provided: Snapshots of the client can be expected: a provider runs, ran just now, or has completed one.
+        is_member: The site is one of several replicas, which never differ.
     """
 
     branches: tuple[Branch, ...]
@@ -70,6 +71,7 @@ class SourceHistory:
     snapshot: OfferedSnapshot | None = None
     is_whole: bool = False
     is_provided: bool = False
+    is_member: bool = False
 
 
 @dataclass(frozen=True, slots=True)

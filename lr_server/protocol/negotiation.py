@@ -16,12 +16,14 @@ from queues.positions import Position
 InitialSync = Literal["auto", "snapshot", "log"]
 
 
-def without_provider(client: ClientName) -> str:
-    """Return the sentence for a session that waits for a snapshot, while no provider of *client* runs."""
-    return (
-        f'no provider of client {client} is running: start one (`lrq provide`), or set initial_sync = "log" if the '
-        "snapshot is the first one, and restart the server"
-    )
+def without_provider(client: ClientName, *, is_member: bool = False) -> str:
+    """Return the sentence for a session that waits for a snapshot, while no provider of *client* runs.
+
+    *is_member*: the site is one of several replicas, so only a snapshot helps.
+    """
+    start = f"no provider of client {client} is running: start one (`lrq provide`)"
+    other = ', or set initial_sync = "log" if the snapshot is the first one, and restart the server'
+    return start if is_member else start + other
 
 
 #: The reason of the first snapshot of a session; the request for the snapshot carries it.
@@ -139,11 +141,12 @@ def begins_with_log(source: SourceHistory, initial_sync: InitialSync) -> bool:
     """Return whether an empty sink begins with the log.
 
     With "auto" only a log that is whole begins a session, and only where no snapshot can be expected. So no entry is
-    skipped, and no state from before the log is missed silently.
+    skipped, and no state from before the log is missed silently. A member of replicas begins with a whole log only,
+    because members never differ.
     """
     if initial_sync == "auto":
         return source.is_whole and not source.is_provided
-    return initial_sync == "log"
+    return initial_sync == "log" and (source.is_whole or not source.is_member)
 
 
 def _begin(source: SourceHistory, sink: SinkHistory, initial_sync: InitialSync) -> Resume | Rebuild:

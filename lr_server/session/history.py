@@ -7,9 +7,11 @@ from lr_server.protocol.negotiation import FIRST_SNAPSHOT
 from queues import send_snapshot
 from queues.database.transactions import reading
 from queues.lineage import TOLD_BRANCHES
+from queues.replica_groups import group_of
 from queues.send_log.history import branch_starts, known_ticks, lineage
 from queues.send_log.port import SessionKey
 from queues.send_log.reads import keep_ticks, newest_tick, trimmed_seq
+from queues.send_log.replica_members import read_groups
 from queues.send_log.sessions import find_session
 from queues.send_log.strangers import is_whole
 from queues.wire.replication_pb2 import BranchOrigin
@@ -36,6 +38,7 @@ def history_within(connection: Connection, owed: SessionKey, sink: SinkHistory) 
         snapshot=_offered(connection, owed),
         is_whole=is_whole(connection, owed),
         is_provided=send_snapshot.is_provided(connection, owed.client),
+        is_member=group_of(owed.destination, read_groups(connection)) is not None,
     )
 
 

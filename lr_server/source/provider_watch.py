@@ -13,7 +13,9 @@ from queues.database.leases import Lease
 from queues.database.servers import check_ranges
 from queues.database.transactions import reading, writing
 from queues.logs import logger
+from queues.replica_groups import NO_GROUPS, Groups, group_of
 from queues.send_log.port import SessionKey
+from queues.send_log.replica_members import read_groups
 from queues.send_log.strangers import is_whole
 from queues.send_snapshot import SnapshotState, SnapshotSync
 
@@ -38,14 +40,16 @@ class ProviderWatch:
         again. Warn about all others without a provider. Raises the errors of `queues.database.transactions`.
         """
         found: dict[SessionKey, SnapshotSync] = {}
+        groups: Groups = NO_GROUPS
         if waiting:
             with reading(self._engine) as connection:
-                requests = send_snapshot.unprovided(connection)
+                requests, groups = send_snapshot.unprovided(connection), read_groups(connection)
             found = {key: each for each in requests if (key := SessionKey(each.client, each.destination)) in waiting}
         if self._initial_sync == "auto":
             found = {key: each for key, each in found.items() if not self._let_go(each, waiting[key])}
         for key in self._reminders.due(found, self._clock.monotonic()):
-            log.warning(without_provider(key.client), **key._asdict())
+            is_member = group_of(key.destination, groups) is not None
+            log.warning(without_provider(key.client, is_member=is_member), **key._asdict())
 
     def _let_go(self, request: SnapshotSync, lease: Lease) -> bool:
         if request.reason != FIRST_SNAPSHOT or request.state is not SnapshotState.REQUESTED:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from discovery.log_status import OrderingStatus, UnknownStatus
 from discovery.receive_status import FailureStatus, ReceiveQueueStatus
-from discovery.session_status import STALL_SECONDS, SessionStatus
+from discovery.session_status import STALL_SECONDS, ReplicasStatus, SessionStatus
 from discovery.site_status import SiteStatus
 from lr_server.protocol.negotiation import without_provider
 from lrq.cli.words import duration, number, plural, some
@@ -16,6 +16,8 @@ from queues.states import SessionState, SnapshotState
 _UNREMARKABLE = (
     SessionState.LOG_ENTRY_SYNC, SessionState.FINISHED, SessionState.INACTIVE, SessionState.FAILED,
 )  # fmt: skip
+#: Such a session gets no new entries.
+_OVER = (SessionState.DRAINING, SessionState.FINISHED, SessionState.INACTIVE)
 
 
 def troubles(status: SiteStatus) -> list[str]:
@@ -79,13 +81,29 @@ def _topology(status: SiteStatus) -> Iterator[str]:
 
 
 def _replicas(status: SiteStatus) -> Iterator[str]:
-    """Yield one sentence for each group whose serving site is no member any more."""
+    """Yield one sentence for each group whose serving site is no member, or gets nothing more while others do."""
     for group in status.replicas:
+        for client in _ended_at(status, group):
+            yield (
+                f"the link of {client} to {group.active}, which serves for {group.name}, has ended, and other members "
+                f"go on: promote one of them, or run `lrq link begin {group.active}`"
+            )
         if group.active not in group.members:
             yield (
                 f"{group.active or 'no site'} serves for {group.name}, and is no member of it: promote one of "
                 f"{', '.join(group.members)} (`lrq replica promote`)"
             )
+
+
+def _ended_at(status: SiteStatus, group: ReplicasStatus) -> list[ClientName]:
+    """Return the clients whose link to the serving member has ended, while one to another member goes on."""
+    here = {
+        each.client
+        for each in status.sessions
+        if each.destination == group.active and each.state is SessionState.FINISHED
+    }
+    others = (each for each in status.sessions if each.destination in group.members and each.state not in _OVER)
+    return sorted(here & {each.client for each in others if each.destination != group.active})
 
 
 def unordered(ordering: OrderingStatus) -> Iterator[str]:
@@ -163,9 +181,11 @@ def _unprovided(status: SiteStatus) -> Iterator[str]:
     for session in status.sessions:
         if session.unprovided:
             waiting.setdefault(session.client, []).append(session.destination)
+    members = {member for group in status.replicas for member in group.members}
     for client, sites in waiting.items():
         wait = "waits" if len(sites) == 1 else "wait"
-        yield f"{some(sites)} {wait} for a snapshot, and {without_provider(client)}"
+        why = without_provider(client, is_member=members.issuperset(sites))
+        yield f"{some(sites)} {wait} for a snapshot, and {why}"
 
 
 def _name(session: SessionStatus) -> str:

@@ -16,10 +16,13 @@ from queues.names import ClientName, SiteId
 from queues.receive.forgotten import forget_queue
 from queues.receive.registry import ReceiveQueue
 from queues.receive.stream_ends import StreamEnd, StreamState, stream_ends
+from queues.replica_groups import named_sites as members_of
+from queues.send_log.closed_groups import settle_names
 from queues.send_log.forgotten import forget_sessions
 from queues.send_log.links import LinkRow, every_link, set_wish
 from queues.send_log.named_sites import named_sites
 from queues.send_log.port import SessionKey
+from queues.send_log.replica_members import read_groups
 from queues.send_log.sessions import SessionRow, every_session
 from queues.send_log.strangers import record_stranger
 from queues.states import LinkWish, SessionState
@@ -29,11 +32,15 @@ FORGOTTEN = "forgotten"
 
 
 class Link(NamedTuple):
-    """A link from this site: its wish, and its session if there is one."""
+    """A link from this site: its wish, and its session if there is one.
+
+    `is_group`: the destination is the name of a group of replicas, which is closed while all its members are.
+    """
 
     key: SessionKey
     row: LinkRow | None
     session: SessionRow | None
+    is_group: bool = False
 
     @property
     def wish(self) -> LinkWish:
@@ -43,7 +50,7 @@ class Link(NamedTuple):
     @property
     def is_forgotten(self) -> bool:
         """Whether nothing is kept for the link."""
-        return self.session is None and self.wish in (LinkWish.ENDED, LinkWish.RELEASED)
+        return not self.is_group and self.session is None and self.wish in (LinkWish.ENDED, LinkWish.RELEASED)
 
     @property
     def state(self) -> str:
@@ -53,6 +60,8 @@ class Link(NamedTuple):
     @property
     def reason(self) -> str:
         """Why the link is in its state, in words."""
+        if self.is_group:
+            return "the links to all members have ended: new entries for the name are refused"
         if self.wish is LinkWish.RELEASED:
             return "the link begins again with the site in `peers`"
         if self.is_forgotten:
@@ -71,11 +80,11 @@ class Links:
     outgoing: Sequence[Link]
     incoming: Sequence[StreamEnd]
 
-    def of(self, site: SiteId, client: ClientName | None) -> "Links":
-        """Return the links with *site*, of *client* or (None) of all clients."""
+    def of(self, sites: Collection[SiteId], client: ClientName | None) -> "Links":
+        """Return the links with *sites*, of *client* or (None) of all clients."""
         return Links(
-            [each for each in self.outgoing if each.key.destination == site and client in (None, each.key.client)],
-            [each for each in self.incoming if each.queue.source == site and client in (None, each.queue.client)],
+            [each for each in self.outgoing if each.key.destination in sites and client in (None, each.key.client)],
+            [each for each in self.incoming if each.queue.source in sites and client in (None, each.queue.client)],
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -105,9 +114,11 @@ def read_links(connection: Connection) -> Links:
     """Return all links of the site, by destination and client."""
     rows = {row.key: row for row in every_link(connection)}
     sessions = {SessionKey(row.client, row.destination): row for row in every_session(connection)}
-    keys = {*rows, *sessions, *named_sites(connection)}
+    groups = read_groups(connection)
+    keys = {*rows, *sessions, *(key for key in named_sites(connection) if key.destination not in groups)}
     ordered = sorted(keys, key=lambda key: (key.destination, key.client))
-    return Links([Link(key, rows.get(key), sessions.get(key)) for key in ordered], stream_ends(connection))
+    found = [Link(key, rows.get(key), sessions.get(key), key.destination in groups) for key in ordered]
+    return Links(found, stream_ends(connection))
 
 
 def list_links(engine: Engine) -> Links:
@@ -117,26 +128,32 @@ def list_links(engine: Engine) -> Links:
 
 
 def end(engine: Engine, site: SiteId, client: ClientName | None) -> list[SessionKey]:
-    """End the links to *site*; return those that ran before. Raises `NoError` if there is no such link."""
+    """End the links to *site*, or to all members of that group; return those that ran before.
+
+    Raises `NoError` if there is no such link.
+    """
     with writing(engine) as connection:
-        chosen = read_links(connection).of(site, client).outgoing
+        sites = members_of([site], read_groups(connection))
+        chosen = read_links(connection).of(sites, client).outgoing
         keys = [each.key for each in chosen]
-        if not chosen and client is not None:
+        if client is not None:
             # A link may be closed before its first entry.
-            keys = [SessionKey(client, site)]
+            keys = [SessionKey(client, each) for each in sites]
         if not keys:
             raise NoError(f"there is no link to {site}: name its client (--client) to refuse all entries")
         closed = {each.key for each in chosen if each.wish in (LinkWish.DRAINING, LinkWish.ENDED)}
         ended = [key for key in keys if key not in closed]
         if ended:
             set_wish(connection, ended, LinkWish.DRAINING)
+            settle_names(connection, {key.client for key in ended})
         return ended
 
 
 def begin(engine: Engine, site: SiteId, client: ClientName | None) -> list[SessionKey]:
     """Begin the ended links to *site* again; return them. Raises `NoError` if none has ended."""
     with writing(engine) as connection:
-        chosen = [each for each in read_links(connection).of(site, client).outgoing if each.row is not None]
+        sites = members_of([site], read_groups(connection))
+        chosen = [each for each in read_links(connection).of(sites, client).outgoing if each.row is not None]
         if not chosen:
             raise NoError(f"no link to {site}{_of(client)} has ended")
         for each in chosen:
@@ -144,6 +161,7 @@ def begin(engine: Engine, site: SiteId, client: ClientName | None) -> list[Sessi
                 record_stranger(connection, each.key)
         keys = [each.key for each in chosen]
         set_wish(connection, keys, LinkWish.RUNNING)
+        settle_names(connection, {key.client for key in keys})
         return keys
 
 
@@ -156,7 +174,7 @@ def forget(
     are none. Without *force*, a `ConfigurationError` names one that is not finished.
     """
     with writing(engine) as connection:
-        found = read_links(connection).of(site, client)
+        found = read_links(connection).of(members_of([site], read_groups(connection)), client)
         outgoing = [each for each in found.outgoing if each.session or each.row] if "outgoing" in ways else []
         incoming = found.incoming if "incoming" in ways else ()
         if not outgoing and not incoming:
@@ -204,6 +222,7 @@ def _forget_links(connection: Connection, outgoing: Sequence[Link]) -> None:
     for wish, keys in wishes.items():
         if keys:
             set_wish(connection, keys, wish)
+    settle_names(connection, {each.key.client for each in outgoing})
 
 
 def _wish_after(link: Link) -> LinkWish:

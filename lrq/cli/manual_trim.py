@@ -55,6 +55,8 @@ def run(engine: Engine, settings: Settings, retention: Retention, *, rotate: boo
         if rank_at(connection) is not None:
             raise UsageError("the servers of a ring trim their files: set trim in the table [ring] of each")
     before = leases.holder(engine, SERVER_LEASE)
+    if before and not before.expired and surely_gone(before.lease.owner):
+        leases.release(engine, before.lease, seen_us=before.expires_us)
     lease = leases.acquire(engine, SERVER_LEASE, owner_name(), _TTL)
     if lease is None:
         raise StoreUnavailableError("a server has just taken the site: the server trims by itself")

@@ -6,6 +6,7 @@ from sqlalchemy import URL, Engine
 from sqlalchemy import create_engine as _create_engine
 
 from queues.database import dialects, urls
+from queues.database.sqlite_files import watch_file
 from queues.errors import MissingDependencyError, UsageError
 
 
@@ -31,4 +32,6 @@ def create_engine(url: str | URL, *, schema: str | None = None, **options: Any) 
             f"the driver {named!r} of this database is not installed, or not whole: pip install 'lrq[postgres]'"
         ) from error
     dialects.of(engine).prepare(engine)
+    if (file := urls.file_of(made)) is not None:
+        watch_file(engine, file)
     return engine

@@ -14,7 +14,8 @@ from queues.database.tables.log import log_head
 from queues.destinations import members
 from queues.names import ClientName, SiteId
 from queues.replica_groups import Groups, owed_sites
-from queues.send_log.links import unclaimed
+from queues.send_log.closed_groups import settle_names
+from queues.send_log.links import closed_links, unclaimed
 from queues.send_log.port import Regrouped, SessionKey
 from queues.send_log.reads import newest_tick, source_clients, trimmed_seq
 from queues.send_log.replica_members import read_groups, store_groups
@@ -37,6 +38,7 @@ def regroup(connection: Connection, groups: Groups) -> Regrouped:
     before = read_groups(connection)
     if before != groups:
         store_groups(connection, groups)
+        settle_names(connection, map(ClientName, closed_links(connection)))
     changed = _follow(connection, before, groups)
     if changed and (newest := newest_tick(connection)) is not None:
         connection.execute(update(log_head).values(regrouped_seq=newest.end_seq))

@@ -45,8 +45,8 @@ def test_a_member_with_everything_that_the_active_one_applied_is_ready(
     ("target", "words"),
     [
         (standing(seq=79), "tokyo-b has applied policy up to 79 of 80"),
-        (standing(is_complete=False), "tokyo-b has not applied its snapshot of policy yet"),
-        (standing(applied=None), "tokyo-b has not applied its snapshot of policy yet"),
+        (standing(is_complete=False), "tokyo-b has not applied the beginning of policy yet"),
+        (standing(applied=None), "tokyo-b has not applied the beginning of policy yet"),
         (
             standing(state=SessionState.BACKING_OFF, reason="no answer"),
             "the session of policy to tokyo-b does not follow the log (backing off: no answer)",

@@ -11,11 +11,12 @@ from lr_server import LogReplicationServer
 from lr_server.source.replica_work import REGROUPED
 from lr_server.topology.rules import OwnSite
 from lr_server.topology.table import add_peer, put_group
+from lrq.cli import link_actions
 from lrq.cli.exit_codes import NoError
 from lrq.cli.health import troubles
 from lrq.cli.replica_actions import promote
 from queues.database.peers import PeerRow
-from queues.errors import ConfigurationError, ServingUnknownError, VersionLostError
+from queues.errors import ConfigurationError, LinkEndedError, ServingUnknownError, VersionLostError
 from queues.names import SiteId
 from queues.positions import Position
 from tests.system.world import Messages, Recorder, World, in_log_sync, sessions_of
@@ -148,6 +149,27 @@ def test_a_member_that_comes_after_a_trim_gets_a_snapshot_and_then_the_log(world
     world.transmit("paris", b"late", to=["tokyo"])
     eventually(lambda: second.log("paris") == [b"late"])
     assert provider.served == [B]
+
+
+def test_a_late_member_never_begins_with_a_part_of_the_log(world: World) -> None:
+    first, second = world.subscribe(A), world.subscribe(B)
+    for member in (A, B):
+        world.server(member, listen=[])
+    paris = paris_with(world, A, initial_sync="log", segment_bytes=1)
+    world.transmit("paris", b"trimmed", to=["tokyo"])
+    eventually(lambda: first.log("paris") == [b"trimmed"])
+    paris.drain(timeout=20)
+    assert paris._source is not None
+    paris._source.trim()
+    eventually(lambda: world.execute("paris", "SELECT trimmed_seq FROM lrq_log_head")[0][0] == 1)
+    paris.stop()
+    paris = paris_with(world, A, B, initial_sync="log", segment_bytes=1)
+    said = "tokyo-b waits for a snapshot, and no provider of client policy is running: start one (`lrq provide`)"
+    eventually(lambda: troubles(paris.site_status()) == [said])
+    world.provide("paris", Messages(lambda _: [b"state"]))
+    eventually(lambda: second.kinds("paris") == ["start 1", "snapshot 1", "complete 1"])
+    world.transmit("paris", b"late", to=["tokyo"])
+    eventually(lambda: second.log("paris") == [b"late"])
 
 
 def test_a_member_that_joins_while_entries_flow_misses_none(world: World) -> None:
@@ -299,3 +321,30 @@ def test_a_reader_may_go_on_in_the_same_history_only(world: World) -> None:
             require_continued(connection, "policy", "paris", Position("other", newest))
     with world.site(A).connect() as connection:
         require_continued(connection, "policy", "paris", Position(branch, early))
+
+
+def test_entries_for_a_group_are_refused_while_the_links_to_all_its_members_have_ended(world: World) -> None:
+    paris, first, second = twins(world, initial_sync="log")
+    world.transmit("paris", b"1", to=["tokyo"])
+    eventually(lambda: first.log("paris") == second.log("paris") == [b"1"])
+    engine, tokyo = world.site("paris"), SiteId("tokyo")
+    link_actions.end(engine, A, None)
+    world.transmit("paris", b"2", to=["tokyo"])
+    eventually(lambda: second.log("paris") == [b"1", b"2"])
+    said = "the link of policy to tokyo-a, which serves for tokyo, has ended, and other members go on"
+    eventually(lambda: any(each.startswith(said) for each in troubles(paris.site_status())))
+    link_actions.end(engine, B, None)
+    with pytest.raises(LinkEndedError, match="'tokyo' has ended"):
+        world.transmit("paris", b"no site would get this", to=["tokyo"])
+    assert len(link_actions.begin(engine, tokyo, None)) == 2
+    world.transmit("paris", b"3", to=["tokyo"])
+    eventually(lambda: first.log("paris") == second.log("paris") == [b"1", b"2", b"3"])
+    assert [key.destination for key in link_actions.end(engine, tokyo, None)] == [A, B]
+    with pytest.raises(LinkEndedError):
+        world.transmit("paris", b"nor this", to=["tokyo"])
+    eventually(lambda: first.kinds("paris")[-1] == second.kinds("paris")[-1] == "end 1")
+    eventually(lambda: {each.state for each in link_actions.list_links(engine).outgoing} == {"ended"})
+    paris.drain(timeout=20)
+    link_actions.forget(engine, tokyo, None, force=False, ways=["outgoing"])
+    with pytest.raises(LinkEndedError):
+        world.transmit("paris", b"nor this", to=["tokyo"])

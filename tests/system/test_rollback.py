@@ -123,3 +123,33 @@ def test_a_failing_rollback_is_repeated_before_any_other_call(world: World, tmp_
     eventually(lambda: listener.log("paris")[-1:] == [b"instead"])
     assert listener.kinds("paris") == ["log 3", "back 1", "log 1"]
     assert [str(error) for error in listener.errors] == ["not yet"] * failures
+
+
+@pytest.mark.parametrize("backup_of", ["this server", "an earlier server"])
+def test_a_file_that_is_restored_while_its_server_works_sends_every_new_entry_at_once(
+    world: World, tmp_path: Path, backup_of: str
+) -> None:
+    if world.site("paris").dialect.name != "sqlite":
+        pytest.skip("only a SQLite file can be restored beneath its open connections")
+    listener = Undoing()
+    tokyo = world.server("tokyo")
+    world.subscribe("tokyo", listener)
+    options = {"peers": {"tokyo": tokyo.endpoints[0]}, "initial_sync": "log", "slow_retry_seconds": 0.1}
+    paris = world.server("paris", **options)
+    world.transmit("paris", b"kept", to=["tokyo"])
+    eventually(lambda: listener.log("paris") == [b"kept"])
+    past = Past(world, tmp_path)
+    if backup_of == "an earlier server":
+        paris.stop()
+        world.server("paris", **options)
+    for payload in (b"lost 1", b"lost 2"):
+        world.transmit("paris", payload, to=["tokyo"])
+    eventually(lambda: listener.log("paris")[-1:] == [b"lost 2"])
+    past.restore()
+    # The id of this entry is that of a lost one, which the server has sent.
+    world.transmit("paris", b"instead", to=["tokyo"])
+    eventually(lambda: [payload for _, payload in listener.kept] == [b"kept", b"instead"])
+    if backup_of == "this server":
+        # Otherwise the lease of the file is another one: the server begins anew, as after a start.
+        branches = world.execute("paris", "SELECT start_seq FROM lrq_branches ORDER BY number")
+        assert [tuple(row) for row in branches] == [(0,), (1,)]

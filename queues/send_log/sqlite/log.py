@@ -29,7 +29,7 @@ from queues.send_log.port import (
 )
 from queues.send_log.replaced import MAX_ITEMS, remaining
 from queues.send_log.rotation import SegmentLimits
-from queues.send_log.sqlite import reads, segments
+from queues.send_log.sqlite import gone_back, reads, segments
 from queues.send_log.sqlite.ticks import draft_after
 from queues.send_log.ticks import insert_tick
 
@@ -61,7 +61,10 @@ class SqliteLog:
     def _take(self, lease: Lease, last: Tick | None) -> TickRows | None:
         after = Visibility.parse(last.mark).high if last else 0
         with reading(self._engine) as connection:
-            closing = draft_after(connection, after, self._limits)
+            is_whole = last is None or gone_back.holds(connection, last)
+            closing = draft_after(connection, after, self._limits) if is_whole else None
+        if last is not None and not is_whole and (error := gone_back.begin_again(self._engine, lease, last)):
+            raise error
         if closing is None:
             return None
         try:

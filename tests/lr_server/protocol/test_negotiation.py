@@ -71,6 +71,13 @@ def test_only_a_whole_log_without_a_provider_begins_a_session_by_itself(
         assert decision == Rebuild(Cause.NOTHING_YET, FIRST_SNAPSHOT)
 
 
+@pytest.mark.parametrize("setting", ["auto", "log"])
+def test_a_member_of_replicas_begins_with_a_whole_log_only(setting: InitialSync):
+    whole = replace(SOURCE, is_member=True, is_whole=True)
+    assert begins_with_log(whole, setting)
+    assert not begins_with_log(replace(whole, is_whole=False), setting)
+
+
 @pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize("is_provided", [True, False])
 def test_a_session_that_has_begun_never_flips(is_provided: bool, is_whole: bool):

@@ -47,6 +47,15 @@ def test_entries_that_every_site_has_are_trimmed_with_their_segment(trim, source
     assert kept(source) == []
 
 
+def test_the_lease_of_a_killed_process_does_not_delay_a_trim(trim, source: SourceSite):
+    host, pid, start, *rest = owner_name().rsplit(":", 4)
+    killed = ":".join((host, pid, str(int(start) - 1), *rest))
+    assert leases.acquire(source.engine, "server", killed, 60) is not None
+    done = trim()
+    assert done.code == 0
+    assert "0 segments emptied" in done.out
+
+
 def test_entries_that_a_site_lacks_are_kept_and_the_site_is_named(trim, source: SourceSite):
     source.transmit(b"x", to=["tokyo"])
     source.tick()
