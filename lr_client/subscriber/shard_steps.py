@@ -149,8 +149,8 @@ def _log_step(
     batch = next_batch(scan, found, upto, size, one=one, take=take)
     end = min(batch.end, found.upto)
     if end <= row.seq:
-        if found.damage is not None:
-            raise found.damage
+        if (problem := found.damage or batch.problem) is not None:
+            raise problem
         return None
     seen = stands.consumed._replace(seq=row.seq)
     to = seen._replace(branch=received.branch, seq=end)
