@@ -7,8 +7,9 @@ from typing import Final
 
 from sqlalchemy import Engine
 
-from discovery.ownership import Ownership, OwnershipState
+from discovery.ownership import TTL, Ownership, OwnershipState
 from discovery.processes import owner_name, surely_gone
+from discovery.sightings import Sightings
 from discovery.threads import watched
 from lr_client.subscriber.queue_threads import QueueWork
 from queues.clock import Clock
@@ -18,6 +19,7 @@ from queues.logs import logger
 from queues.names import ClientName
 from queues.receive import shard_marks, shard_members, stored_shard_maps
 from queues.receive.consumer_marks import subscriber_lease
+from queues.receive.shard_members import Members
 from queues.shard_maps import new_map
 from queues.words import in_words
 
@@ -54,6 +56,8 @@ class ShardOwners:
         self._ttl = ttl
         self._clock = clock
         self._member = owner_name()
+        # Members with a somewhat longer time than this process count as living, too.
+        self._sightings = Sightings(slack=ttl / 10, longest=4 * max(ttl, TTL))
         self._owned: dict[int, Ownership] = {}
         self._leaving: list[Ownership] = []
         self._stopping = threading.Event()
@@ -99,13 +103,13 @@ class ShardOwners:
     def _look(self) -> bool:
         """Take and give shards once; return False if the client has no shards any more."""
         with writing_briefly(self._engine) as connection:
-            members = shard_members.join(connection, self._client, self._member, self._ttl)
+            joined = shard_members.join(connection, self._client, self._member, self._ttl)
             newest = stored_shard_maps.newest(connection, self._client)
             most = shard_marks.most_shards(connection, self._client)
         wanted = newest.shards if newest else 1
         if wanted == 1 and not most:
             return False
-        living = [member for member in members if member == self._member or not surely_gone(member)]
+        living = self._living(joined)
         total = max(wanted, most)
         own = shard_members.shards_of(self._member, living, total)
         for shard in [shard for shard in self._owned if shard not in own]:
@@ -114,11 +118,24 @@ class ShardOwners:
         self._leaving = [each for each in self._leaving if each.state is not OwnershipState.STOPPED]
         for shard in own:
             if shard not in self._owned:
-                self._owned[shard] = self._new_ownership(shard)
-                self._owned[shard].start()
+                ownership = self._new_ownership(shard)
+                ownership.start()  # where no thread can begin now, the next look tries again
+                self._owned[shard] = ownership
         shown = ", ".join(map(str, own)) or "none"
         self.reason = f"the shards of {self._client}: {shown} of {total} (members: {len(living)})"
         return True
+
+    def _living(self, joined: Members) -> list[str]:
+        """Return the members that have not surely ended, and that renew, although the database's clock may go back."""
+        now = self._clock.monotonic()
+        others = [member for member in joined.members if member.name != self._member and not surely_gone(member.name)]
+        self._sightings.keep(frozenset(member.name for member in others))
+        overdue = {
+            name
+            for name, expires_us in others
+            if self._sightings.is_overdue(name, expires_us, now_us=joined.now_us, monotonic=now)
+        }
+        return [self._member, *(member.name for member in others if member.name not in overdue)]
 
     def _new_ownership(self, shard: int) -> Ownership:
         work = self._new_work(shard, lambda error: ownership.give_up(error))

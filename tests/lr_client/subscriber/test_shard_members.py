@@ -1,0 +1,62 @@
+"""The processes that share the shards of a client: each shard has a living one."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import Engine
+
+from lr_client.subscriber.sharding import set_shards
+from queues.clock import SystemClock
+from queues.database.transactions import writing
+from queues.names import ClientName
+from queues.receive import shard_members
+from tests.lr_client.subscriber.applying import Apply, story
+from tests.lr_client.subscriber.arrivals import Arrivals
+from tests.lr_client.subscriber.conftest import Follow
+from tests.waiting import eventually
+
+POLICY = ClientName("policy")
+
+
+class SlowClock(SystemClock):
+    """Each look at the clock comes ten seconds later."""
+
+    def __init__(self) -> None:
+        self._late = 0.0
+
+    def monotonic(self) -> float:
+        self._late += 10.0
+        return super().monotonic() + self._late
+
+
+def test_a_clock_that_jumps_back_does_not_keep_the_shards_of_a_process_that_renews_no_more(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    set_shards(sink, "policy", 2)
+    with writing(sink) as connection:
+        shard_members.join(connection, POLICY, "elsewhere", 3600)
+    tokyo.keyed(*[[(str(n), f"e{n}".encode())] for n in range(16)])
+    follow(Apply(), lease_ttl=0.3, clock=SlowClock())
+    eventually(lambda: tokyo.left == 0)
+    assert sorted(story(sink)) == sorted(f"e{n}" for n in range(16))
+
+
+def test_a_shard_whose_thread_cannot_begin_gets_one_later(
+    sink: Engine, tokyo: Arrivals, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_shards(sink, "policy", 2)
+    tokyo.keyed(*[[(str(n), f"e{n}".encode())] for n in range(16)])
+    begin: Callable[[threading.Thread], None] = threading.Thread.start
+    refused: list[str] = []
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith("lrq-owner-subscriber/policy/1") and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    follow(Apply())
+    eventually(lambda: tokyo.left == 0)
+    assert refused
