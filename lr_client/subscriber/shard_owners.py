@@ -87,18 +87,17 @@ class ShardOwners:
             self._thread.join()
 
     def _run(self) -> None:
-        is_sharded = True
-        while is_sharded and not self._stopping.is_set():
+        while not self._stopping.is_set():
             try:
-                is_sharded = self._look()
+                if not self._look():
+                    self._end_all()
+                    self._on_unsharded()
+                    return
             except Exception as error:  # noqa: BLE001 - told in `reason` and reported; the next look tries again
                 self.reason = f"the shards of {self._client}: {in_words(error)}"
                 self._on_error(error)
-            if is_sharded:
-                self._clock.wait(self._stopping, min(self._ttl / 3, _LOOK))
+            self._clock.wait(self._stopping, min(self._ttl / 3, _LOOK))
         self._end_all()
-        if not self._stopping.is_set():
-            self._on_unsharded()
 
     def _look(self) -> bool:
         """Take and give shards once; return False if the client has no shards any more."""

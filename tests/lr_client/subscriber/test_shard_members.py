@@ -6,17 +6,24 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine
 
+from lr_client.subscriber.shard_owners import is_sharded
 from lr_client.subscriber.sharding import set_shards
 from queues.clock import SystemClock
-from queues.database.transactions import writing
+from queues.database.transactions import reading, writing
 from queues.names import ClientName
-from queues.receive import shard_members
+from queues.receive import shard_marks, shard_members
 from tests.lr_client.subscriber.applying import Apply, story
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
 from tests.waiting import eventually
 
 POLICY = ClientName("policy")
+
+
+def is_sharded_now(engine: Engine) -> bool:
+    """Return whether a queue of the client has its shards."""
+    with reading(engine) as connection:
+        return shard_marks.most_shards(connection, POLICY) > 1
 
 
 class SlowClock(SystemClock):
@@ -42,21 +49,27 @@ def test_a_clock_that_jumps_back_does_not_keep_the_shards_of_a_process_that_rene
     assert sorted(story(sink)) == sorted(f"e{n}" for n in range(16))
 
 
-def test_a_shard_whose_thread_cannot_begin_gets_one_later(
-    sink: Engine, tokyo: Arrivals, follow: Follow, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["lrq-shards-policy", "lrq-owner-subscriber/policy/1", "lrq-owner-subscriber/policy"])
+def test_a_thread_that_cannot_begin_is_tried_again(
+    sink: Engine, tokyo: Arrivals, follow: Follow, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    set_shards(sink, "policy", 2)
-    tokyo.keyed(*[[(str(n), f"e{n}".encode())] for n in range(16)])
+    subscription = follow(Apply())
+    eventually(lambda: subscription.active)
     begin: Callable[[threading.Thread], None] = threading.Thread.start
     refused: list[str] = []
 
     def start(thread: threading.Thread) -> None:
-        if thread.name.startswith("lrq-owner-subscriber/policy/1") and not refused:
-            refused.append(thread.name)
+        if thread.name == name and not refused:
+            refused.append(name)
             raise RuntimeError("can't start new thread")
         begin(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    follow(Apply())
-    eventually(lambda: tokyo.left == 0)
-    assert refused
+    set_shards(sink, "policy", 2)
+    tokyo.keyed(*[[(str(n), f"e{n}".encode())] for n in range(16)])
+    eventually(lambda: tokyo.left == 0 and is_sharded_now(sink))
+    set_shards(sink, "policy", 1)
+    eventually(lambda: not is_sharded(sink, POLICY))
+    tokyo.keyed([("a", b"last")])
+    eventually(lambda: story(sink)[-1] == "last")
+    assert refused == [name]
