@@ -141,7 +141,8 @@ class ShardFollower(Follower):
     def _done(self, step: DeliveryStep) -> float | None:
         pause = super()._done(step)
         self._nudges.wake(self._sleeper)
-        return pause
+        # A limit may end a step without an own entry, and the others wait for this shard to pass theirs.
+        return 0 if isinstance(step, ShardStep) and step.has_more else pause
 
     def _keep(self, queue: ShardedQueue, *, is_idle: bool) -> bool:
         """Make the next change for all shards that keeps the queue in order; return False if there is none."""

@@ -49,6 +49,19 @@ def test_a_clock_that_jumps_back_does_not_keep_the_shards_of_a_process_that_rene
     assert sorted(story(sink)) == sorted(f"e{n}" for n in range(16))
 
 
+def test_a_shard_passes_the_entries_of_shards_elsewhere_without_rests(
+    sink: Engine, tokyo: Arrivals, follow: Follow
+) -> None:
+    set_shards(sink, "policy", 2, partitioner="key")
+    with writing(sink) as connection:
+        shard_members.join(connection, POLICY, "~ the last one, with shard 1", 3600)
+    tokyo.keyed(*[[("1", b"of shard 1")]] * 8000)
+    tokyo.keyed([("0", b"own")])
+    # With rests, the 500 steps past those entries take 100 seconds.
+    follow(Apply(), max_batch_entries=1, poll_interval=1)
+    eventually(lambda: story(sink) == ["own"], timeout=60)
+
+
 @pytest.mark.parametrize("name", ["lrq-shards-policy", "lrq-owner-subscriber/policy/1", "lrq-owner-subscriber/policy"])
 def test_a_thread_that_cannot_begin_is_tried_again(
     sink: Engine, tokyo: Arrivals, follow: Follow, monkeypatch: pytest.MonkeyPatch, name: str
