@@ -131,7 +131,7 @@ class ShardFollower(Follower):
         return None
 
     def _planned(self, connection: Connection, queue: ShardedQueue) -> tuple[DeliveryStep | None, LrqError | None]:
-        """Return the next step, and the error that there is in its place: a new map may be the cure of that."""
+        """Return the next step, or the error in its place, for which a new map may be the cure."""
         one = self._one_by_one()
         try:
             return next_shard_step(connection, queue, self._own_shard, self._options.limits, self._kept, one=one), None
