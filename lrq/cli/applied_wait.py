@@ -127,5 +127,7 @@ def _refusal(target: Target, now: Mapping[int | None, Failure]) -> str:
     for shard, failure in now.items():
         if is_refused(target.failures.get(shard), failure, target.max_tries):
             error = FailureStatus.of(failure).without_message().error
-            return f"the entry at {failure.seq} was refused {failure.tries} times ({error})"
+            # A call without entries has no number, nor an error before any entry was read.
+            what = f"the entry at {failure.seq} was refused" if failure.seq else "the delivery has failed"
+            return f"{what} {failure.tries} times ({error})"
     return ""
