@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from sqlalchemy import Engine
@@ -20,7 +19,7 @@ from queues.names import ClientName
 from queues.receive import shard_marks, shard_members, stored_shard_maps
 from queues.receive.consumer_marks import subscriber_lease
 from queues.receive.shard_members import Members
-from queues.shard_maps import new_map
+from queues.shard_maps import ShardMap, new_map
 from queues.words import in_words
 
 _log = logger("lrq.subscriber")
@@ -173,13 +172,17 @@ def is_sharded(engine: Engine, client: ClientName) -> bool:
 def store_shards(engine: Engine, client: ClientName, shards: int, partitioner: str, *, is_told: bool) -> None:
     """Store the first map of a client that is to have several shards.
 
-    A client that has a map keeps it; another number, if the application *is_told* one, is logged as a warning.
+    A client that has a map keeps it; another number, if the application *is_told* one, is logged as a warning. Raises
+    `StoreUnavailableError`.
     """
-    with reading(engine) as connection:
-        stored = stored_shard_maps.newest(connection, client)
+    stored = _newest(engine, client)
     if stored is None and shards > 1:
-        with suppress(StoreUnavailableError):  # another subscription has stored one at this moment
+        try:
             stored_shard_maps.add(engine, client, new_map(1, shards, partitioner))
+        except StoreUnavailableError:
+            # Another subscription may have stored one at this moment.
+            if _newest(engine, client) is None:
+                raise
     elif stored is not None and is_told and (stored.shards, stored.partitioner) != (shards, partitioner):
         _log.warning(
             "the application names other shards than those that are stored; change them by lrq subscribe shards",
@@ -188,3 +191,8 @@ def store_shards(engine: Engine, client: ClientName, shards: int, partitioner: s
             partitioner=stored.partitioner,
             told=f"{shards} {partitioner}",
         )
+
+
+def _newest(engine: Engine, client: ClientName) -> ShardMap | None:
+    with reading(engine) as connection:
+        return stored_shard_maps.newest(connection, client)

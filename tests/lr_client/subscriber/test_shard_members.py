@@ -4,12 +4,13 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, create_engine, text
 
 from lr_client.subscriber.shard_owners import is_sharded
 from lr_client.subscriber.sharding import set_shards
 from queues.clock import SystemClock
 from queues.database.transactions import reading, writing
+from queues.errors import StoreUnavailableError
 from queues.names import ClientName
 from queues.receive import shard_marks, shard_members
 from tests.lr_client.subscriber.applying import Apply, story
@@ -86,3 +87,18 @@ def test_a_thread_that_cannot_begin_is_tried_again(
     tokyo.keyed([("a", b"last")])
     eventually(lambda: story(sink)[-1] == "last")
     assert refused == [name]
+
+
+def test_a_subscription_whose_shards_cannot_be_stored_does_not_begin_without_them(
+    sink: Engine, dialect: str, follow: Follow
+) -> None:
+    options = {"timeout": 0.2} if dialect == "sqlite" else {"options": "-c lock_timeout=200"}
+    impatient = create_engine(sink.url, connect_args=options)
+    with writing(sink) as connection:
+        if dialect == "postgresql":
+            connection.execute(text("LOCK TABLE lrq_shard_maps IN SHARE MODE"))
+        with pytest.raises(StoreUnavailableError):
+            follow(Apply(), engine=impatient, shards=2)
+    impatient.dispose()
+    follow(Apply(), shards=2)
+    assert is_sharded(sink, POLICY)
