@@ -8,7 +8,8 @@ from typing import Final
 
 from queues.errors import UsageError
 from queues.partitioner_names import partitioner_of
-from queues.partitioners import Partitioner
+from queues.partitioners import Partitioner, adapts
+from queues.words import in_words
 
 #: The most shards of a client.
 MAX_SHARDS: Final = 256
@@ -28,13 +29,29 @@ class ShardMap:
 
     @property
     def division(self) -> Partitioner:
-        """The partitioner itself."""
+        """The partitioner itself; raises `UsageError` if no package here has it."""
         return partitioner_of(self.partitioner)
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the hottest slots move; not by a partitioner that no package here has."""
+        try:
+            return adapts(self.division)
+        except UsageError:
+            return False
 
     def slot(self, key: str) -> int:
         """Return the slot of *key*; raise `UsageError` for a slot that the map does not have."""
         slots = len(self.owners)
-        found = self.division.slot(key, slots)
+        try:
+            found = self.division.slot(key, slots)
+        except UsageError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"the partitioner {self.partitioner} gives no slot to key {key!r} ({in_words(error)}): correct the "
+                "partitioner, or choose another one by `lrq subscribe shards`"
+            ) from error
         if not isinstance(found, int) or not 0 <= found < slots:
             raise UsageError(
                 f"the partitioner {self.partitioner} gives slot {found!r} to key {key!r}, but there are slots 0 to "

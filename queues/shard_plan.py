@@ -10,11 +10,13 @@ is a barrier if it has entries without a key, or keys of several shards. Shard 0
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from queues.errors import UsageError
 from queues.shard_maps import ShardMap
 
 #: The shard that delivers barriers.
@@ -108,7 +110,10 @@ class Scan:
     _left: dict[int, int] = field(default_factory=dict)
 
     def judge(self, candidate: Candidate) -> ShardRole:
-        """Return the part of the shard in the next transaction; no later one counts after WAIT."""
+        """Return the part of the shard in the next transaction; no later one counts after WAIT.
+
+        Raises `UsageError` for a key without a slot.
+        """
         number = self._change(candidate.first)
         owner = self._owner(self.view.changes[number].map, candidate.keys)
         if owner is None:
@@ -154,14 +159,19 @@ class Scan:
         """Return whether the shard may deliver a transaction that begins with *keys*; more keys may follow."""
         if self.shard == FIRST:
             return True
-        return self._owner(self.view.changes[self._change(first)].map, keys) == self.shard
+        with suppress(UsageError):  # `judge` raises it
+            return self._owner(self.view.changes[self._change(first)].map, keys) == self.shard
+        return False
 
 
 def _losers(before: Change, change: Change, keys: frozenset[str | None]) -> set[int]:
     """Return the shards that may have lost one of *keys* at *change*."""
     if None in keys or not before.map.same_slots(change.map):
         return set(range(before.map.shards))
-    slots = {change.map.slot(key) for key in keys if key is not None}
+    try:
+        slots = {change.map.slot(key) for key in keys if key is not None}
+    except UsageError:  # a later map has another partitioner
+        return set(range(before.map.shards))
     return {before.map.owners[slot] for slot in slots if before.map.owners[slot] != change.map.owners[slot]}
 
 
@@ -169,13 +179,14 @@ class ShardBatch(NamedTuple):
     """The transactions to deliver in one step, which ends at number `end`.
 
     `lift`: with the last barrier all other shards move to this number; -1 without one. `waits`: the scan has ended at a
-    transaction that must wait for other shards.
+    transaction that must wait for other shards. `problem`: that transaction has a key without a slot.
     """
 
     taken: Sequence[Candidate]
     end: int
     lift: int = -1
     waits: bool = False
+    problem: UsageError | None = None
 
 
 class BatchSize(NamedTuple):
@@ -203,7 +214,10 @@ def next_batch(
     entries = size_taken = scanned = 0
     lift = -1
     for candidate in candidates:
-        verdict = scan.judge(candidate)
+        try:
+            verdict = scan.judge(candidate)
+        except UsageError as problem:
+            return ShardBatch(taken, candidate.first - 1, lift, waits=True, problem=problem)
         scanned += candidate.entries
         if verdict is ShardRole.WAIT:
             return ShardBatch(taken, candidate.first - 1, lift, waits=True)

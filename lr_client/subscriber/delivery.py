@@ -22,11 +22,14 @@ from queues.database.dialect import Statement
 from queues.database.leases import Lease
 from queues.database.transactions import mapped_errors, reading, writing
 from queues.errors import ListenerError, SnapshotFailedError
+from queues.logs import logger
 from queues.positions import Position
 from queues.receive import consumer_marks, delivery_claim, failures, parked, snapshot_blocks
 from queues.receive.failures import Failure
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from queues.words import class_of
+
+_log = logger("lrq.subscriber")
 
 
 class Superseded(Exception):  # noqa: N818 - no error, only a reason to read again
@@ -199,6 +202,9 @@ class Delivery:
             raise Superseded
         if step.kind is Kind.ROLLBACK:
             parked.forget_after(connection, self._queue.queue_id, step.to.seq)
+        elif step.kind is Kind.SNAPSHOT_START and (gone := parked.forget_all(connection, self._queue.queue_id)):
+            client, source = self._queue.client, self._queue.source
+            _log.warning("a snapshot replaces parked entries", client=client, source=source, entries=gone)
 
     def _completed(self, connection: Connection, step: DeliveryStep) -> bool:
         queue_id, seen, to = self._queue.queue_id, step.seen, step.to

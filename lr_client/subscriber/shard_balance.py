@@ -14,7 +14,6 @@ from lr_client.subscriber.shard_steps import KnownMaps, ShardedQueue, read_shard
 from queues.database.transactions import reading
 from queues.errors import NeedsFullSyncError, StoreUnavailableError
 from queues.names import ClientName
-from queues.partitioners import adapts
 from queues.receive import log_blocks, stored_shard_maps
 from queues.shard_maps import ShardMap, with_moves
 from queues.shard_plan import Candidate, Change, ShardsView
@@ -29,7 +28,7 @@ def balance(engine: Engine, client: ClientName) -> bool:
     maps = KnownMaps(client)
     with reading(engine, snapshot=True) as connection:
         newest = stored_shard_maps.newest(connection, client)
-        if newest is None or newest.shards == 1 or not adapts(newest.division):
+        if newest is None or newest.shards == 1 or not newest.adapts:
             return False
         found = [_work(connection, queue.queue_id, client, maps, newest) for queue in find(connection, client)]
     moves = balancing_moves(newest, reduce(add, found, NO_WORK))

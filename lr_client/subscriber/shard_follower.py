@@ -20,7 +20,7 @@ from lr_client.subscriber.unpacker import Unpacker
 from queues.clock import Clock
 from queues.database.leases import Lease
 from queues.database.transactions import reading, writing, writing_briefly
-from queues.partitioners import adapts
+from queues.errors import LrqError, NeedsFullSyncError, UsageError
 from queues.receive import shard_marks, shard_upkeep, stored_shard_maps
 from queues.receive.shard_upkeep import ShardsChanged
 from queues.shard_plan import FIRST
@@ -119,20 +119,30 @@ class ShardFollower(Follower):
                 )
                 if queue is None:
                     return None
-                one = self._one_by_one()
-                step = next_shard_step(connection, queue, self._own_shard, self._options.limits, self._kept, one=one)
+                step, problem = self._planned(connection, queue)
             with suppress(ShardsChanged):
                 # A shard's own step stays valid while the marks of all move.
                 if not self._keep(queue, is_idle=step is None) and (
                     not self._settles(queue, is_idle=step is None) or isinstance(step, ShardStep)
                 ):
+                    if problem is not None:
+                        raise problem
                     return step
         return None
+
+    def _planned(self, connection: Connection, queue: ShardedQueue) -> tuple[DeliveryStep | None, LrqError | None]:
+        """Return the next step, or the error in its place, for which a new map may be the cure."""
+        one = self._one_by_one()
+        try:
+            return next_shard_step(connection, queue, self._own_shard, self._options.limits, self._kept, one=one), None
+        except (NeedsFullSyncError, UsageError) as problem:
+            return None, problem
 
     def _done(self, step: DeliveryStep) -> float | None:
         pause = super()._done(step)
         self._nudges.wake(self._sleeper)
-        return pause
+        # A limit may end a step without an own entry, and the others wait for this shard to pass theirs.
+        return 0 if isinstance(step, ShardStep) and step.has_more else pause
 
     def _keep(self, queue: ShardedQueue, *, is_idle: bool) -> bool:
         """Make the next change for all shards that keeps the queue in order; return False if there is none."""
@@ -154,7 +164,7 @@ class ShardFollower(Follower):
     def _balances(self, queue: ShardedQueue) -> bool:
         """Look, now and then, for better owners of the hottest slots of an adaptive partitioner."""
         is_due = self._clock.monotonic() >= self._balanced + _BALANCE
-        if not is_due or (queue.view is not None and not adapts(queue.view.changes[-1].map.division)):
+        if not is_due or (queue.view is not None and not queue.view.changes[-1].map.adapts):
             return False
         self._balanced = self._clock.monotonic()
         return balance(self._engine, self._queue.client)

@@ -2,13 +2,13 @@
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from sqlalchemy import Engine
 
-from discovery.ownership import Ownership, OwnershipState
+from discovery.ownership import TTL, Ownership, OwnershipState
 from discovery.processes import owner_name, surely_gone
+from discovery.sightings import Sightings
 from discovery.threads import watched
 from lr_client.subscriber.queue_threads import QueueWork
 from queues.clock import Clock
@@ -18,7 +18,8 @@ from queues.logs import logger
 from queues.names import ClientName
 from queues.receive import shard_marks, shard_members, stored_shard_maps
 from queues.receive.consumer_marks import subscriber_lease
-from queues.shard_maps import new_map
+from queues.receive.shard_members import Members
+from queues.shard_maps import ShardMap, new_map
 from queues.words import in_words
 
 _log = logger("lrq.subscriber")
@@ -54,6 +55,8 @@ class ShardOwners:
         self._ttl = ttl
         self._clock = clock
         self._member = owner_name()
+        # Members with a somewhat longer time than this process count as living, too.
+        self._sightings = Sightings(slack=ttl / 10, longest=4 * max(ttl, TTL))
         self._owned: dict[int, Ownership] = {}
         self._leaving: list[Ownership] = []
         self._stopping = threading.Event()
@@ -83,29 +86,28 @@ class ShardOwners:
             self._thread.join()
 
     def _run(self) -> None:
-        is_sharded = True
-        while is_sharded and not self._stopping.is_set():
+        while not self._stopping.is_set():
             try:
-                is_sharded = self._look()
+                if not self._look():
+                    self._end_all()
+                    self._on_unsharded()
+                    return
             except Exception as error:  # noqa: BLE001 - told in `reason` and reported; the next look tries again
                 self.reason = f"the shards of {self._client}: {in_words(error)}"
                 self._on_error(error)
-            if is_sharded:
-                self._clock.wait(self._stopping, min(self._ttl / 3, _LOOK))
+            self._clock.wait(self._stopping, min(self._ttl / 3, _LOOK))
         self._end_all()
-        if not self._stopping.is_set():
-            self._on_unsharded()
 
     def _look(self) -> bool:
         """Take and give shards once; return False if the client has no shards any more."""
         with writing_briefly(self._engine) as connection:
-            members = shard_members.join(connection, self._client, self._member, self._ttl)
+            joined = shard_members.join(connection, self._client, self._member, self._ttl)
             newest = stored_shard_maps.newest(connection, self._client)
             most = shard_marks.most_shards(connection, self._client)
         wanted = newest.shards if newest else 1
         if wanted == 1 and not most:
             return False
-        living = [member for member in members if member == self._member or not surely_gone(member)]
+        living = self._living(joined)
         total = max(wanted, most)
         own = shard_members.shards_of(self._member, living, total)
         for shard in [shard for shard in self._owned if shard not in own]:
@@ -114,11 +116,24 @@ class ShardOwners:
         self._leaving = [each for each in self._leaving if each.state is not OwnershipState.STOPPED]
         for shard in own:
             if shard not in self._owned:
-                self._owned[shard] = self._new_ownership(shard)
-                self._owned[shard].start()
+                ownership = self._new_ownership(shard)
+                ownership.start()  # where no thread can begin now, the next look tries again
+                self._owned[shard] = ownership
         shown = ", ".join(map(str, own)) or "none"
         self.reason = f"the shards of {self._client}: {shown} of {total} (members: {len(living)})"
         return True
+
+    def _living(self, joined: Members) -> list[str]:
+        """Return the members that have not surely ended, and that renew, although the database's clock may go back."""
+        now = self._clock.monotonic()
+        others = [member for member in joined.members if member.name != self._member and not surely_gone(member.name)]
+        self._sightings.keep(frozenset(member.name for member in others))
+        overdue = {
+            name
+            for name, expires_us in others
+            if self._sightings.is_overdue(name, expires_us, now_us=joined.now_us, monotonic=now)
+        }
+        return [self._member, *(member.name for member in others if member.name not in overdue)]
 
     def _new_ownership(self, shard: int) -> Ownership:
         work = self._new_work(shard, lambda error: ownership.give_up(error))
@@ -157,13 +172,17 @@ def is_sharded(engine: Engine, client: ClientName) -> bool:
 def store_shards(engine: Engine, client: ClientName, shards: int, partitioner: str, *, is_told: bool) -> None:
     """Store the first map of a client that is to have several shards.
 
-    A client that has a map keeps it; another number, if the application *is_told* one, is logged as a warning.
+    A client that has a map keeps it; another number, if the application *is_told* one, is logged as a warning. Raises
+    `StoreUnavailableError`.
     """
-    with reading(engine) as connection:
-        stored = stored_shard_maps.newest(connection, client)
+    stored = _newest(engine, client)
     if stored is None and shards > 1:
-        with suppress(StoreUnavailableError):  # another subscription has stored one at this moment
+        try:
             stored_shard_maps.add(engine, client, new_map(1, shards, partitioner))
+        except StoreUnavailableError:
+            # Another subscription may have stored one at this moment.
+            if _newest(engine, client) is None:
+                raise
     elif stored is not None and is_told and (stored.shards, stored.partitioner) != (shards, partitioner):
         _log.warning(
             "the application names other shards than those that are stored; change them by lrq subscribe shards",
@@ -172,3 +191,8 @@ def store_shards(engine: Engine, client: ClientName, shards: int, partitioner: s
             partitioner=stored.partitioner,
             told=f"{shards} {partitioner}",
         )
+
+
+def _newest(engine: Engine, client: ClientName) -> ShardMap | None:
+    with reading(engine) as connection:
+        return stored_shard_maps.newest(connection, client)

@@ -30,10 +30,14 @@ _NO_ROW: Final = ShardRow(0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ShardStep(DeliveryStep):
-    """A step of one shard in the log: the shard moves from `row` to the end; `lift` as in `shard_plan.ShardBatch`."""
+    """A step of one shard in the log: the shard moves from `row` to the end; `lift` as in `shard_plan.ShardBatch`.
+
+    `has_more`: the step ends at a limit, so the next one may follow at once.
+    """
 
     row: ShardRow = _NO_ROW
     lift: int = NOWHERE
+    has_more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +153,13 @@ def _log_step(
     batch = next_batch(scan, found, upto, size, one=one, take=take)
     end = min(batch.end, found.upto)
     if end <= row.seq:
-        if found.damage is not None:
-            raise found.damage
+        if (problem := found.damage or batch.problem) is not None:
+            raise problem
         return None
     seen = stands.consumed._replace(seq=row.seq)
     to = seen._replace(branch=received.branch, seq=end)
-    return ShardStep(Kind.LOG_ENTRIES, seen, to, rows, version=row.version, row=row, lift=batch.lift)
+    has_more = end < found.upto and not batch.waits
+    return ShardStep(Kind.LOG_ENTRIES, seen, to, rows, version=row.version, row=row, lift=batch.lift, has_more=has_more)
 
 
 class _Transactions:

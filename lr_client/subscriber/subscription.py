@@ -247,10 +247,11 @@ class Subscription:
         with self._switching:
             if self._is_closed or self._owner is not before:
                 return
+            owner = make()
+            owner.start()  # where no thread can begin now, a later call tries again
             self._before = [each for each in self._before if each.state is not OwnershipState.STOPPED]
             self._before.append(before)
-            self._owner = make()
-            self._owner.start()
+            self._owner = owner
         before.stop(wait=False)
 
     def _threads(

@@ -1,6 +1,6 @@
 """The receive queues of a client as they are at one moment, and the wait until they are applied."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
@@ -8,21 +8,25 @@ from sqlalchemy import Connection, Engine
 from discovery import registry
 from discovery.receive_status import FailureStatus
 from discovery.registry import ReceiveQueue
+from lr_client.subscriber.steps import Kind, next_kind
 from queues.database.transactions import reading
 from queues.names import ClientName
-from queues.receive import failures
-from queues.receive.consumer_marks import IN_LOG, NOWHERE, Received
+from queues.receive import failures, parked
+from queues.receive.consumer_marks import IN_LOG, NOWHERE, Received, standing
 from queues.receive.failures import Failure
 from queues.receive.queue_marks import QueueMarks, backlog, queue_marks
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The entries of one queue that are to be applied, and its failures and parked entries at the start."""
+    """The entries of one queue that are to be applied, and its failures and parked entries at the start.
+
+    `failures` are those of the shards by their numbers, and that of a queue without shards by None.
+    """
 
     queue: ReceiveQueue
     received: Received
-    failure: Failure | None
+    failures: Mapping[int | None, Failure]
     parked: int
     max_tries: int
 
@@ -90,18 +94,40 @@ def is_refused(before: Failure | None, now: Failure | None, max_tries: int) -> b
 
 def _target(connection: Connection, queue: ReceiveQueue, max_tries: int) -> Target:
     received = queue_marks(connection, queue.queue_id).received
-    failure = failures.last(connection, queue.queue_id)
-    return Target(queue, received, failure, backlog(connection, queue.queue_id).parked, max_tries)
+    held = _failures(connection, queue.queue_id)
+    return Target(queue, received, held, backlog(connection, queue.queue_id).parked, max_tries)
+
+
+def _failures(connection: Connection, queue_id: int) -> dict[int | None, Failure]:
+    own = failures.last(connection, queue_id)
+    of_all: dict[int | None, Failure] = {} if own is None else {None: own}
+    return of_all | failures.of_shards(connection, queue_id)
 
 
 def _progress(connection: Connection, target: Target) -> QueueProgress:
     queue_id = target.queue.queue_id
     marks = queue_marks(connection, queue_id)
-    reached = is_applied(target.received, marks)
-    failure = failures.last(connection, queue_id)
-    refusal = ""
-    if failure is not None and not reached and is_refused(target.failure, failure, target.max_tries):
-        error = FailureStatus.of(failure).without_message().error
-        refusal = f"the entry at {failure.seq} was refused {failure.tries} times ({error})"
-    parked = backlog(connection, queue_id).parked if reached else target.parked
-    return QueueProgress(target, marks.consumed.seq if marks.consumed else 0, reached, parked - target.parked, refusal)
+    reached = is_applied(target.received, marks) and not _has_calls_left(connection, queue_id)
+    refusal = "" if reached else _refusal(target, _failures(connection, queue_id))
+    parked_now = backlog(connection, queue_id).parked if reached else target.parked
+    return QueueProgress(
+        target, marks.consumed.seq if marks.consumed else 0, reached, parked_now - target.parked, refusal
+    )
+
+
+def _has_calls_left(connection: Connection, queue_id: int) -> bool:
+    """Return whether a planned retry waits for the listener, or the end of the stream."""
+    stands = standing(connection, queue_id)
+    kind = None if stands is None else next_kind(stands)
+    # Parked transactions delay the end until an operator acts.
+    return kind is Kind.RETRY or (kind is Kind.STREAM_END and not parked.has_any(connection, queue_id))
+
+
+def _refusal(target: Target, now: Mapping[int | None, Failure]) -> str:
+    for shard, failure in now.items():
+        if is_refused(target.failures.get(shard), failure, target.max_tries):
+            error = FailureStatus.of(failure).without_message().error
+            # A call without entries has no number, nor an error before any entry was read.
+            what = f"the entry at {failure.seq} was refused" if failure.seq else "the delivery has failed"
+            return f"{what} {failure.tries} times ({error})"
+    return ""

@@ -22,8 +22,8 @@ _PAUSE: Final = 0.1
 class Retried:
     """The outcome of retries: the ids that have gone, those refused again, and those that wait.
 
-    A transaction goes when it is applied, or when another operator discards it. `idle` are clients without a
-    subscriber among the waiting ones.
+    A transaction goes when it is applied, when another operator discards it, or when a snapshot replaces it. `idle` are
+    clients without a subscriber among the waiting ones.
     """
 
     applied: tuple[int, ...]

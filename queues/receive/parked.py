@@ -172,6 +172,11 @@ def forget_after(connection: Connection, queue_id: int, seq: int) -> None:
     connection.execute(delete(parked_rows).where(*of_queue, parked_rows.c.seq > seq))
 
 
+def forget_all(connection: Connection, queue_id: int) -> int:
+    """Delete all parked entries of a queue, because a snapshot replaces them; return their number."""
+    return connection.execute(delete(parked_rows).where(parked_rows.c.queue_id == queue_id)).rowcount
+
+
 def park(
     connection: Connection, queue_id: int, kind: str, history: str, rows: Sequence[ReceivedRow], failure: Failure
 ) -> None:

@@ -1,6 +1,7 @@
 """The subscriptions that share the shards of a client, and the shards of each."""
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -9,8 +10,22 @@ from queues.database.tables.shards import shard_members
 from queues.names import ClientName
 
 
-def join(connection: Connection, client: ClientName, member: str, seconds: float) -> list[str]:
-    """Keep *member* for *seconds*, forget members whose time is over, and return all members in their order."""
+class Member(NamedTuple):
+    """A member and the end of its time, in microseconds since 1970."""
+
+    name: str
+    expires_us: int
+
+
+class Members(NamedTuple):
+    """All members in the order of their names, and the database's time of the look."""
+
+    members: list[Member]
+    now_us: int
+
+
+def join(connection: Connection, client: ClientName, member: str, seconds: float) -> Members:
+    """Keep *member* for *seconds*, forget members whose time is over, and return all members."""
     now = dialects.of(connection).now_us(connection)
     own = shard_members.c.client == client
     until = now + int(seconds * 1_000_000)
@@ -18,9 +33,8 @@ def join(connection: Connection, client: ClientName, member: str, seconds: float
     if not connection.execute(kept).rowcount:
         connection.execute(insert(shard_members).values(client=client, member=member, expires_us=until))
     connection.execute(delete(shard_members).where(own, shard_members.c.expires_us <= now))
-    return list(
-        connection.execute(select(shard_members.c.member).where(own).order_by(shard_members.c.member)).scalars()
-    )
+    ordered = select(shard_members.c.member, shard_members.c.expires_us).where(own).order_by(shard_members.c.member)
+    return Members([Member(*row) for row in connection.execute(ordered)], int(now))
 
 
 def leave(connection: Connection, client: ClientName, member: str) -> None:

@@ -113,6 +113,8 @@ def test_a_package_adds_a_partitioner_by_an_entry_point(monkeypatch: pytest.Monk
     assert new_map(1, 2, "letters").slot("c") == 2
     with pytest.raises(UsageError, match="slot -32 to key 'A', but there are slots 0 to 25"):
         new_map(1, 2, "letters").slot("A")
+    with pytest.raises(UsageError, match=r"letters gives no slot to key '' \(.*lrq subscribe shards"):
+        new_map(1, 2, "letters").slot("")
     with pytest.raises(UsageError, match="cannot be loaded"):
         partitioner_of("broken")
     with pytest.raises(UsageError, match="has no methods"):

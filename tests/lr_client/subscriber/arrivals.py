@@ -81,6 +81,11 @@ class Arrivals:
             entries.forget_after(connection, queue_id, seq, progress.applied_seq)
             self._save(connection, seq=seq, boundary_seq=seq)
 
+    def end(self) -> None:
+        """Receive the end of the stream."""
+        with writing(self.engine) as connection:
+            self._save(connection, ended_seq=self._marks(connection).seq)
+
     def part_of_a_tick(self, payloads: Sequence[bytes]) -> None:
         """Receive rows of a transaction whose tick is not complete."""
         with writing(self.engine) as connection:

@@ -1,11 +1,17 @@
 """The decisions of `lrq work --once`: is everything of the start applied, and is an entry refused too often?"""
 
 import pytest
+from sqlalchemy import Engine
 
-from lrq.cli.applied_wait import is_applied, is_refused
+from lr_client.subscriber.subscription import subscribe
+from lrq.cli.applied_wait import is_applied, is_refused, look, targets
+from queues.names import ClientName
 from queues.receive.consumer_marks import IN_LOG, IN_SNAPSHOT, NOWHERE, Consumed, Received
 from queues.receive.failures import Failure
 from queues.receive.queue_marks import QueueMarks
+from tests.lr_client.subscriber.applying import Apply
+from tests.lr_client.subscriber.arrivals import Arrivals
+from tests.waiting import eventually
 
 
 def received(seq: int, sync_id: str = "", branch: str = "b") -> Received:
@@ -60,3 +66,13 @@ def test_everything_of_the_start_is_applied(
 )
 def test_an_entry_is_refused_after_two_more_tries(before: Failure | None, now: Failure | None, refused: bool) -> None:
     assert is_refused(before, now, 2) is refused
+
+
+def test_a_failure_without_an_entry_is_told_as_one(site: Engine) -> None:
+    arrivals = Arrivals(site)
+    arrivals.keyed([("no number", b"e1")])
+    wanted = targets(site, [(ClientName("policy"), 1)])
+    with subscribe(site, Apply(), shards=2, partitioner="key", poll_interval=0.02):
+        found = eventually(lambda: [each for each in look(site, wanted) if each.refusal])
+    assert found[0].refusal.startswith("the delivery has failed ")
+    assert "no number" in found[0].refusal

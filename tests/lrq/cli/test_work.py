@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from lrq.cli.place import worker_pool
+from queues.receive.parked import parked, retry_parked
 from tests.conftest import NewSite
 from tests.lr_client.subscriber.applying import applied, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
@@ -254,3 +255,27 @@ def test_a_worker_applies_more_queues_than_it_has_connections(lima: Engine, star
     eventually(is_done)
     assert 1 <= most <= 3
     assert all(story(lima, f"site{number}") == texts("e", 20) for number in range(8))
+
+
+def test_once_tells_a_refusal_by_a_shard_at_once(lima: Engine, tokyo: Arrivals):
+    tokyo.keyed([("a", b"e1")], [("a", b"refuse")])
+    done = once(lima, f"{APPLICATION}:sharded", "--timeout", "30")
+    assert done.returncode == 3
+    assert re.search(rb"policy from tokyo: the entry at 2 was refused \d+ times \(ValueError", done.stderr)
+
+
+def test_once_makes_the_planned_retries(lima: Engine, tokyo: Arrivals):
+    tokyo.tick([b"refuse"])
+    assert once(lima, f"{APPLICATION}:park").returncode == 3
+    [aside] = parked(lima)
+    retry_parked(lima, aside.id)
+    done = once(lima, f"{APPLICATION}:instance")
+    assert (done.returncode, done.stdout, parked(lima)) == (0, b"policy: 1 entry applied\n", [])
+
+
+def test_once_tells_the_end_of_a_stream(lima: Engine, tokyo: Arrivals):
+    tokyo.tick([b"e1"])
+    assert once(lima, f"{APPLICATION}:closing").returncode == 0
+    tokyo.end()
+    assert once(lima, f"{APPLICATION}:closing").returncode == 0
+    assert story(lima) == ["e1", "<end>"]

@@ -27,8 +27,15 @@ def _apply(session, source_id, entries):
 
 apply = lrq.listener("policy", max_batch_entries=3, **QUICK)(_apply)
 park = lrq.listener("policy", on_failure="park", **QUICK)(_apply)
+sharded = lrq.listener("policy", shards=2, **QUICK)(_apply)
+closing = lrq.listener("policy", **QUICK)(_apply)
 audit = lrq.listener("audit", **QUICK)(_apply)
 instance = Apply()
+
+
+@closing.on_stream_end
+def end(session, source_id):
+    session.execute(insert(applied).values(source=source_id, what="end", payload=b""))
 
 
 def factory():
