@@ -52,8 +52,8 @@ def send(
     The limit of a payload is max_payload_bytes of the site's file. A destination or client that is unknown here gets a
     warning: an entry for a misspelt site reaches no site.
 
-    Exit code 3 means that the entry is committed, but did not reach every destination in time, or that stdout did not
-    take its token.
+    Exit code 3 means that the entry is committed, but did not reach every destination in time. A closed or full stdout
+    ends the command so, too.
     """
     from lr_client import RoutingQueueSenderClient
     from lrq.cli.exit_codes import telling
