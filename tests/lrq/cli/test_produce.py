@@ -187,3 +187,9 @@ def test_all_kinds_of_refusals_have_a_name():
     from lr_client.producer.answers import DeclineKind
 
     assert {*pb.ProduceRefusal.Kind.keys()} == {kind.name for kind in DeclineKind}
+
+
+def test_a_wait_may_be_infinite(produce, server: SmallServer, lines: Path):
+    done = produce("--producer", "meter-17", "--timeout", "inf", str(lines))
+    assert (done.code, done.err) == (0, "")
+    assert len(stored(server)) == len(done.out.splitlines()) > 1
