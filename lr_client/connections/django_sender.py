@@ -14,7 +14,16 @@ from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
 from queues.send_log.postgresql.transmit_call import transmit_call
-from queues.send_log.sqlite.transmit_call import TOKEN, Joining, joining, transmit_rows
+from queues.send_log.sqlite.transmit_call import (
+    RELEASE,
+    SAVE,
+    TOKEN,
+    UNDO,
+    Joining,
+    begin,
+    joining,
+    transmit_rows,
+)
 from queues.send_log.sqlite.uncommitted import last_is_committed
 
 _MARK: Final = "%s"
@@ -40,9 +49,29 @@ def _write_postgresql(cursor: Any, client: ClientName, entries: Sequence[NewEntr
 
 def _write_sqlite(cursor: Any, client: ClientName, entries: Sequence[NewEntry]) -> PositionToken:  # noqa: ANN401
     owner, joins = _transaction(cursor.db)
-    cursor.executemany(*transmit_rows(client, entries, _MARK, owner=owner, call=new_key(), joins=joins))
+    insert = transmit_rows(client, entries, _MARK, owner=owner, call=new_key(), joins=joins)
+    if len(entries) == 1:
+        cursor.executemany(*insert)
+    else:
+        _insert_as_a_whole(cursor, insert)
     cursor.execute(TOKEN)
     return sqlite_token(cursor.fetchone()[0])
+
+
+def _insert_as_a_whole(cursor: Any, insert: tuple[str, list[tuple[object, ...]]]) -> None:  # noqa: ANN401
+    driver = cursor.db.connection
+    if not driver.in_transaction:
+        # Otherwise the savepoint would be the transaction, and its release the commit.
+        cursor.execute(begin(driver))
+    cursor.execute(SAVE)
+    try:
+        cursor.executemany(*insert)
+    except Exception:
+        if driver.in_transaction:
+            cursor.execute(UNDO)
+            cursor.execute(RELEASE)
+        raise
+    cursor.execute(RELEASE)
 
 
 class _Known(NamedTuple):

@@ -8,7 +8,19 @@ from typing import Any, Final, NamedTuple
 from queues.names import ClientName
 from queues.positions import PositionToken
 from queues.send_log.outbox import NewEntry
-from queues.send_log.sqlite.transmit_call import CHECKS_KEYS, IS_MARKED, MARK, TOKEN, Joining, joining, transmit_rows
+from queues.send_log.sqlite.transmit_call import (
+    CHECKS_KEYS,
+    IS_MARKED,
+    MARK,
+    RELEASE,
+    SAVE,
+    TOKEN,
+    UNDO,
+    Joining,
+    begin,
+    joining,
+    transmit_rows,
+)
 from queues.send_log.wakeup import wake_other_process
 
 _PROCESS: Final = secrets.token_hex(8)
@@ -28,7 +40,8 @@ def sqlite_steps(
 ) -> Generator[Step, Any, PositionToken]:
     """Yield the steps of a call; expect the row of each step without values, and return the token.
 
-    *begun*: a transaction has begun before the call. No step before the first INSERT reads the database.
+    *begun*: a transaction has begun before the call. No step before the first INSERT reads the database. An error of a
+    step is thrown into the generator, which undoes the entries of the call then.
     """
     checks_keys = _is_on((yield Step(CHECKS_KEYS)))
     is_marked = begun and not checks_keys and _is_on((yield Step(IS_MARKED)))
@@ -36,11 +49,30 @@ def sqlite_steps(
     owner = owner_of(connection)
     if not checks_keys:
         owner = _transaction(owner, joins)
-    yield Step(*transmit_rows(client, entries, "?", owner=owner, call=new_key(), joins=joins))
+    insert = Step(*transmit_rows(client, entries, "?", owner=owner, call=new_key(), joins=joins))
+    if len(entries) == 1:
+        yield insert
+    else:
+        if not begun:
+            # Otherwise the savepoint would be the transaction, and its release the commit.
+            yield Step(begin(connection))
+        yield from _as_a_whole(insert)
     if not checks_keys and not is_marked:
         yield Step(MARK)
     (token,) = yield Step(TOKEN)
     return sqlite_token(token)
+
+
+def _as_a_whole(insert: Step) -> Generator[Step, Any, None]:
+    """Carry out *insert* for all its rows or for none."""
+    yield Step(SAVE)
+    try:
+        yield insert
+    except Exception:
+        yield Step(UNDO)
+        yield Step(RELEASE)
+        raise
+    yield Step(RELEASE)
 
 
 def _transaction(owner: str, joins: Joining) -> str:

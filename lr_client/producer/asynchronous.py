@@ -15,7 +15,7 @@ from lr_client.producer.encoding import AnyMessage
 from lr_client.producer.machine import Reaction
 from lr_client.producer.setup import MAX_IN_FLIGHT, MAX_IN_FLIGHT_BYTES, ProducerLimits, set_up
 from lr_client.producer.sync import TIMEOUT
-from queues.errors import ThreadEndedError
+from queues.errors import ThreadEndedError, UsageError
 from queues.positions import Position
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 
@@ -67,6 +67,7 @@ class AsyncProducer:
     async def settle(self, timeout: float = TIMEOUT) -> list[Produced]:
         """Repeat the requests whose outcome is unknown; see `Producer.settle`."""
         deadline = asyncio.get_running_loop().time() + checked_timeout(timeout)
+        self._check_place()
         in_time = await self._changed.until(lambda: not self._desk.is_settling, deadline)
         waited = self._desk.begin_settling(in_time=in_time)
         self._wake()
@@ -86,6 +87,7 @@ class AsyncProducer:
     async def last_sequence(self, timeout: float = TIMEOUT) -> int:
         """Return the number of the last stored request; see `Producer.last_sequence`."""
         deadline = asyncio.get_running_loop().time() + checked_timeout(timeout)
+        self._check_place()
         self._desk.check()
         asked = self._desk.ask()
         self._wake()
@@ -95,6 +97,12 @@ class AsyncProducer:
         """Wait at most *timeout* seconds for the answers of all requests, then end; see `Producer.close`."""
         deadline = asyncio.get_running_loop().time() + checked_timeout(timeout)
         machine = self._desk.machine
+        if self._desk.owner.is_other:
+            return
+        if self._task is not None and self._task.get_loop().is_closed():
+            self._desk.is_closed = True
+            return
+        self._check_place()
         try:
             await self._changed.until(lambda: self._desk.is_closed or not machine.has_work(), deadline)
         finally:
@@ -116,6 +124,7 @@ class AsyncProducer:
 
     async def _enter(self, messages: Iterable[AnyMessage], deadline: float) -> "tuple[int, asyncio.Future[Produced]]":
         content = self._desk.content(messages)
+        self._check_place()
         self._desk.check()
         if not await self._changed.until(lambda: self._may_enter(len(content)), deadline):
             raise self._desk.no_room()
@@ -123,6 +132,15 @@ class AsyncProducer:
         entered = self._desk.submit(content)
         self._wake()
         return entered
+
+    def _check_place(self) -> None:
+        """Raise `UsageError` in another process or event loop than that of the first call."""
+        self._desk.owner.check()
+        if self._task is not None and self._task.get_loop() is not asyncio.get_running_loop():
+            raise UsageError(
+                "the producer was used in another event loop, and sends nothing here: make a new AsyncProducer "
+                "in each loop"
+            )
 
     def _may_enter(self, size: int) -> bool:
         machine = self._desk.machine

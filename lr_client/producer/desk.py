@@ -1,6 +1,5 @@
 """The part of a producer that the threaded and the asynchronous one share: requests, futures and outcomes."""
 
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
@@ -13,6 +12,7 @@ from lr_client.producer.encoding import AnyMessage, ProcessIdentity, answer_of, 
 from lr_client.producer.failures import error_of
 from lr_client.producer.late_outcomes import LateOutcomes
 from lr_client.producer.machine import Reaction, StreamPhase
+from lr_client.producer.owner import ProducerOwner
 from lr_client.producer.requests import QUESTION, PendingRequest
 from lr_client.producer.setup import MAX_IN_FLIGHT, ProducerSetup
 from queues.clock import jittered
@@ -62,8 +62,7 @@ class RequestDesk(Generic[Waiting]):
         self.setup = setup
         self.machine = setup.machine
         self.is_closed = False
-        # The site tells the requests of this producer from those of an earlier process by this number.
-        self._process = secrets.randbits(62) + 1
+        self.owner = ProducerOwner()
         self._futures: dict[int, Waiting] = {}
         self._new_future = new_future
         self._keys = count(1)
@@ -217,7 +216,7 @@ class RequestDesk(Generic[Waiting]):
         return list(packed(group))
 
     def _bytes_of(self, request: PendingRequest) -> bytes:
-        identity = ProcessIdentity(self._process, self.machine.first_number)
+        identity = ProcessIdentity(self.owner.number, self.machine.first_number)
         if request is QUESTION:
             return question(self.setup.client, self.setup.producer, identity)
         return numbered(request.content, request.number, identity)

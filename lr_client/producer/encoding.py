@@ -64,7 +64,7 @@ def encoded(client: ClientName, producer: str, messages: Iterable[AnyMessage], l
 
     Raises the errors of `RoutingQueueSenderClient.transmit_log_entry_messages`, and `UsageError` for no messages.
     """
-    if isinstance(messages, bytes | str):
+    if isinstance(messages, bytes | str) or not isinstance(messages, Iterable):
         raise UsageError("messages must be a collection: write [(payload, ['tokyo'])]")
     checked = [_message(client, each, limit) for each in messages]
     if not checked:

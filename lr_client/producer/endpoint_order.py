@@ -19,6 +19,10 @@ class EndpointOrder:
 
     def __init__(self, text: str) -> None:
         """Read endpoints between commas; raise `ConfigurationError` for none, or for a malformed one."""
+        if not isinstance(text, str):
+            raise ConfigurationError(
+                f"endpoints must be one text, with commas between several, not {type(text).__name__}"
+            )
         parts = [part.strip() for part in text.split(",") if part.strip()]
         if not parts:
             raise ConfigurationError("name the endpoint of a server, such as tls://paris.example:7400")

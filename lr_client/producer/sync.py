@@ -30,7 +30,8 @@ class Producer:
     """Sends messages into the log of a site that has a server with `ingest = true`; needs no database.
 
     Several threads may share one producer. Requests are stored in the order of the calls. At any time, only one process
-    may use a producer's name for a client: two would take each other's numbers.
+    may use a producer's name for a client: two would take each other's numbers. So each process makes its
+    own producer, also after a fork.
 
     The rule of numbers: the site stores each number of a producer once. A request whose answer is lost keeps its number
     and is sent again with it. So no message is stored twice. No later request takes the number of one that may be
@@ -110,6 +111,7 @@ class Producer:
         first, and its error by the call after that.
         """
         deadline = SYSTEM_CLOCK.monotonic() + checked_timeout(timeout)
+        self._desk.owner.check()
         with self._changed:
             in_time = self._changed.wait_for(lambda: not self._desk.is_settling, _bounded(timeout))
             waited = self._desk.begin_settling(in_time=in_time)
@@ -132,6 +134,7 @@ class Producer:
         Raises `TransientError` after *timeout* seconds, and the errors of refusals.
         """
         deadline = SYSTEM_CLOCK.monotonic() + checked_timeout(timeout)
+        self._desk.owner.check()
         with self._changed:
             self._desk.check()
             key, future = self._desk.ask()
@@ -141,9 +144,12 @@ class Producer:
     def close(self, timeout: float = TIMEOUT) -> None:
         """Wait at most *timeout* seconds for the answers of all requests, then end. May be called twice.
 
-        Requests without an answer fail: with `OutcomeUnknownError` if they may be stored.
+        Requests without an answer fail: with `OutcomeUnknownError` if they may be stored. In a forked process, the
+        producer of the parent is left alone.
         """
         longest = _bounded(checked_timeout(timeout))
+        if self._desk.owner.is_other:
+            return
         with self._changed:
             self._changed.wait_for(lambda: self._desk.is_closed or not self._desk.machine.has_work(), longest)
             self._desk.close()
@@ -167,6 +173,7 @@ class Producer:
     def _enter(self, messages: Iterable[AnyMessage], timeout: float) -> "tuple[int, Future[Produced], float]":
         deadline = SYSTEM_CLOCK.monotonic() + checked_timeout(timeout)
         content = self._desk.content(messages)
+        self._desk.owner.check()
         with self._changed:
             self._desk.check()
             if not self._changed.wait_for(lambda: self._may_enter(len(content)), _bounded(timeout)):

@@ -1,8 +1,9 @@
 """Options of the Spark formats that read queues."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from difflib import get_close_matches
+from typing import Final, Self
 
 from sqlalchemy import URL
 
@@ -13,6 +14,12 @@ from queues.errors import ConfigurationError, UsageError
 from queues.names import ClientName, SiteId
 
 _TRUTH = {"true": True, "false": False}
+_RECEIVE: Final = (
+    "url", "client", "source", "partitions", "maxEntriesPerBatch", "maxBytesPerBatch", "deleteOnCommit",
+    "snapshotMarkers", "leaseSeconds", "partitionKeys",
+)  # fmt: skip
+#: How alike two names are if one of them is a misspelt other one, from 0 to 1.
+_ALIKE: Final = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,7 @@ class ReceiveOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
         """Parse Spark's *options*; raise `UsageError` for a missing or invalid value, `InvalidNameError` for a name."""
+        refuse_misspelt(options, _RECEIVE)
         source = options.get("source")
         return cls(
             url=database_url(options, "lrq_receive"),
@@ -46,6 +54,23 @@ class ReceiveOptions:
             lease_seconds=number(options, "leaseSeconds", int(TTL)),
             partition_keys=flag(options, "partitionKeys", default=False),
         )
+
+
+def refuse_misspelt(options: Mapping[str, str], known: Collection[str]) -> None:
+    """Raise `UsageError` for an option whose name is nearly one of *known*: Spark would leave the option out.
+
+    Options with other names pass, because Spark adds some of its own.
+    """
+    plain = {_plain(name): name for name in known}
+    exact = {name.lower() for name in known}
+    for given in options:
+        close = get_close_matches(_plain(given), plain, 1, _ALIKE)
+        if close and given.lower() not in exact:
+            raise UsageError(f"there is no option `{given}`: write `{plain[close[0]]}`")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def required(options: Mapping[str, str], name: str, spark_format: str) -> str:

@@ -2,7 +2,8 @@
 
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Protocol, runtime_checkable
 
@@ -37,6 +38,16 @@ class _BadCommandLine(Protocol):
     def format_message(self) -> str:
         """Return the sentence for the user."""
         ...
+
+
+@contextmanager
+def telling(done: str) -> Iterator[None]:
+    """Print in the block; raise `NoError` with the words *done* if stdout is full or closed."""
+    try:
+        yield
+    except OSError as error:
+        leave_stdout()
+        raise NoError(f"{done}; stdout could not be written ({error.strerror})") from None
 
 
 def exit_code(command: Callable[[], object], *, debug: bool, prints_last: bool = True) -> int:
@@ -92,6 +103,7 @@ def _judged_late(error: Exception) -> tuple[int, str]:
     # Imported here: `lrq --help` needs neither SQLAlchemy nor `queues`.
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+    from queues.database.encodings import lacking
     from queues.database.transactions import map_error
     from queues.errors import LrqError, UsageError, WaitTimeoutError
 
@@ -107,6 +119,8 @@ def _judged_late(error: Exception) -> tuple[int, str]:
         return Exit.FAILED, one_line(str(error))
     if isinstance(error, SQLAlchemyError):
         return Exit.FAILED, f"the database cannot be used: {one_line(str(error))}"
+    if isinstance(error, UnicodeEncodeError) and (known := lacking(error)) is not None:
+        return Exit.FAILED, one_line(str(known))
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return Exit.FAILED, f"{place}{error.strerror}"

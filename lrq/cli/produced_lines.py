@@ -1,6 +1,7 @@
 """Send the messages of files or of the standard input, and print their places."""
 
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -98,7 +99,7 @@ def _skip_stored(requests: Iterator[object], first: int | None, last: int) -> No
 
 
 def _finished(producer: Producer, future: "Future[Produced]", timeout: float) -> Produced:
-    wait([future], timeout)
+    wait([future], min(timeout, threading.TIMEOUT_MAX))
     if not future.done():
         # The end of the producer tells whether the request may be stored.
         producer.close(0.0)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from queues.database.encodings import lacking
 from queues.database.transactions import map_cause
 from queues.errors import (
     DestinationsError,
@@ -47,8 +48,10 @@ def call_error(error: BaseException) -> LrqError | None:
 
     A refusal of the function is the error that Python raises for the same reason. `NotInitializedError`: the tables or
     the function are missing. `SetupError`: the role may not call the function. `StoreUnavailableError`: the database is
-    locked, full or gone.
+    locked, full or gone. `ConfigurationError`: the database's encoding lacks a character.
     """
+    if isinstance(error, UnicodeEncodeError):
+        return lacking(error)
     cause = own_error(error)
     state = str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
     words = first_line(cause)

@@ -1,5 +1,6 @@
 """Connections to sinks, one for each address, certificate and lane, shared by all sessions of this process."""
 
+import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -94,6 +95,8 @@ def _open(address: str, pems: Pems | None, options: Sequence[tuple[str, int]]) -
 
 _guard = threading.Lock()
 _channels: dict[ChannelKey, SharedChannel] = {}
+# Connections of the process before its fork. None is closed: a close would wait for threads of the parent.
+_inherited: list[SharedChannel] = []
 
 
 def take(address: str, pems: Pems | None = None, lane: Lane = Lane.LOG) -> SharedChannel:
@@ -114,3 +117,15 @@ def give_back(shared: SharedChannel, *, is_broken: bool) -> None:
             del _channels[shared.key]
     if unused:
         shared.channel.close()
+
+
+def _leave_inherited() -> None:
+    """Open connections of its own in a forked process: nothing reads those of the parent there."""
+    global _guard
+    # A thread of the parent may hold the old one.
+    _guard = threading.Lock()
+    _inherited.extend(_channels.values())
+    _channels.clear()
+
+
+os.register_at_fork(after_in_child=_leave_inherited)

@@ -9,6 +9,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import grpc
+import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
@@ -52,6 +53,16 @@ def test_a_server_that_works_is_live_and_ready(world: World) -> None:
     with asking(server) as stub:
         for service in ("", "lrq.Replication"):
             assert stub.Check(HealthCheckRequest(service=service), timeout=30).status == SERVING
+
+
+def test_a_probe_with_a_misspelt_path_does_not_find_the_server_healthy(world: World) -> None:
+    address = address_of(world.server("paris", metrics=ANYWHERE))
+    for path in ("/ready", "/healthz/", "/favicon.ico"):
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"http://{address}{path}", timeout=60)
+    for path in ("/", "/metrics", "/metrics/"):
+        with urlopen(f"http://{address}{path}", timeout=60) as answer:
+            assert b"lrq_database_up 1.0" in answer.read()
 
 
 def test_tables_of_another_schema_make_the_server_unready_and_it_stays_live(world: World) -> None:

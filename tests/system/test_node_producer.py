@@ -24,6 +24,7 @@ PROGRAM = Path(__file__).parents[2] / "examples" / "producers" / "node" / "produ
 (PART,) = take(__name__, "examples/producers/node/README.md", "js")
 
 Node = Callable[..., "subprocess.CompletedProcess[str]"]
+Program = Callable[[str, str], "subprocess.Popen[str]"]
 
 
 @pytest.fixture
@@ -153,3 +154,91 @@ def test_two_processes_of_a_node_program_have_different_numbers(small: SmallServ
     one, two = small.log.stored["policy", "node-1"]
     assert 0 < one.process != two.process > 0
     assert (one.first_sequence, two.first_sequence) == (1, 2)
+
+
+_BEGIN = """
+const { Producer } = require(process.argv[1]);
+const producer = new Producer(process.argv[2], { client: "policy", producer: "node-1" });
+const told = async (payload, timeout = 20000) => {
+  const sent = producer.send([{ payload, destinations: ["tokyo"] }], timeout);
+  await sent.then(() => console.log("stored"), (error) => console.log(`${error.name}: ${error.message}`));
+};
+const line = () => new Promise((resolve) => process.stdin.once("data", resolve));
+"""
+
+
+@pytest.fixture
+def program(node: Node) -> Iterator[Program]:
+    """Give a function that starts a program with a producer; its calls print their outcomes."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(code: str, endpoint: str) -> "subprocess.Popen[str]":
+        whole = f"{_BEGIN}(async () => {{ {code}; producer.close(); process.exit(0); }})();"
+        command = [str(shutil.which("node")), "-e", whole, str(PROGRAM), endpoint]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+def test_calls_of_a_node_program_at_the_same_time_are_all_stored(small: SmallServer, program: Program) -> None:
+    out, _ = program("await Promise.all(['a', 'b', 'c'].map((each) => told(each)))", small.endpoint).communicate(
+        timeout=60
+    )
+    assert out.splitlines() == ["stored"] * 3
+    assert small.log.payloads("policy", "node-1") == [b"a", b"b", b"c"]
+
+
+def test_wrong_messages_of_a_node_program_leave_its_producer_usable(small: SmallServer, program: Program) -> None:
+    out, _ = program("await told(5); await told(Uint16Array.of(256)); await told('b')", small.endpoint).communicate(
+        timeout=60
+    )
+    wrong = "TypeError: payload must be a string or a Buffer, not"
+    assert out.splitlines() == [f"{wrong} number", f"{wrong} object", "stored"]
+    assert small.log.payloads("policy", "node-1") == [b"b"]
+
+
+def test_a_node_program_learns_that_a_late_request_is_kept_and_repeated_once(
+    small: SmallServer, program: Program
+) -> None:
+    small.always = "mute"
+    running = program("await told('a', 3000); await told('b', 1); await line(); await told('c')", small.endpoint)
+    assert running.stdout is not None
+    late, unsent = running.stdout.readline(), running.stdout.readline()
+    assert late.startswith("Error: request 1 may be stored or not ("), late
+    assert "it is kept, and the next call of send repeats it" in late
+    assert unsent.startswith("Error: nothing of this call was sent, send it again; request 1 may be stored"), unsent
+    small.always = None
+    out, _ = running.communicate("go on\n", timeout=60)
+    assert out == "stored\n"
+    assert small.log.payloads("policy", "node-1") == [b"a", b"c"]
+
+
+def test_a_node_program_without_a_server_learns_that_nothing_is_stored(program: Program) -> None:
+    out, _ = program("await told('a', 500)", "tcp://127.0.0.1:9").communicate(timeout=60)
+    assert out.startswith("Error: nothing was stored, send it again: "), out
+    assert "ECONNREFUSED" in out
+
+
+def test_a_refused_request_that_an_earlier_attempt_has_stored_counts_as_stored(
+    small: SmallServer, program: Program
+) -> None:
+    small.faults.extend(["mute", Refusal.INVALID, None])
+    out, _ = program("await told('a'); await told('b')", small.endpoint).communicate(timeout=60)
+    assert out.splitlines() == ["stored", "stored"]
+    assert small.log.payloads("policy", "node-1") == [b"a", b"b"]
+
+
+def test_the_program_of_node_names_the_command_that_goes_on(small: SmallServer, node: Node) -> None:
+    small.faults.extend([None, *["mute"] * 100])
+    done = node(small.endpoint, "1", "2", "3", LRQ_SECONDS="2")
+    assert (done.returncode, done.stdout) == (1, "1 b/1\n")
+    assert done.stderr.startswith("line 2 may be stored or not: run the same command with LRQ_FIRST=1"), done.stderr
+    small.faults.clear()
+    again = node(small.endpoint, "1", "2", "3", LRQ_FIRST="1")
+    assert (again.returncode, again.stdout) == (0, "3 b/3\n"), again.stderr
+    assert small.log.payloads("policy", "node-1") == [b"1", b"2", b"3"]

@@ -31,19 +31,36 @@ function bytes(field, value) {
   return Buffer.concat([varint((field << 3) | 2), varint(content.length), content]);
 }
 
-function encodeMessage({ payload, destinations, itemKey, partitionKey, headers = {} }) {
-  const parts = [bytes(1, payload), ...destinations.map((site) => bytes(2, site))];
-  if (itemKey !== undefined) parts.push(bytes(3, itemKey));
-  if (partitionKey !== undefined) parts.push(bytes(4, partitionKey));
-  for (const [name, value] of Object.entries(headers)) {
-    parts.push(bytes(5, Buffer.concat([bytes(1, name), bytes(2, value)])));
+// Other arrays would lose bits: Buffer.from([256]) has one byte.
+function checked(what, value) {
+  if (typeof value === "string" || (what === "payload" && value instanceof Uint8Array)) return value;
+  throw new TypeError(`${what} must be a string${what === "payload" ? " or a Buffer" : ""}, not ${typeof value}`);
+}
+
+function encodeMessage(message) {
+  const { payload, destinations, itemKey, partitionKey, headers } = message ?? {};
+  if (!Array.isArray(destinations)) throw new TypeError("destinations must be an array of site ids: ['tokyo']");
+  const parts = [bytes(1, checked("payload", payload))];
+  parts.push(...destinations.map((site) => bytes(2, checked("a destination", site))));
+  if (itemKey != null) parts.push(bytes(3, checked("itemKey", itemKey)));
+  if (partitionKey != null) parts.push(bytes(4, checked("partitionKey", partitionKey)));
+  for (const [name, value] of Object.entries(headers ?? {})) {
+    parts.push(bytes(5, Buffer.concat([bytes(1, name), bytes(2, checked(`the header ${name}`, value))])));
   }
   return Buffer.concat(parts);
 }
 
-function encodeRequest({ client, producer, process, first }, sequence, messages) {
+// The bytes stay as they are now, so a repeated request is the same one.
+function encodeMessages(messages) {
+  if (!Array.isArray(messages) || !messages.length) {
+    throw new TypeError("messages must be an array: [{ payload: '21.5', destinations: ['tokyo'] }]");
+  }
+  return Buffer.concat(messages.map((each) => bytes(4, encodeMessage(each))));
+}
+
+function encodeRequest({ client, producer, process, first }, sequence, content) {
   const parts = [bytes(1, client), bytes(2, producer), number(3, sequence), number(7, process), number(8, first)];
-  return Buffer.concat([...parts, ...messages.map((each) => bytes(4, encodeMessage(each)))]);
+  return Buffer.concat([...parts, content]);
 }
 
 // Returns the fields of a message by number: numbers as BigInt, and all others as Buffer.
@@ -108,16 +125,19 @@ class Stream {
     this.waiting = [];
     this.received = Buffer.alloc(0);
     this.failure = null;
+    this.isConnected = false;
     const fail = (error) => this.fail(error);
     this.session = http2.connect(authority, options);
     this.session.on("error", fail);
+    this.session.on("connect", () => (this.isConnected = true));
     this.call = this.session.request({
       ":method": "POST", ":path": "/lrq.Ingest/Produce", "content-type": "application/grpc", te: "trailers",
     });
     this.call.on("error", fail);
     this.call.on("data", (chunk) => this.take(chunk));
     const status = (headers) => {
-      if (Number(headers["grpc-status"] ?? 0)) fail(new Error(decodeURIComponent(headers["grpc-message"] ?? "")));
+      const code = Number(headers["grpc-status"] ?? 0);
+      if (code) fail(new Error(decoded(headers["grpc-message"]) || `gRPC status ${code}`));
     };
     this.call.on("response", status);
     this.call.on("trailers", status);
@@ -161,52 +181,99 @@ class Stream {
 
 const read = (file) => fs.readFileSync(file);
 
+function decoded(message = "") {
+  try {
+    return decodeURIComponent(message);
+  } catch {
+    return message; // not of gRPC: a proxy's
+  }
+}
+
 // --- the rules of a producer ---------------------------------------------------------------------------------------
 
+// The request is refused for good, and nothing of it is stored.
 class RefusedError extends Error {}
 
-// Sends one request at a time. A request without an answer is repeated with the same number, until an answer comes or
-// the time has passed. After a timeout the request may be stored: the next call repeats that request first.
+// The request may be stored. It is kept, and the next call of `send` repeats it: do not send its messages again.
+class OutcomeUnknownError extends Error {}
+
+// Sends one request at a time, in the order of the calls. A request without an answer is repeated with the same number,
+// until an answer comes or the time has passed. Other errors than OutcomeUnknownError mean that nothing is stored.
 class Producer {
   constructor(endpoints, { client, producer, tls = {} }) {
-    Object.assign(this, { endpoints: endpoints.split(","), client, producer, tls });
+    Object.assign(this, { endpoints: endpoints.split(",").map((each) => each.trim()), client, producer, tls });
+    for (const each of this.endpoints) {
+      if (!/^t(cp|ls):\/\/./.test(each)) throw new TypeError(`'${each}' is not tcp://host:port or tls://host:port`);
+      if (each.startsWith("tls:")) [tls.certificate, tls.key, tls.authority].forEach((file) => read(file ?? ""));
+    }
+    checked("client", client);
+    checked("producer", producer);
     this.stream = null;
     this.endpoint = null; // of the stream
     this.leader = null; // the endpoint of the server that stores requests, once another server has named it
     this.process = crypto.randomBytes(8).readBigUInt64BE() >> 1n; // the site tells processes of one name apart by it
     this.first = 0; // the first number of this process, once it is known
     this.last = null; // the last number that is known to be stored
-    this.doubtful = null; // the messages of the request with number last + 1, if it may be stored
+    this.doubtful = null; // the content of the request with number last + 1, if it may be stored
+    this.turn = Promise.resolve(); // the end of the call before: two calls at once would take one number
+    this.isClosed = false;
   }
 
-  async lastSequence(timeout = 5000) {
-    if (this.last === null) await this.repeat(0, [], Date.now() + timeout);
-    return this.last;
+  lastSequence(timeout = 5000) {
+    return this.inTurn(timeout, (deadline) => this.known(deadline));
   }
 
   async send(messages, timeout = 5000) {
-    const deadline = Date.now() + timeout;
-    await this.lastSequence(timeout);
-    if (this.doubtful) await this.numbered(this.doubtful, deadline);
-    return this.numbered(messages, deadline);
+    const content = encodeMessages(messages);
+    return this.inTurn(timeout, async (deadline) => {
+      await this.known(deadline);
+      if (this.doubtful) await this.settled(deadline);
+      return this.numbered(content, deadline, false);
+    });
   }
 
-  async numbered(messages, deadline) {
-    this.doubtful = messages;
+  inTurn(timeout, act) {
+    if (typeof timeout !== "number" || !(timeout >= 0)) throw new TypeError("timeout must be a number of milliseconds");
+    const deadline = Date.now() + timeout;
+    const mine = this.turn.then(() => act(deadline));
+    this.turn = mine.catch(() => {});
+    return mine;
+  }
+
+  async known(deadline) {
+    if (this.last === null) await this.repeat(0, Buffer.alloc(0), deadline, false);
+    return this.last;
+  }
+
+  async settled(deadline) {
     try {
-      const reply = await this.repeat(this.last + 1, messages, deadline);
+      await this.numbered(this.doubtful, deadline, true);
+    } catch (error) {
+      const isKept = error instanceof OutcomeUnknownError;
+      const earlier = `${isKept ? "" : "an earlier request is not stored: "}${error.message}`;
+      throw new Error(`nothing of this call was sent, send it again; ${earlier}`);
+    }
+  }
+
+  async numbered(content, deadline, isDoubtful) {
+    try {
+      const reply = await this.repeat(this.last + 1, content, deadline, isDoubtful);
       this.last += 1;
       this.doubtful = null;
       return reply;
     } catch (error) {
-      if (error instanceof RefusedError) this.doubtful = null;
+      this.doubtful = error instanceof OutcomeUnknownError ? content : null;
       throw error;
     }
   }
 
-  async repeat(sequence, messages, deadline) {
-    const request = encodeRequest(this, sequence, messages);
+  // `isDoubtful`: an earlier attempt may have stored the request, though its answer is missing.
+  async repeat(sequence, content, deadline, isDoubtful) {
+    const request = encodeRequest(this, sequence, content);
+    let reason = "the time had passed before";
     for (let attempt = 0; ; attempt++) {
+      if (this.isClosed) reason = "the producer is closed";
+      if (Date.now() >= deadline || this.isClosed) throw unanswered(sequence, reason, isDoubtful);
       try {
         this.open(attempt);
         const reply = await within(this.stream.ask(request), deadline);
@@ -217,16 +284,33 @@ class Producer {
         }
         this.leave();
         this.leader = this.followed(reply.leader);
-        if (!PASSING.has(reply.refusal)) throw new RefusedError(`${reply.refusal}: ${reply.reason}`);
-        if (Date.now() >= deadline) throw new Error(`request ${sequence} is refused for now: ${reply.reason}`);
+        reason = reply.reason;
+        if (!PASSING.has(reply.refusal)) throw new RefusedError(`${reply.refusal}: ${reason}`);
       } catch (error) {
+        if (error instanceof RefusedError && !isDoubtful) throw error;
+        if (error instanceof RefusedError) return this.refusedInDoubt(sequence, deadline, error);
+        isDoubtful ||= Boolean(sequence && this.stream?.isConnected);
         this.leave();
-        if (error instanceof RefusedError) throw error;
         this.leader = null;
-        if (Date.now() >= deadline) throw new Error(`request ${sequence} may be stored or not: ${error.message}`);
+        reason = error.message;
       }
-      await new Promise((resolve) => setTimeout(resolve, Math.min(50 * 2 ** attempt, 1000)));
+      const pause = Math.max(0, Math.min(50 * 2 ** attempt, 1000, deadline - Date.now()));
+      await new Promise((resolve) => setTimeout(resolve, pause));
     }
+  }
+
+  // An earlier attempt may have stored the refused request, so the last number decides.
+  async refusedInDoubt(sequence, deadline, refusal) {
+    const before = this.last;
+    try {
+      await this.repeat(0, Buffer.alloc(0), deadline, false);
+    } catch (error) {
+      throw unanswered(sequence, `${refusal.message}; ${error.message}`, !refusal.message.startsWith("TAKEN"));
+    }
+    const last = this.last;
+    this.last = before;
+    if (last < sequence) throw refusal;
+    return { sequence, leader: "", token: "" };
   }
 
   open(attempt) {
@@ -247,14 +331,26 @@ class Producer {
   }
 
   close() {
+    this.isClosed = true;
     this.leave();
   }
 }
 
+function unanswered(sequence, reason, isDoubtful) {
+  if (!isDoubtful) return new Error(`nothing was stored, send it again: ${reason}`);
+  return new OutcomeUnknownError(
+    `request ${sequence} may be stored or not (${reason}): it is kept, and the next call of send repeats it with the ` +
+      "same number, so it is stored once; do not send its messages again",
+  );
+}
+
+const LONGEST = 2 ** 31 - 1; // of a timer, in milliseconds
+
 function within(promise, deadline) {
+  const rest = Math.min(Math.max(0, deadline - Date.now()), LONGEST);
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error("no answer in time")), Math.max(0, deadline - Date.now()));
+    timer = setTimeout(() => reject(new Error("no answer in time")), rest);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
@@ -264,20 +360,36 @@ function within(promise, deadline) {
 // Sends each line of the standard input, and prints number and position. LRQ_FIRST is the number of the first line:
 // lines whose numbers are stored are left out, so a repeated run stores nothing twice.
 async function main([endpoints, client, name, ...destinations]) {
-  const tls = { certificate: process.env.TLS_CERTIFICATE, key: process.env.TLS_KEY, authority: process.env.TLS_AUTHORITY };
+  if (!destinations.length) throw new Error("usage: node producer.js ENDPOINTS CLIENT PRODUCER SITE...");
+  const { TLS_CERTIFICATE: certificate, TLS_KEY: key, TLS_AUTHORITY: authority } = process.env;
+  const tls = { certificate, key, authority };
   const producer = new Producer(endpoints, { client, producer: name, tls });
   const lines = fs.readFileSync(0, "utf8").split("\n").filter(Boolean);
-  const last = await producer.lastSequence(20000);
+  const last = await producer.lastSequence(SECONDS * 1000);
   const first = Number(process.env.LRQ_FIRST ?? last + 1);
+  if (!Number.isInteger(first) || first < 1) throw new Error("LRQ_FIRST must be the number of the first line");
   if (first > last + 1) producer.last = first - 1; // the server refuses the gap
   for (const line of lines.slice(Math.max(0, last - first + 1))) {
-    const reply = await producer.send([{ payload: line, destinations }], 20000);
-    console.log(`${reply.sequence} ${reply.position?.branch}/${reply.position?.seq}`);
+    const sent = producer.send([{ payload: line, destinations }], SECONDS * 1000);
+    const reply = await sent.catch((error) => {
+      throw error instanceof RefusedError ? error : new Error(interrupted(producer, error, first));
+    });
+    const place = reply.position ? `${reply.position.branch}/${reply.position.seq}` : "stored";
+    console.log(`${reply.sequence} ${place}`);
   }
   producer.close();
 }
 
-module.exports = { Producer, RefusedError };
+const SECONDS = Number(process.env.LRQ_SECONDS ?? 20); // for each answer
+
+// This process ends, so only a later run can repeat the request.
+function interrupted(producer, error, first) {
+  const unknown = error instanceof OutcomeUnknownError;
+  const what = unknown ? `line ${producer.last + 2 - first} may be stored or not` : error.message;
+  return `${what}: run the same command with LRQ_FIRST=${first}, which stores no line twice`;
+}
+
+module.exports = { Producer, OutcomeUnknownError, RefusedError };
 if (require.main === module) {
   main(process.argv.slice(2)).catch((error) => {
     console.error(error.message);

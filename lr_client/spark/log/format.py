@@ -24,7 +24,7 @@ import queues
 from lr_client.spark.log.ranges import SCHEMA, LogOptions, ranges, read_range
 from lr_client.spark.log.write_options import LogWriteOptions, check_columns, require_append
 from lr_client.spark.log.writer import LogBatchWriter, LogStreamWriter, require_tables
-from lr_client.spark.options import database_url, number
+from lr_client.spark.options import database_url, number, refuse_misspelt
 from queues.database import migrations
 from queues.database.transactions import reading
 from queues.errors import MissingDependencyError
@@ -88,6 +88,7 @@ class LogFormat(DataSource):
     @property
     def _chosen(self) -> LogOptions:
         options = cast("Mapping[str, str]", self.options)
+        refuse_misspelt(options, ("url", "partitions", "maxEntriesPerBatch"))
         url = database_url(options, "lrq_log")
         return LogOptions(url, number(options, "partitions", 4), number(options, "maxEntriesPerBatch", 10_000))
 

@@ -7,7 +7,7 @@ from typing import Final, Self
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
 from lr_client.arguments import MAX_PAYLOAD_BYTES, checked_limit
-from lr_client.spark.options import database_url, number, required
+from lr_client.spark.options import database_url, number, refuse_misspelt, required
 from queues import names
 from queues.destinations import destination_set
 from queues.entry_keys import checked_key
@@ -21,6 +21,9 @@ _OPTIONAL: Final = {
     "partition_key": (StringType(),),
     "headers": (MapType(StringType(), StringType()),),
 }
+_OPTIONS: Final = (
+    "url", "client", "destinations", "producer", "sequence", "rows_per_transaction", "max_payload_bytes",
+)  # fmt: skip
 _COLUMNS: Final[Mapping[str, tuple[DataType, ...]]] = {"payload": (BinaryType(),), **_OPTIONAL}
 
 
@@ -43,6 +46,7 @@ class LogWriteOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
         """Parse Spark's *options*; raise `UsageError` for a missing or invalid value."""
+        refuse_misspelt(options, _OPTIONS)
         client = names.client_name(required(options, "client", "lrq_log"))
         for_all = options.get("destinations")
         destinations = None if for_all is None else split(for_all)

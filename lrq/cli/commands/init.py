@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from lrq.cli.place import SitePlace
+
+
+_NO_SITE: Final = "no site is named: give --site, set LRQ_SITE_ID, or write site_id in lrq.toml"
 
 
 class DialectName(StrEnum):
@@ -79,6 +82,7 @@ def init(
     if check:
         _check(place, as_json=as_json)
         return
+    _require_site(place)
     with engine_of(place, must_exist=False) as engine:
         _initialize(engine, place, as_json=as_json)
 
@@ -119,6 +123,16 @@ def _check(place: "SitePlace", *, as_json: bool) -> None:
         emit(facts | {"fits": True, "site": site, "reason": ""})
     else:
         typer.echo(f"{place.shown} fits: it belongs to site {site} and has schema {schema.SCHEMA}")
+
+
+def _require_site(place: "SitePlace") -> None:
+    """Raise `ConfigurationError` before SQLite makes an empty file, if no site is named for a new one."""
+    from queues.database.urls import file_of
+    from queues.errors import ConfigurationError
+
+    file = file_of(place.url)
+    if place.site is None and file is not None and not file.exists():
+        raise ConfigurationError(_NO_SITE)
 
 
 def _initialize(engine: "Engine", place: "SitePlace", *, as_json: bool) -> None:
@@ -167,6 +181,4 @@ def _known_site(engine: "Engine") -> str:
         with reading(engine) as connection:
             return schema.site(connection, None).site_id
     except NotInitializedError:
-        raise ConfigurationError(
-            "no site is named: give --site, set LRQ_SITE_ID, or write site_id in lrq.toml"
-        ) from None
+        raise ConfigurationError(_NO_SITE) from None

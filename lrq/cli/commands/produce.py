@@ -95,14 +95,13 @@ def produce(
     After a crash or an error, the same command goes on without doubles if it has `--producer` and `--from-sequence`.
     Give each file a producer name of its own, and `--from-sequence 1`: the numbers are those of the lines.
 
-    Exit code 3 means that a message without an answer may be stored. A closed stdout ends the command so.
+    Exit code 3 means that a message without an answer may be stored. A closed or full stdout ends the command so.
     """
     from lr_client.producer import Producer
     from lrq.cli.commands.send import headers_of
-    from lrq.cli.exit_codes import NoError
+    from lrq.cli.exit_codes import telling
     from lrq.cli.produced_lines import ProduceOptions, print_produced, produce_all
     from lrq.cli.producer_place import located, ring_endpoint
-    from lrq.cli.standard_streams import leave_stdout
 
     if ring:
         if endpoint:
@@ -124,11 +123,8 @@ def produce(
         tls_authority=place.authority,
     ) as sender:
         for produced in produce_all(sender, options):
-            try:
+            with telling(
+                f"message {produced.sequence} is stored, and later ones may be stored or not: the same command goes on "
+                "with --producer and --from-sequence"
+            ):
                 print_produced(produced, as_json=as_json)
-            except BrokenPipeError:
-                leave_stdout()
-                raise NoError(
-                    f"stdout was closed after message {produced.sequence}, and later ones may be stored or not: "
-                    "the same command goes on with --producer and --from-sequence"
-                ) from None

@@ -52,9 +52,11 @@ def send(
     The limit of a payload is max_payload_bytes of the site's file. A destination or client that is unknown here gets a
     warning: an entry for a misspelt site reaches no site.
 
-    Exit code 3 means that the entry is committed, but did not reach every destination in time.
+    Exit code 3 means that the entry is committed, but did not reach every destination in time. A closed or full stdout
+    ends the command so, too.
     """
     from lr_client import RoutingQueueSenderClient
+    from lrq.cli.exit_codes import telling
     from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
     from lrq.cli.place import max_payload_bytes, opened
@@ -74,11 +76,13 @@ def send(
             "token": str(token), "site": here.site, "client": client, "destinations": sorted(set(to)),
             "bytes": len(content), "replicated": None, "seconds": None,
         }  # fmt: skip
-        if not as_json:
-            typer.echo(str(token))
-        if wait is None:
-            if as_json:
+        committed = f"the entry is committed as {token}"
+        with telling(committed):
+            if not as_json:
+                typer.echo(str(token))
+            elif wait is None:
                 emit(facts)
+        if wait is None:
             return
         began = SYSTEM_CLOCK.monotonic()
         replicated = False
@@ -90,7 +94,8 @@ def send(
         finally:
             if as_json:
                 seconds = round(SYSTEM_CLOCK.monotonic() - began, 3)
-                emit(facts | {"replicated": replicated, "seconds": seconds})
+                with telling(committed):
+                    emit(facts | {"replicated": replicated, "seconds": seconds})
 
 
 def headers_of(given: list[str]) -> dict[str, str]:

@@ -29,6 +29,10 @@ _INSERT: Final = (
     " VALUES ({0}, {0}, {0}, {0}, {0}, {0}, coalesce((SELECT transaction_key FROM lrq_sql_written"
     " WHERE substr(transaction_key, 1, length({0})) = {0} AND last_id - transaction_id < {0}), {0}))"
 )
+#: Each entry is a statement of its own, which may be refused. A call of several is undone as a whole then.
+SAVE: Final = "SAVEPOINT lrq_transmit"
+UNDO: Final = "ROLLBACK TO lrq_transmit"
+RELEASE: Final = "RELEASE lrq_transmit"
 #: Selects the token of the present transaction, after its entries; the one row has one text.
 TOKEN: Final = "SELECT token FROM lrq_transmitted"
 
@@ -41,6 +45,11 @@ CHECKS_KEYS: Final = "PRAGMA foreign_keys"
 IS_MARKED: Final = "PRAGMA defer_foreign_keys"
 #: Marks the present transaction, after its first entry.
 MARK: Final = "PRAGMA defer_foreign_keys = ON"
+
+
+def begin(connection: object) -> str:
+    """Return the statement that begins a transaction as Python's sqlite3 would before an INSERT on *connection*."""
+    return f"BEGIN {getattr(connection, 'isolation_level', None) or ''}"
 
 
 def joining(*, begun: bool, checks_keys: bool, is_marked: bool) -> Joining:

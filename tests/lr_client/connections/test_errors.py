@@ -102,6 +102,30 @@ def test_entries_for_an_ended_link_are_refused_as_a_whole(site: Engine, opening:
     assert sizes == 1
 
 
+@pytest.mark.parametrize(("dialect", "kind"), [("sqlite", name) for name in SQLITE], indirect=["dialect"])
+def test_a_refused_call_leaves_no_entry_though_the_application_commits(site: Engine, opening: Open, kind: str) -> None:
+    good, own = (LRMessageWithDestinations(b"part", [to]) for to in ("lima", "paris"))
+
+    async def application(app: Application) -> None:
+        async with app.transaction():
+            await app.transmit(b"1")
+            with pytest.raises(UnknownDestinationError):
+                await app.transmit_all(good, own)
+            await app.transmit_all(*(LRMessageWithDestinations(each, ["lima"]) for each in (b"2", b"3")))
+        async with app.transaction():
+            with pytest.raises(UnknownDestinationError):
+                await app.transmit_all(good, own)
+            await app.transmit(b"4")
+
+    run(opening, site, application)
+    with site.connect() as connection:
+        rows = connection.execute(text("SELECT payload, transaction_id FROM lrq_log_entries_0 ORDER BY id")).all()
+    assert [bytes(row.payload) for row in rows] == [b"1", b"2", b"3", b"4"]
+    first, *_, last = (row.transaction_id for row in rows)
+    assert [row.transaction_id == first for row in rows] == [True, True, True, False]
+    assert last != first
+
+
 @every_kind
 def test_the_own_site_and_unknown_sites_in_strict_mode_are_refused(site: Engine, opening: Open, kind: str) -> None:
     with site.begin() as connection:

@@ -1,5 +1,6 @@
 """Producers of both kinds against a real server in memory: faults of streams, refusals, timeouts and bounds."""
 
+import asyncio
 import math
 import re
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from lr_client import LRMessageWithDestinations
-from lr_client.producer import ProducerMessage
+from lr_client.producer import AsyncProducer, ProducerMessage
 from queues import errors
 from queues.positions import ORIGIN, Position
 from tests.lr_client.producer.small_server import MemoryLog, Refusal, SmallServer
@@ -354,3 +355,28 @@ def test_messages_that_no_site_accepts_are_refused_before_they_are_sent(
 def test_unusable_arguments_are_refused(new_producer: Make, options: dict[str, Any], expected: type[errors.LrqError]):
     with pytest.raises(expected):
         new_producer(**{"endpoints": "tcp://127.0.0.1:1", **options})
+
+
+def test_an_asynchronous_producer_says_that_another_event_loop_needs_its_own(server: SmallServer):
+    producer = AsyncProducer(server.endpoint, client="meters", producer="meter-17")
+    asyncio.run(_sent(producer, b"1"))
+    with pytest.raises(errors.UsageError, match="was used in another event loop"):
+        asyncio.run(_sent(producer, b"2"))
+    asyncio.run(producer.close())
+    assert server.log.payloads() == [b"1"]
+
+
+async def _sent(producer: AsyncProducer, payload: bytes) -> None:
+    await producer.send(messages(payload), timeout=20)
+
+
+@pytest.mark.parametrize("endpoints", [None, 7400, ["tcp://127.0.0.1:7400"]])
+def test_endpoints_that_are_no_text_are_refused_in_a_sentence(new_producer: Make, endpoints: Any):
+    with pytest.raises(errors.ConfigurationError, match="endpoints must be one text"):
+        new_producer(endpoints)
+
+
+@pytest.mark.parametrize("given", [None, 5, b"21.5"])
+def test_messages_that_are_no_collection_are_refused_in_a_sentence(server: SmallServer, new_producer: Make, given: Any):
+    with pytest.raises(errors.UsageError, match="messages must be a collection"):
+        new_producer(server.endpoint).send(given)

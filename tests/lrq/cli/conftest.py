@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,21 @@ def lrq(capsys: pytest.CaptureFixture[str]) -> Command:
 @pytest.fixture
 def ascii_database(postgres_server: str, postgres_admin: Connection) -> Iterator[str]:
     """Give the URL of an empty database with the encoding SQL_ASCII."""
-    url = make_url(postgres_server).set(database=f"ascii_{uuid.uuid4().hex}")
-    create = f"CREATE DATABASE {url.database} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0"
+    with _encoded("SQL_ASCII", postgres_server, postgres_admin) as url:
+        yield url
+
+
+@pytest.fixture
+def latin_database(postgres_server: str, postgres_admin: Connection) -> Iterator[str]:
+    """Give the URL of an empty database with the encoding LATIN1."""
+    with _encoded("LATIN1", postgres_server, postgres_admin) as url:
+        yield url
+
+
+@contextmanager
+def _encoded(encoding: str, postgres_server: str, postgres_admin: Connection) -> Iterator[str]:
+    url = make_url(postgres_server).set(database=f"encoded_{uuid.uuid4().hex}")
+    create = f"CREATE DATABASE {url.database} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
     postgres_admin.execute(text(create))
     yield url.render_as_string(hide_password=False)
     postgres_admin.execute(text(f"DROP DATABASE {url.database} WITH (FORCE)"))

@@ -110,3 +110,10 @@ def test_init_warns_about_a_site_id_that_looks_like_a_peer(
     (warning,) = done.warnings
     assert (done.code, "'Paris' and 'paris' look alike: rename one" in warning) == (0, True)
     assert lrq("init", "--site", "tokyo", "--database", new_database()).warnings == []
+
+
+def test_without_a_site_no_empty_file_is_left_behind(lrq: Command, tmp_path: Path):
+    file = tmp_path / "new.db"
+    done = lrq("init", "--database", f"sqlite:///{file}")
+    assert (done.code, done.error.startswith("no site is named")) == (1, True)
+    assert list(tmp_path.iterdir()) == []

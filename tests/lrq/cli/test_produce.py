@@ -10,7 +10,7 @@ import pytest
 from discovery.rings import ring_of
 from queues.wire import ingest_pb2 as pb
 from tests.lr_client.producer.small_server import Refusal, SmallServer
-from tests.lrq.cli.command import Command, Done, lrq_process, unheard
+from tests.lrq.cli.command import Command, Done, lrq_process, spawn, unheard
 
 
 @pytest.fixture
@@ -74,7 +74,12 @@ def test_a_closed_stdout_does_not_count_as_success(server: SmallServer, lines: P
     command = ["produce", "-e", server.endpoint, "--client", "meters", "-t", "tokyo", "-p", "meter-17", str(lines)]
     done = unheard(*command)
     assert done.returncode == 3
-    assert b"stdout was closed after message 1, and later ones may be stored or not" in done.stderr
+    assert b"message 1 is stored, and later ones may be stored or not" in done.stderr
+    with open("/dev/full", "wb") as full:
+        process = spawn(*command, "-p", "meter-18", stdout=full, stderr=-1)
+        _, words = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert b"message 1 is stored, and later ones may be stored or not" in words
 
 
 @pytest.mark.processes
@@ -182,3 +187,9 @@ def test_all_kinds_of_refusals_have_a_name():
     from lr_client.producer.answers import DeclineKind
 
     assert {*pb.ProduceRefusal.Kind.keys()} == {kind.name for kind in DeclineKind}
+
+
+def test_a_wait_may_be_infinite(produce, server: SmallServer, lines: Path):
+    done = produce("--producer", "meter-17", "--timeout", "inf", str(lines))
+    assert (done.code, done.err) == (0, "")
+    assert len(stored(server)) == len(done.out.splitlines()) > 1

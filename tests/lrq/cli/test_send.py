@@ -11,7 +11,7 @@ from queues.errors import WaitTimeoutError
 from queues.names import SEND_LOG_ENTRIES, SiteId
 from queues.positions import PositionToken
 from queues.send_log.replica_members import store_groups
-from tests.lrq.cli.command import Command, lrq_process
+from tests.lrq.cli.command import Command, lrq_process, spawn, unheard
 from tests.lrq.cli.source import SourceSite
 
 
@@ -133,3 +133,34 @@ def test_a_wait_for_a_member_of_a_group_is_for_that_member_only(source: SourceSi
     sender.wait_replicated(source.engine, token, ["tokyo-a"], 0)
     with pytest.raises(WaitTimeoutError, match=r"do not have .* yet: tokyo-b$"):
         sender.wait_replicated(source.engine, token, ["tokyo"], 0)
+
+
+@pytest.mark.postgresql
+def test_a_character_that_the_database_lacks_is_one_sentence(lrq: Command, latin_database: str):
+    place = ["--database", latin_database]
+    assert lrq("init", *place, "--site", "paris").code == 0
+    words = "the database has the encoding latin-1, which lacks the character '日'"
+    for wrong in (["--item-key", "日"], ["--header", "a=日"]):
+        done = lrq("send", *place, "--client", "policy", "--to", "tokyo", "x", *wrong)
+        assert (done.code, words in done.error) == (1, True), done.error
+    done = lrq("peer", "add", *place, "日", "tcp://127.0.0.1:7400")
+    assert (done.code, words in done.error) == (1, True), done.error
+    assert lrq("send", *place, "--client", "zähler", "--to", "tokyo", "日", "--header", "a=é").code == 0
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("options", [[], ["--json"], ["--json", "--wait", "0"]])
+def test_a_stdout_that_takes_no_token_is_told_that_the_entry_is_committed(source: SourceSite, options: list[str]):
+    command = ["send", "-d", source.url, "--client", "policy", "--to", "tokyo", "x", *options]
+    with open("/dev/full", "wb") as full:
+        process = spawn(*command, stdout=full, stderr=-1)
+        _, words = process.communicate(timeout=60)
+    told = unheard(*command)
+    for code, said, reason in (
+        (process.returncode, words, "No space left on device"),
+        (told.returncode, told.stderr, "Broken pipe"),
+    ):
+        (line,) = [each for each in said.decode().splitlines() if not each.startswith("lrq: warning")]
+        assert (code, line.startswith("lrq: the entry is committed as paris/policy/")) == (3, True), line
+        assert line.endswith(f"; stdout could not be written ({reason})")
+    assert stored(source) == [b"x", b"x"]

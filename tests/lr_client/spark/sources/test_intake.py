@@ -573,6 +573,8 @@ def test_large_entries_are_read_a_few_at_a_time(sink: Engine, tokyo: Arrivals) -
         ({"partitions": 0}, "the option `partitions` is '0': give a whole number above zero"),
         ({"maxEntriesPerBatch": "many"}, "the option `maxEntriesPerBatch` is 'many': give a whole number"),
         ({"deleteOnCommit": "perhaps"}, "the option `deleteOnCommit` is 'perhaps': write true or false"),
+        ({"delete_on_comit": "false"}, "there is no option `delete_on_comit`: write `deleteOnCommit`"),
+        ({"sorce": "paris"}, "there is no option `sorce`: write `source`"),
         ({"url": "sqlite://"}, "use a SQLite database in a file"),
         ({"url": "nonsense"}, "the option `url` is no database URL"),
     ],

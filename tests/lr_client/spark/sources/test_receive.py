@@ -167,6 +167,13 @@ def test_a_missing_queue_is_reported_in_one_sentence(spark: Any, sink: Engine) -
     assert told == "nothing was received here for client policy from rome yet: check both names"
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_misspelt_option_is_reported_in_one_sentence(spark: Any, sink: Engine) -> None:
+    with pytest.raises(Exception, match="no option") as caught:
+        reading(spark, sink).options(deleteOnComit="false").load().collect()
+    assert sentence(str(caught.value)).lower() == "there is no option `deleteoncomit`: write `deleteoncommit`"
+
+
 def test_a_stream_brings_all_entries_once_in_order_within_its_limit(run: Run, sink: Engine, tokyo: Arrivals) -> None:
     batches = Batches()
     query = run(batches, maxEntriesPerBatch=2)

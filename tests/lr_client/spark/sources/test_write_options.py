@@ -53,6 +53,8 @@ def columns(**types: DataType) -> StructType:
         ({"sequence": str(2**62)}, "give a whole number from 0"),
         ({"rows_per_transaction": "0"}, "give a whole number above zero"),
         ({"max_payload_bytes": "many"}, "give a whole number above zero"),
+        ({"rowsPerTransaction": "5"}, "there is no option `rowsPerTransaction`: write `rows_per_transaction`"),
+        ({"producr": "job"}, "there is no option `producr`: write `producer`"),
     ],
 )
 def test_an_invalid_option_is_refused(given: dict[str, str], words: str) -> None:
