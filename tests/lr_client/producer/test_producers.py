@@ -173,17 +173,18 @@ def test_a_refusal_for_now_until_the_timeout_says_that_nothing_is_stored(
     server: SmallServer, new_producer: Make, kind: int
 ):
     server.always = kind
-    producer = new_producer(server.endpoint)
 
-    def refused_in_time() -> bool:
-        # A request that is under way at the end of the time has an unknown outcome.
+    def refused_in_time() -> Any:
+        producer = new_producer(server.endpoint)
+        # A request that is under way at the end of the time has an unknown outcome, and its producer keeps it.
         with suppress(errors.OutcomeUnknownError):
             with pytest.raises(errors.StoreUnavailableError, match="stored in time, send it again: refused as"):
                 producer.send(messages(b"1"), timeout=1.0)
-            return True
-        return False
+            return producer
+        producer.close(0)
+        return None
 
-    eventually(refused_in_time)
+    producer = eventually(refused_in_time)
     server.always = None
     assert producer.send(messages(b"2")) == Position("b", 1)
     assert server.log.payloads() == [b"2"]
