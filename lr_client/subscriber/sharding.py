@@ -8,7 +8,10 @@ from queues import names
 from queues.database.engine_check import require_engine
 from queues.database.transactions import reading
 from queues.errors import UsageError
-from queues.receive import stored_shard_maps
+from queues.names import SiteId
+from queues.receive import shard_marks, stored_shard_maps
+from queues.receive.registry import registered
+from queues.receive.shard_upkeep import MAX_CHANGES
 from queues.shard_maps import ShardMap, new_map, with_moves
 
 
@@ -37,6 +40,25 @@ def set_shards(engine: Engine, client: str, shards: int, *, partitioner: str | N
         return None
     stored_shard_maps.add(engine, name, new)
     return new
+
+
+def waiting_sources(engine: Engine, client: str) -> list[SiteId]:
+    """Return the sources whose queues of *client* cannot take the newest map yet.
+
+    Such a queue has the most maps in force, because a shard has not passed the beginning of the second one.
+    """
+    require_engine(engine, "waiting_sources")
+    name = names.client_name(client)
+    with reading(engine) as connection:
+        newest = stored_shard_maps.newest(connection, name)
+        if newest is None:
+            return []
+        changes = {
+            queue.source: shard_marks.changes_of(connection, queue.queue_id) for queue in registered(connection, name)
+        }
+    return [
+        source for source, found in changes.items() if len(found) >= MAX_CHANGES and found[-1].version < newest.version
+    ]
 
 
 def move_slots(engine: Engine, client: str, moves: Mapping[int, int]) -> ShardMap:

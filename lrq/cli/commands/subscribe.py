@@ -7,6 +7,9 @@ import typer
 from lrq.cli.options import Config, Database, Json, Site, Strict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from queues.names import SiteId
     from queues.shard_maps import ShardMap
 
 app = typer.Typer(help="Change how the subscriptions of a client here share its entries.", no_args_is_help=False)
@@ -40,7 +43,7 @@ def shards(
 
     Running subscriptions take the new number over by themselves; nothing is restarted, and each key keeps its order.
     """
-    from lr_client.subscriber.sharding import set_shards, shards_of
+    from lr_client.subscriber.sharding import set_shards, shards_of, waiting_sources
     from lrq.cli.known_names import check_names
     from lrq.cli.output import emit
     from lrq.cli.place import opened
@@ -52,13 +55,15 @@ def shards(
         check_names(here, clients=[client], strict=strict)
         changed = None if number is None else set_shards(here.engine, client, number, partitioner=partitioner)
         found = changed or shards_of(here.engine, client)
+        waiting = waiting_sources(here.engine, client)
     if as_json:
-        emit({"site": here.site, "client": client, "changed": changed is not None, **_facts(found)})
+        emit({"site": here.site, "client": client, "changed": changed is not None, **_facts(found, waiting)})
         return
     words = plural(1 if found is None else found.shards, "shard")
     if found is not None:
         words += f" by {found.partitioner}, version {found.version}"
     typer.echo(f"{client} has {words}{'' if number is None or changed else ' already'}")
+    _tell(waiting)
 
 
 @app.command("move")
@@ -72,25 +77,37 @@ def move(
     as_json: Json = False,
 ) -> None:
     """Move slots of keys to another shard, for example away from one that has too much work."""
-    from lr_client.subscriber.sharding import move_slots
+    from lr_client.subscriber.sharding import move_slots, waiting_sources
     from lrq.cli.output import emit
     from lrq.cli.place import opened
     from lrq.cli.words import plural
 
     with opened(config, database, site) as here:
         found = move_slots(here.engine, client, dict.fromkeys(slots, to))
+        waiting = waiting_sources(here.engine, client)
     if as_json:
-        emit({"site": here.site, "client": client, "changed": True, **_facts(found)})
-    else:
-        typer.echo(f"{plural(len(slots), 'slot')} of {client} moved to shard {to}, version {found.version}")
+        emit({"site": here.site, "client": client, "changed": True, **_facts(found, waiting)})
+        return
+    typer.echo(f"{plural(len(slots), 'slot')} of {client} moved to shard {to}, version {found.version}")
+    _tell(waiting)
 
 
-def _facts(found: "ShardMap | None") -> dict[str, Any]:
+def _tell(waiting: "Sequence[SiteId]") -> None:
+    """Tell that the newest version does not hold yet for the entries of some sources."""
+    for source in waiting:
+        typer.echo(
+            f"not yet for the entries from {source}: too many earlier versions hold there, because a shard stands "
+            "still; see the refusals of its shards in `lrq status`"
+        )
+
+
+def _facts(found: "ShardMap | None", waiting: "Sequence[SiteId]") -> dict[str, Any]:
     if found is None:
-        return {"shards": 1, "partitioner": None, "version": 0, "owners": []}
+        return {"shards": 1, "partitioner": None, "version": 0, "owners": [], "waiting_sources": []}
     return {
         "shards": found.shards,
         "partitioner": found.partitioner,
         "version": found.version,
         "owners": list(found.owners),
+        "waiting_sources": list(waiting),
     }

@@ -1,8 +1,14 @@
 """`lrq subscribe`: shows and changes the shards of a client; `lrq status` shows each shard."""
 
+import threading
+
 import pytest
 
 from lr_client.subscriber.subscription import subscribe
+from queues.names import ClientName
+from queues.receive.registry import registered
+from queues.receive.shard_marks import changes_of
+from queues.receive.shard_upkeep import MAX_CHANGES
 from queues.shard_maps import new_map
 from tests.lr_client.subscriber.applying import Apply, applied
 from tests.lr_client.subscriber.arrivals import Arrivals
@@ -47,6 +53,35 @@ def test_slots_are_moved(run):
     owners = run("shards", "policy", "--json").json["owners"]
     assert owners[:6] == [0, 1, 2, 0, 0, 0]
     assert "the map names the shards 7" in run("move", "policy", "3", "--to", "7").error
+
+
+def test_a_change_that_must_wait_for_a_standing_shard_says_so(run, source: SourceSite):
+    applied.metadata.create_all(source.engine)
+    tokyo = Arrivals(source.engine)
+    held = threading.Event()
+
+    def refuse(entry):
+        if entry.partition_key == "bad" and not held.is_set():
+            raise ValueError("poisoned")
+
+    def in_force() -> list[int]:
+        with source.engine.connect() as connection:
+            (queue,) = registered(connection, ClientName("policy"))
+            return [each.version for each in changes_of(connection, queue.queue_id)]
+
+    tokyo.keyed([("good", b"x")])
+    with subscribe(source.engine, Apply(refuse), shards=2, poll_interval=0.02, backoff=0.01, max_backoff=0.05):
+        eventually(lambda: tokyo.left == 0)
+        tokyo.keyed([("bad", b"y")])
+        for version in range(2, MAX_CHANGES + 1):
+            tokyo.keyed(*([(f"k{number}", b"x")] for number in range(20)))
+            assert "not yet" not in run("shards", "policy", str(version + 1)).out
+            eventually(lambda wanted=version: wanted in in_force())
+        late = run("shards", "policy", "2")
+        assert "not yet for the entries from tokyo: too many earlier versions hold there" in late.out
+        assert run("shards", "policy", "--json").json["waiting_sources"] == ["tokyo"]
+        held.set()
+        eventually(lambda: run("shards", "policy", "--json").json["waiting_sources"] == [])
 
 
 def test_status_shows_each_shard(lrq: Command, source: SourceSite):
