@@ -45,7 +45,7 @@ def set_shards(engine: Engine, client: str, shards: int, *, partitioner: str | N
 def waiting_sources(engine: Engine, client: str) -> list[SiteId]:
     """Return the sources whose queues of *client* cannot take the newest map yet.
 
-    Such a queue has the most maps in force, because a shard has not passed the beginning of the second one.
+    Such a queue has `MAX_CHANGES` maps in force, because a shard stands still under the first one.
     """
     require_engine(engine, "waiting_sources")
     name = names.client_name(client)
