@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import IO, Final
 
@@ -16,7 +16,7 @@ import typer
 from lr_client.arguments import MAX_PAYLOAD_BYTES
 from lr_client.producer import Produced, Producer, ProducerMessage
 from lrq.cli.output import emit
-from queues.errors import LrqError, PayloadTooLargeError, UsageError
+from queues.errors import LrqError, UsageError
 from queues.positions import ORIGIN
 
 #: Most requests without an answer.
@@ -117,17 +117,25 @@ def _requests(options: ProduceOptions) -> Iterator[list[ProducerMessage]]:
 
 def _payloads(options: ProduceOptions) -> Iterator[bytes]:
     for file in options.files:
+        name = "the standard input" if str(file) == "-" else str(file)
         with ExitStack() as opened:
             source: IO[bytes] = sys.stdin.buffer if str(file) == "-" else opened.enter_context(file.open("rb"))
-            yield from [_checked(source.read(MAX_PAYLOAD_BYTES + 1))] if options.whole else _lines(source)
+            if options.whole:
+                yield _checked(source.read(MAX_PAYLOAD_BYTES + 1), name)
+            else:
+                yield from _lines(source, name)
 
 
-def _lines(source: IO[bytes]) -> Iterator[bytes]:
-    while line := source.readline(MAX_PAYLOAD_BYTES + 2):
-        yield _checked(line.removesuffix(b"\n").removesuffix(b"\r"))
+def _lines(source: IO[bytes], name: str) -> Iterator[bytes]:
+    for number in count(1):
+        line = source.readline(MAX_PAYLOAD_BYTES + 2)
+        if not line:
+            return
+        yield _checked(line.removesuffix(b"\n").removesuffix(b"\r"), f"line {number} of {name}")
 
 
-def _checked(payload: bytes) -> bytes:
+def _checked(payload: bytes, place: str) -> bytes:
+    # The rest of a longer payload is not read, so its size is unknown.
     if len(payload) > MAX_PAYLOAD_BYTES:
-        raise PayloadTooLargeError(len(payload), MAX_PAYLOAD_BYTES)
+        raise UsageError(f"{place} has more bytes than a payload may have ({MAX_PAYLOAD_BYTES}): split it")
     return payload

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from discovery.rings import ring_of
+from lrq.cli import produced_lines
 from queues.wire import ingest_pb2 as pb
 from tests.lr_client.producer.small_server import Refusal, SmallServer
 from tests.lrq.cli.command import Command, Done, lrq_process, spawn, unheard
@@ -175,6 +176,17 @@ def test_a_missing_file_is_an_error_after_the_lines_before_it(produce, server: S
     assert done.code == 1
     assert done.error == "missing: No such file or directory"
     assert stored(server) == [b"one", b"two", b"", b"four"]
+
+
+def test_a_line_above_the_limit_is_named_after_the_lines_before_it(
+    produce, server: SmallServer, lines: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(produced_lines, "MAX_PAYLOAD_BYTES", 3)
+    done = produce("--producer", "meter-17", str(lines))
+    assert done.code == 2
+    assert f"line 4 of {lines} has more bytes than a payload may have (3): split it" in done.error
+    assert stored(server) == [b"one", b"two", b""]
+    assert f"{lines} has more bytes" in produce("--whole", str(lines)).error
 
 
 def test_the_endpoints_may_come_from_the_site_s_file(lrq: Command, server: SmallServer, lines: Path, elsewhere: Path):
