@@ -241,6 +241,15 @@ def test_a_snapshot_that_fails_stays_in_the_status_however_many_sites_have_asked
     assert found["oslo", "failed"] == 1
 
 
+def test_a_snapshot_without_a_subscriber_is_a_trouble_and_a_metric_though_no_entry_waits(site: Engine):
+    Arrivals(site, source="oslo").snapshot("s1", [b"row"], base=0)
+    status = read_status(site)
+    assert ["holds a snapshot" in line for line in troubles(status)] == [True]
+    told = {each.name: each.value for family in families(status) for each in family.samples}
+    names = ("lrq_receive_outstanding_entries", "lrq_receive_snapshot_waits", "lrq_receive_subscribed")
+    assert [told[name] for name in names] == [0, 1, 0]
+
+
 def test_an_order_for_a_replay_is_in_the_status_while_it_waits_and_for_an_hour_after_its_end(site: Engine):
     arrivals = Arrivals(site, source="oslo")
     arrivals.tick([b"a", b"b"])
