@@ -34,7 +34,7 @@ class HealthService:
     ) -> None:
         """Answer for *services*, by their full names, and for the empty name.
 
-        After `set(serving=True)` each answer asks *is_ready* too, which must not wait: a server may become unready
+        After `set(serving=True)` each answer asks *is_ready* too, which must not wait. A server may become unready
         while the thread that calls `set` hangs.
         """
         self._services = services | {""}
