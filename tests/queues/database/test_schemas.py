@@ -141,6 +141,16 @@ def test_a_connection_that_does_not_see_the_schema_is_told_where_the_tables_are(
         client.transmit_log_entry_message(connection, b"1", ["tokyo"])
 
 
+def test_a_role_without_a_right_on_the_schema_is_told_so(engine: Engine, schema: str):
+    queues.initialize(engine, site_id="paris")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE ROLE nobody_{engine.url.database}"))
+        connection.execute(text(f"SET ROLE nobody_{engine.url.database}"))
+        with pytest.raises(ConfigurationError, match="which the database role may not use: run `lrq grant`"):
+            migrations.require(connection)
+        connection.rollback()
+
+
 def test_a_forgotten_schema_makes_no_second_tables_which_would_hide_the_entries_of_the_first(
     plain: Engine, engine: Engine, schema: str
 ):
