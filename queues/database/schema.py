@@ -31,8 +31,8 @@ class SiteInfo(NamedTuple):
 def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInfo:
     """Return the site of a database that is ready for use.
 
-    Raises `NotInitializedError`, `SchemaMismatchError`, `ConfigurationError` for a role that may not use the schema,
-    or, if *site_id* is given, `WrongSiteError`; each names the remedy.
+    Raises `NotInitializedError`, `SchemaMismatchError`, or, if *site_id* is given, `WrongSiteError`. Raises
+    `ConfigurationError` for a role that may not use the schema. Each names the remedy.
     """
     if isinstance(bind, Engine):
         with reading(bind) as connection:
