@@ -12,16 +12,22 @@ from queues.send_snapshot.progress import Progress, cut_seconds, progress_of
 
 #: A cancelled request for a snapshot is shown for this time, in seconds; `lrq snapshot list` shows it longer.
 CANCELLED_SECONDS = 60.0
-#: The newest requests that are read, and shown at most.
+#: The newest requests that are read, and those of them that are shown, finished or not.
 _READ: Final = 100
 _SHOWN: Final = 20
 _NO_PROGRESS: Final = Progress(0, None, None, None)
 
 
 def read_snapshots(connection: Connection) -> tuple[SnapshotStatus, ...]:
-    """Return the status of the newest requests, newest first."""
+    """Return the status of the newest requests and of all older unfinished ones, newest first."""
     newest_first = send_snapshot.listing(connection, limit=_READ)
-    return tuple(map(snapshot_status, without_cancelled(newest_first, now_us())[:_SHOWN]))
+    shown = without_cancelled(newest_first, now_us())[:_SHOWN]
+    # A snapshot that fails must not leave the status because other sites have asked since.
+    waited_for = (each for each in send_snapshot.newest_of_each(connection) if not each.finished)
+    there = {each.sync_id for each in shown}
+    older = [each for each in waited_for if each.sync_id not in there]
+    older.sort(key=lambda each: (each.requested_us, each.sync_id), reverse=True)
+    return tuple(map(snapshot_status, (*shown, *older)))
 
 
 def without_cancelled(

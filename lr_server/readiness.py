@@ -19,7 +19,7 @@ _NEEDED: Final = ("sequencer", "follower", "sessions", "ingest")
 class DatabaseLook(NamedTuple):
     """The last complete look at the database: it began at `began`, in monotonic seconds, and found `trouble` if any.
 
-    Looks without a trouble go back to `well_since` without a gap; infinite after a trouble.
+    Looks without a trouble go back to `well_since` without a gap of `ANSWER_SECONDS`; infinite after a trouble.
     """
 
     began: float = -math.inf
@@ -28,8 +28,10 @@ class DatabaseLook(NamedTuple):
 
     def next(self, began: float, trouble: str) -> "DatabaseLook":
         """Return the look that follows this one."""
-        since = math.inf if trouble else min(self.well_since, began)
-        return DatabaseLook(began, trouble, since)
+        # In a longer gap the database did not answer, or the whole process stood still.
+        is_gap = began - self.began > ANSWER_SECONDS
+        since = began if is_gap else min(self.well_since, began)
+        return DatabaseLook(began, trouble, math.inf if trouble else since)
 
 
 def unready_parts(

@@ -101,7 +101,7 @@ class LogReplicationServer:
             else RingRoles(self._engine, self._ring, self._new_roles, clock=clock)
         )
         services = {REPLICATION, INGEST} if settings.ingest else {REPLICATION}
-        self._checks = HealthService(frozenset(services), clock=clock)
+        self._checks = HealthService(frozenset(services), is_ready=lambda: not self._health.troubles(), clock=clock)
         self._health = Health(
             self._engines.control, settings.site,
             role=lambda: self._roles.trouble, parts=self._troubles, turns=self._turns,

@@ -110,6 +110,11 @@ _RECEIVE: Final[Sequence[Reading[ReceiveQueueStatus]]] = (
     ("lrq_receive_source_seq", "End of the source's log in its last message", lambda q: q.source_seq),
     ("lrq_receive_outstanding_entries", "Stored entries, not applied yet, up to 10,000", lambda q: q.outstanding),
     ("lrq_receive_oldest_seconds", "Age of the oldest unapplied entry", lambda q: q.oldest_seconds),
+    (
+        "lrq_receive_snapshot_waits",
+        "1 while a complete snapshot is not applied as a whole",
+        lambda q: q.snapshot_waits,
+    ),
     ("lrq_receive_subscribed", "1 while a subscriber of the client works here", lambda q: q.subscribed),
     ("lrq_receive_parked_entries", "Parked entries, which the listener refused", lambda q: q.parked),
     (

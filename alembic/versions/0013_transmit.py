@@ -582,9 +582,12 @@ def _sqlite() -> None:
         "@jamo@": f"*[{_LEADS}][{_VOWELS}]*",
         "@syllable@": f"*[{_OPEN_SYLLABLES}][{_TAILS}]*",
     }
+    # The cast of a pattern reads its bytes in the encoding of the file.
+    printed = op.get_context().as_sql
+    encoding = "UTF-8" if printed else op.get_bind().exec_driver_sql("PRAGMA encoding").scalar_one()
     rules = NAME_RULES
     for mark, pattern in patterns.items():
-        rules = rules.replace(mark, pattern.encode().hex())
+        rules = rules.replace(mark, pattern.encode(encoding).hex())
     inserts = "".join(_INSERT.format(slot=slot) for slot in SLOTS)
     for statement in (VIEW, TRANSMITTED, rules, TRIGGER.replace("@inserts@", inserts)):
         op.execute(statement)

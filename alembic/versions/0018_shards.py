@@ -60,7 +60,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # Subscribers of the version before go on at the lowest position; see docs/compatibility.md.
+    # Subscribers of the version before go on at the lowest position; see docs/shards.md.
     op.execute("UPDATE lrq_consumers SET generation = 0 WHERE generation >= 4611686018427387904")
     for name in ("lrq_shard_members", "lrq_shard_failures", "lrq_shard_marks", "lrq_shard_changes", "lrq_shard_maps"):
         op.drop_table(name)

@@ -13,7 +13,7 @@ from queues.clock import SYSTEM_CLOCK
 from queues.database import dialects, scripts
 from queues.database.dialect import Dialect
 from queues.database.engine_check import require_engine
-from queues.database.schema import SCHEMA, VERSION_TABLE, SiteInfo, check, require, site
+from queues.database.schema import SCHEMA, VERSION_TABLE, SiteInfo, check, require, require_visible, site
 from queues.database.schemas import in_schema, schema_of
 from queues.database.scripts import config
 from queues.database.transactions import is_lock_timeout, mapped_errors
@@ -36,6 +36,7 @@ def initialize(engine: Engine, *, site_id: str, schema: str | None = None) -> Si
     search path. An engine without that schema in its search path does not find the tables.
 
     Raises `UsageError` unless *engine* is an engine. Raises `WrongSiteError` if the database belongs to another site.
+    Raises `NotInitializedError` if the tables stand in a schema that *engine* does not see and *schema* is None.
     Raises `SchemaMismatchError` if its tables are newer than this software. Raises `ConfigurationError` for a database
     that lrq does not support. Raises `StoreUnavailableError` if the database is locked or unreachable. Raises
     `InvalidNameError` (a `ValueError`) for a malformed *site_id*.
@@ -63,6 +64,9 @@ def initialize(engine: Engine, *, site_id: str, schema: str | None = None) -> Si
 
 def _initialize(engine: Engine, dialect: Dialect, wanted: SiteId, target: str | None) -> SiteInfo:
     with mapped_errors(engine), dialect.exclusive(engine, target) as connection:
+        if target is None:
+            # Tables in the first schema of the path would hide the others from all connections, with their entries.
+            require_visible(connection)
         return migrate(connection, dialect, wanted) or site(connection, wanted)
 
 

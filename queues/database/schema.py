@@ -5,8 +5,9 @@ from typing import Final, NamedTuple
 from sqlalchemy import Column, Connection, Engine, MetaData, Table, Text, func, inspect, select
 
 from queues.database import dialects, tables
+from queues.database.schemas import schema_of
 from queues.database.transactions import mapped_errors, reading
-from queues.errors import NotInitializedError, SchemaMismatchError, WrongSiteError
+from queues.errors import ConfigurationError, NotInitializedError, SchemaMismatchError, WrongSiteError
 from queues.names import SiteId
 
 #: The schema that this software needs: the newest revision in `alembic/versions`.
@@ -30,8 +31,8 @@ class SiteInfo(NamedTuple):
 def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInfo:
     """Return the site of a database that is ready for use.
 
-    Raises `NotInitializedError`, `SchemaMismatchError`, or, if *site_id* is given, `WrongSiteError`; each names the
-    remedy.
+    Raises `NotInitializedError`, `SchemaMismatchError`, or, if *site_id* is given, `WrongSiteError`. Raises
+    `ConfigurationError` for a role that may not use the schema. Each names the remedy.
     """
     if isinstance(bind, Engine):
         with reading(bind) as connection:
@@ -48,9 +49,17 @@ def require(bind: Engine | Connection, *, site_id: str | None = None) -> SiteInf
 
 
 def require_visible(connection: Connection) -> None:
-    """Raise `NotInitializedError` if the tables stand in a schema outside the search path of *connection*."""
+    """Raise `NotInitializedError` if the tables stand in a schema outside the search path of *connection*.
+
+    Raises `ConfigurationError` if the URL names that schema, and the role has no right to use it.
+    """
     dialect = dialects.find(connection)
     hidden = None if dialect is None else dialect.hidden_in(connection)
+    if hidden is not None and hidden == schema_of(connection.engine.url):
+        raise ConfigurationError(
+            f"lrq's tables are in schema {hidden!r}, which the database role may not use: "
+            "run `lrq grant` as the tables' owner"
+        )
     if hidden is not None:
         raise NotInitializedError(
             f"lrq's tables are in schema {hidden!r}, which this connection does not see: set `schema`, or make the "

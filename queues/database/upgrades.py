@@ -15,6 +15,7 @@ from queues.database.schema import (
     SiteInfo,
     refuse_newer,
     refuse_unknown,
+    require_visible,
     site,
     version,
     version_table,
@@ -36,7 +37,8 @@ def upgrade(connection: object, *, site_id: str, revision: str = _HEAD, schema: 
     before. Returns the site, or None at an older *revision*. For *schema* see `queues.initialize`.
 
     Raises `UsageError` for another object or an unknown *revision*, and `NotInTransactionError` for a connection in
-    autocommit. Raises `WrongSiteError` if the database belongs to another site, and `SchemaMismatchError` if its tables
+    autocommit. Raises `NotInitializedError` if the tables stand in a schema that *connection* does not see and *schema*
+    is None. Raises `WrongSiteError` if the database belongs to another site, and `SchemaMismatchError` if its tables
     are newer than this software. Raises `ConfigurationError` for a database that lrq does not support. Raises
     `StoreUnavailableError` if other transactions hold the tables: roll back, then try again. Raises `InvalidNameError`
     (a `ValueError`) for a malformed *site_id*.
@@ -50,6 +52,9 @@ def upgrade(connection: object, *, site_id: str, revision: str = _HEAD, schema: 
     with lent(connection, "queues.upgrade") as (ours, dialect), mapped_errors():
         target = schema_of(in_schema(ours.engine.url, schema))
         with dialect.migrating(ours, target):
+            if target is None:
+                # See `queues.database.migrations`.
+                require_visible(ours)
             return migrate(ours, dialect, wanted, revision)
 
 

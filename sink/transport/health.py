@@ -4,7 +4,7 @@ All services of the server share one answer. The number of calls is bounded, as 
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import grpc
@@ -29,27 +29,35 @@ _UNKNOWN: Final = HealthCheckResponse.SERVICE_UNKNOWN
 class HealthService:
     """Answers Check and Watch for the server as a whole and for each of its services; begins as "not serving"."""
 
-    def __init__(self, services: frozenset[str], *, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Answer for *services*, by their full names, and for the empty name."""
+    def __init__(
+        self, services: frozenset[str], *, is_ready: Callable[[], bool] = lambda: True, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        """Answer for *services*, by their full names, and for the empty name.
+
+        After `set(serving=True)` each answer asks *is_ready* too, which must not wait. A server may become unready
+        while the thread that calls `set` hangs.
+        """
         self._services = services | {""}
+        self._is_ready = is_ready
         self._checks = CallSlots(CHECKS, clock)
         self._watches = CallSlots(WATCHES, clock)
         self._is_serving = False
         self._is_closed = False
+        self._changes = 0
         self._changed = threading.Condition()
 
     def set(self, *, serving: bool) -> None:
         """Tell whether the server serves from now on; each watch hears of a change."""
         with self._changed:
             self._is_serving = serving
-            self._changed.notify_all()
+            self._note()
 
     def close(self) -> None:
         """Answer "not serving" once more, and end all watches."""
         with self._changed:
             self._is_serving = False
             self._is_closed = True
-            self._changed.notify_all()
+            self._note()
 
     @property
     def slots(self) -> tuple[CallSlots, ...]:
@@ -70,7 +78,7 @@ class HealthService:
             self._checks.leave(slot)
         if service not in self._services:
             context.abort(grpc.StatusCode.NOT_FOUND, "this server has no service of that name")
-        return HealthCheckResponse(status=_SERVING if self._is_serving else _NOT_SERVING)
+        return HealthCheckResponse(status=self._status(service, is_ready=self._is_ready()))
 
     def watch(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[HealthCheckResponse]:
         """Answer the only request, now and after each change."""
@@ -81,9 +89,10 @@ class HealthService:
             context.add_callback(self._wake)
             told: int | None = None
             while context.is_active():
+                seen, is_ready = self._changes, self._is_ready()
                 with self._changed:
-                    is_last, status = self._is_closed, self._status(service)
-                    if status == told and not is_last:
+                    is_last, status = self._is_closed, self._status(service, is_ready=is_ready)
+                    if status == told and not is_last and seen == self._changes:
                         self._changed.wait(_LOOK)
                 if status != told:
                     told = status
@@ -95,12 +104,16 @@ class HealthService:
 
     def _wake(self) -> None:
         with self._changed:
-            self._changed.notify_all()
+            self._note()
 
-    def _status(self, service: str) -> int:
+    def _note(self) -> None:
+        self._changes += 1
+        self._changed.notify_all()
+
+    def _status(self, service: str, *, is_ready: bool) -> int:
         if service not in self._services:
             return _UNKNOWN
-        return _SERVING if self._is_serving else _NOT_SERVING
+        return _SERVING if self._is_serving and is_ready else _NOT_SERVING
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Return gRPC's handlers of the service."""

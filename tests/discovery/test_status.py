@@ -8,8 +8,11 @@ from sqlalchemy import Engine, insert, update
 
 from discovery.replay_status import ENDED_SECONDS
 from discovery.snapshot_reads import CANCELLED_SECONDS, without_cancelled
+from discovery.snapshot_status import FAILING_ATTEMPTS
 from discovery.status import read_status
 from lr_server import LogReplicationServer, Settings
+from lr_server.metrics import families
+from lrq.cli.health import troubles
 from queues import send_snapshot
 from queues.clock import now_us
 from queues.database import tables
@@ -22,7 +25,8 @@ from queues.positions import ORIGIN
 from queues.receive import replays
 from queues.receive.replays import ReplayState, ReplayWish
 from queues.send_snapshot import SnapshotState, SnapshotSync
-from tests.lr_client.snapshot.providing import claim
+from queues.send_snapshot import attempts as snapshot_attempts
+from tests.lr_client.snapshot.providing import claim, request
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lrq.cli.source import SourceSite
 
@@ -215,6 +219,35 @@ def test_a_cancelled_snapshot_is_not_in_the_status_of_a_site_for_long(site: Engi
     with writing(site) as connection:
         connection.execute(update(snapshots).values(updated_us=now_us() - int((CANCELLED_SECONDS + 1) * 1_000_000)))
     assert read_status(site).snapshots == ()
+
+
+def test_a_snapshot_that_fails_stays_in_the_status_however_many_sites_have_asked_since(site: Engine):
+    request(site, "oslo")
+    for _ in range(FAILING_ATTEMPTS):
+        claimed = claim(site)
+        with writing(site) as connection:
+            assert snapshot_attempts.fail(connection, claimed, "no space", retry_after=0.0)
+    for number in range(30):
+        request(site, f"site-{number}")
+    status = read_status(site)
+    assert [each.told_state for each in status.snapshots if each.destination == "oslo"] == [SnapshotState.FAILED]
+    moments = [each.requested_us for each in status.snapshots]
+    assert moments == sorted(moments, reverse=True)
+    assert [line for line in troubles(status) if "oslo" in line] == [
+        "the snapshot of policy for oslo has failed 3 times and is tried again: no space"
+    ]
+    told = next(family for family in families(status) if family.name == "lrq_snapshot_state")
+    found = {(each.labels["destination"], each.labels["state"]): each.value for each in told.samples}
+    assert found["oslo", "failed"] == 1
+
+
+def test_a_snapshot_without_a_subscriber_is_a_trouble_and_a_metric_though_no_entry_waits(site: Engine):
+    Arrivals(site, source="oslo").snapshot("s1", [b"row"], base=0)
+    status = read_status(site)
+    assert ["holds a snapshot" in line for line in troubles(status)] == [True]
+    told = {each.name: each.value for family in families(status) for each in family.samples}
+    names = ("lrq_receive_outstanding_entries", "lrq_receive_snapshot_waits", "lrq_receive_subscribed")
+    assert [told[name] for name in names] == [0, 1, 0]
 
 
 def test_an_order_for_a_replay_is_in_the_status_while_it_waits_and_for_an_hour_after_its_end(site: Engine):

@@ -23,7 +23,7 @@ from tests.discovery.statuses import a_log, a_queue, a_session, a_site, a_snapsh
 
 QUEUE = a_queue(
     received_seq=9, source_seq=11, received_total=90, duplicates_total=1, applied_total=80, outstanding=10,
-    oldest_seconds=2.5, failure=FailureStatus(4, "no"), subscribed=True,
+    oldest_seconds=2.5, failure=FailureStatus(4, "no"), subscribed=True, snapshot_waits=True,
 )  # fmt: skip
 STATUS = a_site(
     server=ServerStatus(owner=True, reason="", troubles={"trim": "the disk is full"}),
@@ -86,6 +86,7 @@ def samples(status: SiteStatus) -> dict[tuple[str, ...], float]:
         (("lrq_session_unapplied", "policy", "tokyo"), 1),
         (("lrq_session_window_percent", "policy", "tokyo"), 30),
         (("lrq_receive_subscribed", "policy", "lima"), 1),
+        (("lrq_receive_snapshot_waits", "policy", "lima"), 1),
         (("lrq_session_state", "policy", "tokyo", "backing off"), 1),
         (("lrq_receive_received_seq", "policy", "lima"), 9),
         (("lrq_receive_source_seq", "policy", "lima"), 11),

@@ -58,10 +58,23 @@ def test_no_loop_is_stuck_while_the_database_does_not_answer(look: DatabaseLook)
     assert stuck_loops(look, NOW, {"sessions": 0.0}) == {}
 
 
-def test_after_an_outage_of_the_database_the_loops_have_their_time_again():
-    back = AWAY.next(1002.0, "")
-    assert back.well_since == 1002.0
-    assert back.next(1003.0, "").well_since == 1002.0
-    assert stuck_loops(back, 1002.5, {"sessions": 0.0}) == {}
-    later = back.next(1002.0 + STUCK_SECONDS + 1, "")
+def looked(look: DatabaseLook, seconds: float) -> DatabaseLook:
+    """Return the look after a time of looks without a trouble."""
+    end = look.began + seconds
+    while look.began < end:
+        look = look.next(min(look.began + 2.0, end), "")
+    return look
+
+
+@pytest.mark.parametrize(
+    "back",
+    # A look that the database does not answer began before the silence. So the next one follows after a gap.
+    [AWAY.next(1002.0, ""), WELL.next(1000.0 + 5 * STUCK_SECONDS, "")],
+    ids=["an error", "no answer"],
+)
+def test_after_an_outage_of_the_database_the_loops_have_their_time_again(back: DatabaseLook):
+    assert back.well_since == back.began
+    assert looked(back, 1.0).well_since == back.began
+    assert stuck_loops(back, back.began + 0.5, {"sessions": 0.0}) == {}
+    later = looked(back, STUCK_SECONDS + 1)
     assert list(stuck_loops(later, later.began, {"sessions": 0.0})) == ["sessions"]

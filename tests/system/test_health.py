@@ -12,11 +12,12 @@ import grpc
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
+from sqlalchemy import text
 
 import queues
 from lr_server import LogReplicationServer
 from lr_server.health import Health
-from lr_server.readiness import STUCK_SECONDS
+from lr_server.readiness import ANSWER_SECONDS, STUCK_SECONDS
 from lr_server.source.supervisor import Supervisor
 from queues.clock import SYSTEM_CLOCK
 from queues.names import SiteId
@@ -126,11 +127,37 @@ def test_a_loop_that_hangs_while_the_database_answers_makes_the_server_dead(worl
     # The time of the health alone runs ahead, and the look at the database with it.
     ahead = STUCK_SECONDS + 60
     monkeypatch.setattr(health, "_clock", _Ahead(ahead))
-    health._look = health._look._replace(began=health._clock.monotonic(), well_since=0.0)
-    code, found = eventually(lambda: answer if (answer := page(address, "/healthz"))[0] == 503 else None)
+
+    def answer() -> tuple[int, dict[str, Any]] | None:
+        # A look with the earlier time may just have ended.
+        health._look = health._look._replace(began=health._clock.monotonic(), well_since=0.0)
+        found = page(address, "/healthz")
+        return found if found[0] == 503 else None
+
+    code, found = eventually(answer)
     assert (code, found["live"]) == (503, False)
     assert "has not turned for" in found["troubles"]["sessions"]
     go_on.set()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_probes_of_grpc_too_hear_that_the_database_does_not_answer(world: World, monkeypatch: Any) -> None:
+    server = world.server("paris", metrics=ANYWHERE)
+    address = address_of(server)
+    eventually(lambda: is_ready(address))
+    with asking(server) as stub, world.site("paris").connect() as other:
+        watch = stub.Watch(HealthCheckRequest(), timeout=120)
+        assert next(watch).status == SERVING
+        # Only the look of the health reads this table again and again.
+        other.execute(text("LOCK TABLE lrq_alembic_version IN ACCESS EXCLUSIVE MODE"))
+        monkeypatch.setattr(server._health, "_clock", _Ahead(ANSWER_SECONDS + 60))
+        assert "has not answered" in page(address, "/readyz")[1]["troubles"]["database"]
+        assert stub.Check(HealthCheckRequest(), timeout=30).status == NOT_SERVING
+        assert next(watch).status == NOT_SERVING
+        other.rollback()
+        assert next(watch).status == SERVING
+        watch.cancel()
+    eventually(lambda: is_ready(address))
 
 
 class _Ahead:

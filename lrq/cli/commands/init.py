@@ -122,7 +122,7 @@ def _check(place: "SitePlace", *, as_json: bool) -> None:
     if as_json:
         emit(facts | {"fits": True, "site": site, "reason": ""})
     else:
-        typer.echo(f"{place.shown} fits: it belongs to site {site} and has schema {schema.SCHEMA}")
+        typer.echo(f"{place.shown} fits: it belongs to site {site} and has schema {facts['schema']}")
 
 
 def _require_site(place: "SitePlace") -> None:

@@ -72,8 +72,8 @@ def _tables(engine: Engine, place: SitePlace) -> Iterator[Finding]:
     """Yield the findings about the tables; the later ones only if the tables belong to this site."""
     try:
         with reading(engine) as connection:
-            stands = schema.version(connection)
             found = schema.require(connection, site_id=place.site)
+            stands = schema.version(connection)
     except LrqError as error:
         yield told("tables", error)
         return

@@ -82,6 +82,16 @@ def test_check_accepts_a_database_that_fits(lrq: Command, new_database: Callable
     assert (facts["fits"], facts["site"], facts["schema"]) == (True, "paris", SCHEMA)
 
 
+def test_check_tells_the_schema_of_newer_tables_that_fit(lrq: Command, new_database: Callable[[], str]):
+    url = new_database()
+    lrq("init", "--database", url, "--site", "paris")
+    engine = queues.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE lrq_alembic_version SET version_num = '9999'"))
+    engine.dispose()
+    assert lrq("init", "--check", "--database", url).out.endswith("it belongs to site paris and has schema 9999\n")
+
+
 def test_check_gives_the_reason_why_a_database_does_not_fit(lrq: Command, new_database: Callable[[], str]):
     url = new_database()
     lrq("init", "--database", url, "--site", "paris")

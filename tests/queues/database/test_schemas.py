@@ -141,6 +141,30 @@ def test_a_connection_that_does_not_see_the_schema_is_told_where_the_tables_are(
         client.transmit_log_entry_message(connection, b"1", ["tokyo"])
 
 
+def test_a_role_without_a_right_on_the_schema_is_told_so(engine: Engine, schema: str):
+    queues.initialize(engine, site_id="paris")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE ROLE nobody_{engine.url.database}"))
+        connection.execute(text(f"SET ROLE nobody_{engine.url.database}"))
+        with pytest.raises(ConfigurationError, match="which the database role may not use: run `lrq grant`"):
+            migrations.require(connection)
+        connection.rollback()
+
+
+def test_a_forgotten_schema_makes_no_second_tables_which_would_hide_the_entries_of_the_first(
+    plain: Engine, engine: Engine, schema: str
+):
+    queues.initialize(engine, site_id="paris")
+    with plain.connect() as connection:
+        for attempt in (
+            lambda: queues.initialize(plain, site_id="paris"),
+            lambda: queues.upgrade(connection, site_id="paris"),
+        ):
+            with pytest.raises(NotInitializedError, match="which this connection does not see: set `schema`"):
+                attempt()
+    assert set(schemas_with_tables(engine)) == {schema}
+
+
 def test_the_url_of_an_engine_finds_the_tables_in_another_process(engine: Engine):
     queues.initialize(engine, site_id="paris")
     copied = queues.create_engine(engine.url.render_as_string(hide_password=False))

@@ -146,7 +146,7 @@ def test_a_changed_search_path_leads_the_next_call_to_the_other_site(knowing: En
     with knowing.begin() as connection:
         connection.execute(text("CREATE SCHEMA other"))
     there = queues.create_engine(knowing.url, connect_args={"options": "-csearch_path=other"})
-    queues.initialize(there, site_id="lima")
+    queues.initialize(there, site_id="lima", schema="other")
     with knowing.begin() as connection:
         here = client.transmit_log_entry_message(connection, b"here", KNOWN)
         connection.execute(text("SET LOCAL search_path = other"))

@@ -3,10 +3,12 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
 
+import queues
 from lr_client import RoutingQueueSenderClient
 from lr_server.feed.router import after_cut
 from queues.names import SiteId
@@ -232,6 +234,21 @@ def test_an_error_says_the_remedy_and_ends_with_its_code(
         insert(connection, wrong)
     assert str(raised.value).endswith(f"({code})")
     assert connection.execute("SELECT last_id FROM lrq_log_head").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_names_are_checked_in_a_file_with_another_encoding_too(tmp_path: Path, encoding: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "paris.db", isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA encoding = '{encoding}'")
+        connection.execute("CREATE TABLE orders (id INTEGER)")
+        site = queues.create_engine(f"sqlite:///{tmp_path}/paris.db")
+        queues.initialize(site, site_id="paris")
+        site.dispose()
+        for wrong in ("to kyo", "a/b", "tokyo\n", "e\u0301", "\u1100\u1161"):
+            for column in ("client", "destinations"):
+                with pytest.raises(sqlite3.IntegrityError, match=r"\(LR001\)$"):
+                    insert(connection, {column: wrong})
+        insert(connection, {"client": "été", "destinations": "東京,lima"})
 
 
 @pytest.mark.parametrize("damaged", ["x'80'", "x'61c3'", "x'eda080'", "x'c080'", "x'f8888080'"])

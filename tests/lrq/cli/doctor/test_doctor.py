@@ -185,6 +185,19 @@ def test_an_empty_database_asks_for_init(lrq: Command, new_database: Callable[[]
     assert "run `lrq init`" in found.problem("database" if missing else "tables")
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_tables_in_a_schema_that_no_setting_names_ask_for_the_setting_and_init_makes_no_others(
+    lrq: Command, new_database: Callable[[], str]
+) -> None:
+    engine = queues.create_engine(url := new_database(), schema="lrq")
+    queues.initialize(engine, site_id="paris")
+    engine.dispose()
+    words = "lrq's tables are in schema 'lrq', which this connection does not see: set `schema`"
+    assert Examined(lrq, "--database", url, "--site", "paris").problem("tables").startswith(words)
+    done = lrq("init", "--database", url, "--site", "paris")
+    assert (done.code, done.error.startswith(words)) == (1, True)
+
+
 def test_an_old_schema_asks_for_init(lrq: Command, site: Engine) -> None:
     with site.begin() as connection:
         connection.execute(text("UPDATE lrq_alembic_version SET version_num = '0011'"))
