@@ -168,6 +168,12 @@ def retried(swept: SweptWorld, console: str) -> None:
     ordered = ("replay", "order", "policy", "paris")
     swept.run(*ordered, "--from", "1", "--without-undo", "--yes", "--timeout", "20", "--config", "tokyo.toml")
     swept.run("snapshot", "request", "tokyo", "--client", "policy", "--config", "paris.toml")
+    # The snapshot replaces the parked entry, so another one is refused after it.
+    eventually(lambda: not parked(tokyo))
+    with Session(swept.engine("paris")) as session, session.begin():
+        poison = f"{PAYLOAD} poison".encode()
+        RoutingQueueSenderClient("policy").transmit_log_entry_message(session, poison, ["tokyo"], item_key=ITEM_KEY)
+    eventually(lambda: parked(tokyo))
 
 
 def look(swept: SweptWorld, console: str, metrics: dict[str, str]) -> None:
