@@ -44,7 +44,8 @@ class Visibility:
     SQLite and memory: every row with `id <= high`. PostgreSQL: every row whose transaction is visible in `window`.
 
     If `upto` is not None, the tick is one of several that close a backlog. The tick then covers, of those rows, only
-    the ones visible in `base` and the ones with `commit_seq <= upto`.
+    the ones visible in `base` and the ones with `commit_seq <= upto`. For the last of several, `base` is `window`: such
+    a tick covers all of those rows.
     """
 
     high: int = 0
