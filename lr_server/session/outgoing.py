@@ -140,11 +140,13 @@ class Outgoing:
 
     def _in_parts(self, tick: Tick, position: Position) -> Iterator[TickPart]:
         """Yield a large tick in parts."""
-        skip = max(position.seq - tick.start_seq, 0)
+        sent = max(position.seq - tick.start_seq, 0)
         cut = _cut(position)
-        sent = skip
+        # The sink has not numbered the rows of its snapshot, so only the other ones can be skipped by their number.
+        skip, known = (sent, 0) if cut is None else (0, sent)
         for rows, replaced in self._log.stream(self._owed, tick, skip, self._part):
-            kept = after_cut(rows, cut) if cut is not None else rows
+            left = rows if cut is None else after_cut(rows, cut)
+            kept, known = left[known:], max(known - len(left), 0)
             if kept:
                 entries = [packed_row(row, 0) for row in kept]
                 yield _part(tick, encode_entries(entries), sent, position, replaced, kept[0].committed_us)
