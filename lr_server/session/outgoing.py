@@ -142,7 +142,7 @@ class Outgoing:
         """Yield a large tick in parts."""
         sent = max(position.seq - tick.start_seq, 0)
         cut = _cut(position)
-        # The sink has not numbered the rows of its snapshot, so only the other ones can be skipped by their number.
+        # Rows of the cut have no numbers at the sink. So only the other rows can be skipped by their number.
         skip, known = (sent, 0) if cut is None else (0, sent)
         for rows, replaced in self._log.stream(self._owed, tick, skip, self._part):
             left = rows if cut is None else after_cut(rows, cut)

@@ -176,7 +176,7 @@ def test_a_refusal_for_now_until_the_timeout_says_that_nothing_is_stored(
 
     def refused_in_time() -> Any:
         producer = new_producer(server.endpoint)
-        # A request that is under way at the end of the time has an unknown outcome, and its producer keeps it.
+        # A request under way at the end of the time has an unknown outcome, and its producer keeps it.
         with suppress(errors.OutcomeUnknownError):
             with pytest.raises(errors.StoreUnavailableError, match="stored in time, send it again: refused as"):
                 producer.send(messages(b"1"), timeout=1.0)
