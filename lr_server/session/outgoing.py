@@ -142,8 +142,9 @@ class Outgoing:
         """Yield a large tick in parts."""
         sent = max(position.seq - tick.start_seq, 0)
         cut = _cut(position)
-        # Rows of the cut have no numbers at the sink. So only the other rows can be skipped by their number.
-        skip, known = (sent, 0) if cut is None else (0, sent)
+        # On SQLite a cut may divide a transaction. The rows of the cut have no numbers at the sink.
+        is_divided = cut is not None and cut.window is None
+        skip, known = (0, sent) if is_divided else (sent, 0)
         for rows, replaced in self._log.stream(self._owed, tick, skip, self._part):
             left = rows if cut is None else after_cut(rows, cut)
             kept, known = left[known:], max(known - len(left), 0)
