@@ -69,6 +69,11 @@ class Visibility:
         except ValueError as error:
             raise InvalidPositionError(f"{text!r} is not the mark of a tick") from error
 
+    @property
+    def ends_window(self) -> bool:
+        """Whether the tick covers its whole window, so that no other tick closes a later part of it."""
+        return self.upto is None or self.base == self.window
+
     def covers(self, transaction: int, order: int) -> bool:
         """Return whether this tick or an earlier one covers the row of *transaction*.
 

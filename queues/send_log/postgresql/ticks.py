@@ -129,7 +129,7 @@ class TickTaker:
 
     def _next(self, ask: Ask, last: Visibility) -> TickDraft | None:
         seen = last.window or NOTHING
-        if last.upto is not None and last.base != seen:
+        if last.upto is not None and not last.ends_window:
             base = last.base or NOTHING
             rest = ask((_REST, {**window(base, seen), "after": last.upto, **self._within()})).rows
             if rest:

@@ -534,6 +534,19 @@ def test_a_session_that_lags_loses_nothing_if_no_entry_was_for_it(site: Engine, 
     assert (trimmed.emptied_segments, trimmed.laggards) == (1, ())
 
 
+def test_a_session_that_has_a_large_transaction_holds_up_no_later_trim(site: Engine, lease: leases.Lease) -> None:
+    reader = Reader(site, lease, TickLimits(rows=10))
+    transmit(site, *(b"%d" % n for n in range(20)))
+    reader.drain()
+    acknowledge(site, "tokyo", 20)
+    transmit(site, b"later", to=("lima",))
+    reader.drain()
+    acknowledge(site, "lima", 21)
+    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    trimmed = reader.log.trim(reader.lease, Retention())
+    assert (trimmed.emptied_segments, trimmed.laggards) == (1, ())
+
+
 def test_entries_for_an_unknown_site_are_kept_until_retention(site: Engine, reader: Reader) -> None:
     transmit(site, b"1", to=("tokyo", "nairobi"))
     reader.drain()
