@@ -48,7 +48,7 @@ READ_LENGTH: Final = text("""
     FROM lrq_log_head
 """)
 
-# The tick closed only a part of its window, because the window was above the limits.
+# The tick closed a part of its window, because the window was above the limits. A large tick may be the last part.
 _IS_PART = ticks.c.mark.like("xid/%/%/_%")
 
 
