@@ -44,7 +44,8 @@ class Visibility:
     SQLite and memory: every row with `id <= high`. PostgreSQL: every row whose transaction is visible in `window`.
 
     If `upto` is not None, the tick is one of several that close a backlog. The tick then covers, of those rows, only
-    the ones visible in `base` and the ones with `commit_seq <= upto`.
+    the ones visible in `base` and the ones with `commit_seq <= upto`. For the last of several, `base` is `window`: such
+    a tick covers all of those rows.
     """
 
     high: int = 0
@@ -67,6 +68,11 @@ class Visibility:
             )
         except ValueError as error:
             raise InvalidPositionError(f"{text!r} is not the mark of a tick") from error
+
+    @property
+    def ends_window(self) -> bool:
+        """Whether the tick covers its whole window, so that no other tick closes a later part of it."""
+        return self.upto is None or self.base == self.window
 
     def covers(self, transaction: int, order: int) -> bool:
         """Return whether this tick or an earlier one covers the row of *transaction*.

@@ -93,8 +93,10 @@ class Sequencer:
         self._wakeup.notify()
 
     def stop(self) -> None:
-        """Finish the current tick, and wait until the thread has ended."""
+        """Finish the current tick, and wait until the thread has ended; the feed waits for no session meanwhile."""
         self._stopping.set()
+        # After an error the thread may have begun the feed anew since the end of the other roles.
+        self._feed.close()
         self._wakeup.notify()
         self._thread.join()
         self._wakeup.close()

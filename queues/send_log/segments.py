@@ -48,7 +48,7 @@ READ_LENGTH: Final = text("""
     FROM lrq_log_head
 """)
 
-# The tick closed only a part of its window, because the window was above the limits.
+# The tick closed a part of its window, because the window was above the limits. A large tick may be the last part.
 _IS_PART = ticks.c.mark.like("xid/%/%/_%")
 
 
@@ -150,9 +150,13 @@ def judge(connection: Connection, upto: Tick, sets: Sequence[int], owes: Owes, r
 
 
 def _mark_at(connection: Connection, seq: int) -> Visibility | None:
-    acked = select(ticks.c.mark).where(ticks.c.end_seq <= seq, ~_IS_PART)
-    mark = connection.execute(acked.order_by(ticks.c.number.desc()).limit(1)).scalar()
-    return None if mark is None else Visibility.parse(mark)
+    """Return the visibility of the last tick up to *seq* that ends a window; None without one."""
+    acked = select(ticks.c.mark).where(ticks.c.end_seq <= seq).order_by(ticks.c.number.desc()).limit(1)
+    for chosen in (acked, acked.where(~_IS_PART)):
+        mark = connection.execute(chosen).scalar()
+        if mark is not None and (found := Visibility.parse(mark)).ends_window:
+            return found
+    return None
 
 
 def behind(connection: Connection, upto: Tick, retention: Retention) -> list[Claim]:

@@ -196,16 +196,18 @@ def _narrowed(connection: Connection, bounds: dict[str, Any]) -> dict[str, Any]:
 
 
 def _runs(before: Visibility, marks: Sequence[Visibility]) -> Iterator[tuple[int, int]]:
-    """Divide ticks into runs that one pair of bounds describes: parts of one window, or whole windows."""
+    """Divide ticks into runs that one pair of bounds describes: parts of one window, or whole windows.
+
+    The last part of a window may look like an earlier one: no tick follows for an empty rest.
+    """
     begin = 0
     previous = before
-    for index, mark in enumerate(marks):
+    for index, mark in enumerate(marks, 1):
         in_part = mark.upto is not None or (previous.upto is not None and previous.window == mark.window)
-        last = index + 1 == len(marks)
-        next_in_part = not last and marks[index + 1].upto is not None
-        if last or (in_part and mark.upto is None) or (not in_part and next_in_part):
-            yield begin, index + 1
-            begin = index + 1
+        following = marks[index] if index < len(marks) else None
+        if following is None or (following.window != mark.window if in_part else following.upto is not None):
+            yield begin, index
+            begin = index
         previous = mark
 
 

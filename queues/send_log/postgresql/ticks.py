@@ -129,12 +129,12 @@ class TickTaker:
 
     def _next(self, ask: Ask, last: Visibility) -> TickDraft | None:
         seen = last.window or NOTHING
-        if last.upto is not None:
+        if last.upto is not None and not last.ends_window:
             base = last.base or NOTHING
             rest = ask((_REST, {**window(base, seen), "after": last.upto, **self._within()})).rows
             if rest:
                 return self._close(ask, rest, base, seen)
-        # An empty rest gets no tick; the next window includes it.
+        # An empty rest gets no tick.
         found = ask((NEXT, {**since(seen), **self._within()})).rows
         return self._close(ask, found, seen, PgSnapshot.parse(found[0][13])) if found else None
 
@@ -142,10 +142,15 @@ class TickTaker:
         return {"commits": self._commits, "rows": self._limits.rows + 1, "bytes": self._limits.payload_bytes}
 
     def _close(self, ask: Ask, found: Sequence[tuple[Any, ...]], lo: PgSnapshot, hi: PgSnapshot) -> TickDraft:
+        has_all = found[0][12] < self._commits
         fitting = _fitting(found, self._limits.rows)
         if fitting == 0:
-            return _giant(ask, found[0], lo, hi)
-        complete = fitting == len(found) and found[0][12] < self._commits
+            is_alone = has_all and found[0][12] == 1
+            return _giant(ask, found[0], hi if is_alone else lo, hi, more=not is_alone)
+        if fitting == len(found) and not has_all:
+            # Perhaps no further transaction is left. A part of a window must not be the last one.
+            fitting = _before_last(found) or fitting
+        complete = fitting == len(found) and has_all
         if not complete:
             taken = len({row[0] for row in found[:fitting]})
             self._commits = min(max(2 * taken, _FEWEST_COMMITS), self._limits.rows + 1)
@@ -166,17 +171,20 @@ class TickTaker:
 def _fitting(found: Sequence[Sequence[object]], limit: int) -> int:
     """Count the leading rows that are whole transactions within the limits."""
     within = next((i for i, row in enumerate(found) if i >= limit or row[7] is None), len(found))
-    if within == len(found):
-        return within
-    cut_in = found[within][0]
-    while within and found[within - 1][0] == cut_in:
+    return within if within == len(found) else _before_last(found[: within + 1])
+
+
+def _before_last(found: Sequence[Sequence[object]]) -> int:
+    """Count the rows before the last transaction."""
+    within = len(found) - 1
+    while within and found[within - 1][0] == found[-1][0]:
         within -= 1
     return within
 
 
-def _giant(ask: Ask, first: Sequence[object], lo: PgSnapshot, hi: PgSnapshot) -> TickDraft:
+def _giant(ask: Ask, first: Sequence[object], base: PgSnapshot, hi: PgSnapshot, *, more: bool) -> TickDraft:
     xid, order = first[0], first[1]
     found = ask((_SIGHTED, {"xid": xid})).rows
     seen = [Sighting(number, client, inline, rows) for client, number, inline, rows, _ in found]
-    mark = Visibility(window=hi, base=lo, upto=int(str(order)))
-    return TickDraft(mark, None, seen, sum(row[3] for row in found), int(sum(row[4] for row in found)), more=True)
+    mark = Visibility(window=hi, base=base, upto=int(str(order)))
+    return TickDraft(mark, None, seen, sum(row[3] for row in found), int(sum(row[4] for row in found)), more=more)

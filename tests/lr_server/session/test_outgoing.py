@@ -62,6 +62,13 @@ class Link:
                 CLIENT.transmit_log_entry_message(application, payload, ["tokyo"])
             yield
 
+    def call(self, payloads: list[bytes]) -> None:
+        """Transmit *payloads* by SQL; all calls are one source transaction."""
+        statement = "INSERT INTO lrq_transmit (client, payload, destinations, transaction_key) VALUES"
+        with self.source.begin() as connection:
+            for payload in payloads:
+                connection.execute(text(f"{statement} ('policy', :payload, 'tokyo', 'one')"), {"payload": payload})
+
     def take_ticks(self) -> None:
         while (group := self._log.take_tick(self._lease, self._last)) is not None:
             self._last = group.tick
@@ -155,6 +162,22 @@ def test_a_large_transaction_is_sent_once_over_several_connections(link: Link, p
     while link.connect_and_send(parts):
         pass
     assert link.stored() == [*payloads, b"last"]
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_large_transaction_that_goes_on_after_the_cut_is_sent_once(link: Link, parts: int) -> None:
+    payloads = [b"entry %d" % n for n in range(9)]
+    link.call(payloads[:4])
+    with open_cut(link.source) as cut:
+        base = cut.base
+    link.call(payloads[4:])
+    link.take_ticks()
+    link.send_snapshot(base)
+    while link.connect_and_send(parts):
+        pass
+    assert link.stored() == payloads[4:]
+    assert link.cut() == ""
 
 
 # --- passed, alone ----------------------------------------------------------------------------------------------------

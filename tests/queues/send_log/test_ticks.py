@@ -4,6 +4,7 @@ import re
 import threading
 from array import array
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Engine, text
@@ -11,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from lr_client.arguments import checked_payload
 from lr_client.sender import LRMessageWithDestinations, RoutingQueueSenderClient
+from lr_client.token_position import position_of
 from queues.browse.api import browse
 from queues.database import leases
 from queues.database.postgresql.autocommit import Direct
@@ -201,6 +203,27 @@ def test_the_ticks_of_a_backlog_give_the_same_rows_one_by_one_and_together(site:
         assert reader.log.read(LIMA, ticks[: index + 1]) == live[: index + 1]
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_reader_within_a_backlog_of_an_earlier_version_gets_all_its_rows(site: Engine, lease: leases.Lease) -> None:
+    reader = Reader(site, lease, TickLimits(rows=2))
+    for payload in (b"1", b"2", b"3"):
+        transmit(site, payload)
+    reader.drain()
+    part, last = (group.tick for group in reader.groups)
+    # An earlier version could not tell that the second part of the backlog is the last one.
+    mark = replace(Visibility.parse(part.mark), upto=[row.order for row in reader.groups[1].rows or []][-1])
+    with site.begin() as connection:
+        values = {"mark": str(mark), "number": last.number}
+        connection.execute(text("UPDATE lrq_ticks SET mark = :mark WHERE number = :number"), values)
+    transmit(site, b"later")
+    other = Reader(site, lease)
+    other.groups.append(replace(reader.groups[1], tick=replace(last, mark=str(mark))))
+    assert [row.payload for row in other.drain()] == [b"later"]
+    found = other.log.ticks_after(part.end_seq, TickLimits())
+    assert [[row.payload for row in rows] for rows in other.log.read(TOKYO, found)] == [[b"3"], [b"later"]]
+    assert [group.rows for group in other.log.followed(found)] == other.log.read(TOKYO, found)
+
+
 def test_one_transaction_above_the_limits_is_one_tick_that_is_read_in_parts(site: Engine, lease: leases.Lease) -> None:
     transmit(site, b"before")
     payloads = [str(n).encode() for n in range(50)]
@@ -218,6 +241,30 @@ def test_one_transaction_above_the_limits_is_one_tick_that_is_read_in_parts(site
     rest = list(reader.log.stream(TOKYO, giant.tick, 33, TickLimits(rows=20)))
     assert [row.payload for piece in rest for row in piece.rows] == payloads[33:]
     assert list(reader.log.stream(LIMA, giant.tick, 0, TickLimits(rows=20))) == []
+
+
+def test_the_newest_transaction_is_found_by_its_token_although_it_is_above_the_limits(
+    site: Engine, lease: leases.Lease
+) -> None:
+    transmit(site, b"before")
+    token = transmit(site, *(str(n).encode() for n in range(50)))
+    reader = Reader(site, lease, TickLimits(rows=10, payload_bytes=10_000))
+    reader.drain()
+    assert position_of(site, token).seq == 51
+    transmit(site, b"after")
+    assert [row.payload for row in reader.drain()] == [b"after"]
+    ticks = [group.tick for group in reader.groups]
+    assert [entry.row.payload for entry in next(reader.log.read_all(ticks[2:], TickLimits()))] == [b"after"]
+    assert sum(len(piece.rows) for piece in reader.log.stream(TOKYO, ticks[1], 20, TickLimits(rows=20))) == 30
+
+
+def test_the_newest_transaction_of_a_backlog_is_found_by_its_token(site: Engine, lease: leases.Lease) -> None:
+    # PostgreSQL sorts so many transactions for the first tick.
+    for n in range(256):
+        token = transmit(site, b"%d" % n)
+    reader = Reader(site, lease)
+    assert [row.payload for row in reader.drain()] == [b"%d" % n for n in range(256)]
+    assert position_of(site, token).seq == 256
 
 
 def test_a_single_payload_above_the_limits_is_a_tick(site: Engine, lease: leases.Lease) -> None:
@@ -482,6 +529,19 @@ def test_a_session_that_lags_loses_nothing_if_no_entry_was_for_it(site: Engine, 
     reader.drain()
     acknowledge(site, "tokyo", 1)
     acknowledge(site, "lima", 0)
+    reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
+    trimmed = reader.log.trim(reader.lease, Retention())
+    assert (trimmed.emptied_segments, trimmed.laggards) == (1, ())
+
+
+def test_a_session_that_has_a_large_transaction_holds_up_no_later_trim(site: Engine, lease: leases.Lease) -> None:
+    reader = Reader(site, lease, TickLimits(rows=10))
+    transmit(site, *(b"%d" % n for n in range(20)))
+    reader.drain()
+    acknowledge(site, "tokyo", 20)
+    transmit(site, b"later", to=("lima",))
+    reader.drain()
+    acknowledge(site, "lima", 21)
     reader.log.rotate(reader.lease, segment_bytes=1, segment_seconds=0)
     trimmed = reader.log.trim(reader.lease, Retention())
     assert (trimmed.emptied_segments, trimmed.laggards) == (1, ())
