@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, delete
 
 from lr_server.session import snapshot_frames
+from queues import send_snapshot
 from queues.blocks import decode_snapshot
-from queues.errors import ConfigurationError
+from queues.database.tables.snapshots import snapshot_blocks
+from queues.database.transactions import writing
+from queues.errors import ConfigurationError, SnapshotCancelledError
 from queues.send_snapshot import blocks as stored_blocks
 from queues.send_snapshot.block_packer import WriteLimits
 from queues.wire import replication_pb2 as pb
@@ -15,6 +18,7 @@ from tests.lr_client.snapshot.providing import (
     Provider,
     by_id,
     claim,
+    newest,
     numbered,
     publish,
     quick,
@@ -106,3 +110,25 @@ def test_a_transmitter_makes_blocks_of_the_configured_number_of_rows(site: Engin
     assert [sum(block.rows for block in frame.snapshot_chunk.blocks) for frame, _, _ in frames] == [0, 3, 3, 1, 0]
     with pytest.raises(ConfigurationError, match="block_rows must be above 0, not 0"):
         quick(site, Provider(numbered(7)), block_rows=0)
+
+
+@pytest.mark.parametrize("lost_row", [2, 3])
+def test_a_snapshot_with_missing_rows_is_replaced(site: Engine, lost_row: int) -> None:
+    (sync_id,) = request(site, "tokyo")
+    attempt = claim(site)
+    publish(site, attempt, write_part(site, attempt, 0, [b"1", b"2", b"3"], limits=WriteLimits(block_rows=1)))
+    with writing(site) as connection:
+        connection.execute(delete(snapshot_blocks).where(snapshot_blocks.c.last_ord == lost_row))
+    with pytest.raises(SnapshotCancelledError, match="no longer kept"):
+        list(snapshot_frames.frames(site, by_id(site, sync_id), 0, chunk_bytes=lambda: 1))
+    assert newest(site).reason == f"rows of snapshot {sync_id} are missing where they are stored"
+
+
+def test_a_cancelled_snapshot_is_not_replaced(site: Engine) -> None:
+    sync_id = published(site, PARTS, block_rows=4)
+    found = by_id(site, sync_id)
+    with writing(site) as connection:
+        assert send_snapshot.cancel_exactly(connection, sync_id, "not wanted")
+    with pytest.raises(SnapshotCancelledError, match="is cancelled"):
+        list(snapshot_frames.frames(site, found, 0, chunk_bytes=lambda: 1))
+    assert newest(site).sync_id == sync_id
