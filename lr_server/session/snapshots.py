@@ -10,6 +10,8 @@ from lr_server.protocol.events import Event
 from lr_server.protocol.histories import OfferedSnapshot
 from queues import send_snapshot
 from queues.database.transactions import reading, writing
+from queues.positions import Position
+from queues.send_log import sessions
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import SnapshotState, SnapshotSync, hints
 
@@ -64,10 +66,19 @@ class SessionSnapshots:
         found = self._find(sync_id)
         return found if found is not None and found.state is SnapshotState.READY else None
 
-    def mark_applied(self, sync_id: str) -> None:
-        """Note that the sink has the whole snapshot."""
+    def mark_applied(self, sync_id: str) -> Position | None:
+        """Note that the sink has the whole snapshot; return the base from which the log goes on, None if noted already.
+
+        The session's acknowledged position goes back to the base at once: trim then keeps the entries after it.
+        """
         with writing(self._engine) as connection:
-            send_snapshot.mark_applied(connection, sync_id)
+            found = send_snapshot.find(connection, sync_id)
+            if not send_snapshot.mark_applied(connection, sync_id) or found is None:
+                return None
+            row = sessions.find_session(connection, self._owed)
+            if row is not None and row.acked_seq > found.base.seq:
+                sessions.go_back(connection, self._owed, found.base)
+        return found.base
 
     def _find(self, sync_id: str) -> SnapshotSync | None:
         with reading(self._engine) as connection:

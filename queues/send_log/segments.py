@@ -30,6 +30,7 @@ from queues.send_log.rotation import SegmentLimits, leaves_room, share
 from queues.send_log.segment_claims import Claim, is_kept
 from queues.send_log.strangers import record_strangers
 from queues.send_log.unknown import record_dropped
+from queues.send_log.useless_snapshots import end_useless
 from queues.states import STORED_INACTIVE, SnapshotState
 
 #: Tells whether ticks after the first visibility, up to the second, hold entries for a session.
@@ -226,6 +227,8 @@ def let_go(connection: Connection, verdict: Verdict, count: CountOwed) -> Mappin
         for claim in verdict.unknown
     }
     record_dropped(connection, dropped)
+    # Before the rows of sessions, as a session locks both when its snapshot is applied.
+    end_useless(connection, [*verdict.laggards, *verdict.strangers], end)
     for owed in sorted(verdict.laggards):
         lost = (sessions.c.client == owed.client) & (sessions.c.destination == owed.destination)
         connection.execute(update(sessions).where(lost).values(lost_seq=end))
