@@ -172,7 +172,7 @@ def test_a_request_during_a_build_does_not_wait_for_that_build(site: Engine) -> 
         eventually(lambda: payloads_of(site, tokyo) == [])
 
 
-@pytest.mark.parametrize("dialect", ["postgresql"])
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_rows_of_an_attempt_that_begins_while_garbage_is_sought_are_kept(site: Engine) -> None:
     request(site, "tokyo")
     first = claim_together(site)
