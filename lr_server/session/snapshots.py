@@ -32,6 +32,7 @@ class SessionSnapshots:
         self._owed = owed
         self.shown = shown
         self._told: SnapshotSync | None = None
+        self._watched = ""
 
     def news(self, newest: SnapshotSync | None) -> Iterator[Event | None]:
         """Yield the events of the *newest* request that the session has not heard of; for the supervisor's thread."""
@@ -41,6 +42,9 @@ class SessionSnapshots:
         before, self._told = self._told, newest
         if not newest.finished and (before is None or before.sync_id != newest.sync_id):
             yield happened.SnapshotRequested(newest.sync_id, newest.reason)
+        if newest.finished and self._watched not in ("", newest.sync_id):
+            # A request that has come and gone unseen replaced the one for which the session waits.
+            yield happened.SnapshotCancelled(self._watched)
         yield event_of(newest)
 
     def request(self, reason: str) -> str:
@@ -57,9 +61,16 @@ class SessionSnapshots:
             send_snapshot.cancel_one(connection, sync_id, reason)
 
     def look(self, sync_id: str) -> Event | None:
-        """Return the event that tells how far the request *sync_id* is; None while it is being built."""
-        found = self._find(sync_id)
-        return happened.SnapshotCancelled(sync_id) if found is None else event_of(found)
+        """Return the event that tells how far the request *sync_id* is; None while it is being built.
+
+        A request that a newer one has replaced counts as cancelled: `news` may have told the newer one before.
+        """
+        self._watched = sync_id
+        with reading(self._engine) as connection:
+            newest = send_snapshot.newest(connection, self._owed.client, self._owed.destination)
+        if newest is None or newest.sync_id != sync_id:
+            return happened.SnapshotCancelled(sync_id)
+        return event_of(self.shown(newest))
 
     def ready(self, sync_id: str) -> SnapshotSync | None:
         """Return the request *sync_id* if its snapshot is complete and wanted."""
