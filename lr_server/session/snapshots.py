@@ -80,15 +80,13 @@ class SessionSnapshots:
     def mark_applied(self, sync_id: str) -> Position | None:
         """Note that the sink has the whole snapshot; return the base from which the log goes on, None if noted already.
 
-        The session's acknowledged position goes back to the base at once: trim then keeps the entries after it.
+        The base becomes the session's acknowledged position at once: trim then keeps its tick and the entries after it.
         """
         with writing(self._engine) as connection:
             found = send_snapshot.find(connection, sync_id)
             if not send_snapshot.mark_applied(connection, sync_id) or found is None:
                 return None
-            row = sessions.find_session(connection, self._owed)
-            if row is not None and row.acked_seq > found.base.seq:
-                sessions.go_back(connection, self._owed, found.base)
+            sessions.go_back(connection, self._owed, found.base)
         return found.base
 
     def _find(self, sync_id: str) -> SnapshotSync | None:

@@ -239,10 +239,11 @@ def let_go(connection: Connection, verdict: Verdict, count: CountOwed) -> Mappin
 
 
 def acknowledged(connection: Connection) -> set[int]:
-    """Return the numbers of the ticks at the sessions' acknowledged positions.
+    """Return the numbers of the ticks at the sessions' acknowledged positions, and at the bases of their snapshots.
 
     Ticks at these positions are always kept, so that a session without new entries can resume at any time.
     """
     at = select(ticks.c.number).where(ticks.c.end_seq <= bindparam("acked")).order_by(ticks.c.end_seq.desc()).limit(1)
-    acked = connection.execute(select(sessions.c.acked_seq).distinct()).scalars().all()
-    return {number for seq in acked if (number := connection.execute(at, {"acked": seq}).scalar()) is not None}
+    acked = set(connection.execute(select(sessions.c.acked_seq).distinct()).scalars())
+    bases = {seq for _, _, seq in connection.execute(_BASES)}
+    return {number for seq in acked | bases if (number := connection.execute(at, {"acked": seq}).scalar()) is not None}
