@@ -78,7 +78,7 @@ class SessionSnapshots:
         return found if found is not None and found.state is SnapshotState.READY else None
 
     def mark_applied(self, sync_id: str) -> Position | None:
-        """Note that the sink has the whole snapshot; return the base from which the log goes on, None if noted already.
+        """Note that the sink has the whole snapshot; return its base, or None if that was noted before.
 
         The base becomes the session's acknowledged position at once: trim then keeps its tick and the entries after it.
         """

@@ -46,10 +46,7 @@ def known_ticks(connection: Connection, keys: Iterable[tuple[str, int, int]]) ->
 
 
 def tick_ending_at(connection: Connection, branch: str, seq: int) -> Tick | None:
-    """Return the tick that ends at *seq* in the history of *branch*.
-
-    That is a tick of *branch*, or the one after which *branch* begins.
-    """
+    """Return the tick that ends at *seq* in the history of *branch*, which may begin just after that tick."""
     begins = exists().where(branches.c.branch == branch, branches.c.start_seq == seq)
     ending = select(ticks).where(ticks.c.end_seq == seq, or_(ticks.c.branch == branch, begins)).limit(1)
     row = connection.execute(ending).first()

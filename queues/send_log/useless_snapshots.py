@@ -1,7 +1,7 @@
 """Complete snapshots that no site can use any more: the log has trimmed entries after their bases.
 
-A negotiation asks for another snapshot then. The site of such a snapshot may never come back, so the trim ends the
-snapshot, and its rows do not stay for ever.
+A negotiation asks for another snapshot then. But the site may never come back, and the rows would stay for ever. So the
+trim ends such a snapshot.
 """
 
 from collections.abc import Iterable
