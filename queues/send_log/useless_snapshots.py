@@ -15,9 +15,10 @@ from queues.database.tables.snapshots import snapshots
 from queues.send_log.port import SessionKey
 from queues.states import STORED_INACTIVE, SessionState, SnapshotState
 
-#: The states of sessions without a connection: none of them sends a snapshot now.
+#: The states of sessions that send no snapshot now. A session with a site that is away tries to negotiate at times.
 _AWAY: Final = (
     SessionState.IDLE,
+    SessionState.NEGOTIATING,
     SessionState.BACKING_OFF,
     SessionState.FAILED,
     SessionState.STOPPED,
