@@ -1,12 +1,13 @@
 """A snapshot provider made of a function, and the check of every provider."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Final, cast
 
 from lr_client.objects import name_of, require_methods, require_takes
 from lr_client.snapshot.context import SnapshotContext, SnapshotProvider
+from queues.errors import UsageError
 
 #: A function that transmits the full state; its return completes the snapshot.
 ProvideFunction = Callable[[SnapshotContext], None]
@@ -27,8 +28,18 @@ class FunctionProvider:
         self._function = function
 
     def provide_full_state_data(self, context: SnapshotContext) -> None:
-        """Call the function, then complete the snapshot."""
-        self._function(context)
+        """Call the function, then complete the snapshot.
+
+        Raises `UsageError` if the function returned an iterator or an awaitable: its code would never run.
+        """
+        returned: object = self._function(context)
+        if isinstance(returned, Iterator | Awaitable):
+            if inspect.iscoroutine(returned):
+                returned.close()
+            raise UsageError(
+                f"{name_of(self._function)} returned {type(returned).__name__}, and nothing would run it: call "
+                "context.transmit in a `for` loop of the function itself"
+            )
         if not context.attempt.completed:
             context.mark_completed()
 

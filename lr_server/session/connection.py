@@ -95,6 +95,15 @@ class SinkConnection:
             return Refused(RefusalKind.WRONG_SITE, words)
         return None
 
+    def refusal_beside(self, answer: NegotiateResponse) -> Refused | None:
+        """Return `refusal` for an exchange that is no negotiation.
+
+        An order for a replay then needs a negotiation: the sink ends a stream for each order once only.
+        """
+        if (refusal := self.refusal(answer)) is None and answer.HasField("replay"):
+            return Refused(RefusalKind.TRANSIENT, f"{self._owed.destination} has ordered a replay")
+        return refusal
+
     def hear(self, answer: NegotiateResponse) -> SinkHistory:
         """Keep the progress, room and abilities that the sink tells; return its history."""
         sink = answers.history_of(answer)
@@ -115,7 +124,7 @@ class SinkConnection:
             return None
         self._leave()
         answer = self.ask()
-        if refusal := self.refusal(answer):
+        if refusal := self.refusal_beside(answer):
             return refusal
         self.hear(answer)
         self.open(answer)

@@ -3,6 +3,7 @@
 from sqlalchemy import Engine
 
 from lr_server.protocol.events import EndOrdered
+from queues import send_snapshot
 from queues.database.transactions import reading, writing
 from queues.send_log import links
 from queues.send_log.port import SessionKey
@@ -36,6 +37,9 @@ class LinkEnd:
             return links.is_draining(connection, self._owed, order)
 
     def note_finished(self, order: int) -> None:
-        """Store that the sink has the end of the stream, by *order*."""
+        """Store that the sink has the end of the stream, by *order*; no snapshot is sent any more."""
+        client, destination = self._owed
         with writing(self._engine) as connection:
-            links.note_finished(connection, self._owed, order)
+            if links.note_finished(connection, self._owed, order):
+                # The request came too late for the session, and its rows would stay for ever.
+                send_snapshot.cancel(connection, client, destination, reason="the link has ended")

@@ -50,7 +50,7 @@ class Negotiations:
         refusal = connection.refusal(answer)
         if refusal is None and answer.HasField("replay"):
             answer = connection.ask(replay=self._replay(answer))
-            refusal = connection.refusal(answer)
+            refusal = connection.refusal_beside(answer)
         if refusal is not None:
             return refusal
         sink = connection.hear(answer)
@@ -66,8 +66,8 @@ class Negotiations:
         """Connect anew, and let the sink undo its entries after *to*."""
         self._connection.disconnect()
         answer = self._connection.ask(to)
-        if answer.HasField("refusal"):
-            return answers.refused(answer.refusal)
+        if refusal := self._connection.refusal_beside(answer):
+            return refusal
         received = answers.position_of(answer.received)
         self._connection.sent = None
         self._connection.traffic.forget()

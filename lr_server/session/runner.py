@@ -226,7 +226,7 @@ class Session:
             case do.TransferSnapshot(sync_id=sync_id, after_row=after_row):
                 self._transfer_snapshot(sync_id, after_row)
             case do.MarkSnapshotApplied(sync_id=sync_id):
-                self._snapshots.mark_applied(sync_id)
+                self._mark_applied(sync_id)
             case do.StreamLog(position=position, read_after=read_after):
                 self._stream_log(position, read_after)
                 self._post(self._link_end.ordered)
@@ -286,6 +286,14 @@ class Session:
         self._events.retry_after(delay)
 
     # --- effects on the snapshot ------------------------------------------------------------------------------
+
+    def _mark_applied(self, sync_id: str) -> None:
+        # An earlier standing must not be saved behind this change.
+        with self._context.saving:
+            base = self._snapshots.mark_applied(sync_id)
+            if base is not None:
+                self._connection.progress.acked = base
+                self._context.changed.note_written_row(self.owed)
 
     def _transfer_snapshot(self, sync_id: str, after_row: int) -> None:
         found = self._snapshots.ready(sync_id)

@@ -12,7 +12,7 @@ from queues.database.transactions import reading, writing
 from queues.errors import CorruptFrameError, SnapshotCancelledError
 from queues.logs import logger
 from queues.send_log.history import tick_ending_at
-from queues.send_snapshot import SnapshotSync, StoredBlock, hints
+from queues.send_snapshot import SnapshotState, SnapshotSync, StoredBlock, hints
 from queues.wire.replication_pb2 import Frame, SnapshotBegin, SnapshotChunk, SnapshotEnd
 from queues.wire.replication_pb2 import Position as WirePosition
 
@@ -27,7 +27,7 @@ def frames(
     The blocks of a frame unpack to at most the bytes that *chunk_bytes* returns then, a single block excepted.
     Blocks are sent as they are stored, so the first block may begin before *after_row*. Raises
     `SnapshotCancelledError` when rows are missing, because the snapshot was given up meanwhile. A damaged block raises
-    that too, once another snapshot is requested.
+    that too, once another snapshot is requested. So do missing rows of a snapshot that was not given up.
     """
     sync_id = snapshot.sync_id
     yield Frame(snapshot_begin=SnapshotBegin(sync_id=sync_id)), after_row, 64
@@ -50,27 +50,38 @@ def _reads(
         try:
             with reading(engine) as connection:
                 blocks = send_snapshot.read_blocks(connection, sync_id, after_row=row, limit_bytes=chunk_bytes())
+            if not blocks:
+                raise SnapshotCancelledError(f"snapshot {sync_id} was given up, so the rows after {row} are gone")
         except CorruptFrameError as damaged:
-            _replace(engine, snapshot, str(damaged))
+            _replace(engine, snapshot, "damaged", str(damaged))
             raise SnapshotCancelledError(f"snapshot {sync_id} is replaced by another one: {damaged}") from damaged
-        if not blocks:
-            raise SnapshotCancelledError(f"snapshot {sync_id} was given up, so the rows after {row} are gone")
+        except SnapshotCancelledError as gone:
+            if _is_kept(engine, sync_id):
+                _replace(engine, snapshot, "missing", str(gone))
+            raise
         row = blocks[-1].last_row
         yield blocks
 
 
-def _replace(engine: Engine, damaged: SnapshotSync, error: str) -> None:
-    """Request another snapshot: no transfer can ever complete this one."""
+def _is_kept(engine: Engine, sync_id: str) -> bool:
+    """Return whether a snapshot is complete and wanted; no snapshot becomes so again."""
+    with reading(engine) as connection:
+        found = send_snapshot.find(connection, sync_id)
+    return found is not None and found.state is SnapshotState.READY
+
+
+def _replace(engine: Engine, damaged: SnapshotSync, what: str, error: str) -> None:
+    """Request another snapshot: no transfer can ever complete this one, whose rows are *what*."""
     client, destination = damaged.client, damaged.destination
     with writing(engine) as connection:
         newest = send_snapshot.newest(connection, client, destination)
         if newest is None or newest.sync_id != damaged.sync_id:
             return
-        reason = f"rows of snapshot {damaged.sync_id} are damaged where they are stored"
+        reason = f"rows of snapshot {damaged.sync_id} are {what} where they are stored"
         send_snapshot.request(connection, client, [destination], reason)
         transmitter = hints.names_at(connection).transmitter(client)
     hints.send(transmitter)
-    log.warning("a damaged snapshot is replaced", destination=destination, error=error)
+    log.warning("a damaged snapshot is replaced", rows=what, destination=destination, error=error)
 
 
 def _ahead(reads: Iterator[list[StoredBlock]]) -> Generator[list[StoredBlock], None, None]:

@@ -10,6 +10,8 @@ from lr_server.protocol.events import Event
 from lr_server.protocol.histories import OfferedSnapshot
 from queues import send_snapshot
 from queues.database.transactions import reading, writing
+from queues.positions import Position
+from queues.send_log import sessions
 from queues.send_log.port import SessionKey
 from queues.send_snapshot import SnapshotState, SnapshotSync, hints
 
@@ -30,6 +32,7 @@ class SessionSnapshots:
         self._owed = owed
         self.shown = shown
         self._told: SnapshotSync | None = None
+        self._watched = ""
 
     def news(self, newest: SnapshotSync | None) -> Iterator[Event | None]:
         """Yield the events of the *newest* request that the session has not heard of; for the supervisor's thread."""
@@ -39,6 +42,9 @@ class SessionSnapshots:
         before, self._told = self._told, newest
         if not newest.finished and (before is None or before.sync_id != newest.sync_id):
             yield happened.SnapshotRequested(newest.sync_id, newest.reason)
+        if newest.finished and self._watched not in ("", newest.sync_id):
+            # A request that has come and gone unseen replaced the one for which the session waits.
+            yield happened.SnapshotCancelled(self._watched)
         yield event_of(newest)
 
     def request(self, reason: str) -> str:
@@ -55,19 +61,33 @@ class SessionSnapshots:
             send_snapshot.cancel_one(connection, sync_id, reason)
 
     def look(self, sync_id: str) -> Event | None:
-        """Return the event that tells how far the request *sync_id* is; None while it is being built."""
-        found = self._find(sync_id)
-        return happened.SnapshotCancelled(sync_id) if found is None else event_of(found)
+        """Return the event that tells how far the request *sync_id* is; None while it is being built.
+
+        A request that a newer one has replaced counts as cancelled: `news` may have told the newer one before.
+        """
+        self._watched = sync_id
+        with reading(self._engine) as connection:
+            newest = send_snapshot.newest(connection, self._owed.client, self._owed.destination)
+        if newest is None or newest.sync_id != sync_id:
+            return happened.SnapshotCancelled(sync_id)
+        return event_of(self.shown(newest))
 
     def ready(self, sync_id: str) -> SnapshotSync | None:
         """Return the request *sync_id* if its snapshot is complete and wanted."""
         found = self._find(sync_id)
         return found if found is not None and found.state is SnapshotState.READY else None
 
-    def mark_applied(self, sync_id: str) -> None:
-        """Note that the sink has the whole snapshot."""
+    def mark_applied(self, sync_id: str) -> Position | None:
+        """Note that the sink has the whole snapshot; return its base, or None if that was noted before.
+
+        The base becomes the session's acknowledged position at once: trim then keeps its tick and the entries after it.
+        """
         with writing(self._engine) as connection:
-            send_snapshot.mark_applied(connection, sync_id)
+            found = send_snapshot.find(connection, sync_id)
+            if not send_snapshot.mark_applied(connection, sync_id) or found is None:
+                return None
+            sessions.go_back(connection, self._owed, found.base)
+        return found.base
 
     def _find(self, sync_id: str) -> SnapshotSync | None:
         with reading(self._engine) as connection:

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 
 from lr_client.replays import cancel_replay, place_replay
 from lr_client.resends import cancel_resend
+from lr_client.snapshot.requests import request_snapshot_sync
 from lr_client.subscriber.park_now import park_now
 from queues import send_snapshot
 from queues.clock import now_us
@@ -168,16 +169,14 @@ def _each(engine: Engine, ids: Sequence[int], person: str, *, retry: bool) -> st
 def _cancel(engine: Engine, sync_id: str, person: str) -> str:
     with writing(engine) as connection:
         found = send_snapshot.find(connection, sync_id)
-        if found is None or found.finished:
+        reason = f"cancelled in the console by {person}"
+        if found is None or not send_snapshot.cancel_exactly(connection, sync_id, reason):
             return f"snapshot {sync_id[:8]} was finished already"
-        send_snapshot.cancel(
-            connection, found.client, found.destination, reason=f"cancelled in the console by {person}"
-        )
     return f"snapshot {sync_id[:8]} of {found.client} for {found.destination} cancelled"
 
 
 def _request(engine: Engine, client: str, destination: str, person: str) -> str:
     name, site = client_name(client), site_id(destination)
     with writing(engine) as connection:
-        (sync_id,) = send_snapshot.request(connection, name, [site], f"requested in the console by {person}")
+        sync_id = request_snapshot_sync(connection, name, site, reason=f"requested in the console by {person}")
     return f"snapshot {sync_id[:8]} of {name} for {site} requested"

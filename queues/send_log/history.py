@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from sqlalchemy import Connection, func, select, tuple_
+from sqlalchemy import Connection, exists, func, or_, select, tuple_
 
 from queues.database.tables.site import branches, site
 from queues.database.tables.ticks import ticks
@@ -46,8 +46,9 @@ def known_ticks(connection: Connection, keys: Iterable[tuple[str, int, int]]) ->
 
 
 def tick_ending_at(connection: Connection, branch: str, seq: int) -> Tick | None:
-    """Return the tick of *branch* that ends at *seq*."""
-    ending = select(ticks).where(ticks.c.end_seq == seq, ticks.c.branch == branch).limit(1)
+    """Return the tick that ends at *seq* in the history of *branch*, which may begin just after that tick."""
+    begins = exists().where(branches.c.branch == branch, branches.c.start_seq == seq)
+    ending = select(ticks).where(ticks.c.end_seq == seq, or_(ticks.c.branch == branch, begins)).limit(1)
     row = connection.execute(ending).first()
     return None if row is None else tick_of(row)
 

@@ -30,6 +30,7 @@ from queues.send_log.rotation import SegmentLimits, leaves_room, share
 from queues.send_log.segment_claims import Claim, is_kept
 from queues.send_log.strangers import record_strangers
 from queues.send_log.unknown import record_dropped
+from queues.send_log.useless_snapshots import end_useless
 from queues.states import STORED_INACTIVE, SnapshotState
 
 #: Tells whether ticks after the first visibility, up to the second, hold entries for a session.
@@ -230,6 +231,8 @@ def let_go(connection: Connection, verdict: Verdict, count: CountOwed) -> Mappin
         for claim in verdict.unknown
     }
     record_dropped(connection, dropped)
+    # Before the rows of sessions, as a session locks both when its snapshot is applied.
+    end_useless(connection, [*verdict.laggards, *verdict.strangers], end)
     for owed in sorted(verdict.laggards):
         lost = (sessions.c.client == owed.client) & (sessions.c.destination == owed.destination)
         connection.execute(update(sessions).where(lost).values(lost_seq=end))
@@ -240,10 +243,11 @@ def let_go(connection: Connection, verdict: Verdict, count: CountOwed) -> Mappin
 
 
 def acknowledged(connection: Connection) -> set[int]:
-    """Return the numbers of the ticks at the sessions' acknowledged positions.
+    """Return the numbers of the ticks at the sessions' acknowledged positions, and at the bases of their snapshots.
 
     Ticks at these positions are always kept, so that a session without new entries can resume at any time.
     """
     at = select(ticks.c.number).where(ticks.c.end_seq <= bindparam("acked")).order_by(ticks.c.end_seq.desc()).limit(1)
-    acked = connection.execute(select(sessions.c.acked_seq).distinct()).scalars().all()
-    return {number for seq in acked if (number := connection.execute(at, {"acked": seq}).scalar()) is not None}
+    acked = set(connection.execute(select(sessions.c.acked_seq).distinct()).scalars())
+    bases = {seq for _, _, seq in connection.execute(_BASES)}
+    return {number for seq in acked | bases if (number := connection.execute(at, {"acked": seq}).scalar()) is not None}

@@ -126,7 +126,7 @@ def set_state(connection: Connection, key: SessionKey, state: SessionState, reas
 
 
 def go_back(connection: Connection, key: SessionKey, position: Position) -> None:
-    """Store that a session has acknowledged only up to *position* from now on, so that trim keeps later entries."""
+    """Store that a session has acknowledged exactly up to *position*, so that trim keeps later entries."""
     own = {"of_client": key.client, "of_destination": key.destination}
     connection.execute(_LOSE, {"now_acked": position.seq, **own})
     values = {"branch": position.branch, "acked_seq": position.seq, "cut": position.cut, "updated_us": now_us()}

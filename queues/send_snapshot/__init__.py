@@ -14,6 +14,7 @@ from queues.send_snapshot.providers import (
 from queues.send_snapshot.requests import (
     cancel,
     cancel_all,
+    cancel_exactly,
     cancel_one,
     expand,
     find,
@@ -41,6 +42,7 @@ __all__ = [
     "StoredBlock",
     "cancel",
     "cancel_all",
+    "cancel_exactly",
     "cancel_one",
     "cancel_superseded",
     "collect_garbage",

@@ -67,11 +67,14 @@ def _dead(connection: Connection, sync_id: str) -> Iterator[tuple[int, int]]:
 def _builds(connection: Connection, sync_id: str) -> tuple[bool, int | None]:
     """Return whether a site waits for the rows under *sync_id*, and the number of the attempt that writes them."""
     ours = snapshots.c.build.like(f"{sync_id}.%") & snapshots.c.state.in_((SnapshotState.READY, SnapshotState.BUILDING))
-    found = connection.execute(select(snapshots.c.state, snapshots.c.build).where(ours).distinct()).all()
+    requested = (snapshots.c.sync_id == sync_id) & (snapshots.c.state == SnapshotState.REQUESTED)
+    # One statement sees one moment. Between two statements the next attempt may start, and neither would see it.
+    found = connection.execute(
+        select(snapshots.c.state, snapshots.c.build, snapshots.c.attempt).where(or_(ours, requested)).distinct()
+    ).all()
     living = [build_number(row.build) for row in found if row.state == SnapshotState.BUILDING]
-    own = snapshots.c.sync_id == sync_id, snapshots.c.state == SnapshotState.REQUESTED
     # The next attempt may start at any moment, even during this decision.
-    living += [number + 1 for number in connection.execute(select(snapshots.c.attempt).where(*own)).scalars()]
+    living += [row.attempt + 1 for row in found if row.state == SnapshotState.REQUESTED]
     return any(row.state == SnapshotState.READY for row in found), max(living, default=None)
 
 

@@ -197,14 +197,20 @@ def forget(connection: Connection, client: ClientName, destination: SiteId) -> N
     connection.execute(delete(snapshots).where(own))
 
 
+def cancel_exactly(connection: Connection, sync_id: str, reason: str) -> bool:
+    """Cancel one unfinished snapshot, also a complete one, and no newer request; return whether there was one."""
+    return finish(connection, SnapshotState.CANCELLED, reason, snapshots.c.sync_id == sync_id) > 0
+
+
 def cancel_one(connection: Connection, sync_id: str, reason: str) -> None:
     """Cancel one snapshot that is not ready; later states stay."""
     waiting = snapshots.c.state.in_([SnapshotState.REQUESTED, SnapshotState.BUILDING])
     finish(connection, SnapshotState.CANCELLED, reason, snapshots.c.sync_id == sync_id, waiting)
 
 
-def mark_applied(connection: Connection, sync_id: str) -> None:
-    """Record that the sink has the whole snapshot, so that its rows can be deleted. Repetition is harmless."""
+def mark_applied(connection: Connection, sync_id: str) -> bool:
+    """Record that the sink has the whole snapshot, so that its rows can be deleted; return whether that is new."""
     now = dialects.of(connection).now_us(connection)
     ready = snapshots.c.sync_id == sync_id, snapshots.c.state == SnapshotState.READY
-    connection.execute(update(snapshots).where(*ready).values(state=SnapshotState.APPLIED, updated_us=now))
+    marked = connection.execute(update(snapshots).where(*ready).values(state=SnapshotState.APPLIED, updated_us=now))
+    return marked.rowcount > 0

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from queues import send_snapshot
+from queues.database.transactions import writing
+from queues.names import ClientName, SiteId
 from tests.system.faulty import HeldSink
 from tests.system.world import Messages, World, sessions_of
 from tests.waiting import eventually
@@ -23,6 +26,18 @@ def delivers_only_the_newer(world: World, older: str) -> None:
     (newer,) = {row.partition(b"/")[0].decode() for row in tokyo.snapshot("paris")}
     assert newer != older
     assert tokyo.snapshot("paris") == [f"{newer}/{number}".encode() for number in range(ROWS)]
+
+
+def test_a_request_that_is_cancelled_before_the_session_hears_of_it_leaves_no_session_waiting(world: World) -> None:
+    recorder = world.subscribe("tokyo")
+    paris = world.link("paris", "tokyo", initial_sync="snapshot")
+    world.transmit("paris", b"first", to=["tokyo"])
+    eventually(lambda: sessions_of(paris).get("tokyo", {}).get("state") == "snapshot sync")
+    with writing(world.site("paris")) as connection:
+        send_snapshot.request(connection, ClientName("policy"), ["tokyo"], "asked for by mistake")
+        assert send_snapshot.cancel(connection, ClientName("policy"), SiteId("tokyo")) == 2
+    world.provide("paris", Messages(lambda _: [b"state"]))
+    eventually(lambda: recorder.kinds("paris") == ["start 1", "snapshot 1", "complete 1"])
 
 
 def test_a_half_built_snapshot_is_cancelled_and_only_the_newer_one_is_delivered(world: World) -> None:

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,11 +14,16 @@ from lr_server import LogReplicationServer
 from lrq.cli import link_actions
 from queues.clock import now_us
 from queues.database import actions
+from queues.database.transactions import writing
 from queues.errors import InvalidPositionError, UsageError, WaitTimeoutError
-from queues.names import SiteId
+from queues.names import ClientName, SiteId
+from queues.receive import replays
 from queues.receive.parked import parked
-from queues.receive.replays import ReplayOrder, ReplayState
+from queues.receive.replays import ReplayOrder, ReplayState, ReplayWish
 from queues.states import SessionState
+from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse
+from sink.port import Sink
+from tests.system.faulty import PassingSink
 from tests.system.replaying import Journal, UndoingJournal, check, journal, rows, runs, send, writing_on
 from tests.system.world import Messages, World, in_log_sync, sessions_of
 from tests.waiting import eventually
@@ -152,6 +158,42 @@ def test_an_idle_source_in_the_same_process_hears_of_an_order(world: World) -> N
     eventually(lambda: sessions_of(world.servers[1])["tokyo"]["acked_seq"] == seqs[1])
     assert replayed(world.site("tokyo"), start=seqs[1]).state is ReplayState.BEGUN
     eventually(lambda: len(texts(world)) == 3)
+
+
+class OrderedLate(PassingSink):
+    """Orders a replay as a session that has a snapshot asks again, and passes that on after the server's look."""
+
+    def __init__(self, sink: Sink, site: Engine, has_looked: Callable[[], object]) -> None:
+        super().__init__(sink)
+        self._site = site
+        self._has_looked = has_looked
+        self.has_ordered = False
+
+    def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
+        with writing(self._site) as connection:
+            marks = replays.read_marks(connection, ClientName("policy"), SiteId("paris"))
+            due = marks is not None and marks.floor_seq > 0 and not self.has_ordered
+            if due:
+                replays.place(connection, marks.queue_id, ReplayWish(from_seq=1), "ada")
+                self.has_ordered = True
+        if due:
+            eventually(self._has_looked)
+        return self._sink.negotiate(request)
+
+
+def test_an_order_that_meets_a_session_between_two_lanes_is_answered(world: World) -> None:
+    recorder = world.subscribe("tokyo")
+    tokyo = world.site("tokyo")
+    sink = world.behind("tokyo", lambda whole: OrderedLate(whole, tokyo, lambda: world.servers[0]._replays._ended))
+    world.provide("paris", Messages(lambda _: [b"a", b"b"]))
+    # With a second endpoint, snapshots have a lane of their own.
+    ways = {"peers": {"tokyo": "local:tokyo,tcp://127.0.0.1:9"}, "snapshot_endpoints": {"tokyo": "local:tokyo"}}
+    world.server("paris", listen=[], heartbeat_seconds=300.0, stall_seconds=600.0, **ways)
+    world.transmit("paris", b"first", to=["tokyo"])
+    eventually(lambda: sink.has_ordered)
+    eventually(lambda: [each.state for each in replay_orders(tokyo)] == [ReplayState.REFUSED])
+    world.transmit("paris", b"later", to=["tokyo"])
+    eventually(lambda: recorder.log("paris")[-1:] == [b"later"])
 
 
 @pytest.mark.parametrize("undo", [True, False])

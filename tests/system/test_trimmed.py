@@ -128,6 +128,28 @@ def test_a_restart_and_many_ticks_cause_no_full_sync_if_the_site_has_the_trimmed
     assert region.provider.served == []
 
 
+def test_a_snapshot_that_waits_for_its_site_is_sent_once_though_many_ticks_are_trimmed_behind_it(
+    region: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "KEPT_TICKS", 0)
+    monkeypatch.setattr(tick_rows, "TICKS_A_PARTITION", 1)
+    region.lose()
+    eventually(lambda: region.tokyo.log("paris")[-1:] == [b"noticed"])
+    region.provider.served.clear()
+    region.world.request_snapshots("paris", "lima")
+    ready = "SELECT count(*) FROM lrq_snapshots WHERE state = 'ready'"
+    eventually(lambda: region.world.execute("paris", ready) == [(1,)])
+    for payload in (b"1", b"2", b"3"):
+        region.send(payload, "tokyo")
+        eventually(lambda payload=payload: region.tokyo.log("paris")[-1:] == [payload])
+        region.trim()
+    # The new server has no earlier ticks in memory.
+    region.restart()
+    region.come_back()
+    assert region.lima.kinds("paris") == [*BEGUN, *BEGUN]
+    assert region.provider.served == ["lima"]
+
+
 def test_a_site_that_is_away_does_not_fill_all_partitions_at_once(world: World) -> None:
     world.site("tokyo")
     paris = world.server("paris", listen=[], peers={"tokyo": "local:tokyo"}, segment_bytes=1)

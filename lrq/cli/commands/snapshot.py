@@ -140,6 +140,7 @@ def cancel(
     from queues import send_snapshot
     from queues.database.transactions import writing
     from queues.names import client_name, site_id
+    from queues.send_log.replica_members import read_groups
 
     if (destination is None) is not for_all:
         raise typer.BadParameter("name one site, or say --all")
@@ -148,7 +149,10 @@ def cancel(
         check_names(here, sites=[destination] if destination else [], clients=[name], strict=strict)
         wanted = None if destination is None else site_id(destination)
         with writing(here.engine) as connection:
-            count = send_snapshot.cancel(connection, name, wanted, reason="cancelled by `lrq snapshot`")
+            # The server divides a request for a group of replicas among the members.
+            members = () if wanted is None else read_groups(connection).get(wanted, ())
+            reason = "cancelled by `lrq snapshot`"
+            count = sum(send_snapshot.cancel(connection, name, each, reason=reason) for each in (wanted, *members))
     if as_json:
         emit({"site": here.site, "client": name, "destination": wanted, "cancelled": count})
     else:

@@ -219,6 +219,15 @@ def test_a_class_of_providers_is_refused(site: Engine) -> None:
         SnapshotTransmitter(site, POLICY, Provider)  # type: ignore[arg-type]
 
 
+def test_a_function_whose_code_has_not_run_provides_no_empty_snapshot(site: Engine) -> None:
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, lambda context: map(context.transmit, [b"1", b"2"]), backoff=lambda _attempt: HOUR):
+        eventually(lambda: by_id(site, sync_id).error != "")
+    found = by_id(site, sync_id)
+    assert found.state == "requested"
+    assert "<lambda> returned map, and nothing would run it" in found.error
+
+
 @pytest.mark.parametrize("name", ["provide_full_state_data", "cancel"])
 def test_a_provider_with_an_async_method_is_refused(site: Engine, name: str) -> None:
     async def later(_self: object, _context: object) -> None:

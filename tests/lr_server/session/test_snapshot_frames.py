@@ -3,11 +3,20 @@
 from collections.abc import Sequence
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, delete
+from sqlalchemy.orm import Session
 
+from lr_client.sender import RoutingQueueSenderClient
 from lr_server.session import snapshot_frames
+from queues import send_snapshot
 from queues.blocks import decode_snapshot
-from queues.errors import ConfigurationError
+from queues.database import leases
+from queues.database.tables.snapshots import snapshot_blocks
+from queues.database.transactions import writing
+from queues.errors import ConfigurationError, SnapshotCancelledError
+from queues.send_log.branches import begin_branch, newest_branch
+from queues.send_log.opening import open_log
+from queues.send_log.port import TickLimits
 from queues.send_snapshot import blocks as stored_blocks
 from queues.send_snapshot.block_packer import WriteLimits
 from queues.wire import replication_pb2 as pb
@@ -15,6 +24,7 @@ from tests.lr_client.snapshot.providing import (
     Provider,
     by_id,
     claim,
+    newest,
     numbered,
     publish,
     quick,
@@ -106,3 +116,45 @@ def test_a_transmitter_makes_blocks_of_the_configured_number_of_rows(site: Engin
     assert [sum(block.rows for block in frame.snapshot_chunk.blocks) for frame, _, _ in frames] == [0, 3, 3, 1, 0]
     with pytest.raises(ConfigurationError, match="block_rows must be above 0, not 0"):
         quick(site, Provider(numbered(7)), block_rows=0)
+
+
+def test_the_end_names_the_tick_of_the_base_also_where_a_new_branch_has_none_yet(site: Engine) -> None:
+    lease, log = leases.acquire(site, "server", "me", ttl=600), open_log(site, TickLimits())
+    assert lease is not None
+    with Session(site) as session, session.begin():
+        RoutingQueueSenderClient("policy").transmit_log_entry_message(session, b"x", ["tokyo"])
+    taken = log.take_tick(lease, log.bounds().newest)
+    assert taken is not None
+    tick = taken.tick
+    with writing(site) as connection:
+        last = newest_branch(connection)
+        branch = begin_branch(connection, last.number + 1, tick.end_seq, last.incarnation, "1:1:")
+    (sync_id,) = request(site, "tokyo")
+    with quick(site, Provider(numbered(1))):
+        found = ready(site, sync_id)
+    assert (found.base.branch, found.base.seq) == (branch, tick.end_seq)
+    *_, (end, _, _) = snapshot_frames.frames(site, found, 0, chunk_bytes=lambda: 1)
+    assert (end.snapshot_end.header.branch, end.snapshot_end.header.uid) == (tick.branch, tick.uid)
+    log.close()
+
+
+@pytest.mark.parametrize("lost_row", [2, 3])
+def test_a_snapshot_with_missing_rows_is_replaced(site: Engine, lost_row: int) -> None:
+    (sync_id,) = request(site, "tokyo")
+    attempt = claim(site)
+    publish(site, attempt, write_part(site, attempt, 0, [b"1", b"2", b"3"], limits=WriteLimits(block_rows=1)))
+    with writing(site) as connection:
+        connection.execute(delete(snapshot_blocks).where(snapshot_blocks.c.last_ord == lost_row))
+    with pytest.raises(SnapshotCancelledError, match="no longer kept"):
+        list(snapshot_frames.frames(site, by_id(site, sync_id), 0, chunk_bytes=lambda: 1))
+    assert newest(site).reason == f"rows of snapshot {sync_id} are missing where they are stored"
+
+
+def test_a_cancelled_snapshot_is_not_replaced(site: Engine) -> None:
+    sync_id = published(site, PARTS, block_rows=4)
+    found = by_id(site, sync_id)
+    with writing(site) as connection:
+        assert send_snapshot.cancel_exactly(connection, sync_id, "not wanted")
+    with pytest.raises(SnapshotCancelledError, match="is cancelled"):
+        list(snapshot_frames.frames(site, found, 0, chunk_bytes=lambda: 1))
+    assert newest(site).sync_id == sync_id

@@ -131,6 +131,17 @@ def test_watch_follows_a_request_for_a_group_to_its_members(snapshot, source: So
     assert follow.look().applied
 
 
+def test_cancel_takes_the_name_of_a_group(snapshot, source: SourceSite):
+    members = (SiteId("tokyo-a"), SiteId("tokyo-b"))
+    with writing(source.engine) as connection:
+        store_groups(connection, {SiteId("tokyo"): members})
+    ask(source.engine, "tokyo-a", "tokyo-b", "lima")
+    assert snapshot("cancel", "tokyo", "--client", "policy").out == "2 snapshots cancelled\n"
+    assert newest(source.engine, "tokyo-b").state is SnapshotState.CANCELLED
+    assert newest(source.engine, "lima").state is SnapshotState.REQUESTED
+    assert snapshot("cancel", "--all", "--client", "policy").out == "1 snapshot cancelled\n"
+
+
 @pytest.mark.parametrize(
     ("asked_for", "words"),
     [

@@ -6,10 +6,12 @@ from lr_client import listener, subscribe
 from queues import send_snapshot
 from queues.database.actions import newest
 from queues.database.transactions import reading, writing
-from queues.names import ClientName
+from queues.names import ClientName, SiteId
 from queues.receive.blocked import blocked
 from queues.receive.parked import discard_parked, parked
-from queues.states import SnapshotState
+from queues.send_log.links import set_wish
+from queues.send_log.port import SessionKey
+from queues.states import LinkWish, SnapshotState
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.waiting import eventually
 
@@ -154,6 +156,31 @@ def test_snapshots_are_requested_and_cancelled(new_site, visit):
     with reading(engine) as connection:
         newest = send_snapshot.listing(connection, limit=1)[0]
         assert newest.state is SnapshotState.REQUESTED
+
+
+def test_the_cancel_of_a_replaced_snapshot_leaves_the_newer_request(new_site, visit):
+    engine = new_site("paris")
+    with writing(engine) as connection:
+        asked = [send_snapshot.request(connection, ClientName("policy"), ["tokyo"], "for a test")[0] for _ in "12"]
+    visitor = visit({"paris": engine}, allow_actions=True)
+    token = visitor.token("/snapshots")
+    assert visitor.act(token, do="cancel", site="paris", sync_id=asked[0], confirmed=1).status_code == 303
+    with reading(engine) as connection:
+        found = [send_snapshot.find(connection, sync_id) for sync_id in asked]
+    assert [each and each.state for each in found] == [SnapshotState.CANCELLED, SnapshotState.REQUESTED]
+
+
+def test_no_snapshot_is_requested_for_an_ended_link_or_the_site_itself(new_site, visit):
+    engine = new_site("paris")
+    with writing(engine) as connection:
+        set_wish(connection, [SessionKey(ClientName("policy"), SiteId("tokyo"))], LinkWish.ENDED)
+    visitor = visit({"paris": engine}, allow_actions=True)
+    token = visitor.form_token()
+    for destination in ("tokyo", "paris"):
+        done = visitor.act(token, do="request", site="paris", client="policy", destination=destination)
+        assert done.status_code == 400
+    with reading(engine) as connection:
+        assert send_snapshot.listing(connection) == []
 
 
 def test_a_refused_action_is_in_the_log_too(new_site, visit):

@@ -1,10 +1,12 @@
 """The log after a snapshot's base is kept, because the site continues there after the snapshot."""
 
+import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
 
 from lr_server.protocol.states import SessionStanding, StatusText
 from lr_server.session import table as session_table
+from lr_server.session.snapshots import SessionSnapshots, as_stored
 from lr_server.session.table import Standing
 from queues import send_snapshot
 from queues.database import leases
@@ -17,7 +19,7 @@ from queues.send_log.port import Retention, SessionKey, TickLimits
 from queues.send_snapshot import attempts as snapshot_attempts
 from queues.states import SessionState
 from tests.leading import lead
-from tests.lr_client.snapshot.providing import POLICY, TOKYO, claim, publish, request
+from tests.lr_client.snapshot.providing import POLICY, TOKYO, by_id, claim, publish, request, write_part
 from tests.queues.send_snapshot.test_requests import client
 
 OWED = SessionKey(POLICY, TOKYO)
@@ -29,10 +31,10 @@ def owner(site: Engine) -> Lease:
     return lease
 
 
-def acknowledge(site: Engine, seq: int) -> None:
+def acknowledge(site: Engine, seq: int, state: SessionState = SessionState.LOG_ENTRY_SYNC) -> None:
     session_table.ensure(site, OWED)
     (led,) = lead(site)
-    facts = SessionStanding(StatusText(SessionState.LOG_ENTRY_SYNC, ""), Position("b", seq), 0)
+    facts = SessionStanding(StatusText(state, ""), Position("b", seq), 0)
     session_table.save(site, [Standing(OWED, led, facts)])
 
 
@@ -55,9 +57,30 @@ def test_entries_after_the_base_of_a_snapshot_are_kept_even_if_acknowledged(site
     assert log.trim(lease, Retention()).emptied_segments == 0
     publish(site, attempt, base=Position("b", 0, "id/0"))
     assert log.trim(lease, Retention()).emptied_segments == 0
-    with writing(site) as connection:
-        send_snapshot.mark_applied(connection, sync_id)
+    # The server may end before it saves that the session goes on from the base.
+    assert SessionSnapshots(site, OWED, as_stored).mark_applied(sync_id) == Position("b", 0, "id/0")
+    assert log.trim(lease, Retention()).emptied_segments == 0
+    acknowledge(site, 1)
     assert log.trim(lease, Retention()).emptied_segments == 1
+    log.close()
+
+
+@pytest.mark.parametrize("state", [SessionState.BACKING_OFF, SessionState.NEGOTIATING, SessionState.SNAPSHOT_SYNC])
+def test_a_complete_snapshot_for_a_site_away_ends_with_the_entries_after_it(site: Engine, state: SessionState) -> None:
+    lease, log = owner(site), open_log(site, TickLimits())
+    (sync_id,) = request(site, "tokyo")
+    attempt = claim(site)
+    publish(site, attempt, write_part(site, attempt, 0, [b"row"]), base=Position("b", 0, "id/0"))
+    with Session(site) as session, session.begin():
+        client.transmit_log_entry_message(session, b"1", ["tokyo"])
+    assert log.take_tick(lease, log.bounds().newest) is not None
+    assert log.rotate(lease, 1, 0)
+    acknowledge(site, 0, state)
+    assert log.trim(lease, Retention(seconds=0.0)).emptied_segments == 1
+    is_away = state is not SessionState.SNAPSHOT_SYNC
+    assert by_id(site, sync_id).state == ("cancelled" if is_away else "ready")
+    with writing(site) as connection:
+        assert send_snapshot.collect_garbage(connection) == is_away
     log.close()
 
 

@@ -2,9 +2,10 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 
 from lr_client.snapshot.requests import SnapshotContext
 from queues import send_snapshot
@@ -169,3 +170,26 @@ def test_a_request_during_a_build_does_not_wait_for_that_build(site: Engine) -> 
         release.set()
         ready(site, tokyo)
         eventually(lambda: payloads_of(site, tokyo) == [])
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_rows_of_an_attempt_that_begins_while_garbage_is_sought_are_kept(site: Engine) -> None:
+    request(site, "tokyo")
+    first = claim_together(site)
+    write_part(site, first, 0, [b"of the first attempt"])
+    with writing(site) as connection:
+        assert snapshot_attempts.fail(connection, first, "no luck", retry_after=0.0)
+    begun: list[Attempt] = []
+
+    def begin(*call: Any) -> None:
+        if "LIKE" in call[2] and not begun:
+            begun.append(first)
+            begun.append(claim_together(site))
+            write_part(site, begun[-1], 0, [b"1", b"2"])
+
+    event.listen(site, "after_cursor_execute", begin)
+    assert collect(site) == 1
+    event.remove(site, "after_cursor_execute", begin)
+    second = begun[-1]
+    assert second.number == 2
+    assert stored(site) == 2
