@@ -23,9 +23,10 @@ def draining_by(site: Engine) -> int:
 
 
 def test_a_snapshot_that_was_asked_for_too_late_ends_with_the_link(site: Engine) -> None:
-    request(site, "tokyo", "lima")
+    request(site, "tokyo")
     attempt = claim(site)
     publish(site, attempt, write_part(site, attempt, 0, [b"row"]))
+    request(site, "lima")
     order = draining_by(site)
     LinkEnd(site, OWED).note_finished(order + 1)
     assert newest(site, TOKYO).state == "ready"
