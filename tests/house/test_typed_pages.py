@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from tests.clusters import cluster
 from tests.deploy.kit import DEPLOY, helm, promtool
@@ -134,7 +133,7 @@ def type_all(page: str, terminal: Terminal, folder: Path) -> None:
 EACH_TIME = ("tutorial", "transmit")
 
 
-def typed(pages: Iterable[str]) -> list[ParameterSet]:
+def typed(pages: Iterable[str]) -> list[object]:
     """Return the *pages* as parameters, with the marks of their tests."""
     marks = {page: [pytest.mark.spark] if page == "tutorial" else [] for page in pages}
     return [
