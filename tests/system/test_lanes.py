@@ -13,7 +13,7 @@ from queues import send_snapshot
 from queues.names import ClientName
 from queues.states import SessionState
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse
-from sink.transport import channels
+from sink.transport import channels, service
 from sink.transport.channels import Lane
 from tests.lrq.cli.command import served
 from tests.system.faulty import PassingSink
@@ -26,6 +26,14 @@ ROWS = [random.Random(number).randbytes(2_000) for number in range(60)]
 SOME = 20_000
 #: The connections of a source in the order of their begin.
 LOG, SNAPSHOTS = 0, 1
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a lane stand still for as long as a slow machine needs: usually a connection ends after 5 seconds of it."""
+    minutes = channels._noticing_silence(600_000, 600_000)
+    monkeypatch.setattr(channels, "OPTIONS", (*channels._COMMON, *minutes))
+    monkeypatch.setattr(service, "_OPTIONS", tuple((dict(service._OPTIONS) | dict(minutes)).items()))
 
 
 @pytest.fixture
