@@ -1,9 +1,22 @@
 """The port between a source and a sink."""
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Generator, Iterator
+from typing import Protocol, runtime_checkable
 
 from queues.wire.replication_pb2 import Ack, Frame, NegotiateRequest, NegotiateResponse
+from sink.rests import Bell, Rest
+
+
+class AskedSink(Protocol):
+    """The part of a sink that does not depend on the way of its frames; see `Sink`."""
+
+    def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
+        """Return the session's state at the sink; see `Sink.negotiate`."""
+        ...
+
+    def close(self) -> None:
+        """Release the connection; see `Sink.close`."""
+        ...
 
 
 class Sink(Protocol):
@@ -38,4 +51,24 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release the connection; open streams end with `PeerUnreachableError`. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class RestingSink(AskedSink, Protocol):
+    """A sink whose streams need no thread while they rest. The promises are those of `Sink`."""
+
+    def exchange(
+        self,
+        steps: Generator[Frame | Rest, None, None],
+        bell: Bell,
+        note: Callable[[Ack], bool],
+        ended: Callable[[BaseException | None], None],
+    ) -> None:
+        """Begin to store the frames of *steps*, as `Sink.replicate` does, and return at once.
+
+        A worker takes one step at a time. After a `Rest` the next one is taken in its time, or once *bell* is set.
+        *note* gets each answer in order, and ends the stream by returning False. *ended* gets the error of
+        `replicate`, or None, and is called once. *steps* are closed after that. Neither *note* nor *ended* may wait.
+        """
         ...

@@ -107,7 +107,7 @@ class LiveFeed:
         # The tick that was prepared last, and is not published yet.
         self._prepared: RoutedTick | None = None
         self._lock = threading.RLock()
-        # For the thread that publishes; each reader has a condition of its own.
+        # For the thread that publishes.
         self._changed = threading.Condition(self._lock)
 
     @property
@@ -161,27 +161,29 @@ class LiveFeed:
         self,
         owed: SessionKey,
         seq: int,
-        timeout: float,
         wanted: Callable[[], bool] = lambda: True,
         *,
+        ring: Callable[[], None] | None = None,
         rests: bool = False,
     ) -> Ready | Behind:
-        """Return the ticks after *seq*; wait up to *timeout* seconds for one, as long as *wanted* returns True.
+        """Return the ticks after *seq*; if there is none, call *ring* once when to ask again, and after a `leave`.
 
         A session that *rests* waits for a tick with rows for it. Of the ticks before, only the last one is returned.
         Afterwards the feed waits for this session until `leave`. Call `leave` after each change of the result of
-        *wanted*. A session that is not wanted gets no ticks, and the feed does not wait for it.
+        *wanted*. A session that is not wanted gets no ticks, and the feed does not wait for it. *ring* must not wait.
         """
         with self._changed:
             found = self._after(owed, seq, wanted)
-            # The lock is held, so that no `leave` can come between `wanted` and the wait.
-            if isinstance(found, Ready) and not found.groups and wanted():
-                self._readers[owed].wait(seq, timeout, rests=rests)
-                found = self._after(owed, seq, wanted)
+            if (reader := self._readers.get(owed)) is not None:
+                # The lock is held, so that no `leave` can come between `wanted` and the wait.
+                if ring is not None and isinstance(found, Ready) and not found.groups and wanted():
+                    reader.wait(seq, ring, rests=rests)
+                else:
+                    reader.end_wait()
             return found
 
     def leave(self, owed: SessionKey) -> None:
-        """Wait for this session no longer; if the session waits in `after`, wake it up."""
+        """Wait for this session no longer; if the session waits for a tick, wake it up."""
         with self._changed:
             self._forget(owed)
             self._changed.notify_all()
@@ -243,7 +245,7 @@ class LiveFeed:
         now = self._clock.monotonic()
         reader = self._readers.get(owed)
         if reader is None:
-            reader = self._readers[owed] = Reader(seq, threading.Condition(self._lock), window_began=now)
+            reader = self._readers[owed] = Reader(seq, window_began=now)
         drained = 0
         if seq > reader.seq:
             drained = sum(group.size for group in _tail(self._groups, reader.seq) if group.tick.end_seq <= seq)

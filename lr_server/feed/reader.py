@@ -1,6 +1,6 @@
 """One session on the live feed: its position, its speed, and its rest until a tick has rows for it."""
 
-import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,14 +12,13 @@ _WINDOW: Final = 1.0
 
 @dataclass(slots=True)
 class Reader:
-    """A session on the feed; the feed's lock, which `awake` shares, guards all fields.
+    """A session on the feed; the feed's lock guards all fields, and is held in each call.
 
     `seq` is the last read sequence number. A reader that `rests` is passed over by ticks without rows for it.
     `passed` is the newest such tick since `rests_from`, the position that the session itself knows.
     """
 
     seq: int
-    awake: threading.Condition
     window_began: float
     drained: int = 0
     per_second: float = 0.0
@@ -27,18 +26,25 @@ class Reader:
     rests: bool = field(default=False, init=False)
     rests_from: int = field(default=0, init=False)
     passed: Tick | None = field(default=None, init=False)
+    _ring: Callable[[], None] | None = field(default=None, init=False)
 
-    def wait(self, seq: int, timeout: float, *, rests: bool) -> None:
-        """Wait at *seq* for `wake`, at most *timeout* seconds; the lock is held before and afterwards."""
+    def wait(self, seq: int, ring: Callable[[], None], *, rests: bool) -> None:
+        """Begin to wait at *seq*; `wake` calls *ring*."""
         self.is_waiting, self.rests, self.rests_from, self.passed = True, rests, seq, None
-        self.awake.wait(timeout)
-        self.is_waiting = self.rests = False
+        self._ring = ring
 
-    def wake(self) -> None:
-        """End the wait."""
+    def end_wait(self) -> None:
+        """Wait no longer."""
         # No later tick may pass over a reader that has not run yet: the reader has a tick to read.
         self.is_waiting = self.rests = False
-        self.awake.notify_all()
+        self._ring = None
+
+    def wake(self) -> None:
+        """End the wait, if there is one, and tell the reader."""
+        ring = self._ring
+        self.end_wait()
+        if ring is not None:
+            ring()
 
     def pass_over(self, tick: Tick, size: int, now: float) -> None:
         """Count *tick* as read."""

@@ -13,6 +13,7 @@ from queues.errors import StoreUnavailableError
 from queues.logs import logger
 from queues.positions import Position
 from queues.wire.replication_pb2 import Frame
+from sink.rests import Rest
 
 log = logger("lrq.session")
 
@@ -31,9 +32,16 @@ class Batches:
         # The end of the last wait for room at the sink. Snapshots do not cause the delays of entries of before.
         self._held_us = 0
 
-    def frames(self, work: LogWork, wanted: Callable[[], bool]) -> Iterator[Frame]:
-        """Yield a frame for each batch, while *work* is wanted; raise `TrimmedError` if entries are gone."""
-        for start, pieces in self._due(work, wanted):
+    def frames(self, work: LogWork, wanted: Callable[[], bool]) -> Iterator[Frame | Rest]:
+        """Yield a frame for each batch, while *work* is wanted; raise `TrimmedError` if entries are gone.
+
+        Between them yield each wait for further entries.
+        """
+        for due in self._due(work, wanted):
+            if isinstance(due, Rest):
+                yield due
+                continue
+            start, pieces = due
             if not (yield from self._until_admitted(start, pieces, wanted)):
                 return
             if pieces:
@@ -53,7 +61,7 @@ class Batches:
 
     def _until_admitted(
         self, start: Position, pieces: list[TickPart], wanted: Callable[[], bool]
-    ) -> Generator[Frame, None, bool]:
+    ) -> Generator[Frame | Rest, None, bool]:
         """Wait for the window, and with entries for room at the sink; return False once the work is not wanted.
 
         While the sink has no room, yield a frame without ticks once a heartbeat: its acknowledgement tells the room.
@@ -67,7 +75,8 @@ class Batches:
             # The live feed must not wait for this session, and other sites with it.
             self._context.paths.outgoing.leave()
         try:
-            while not inflight.admit(end, size, wanted, in_room=stored > 0, patience=self._context.heartbeat):
+            patience = self._context.heartbeat
+            while not (yield from inflight.admit(end, size, wanted, in_room=stored > 0, patience=patience)):
                 if not wanted():
                     return False
                 if not progress.waits:
@@ -75,7 +84,7 @@ class Batches:
                     self._context.paths.outgoing.leave()
                     progress.waits = True
                     self._context.changed()
-                if not inflight.admit(start.seq, 0, wanted):
+                if not (yield from inflight.admit(start.seq, 0, wanted)):
                     return False
                 yield self._batch(start, [])
         finally:
@@ -85,7 +94,7 @@ class Batches:
                 self._held_us = self._context.clock.now_us()
         return True
 
-    def _due(self, work: LogWork, wanted: Callable[[], bool]) -> Iterator[tuple[Position, list[TickPart]]]:
+    def _due(self, work: LogWork, wanted: Callable[[], bool]) -> Iterator[tuple[Position, list[TickPart]] | Rest]:
         """Yield the ticks of each batch, with the position before the batch.
 
         Ticks without rows for this session are sent once a heartbeat, or with the next rows. Batches without
@@ -97,11 +106,13 @@ class Batches:
         told = clock.monotonic()
         questions = Questions(context.progress, context.inflight, heartbeat=context.heartbeat, idle=_IDLE)
         while wanted():
-            context.inflight.gather(context.batch_bytes, wanted)
+            yield from context.inflight.gather(context.batch_bytes, wanted)
             # Before the heartbeat, a tick without rows is not sent, and need not wake this thread.
             rest = max(told + context.heartbeat - clock.monotonic(), 0.0)
             idle = rest if draft.pieces else min(questions.pause, self._telling.pause, rest or _IDLE)
-            found = context.paths.outgoing.after(cursor, work.read_after, idle, wanted, rests=rest > 0)
+            found = yield from context.paths.outgoing.after(
+                cursor, work.read_after, idle, wanted, bell=context.inflight.bell, rests=rest > 0
+            )
             if not wanted():
                 return
             if found.is_live is not is_live:

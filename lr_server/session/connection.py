@@ -25,7 +25,7 @@ from queues.send_log.port import SessionKey
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, ReplayAnswer, SessionId
 from queues.wire.replication_pb2 import Position as WirePosition
 from queues.words import cleaned
-from sink.port import Sink
+from sink.port import RestingSink, Sink
 from sink.protocol.versions import SPOKEN, unspoken
 
 #: The longest wait for the end of a stream whose session changes its lane, in seconds.
@@ -66,7 +66,7 @@ class SinkConnection:
         self._replaced = replaced
         self._report = report
         self._outgoing = context.outgoing(owed)
-        self._sink: Sink | None = None
+        self._sink: Sink | RestingSink | None = None
         self._room: int | None = None
 
     def ask(self, rollback_to: Position | None = None, replay: ReplayAnswer | None = None) -> NegotiateResponse:

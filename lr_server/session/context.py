@@ -22,7 +22,7 @@ from queues.database.leases import Lease
 from queues.errors import OwnershipLostError
 from queues.names import SiteId
 from queues.send_log.port import SessionKey
-from sink.port import Sink
+from sink.port import RestingSink, Sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Leadership(NamedTuple):
 class Connect(Protocol):
     """Connects a session to its sink, by the way of the log or of snapshots."""
 
-    def __call__(self, owed: SessionKey, *, for_snapshots: bool) -> Sink:
+    def __call__(self, owed: SessionKey, *, for_snapshots: bool) -> Sink | RestingSink:
         """Return the sink; raise `PeerUnreachableError` or `ConfigurationError`."""
         ...
 

@@ -1,9 +1,9 @@
 """The next ticks for one session: from the live feed, or from the database while the session is behind."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
-from lr_server.feed.feed import Behind, LiveFeed, RoutedTick, without_rows
+from lr_server.feed.feed import Behind, LiveFeed, Ready, RoutedTick, without_rows
 from lr_server.feed.router import RoutedRows, after_cut, encoded, packed_row
 from queues.blocks import encode_entries
 from queues.names import SiteId
@@ -12,6 +12,7 @@ from queues.receive.marks import ENTRY_BYTES
 from queues.send_log.port import Log, SessionKey, TickLimits
 from queues.wire.replication_pb2 import Batch, Block, Frame, SessionId, TickGroup, TickHeader
 from queues.wire.replication_pb2 import Position as WirePosition
+from sink.rests import Bell, Rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,13 @@ class Outgoing:
         timeout: float,
         wanted: Callable[[], bool] = lambda: True,
         *,
+        bell: Bell,
         rests: bool = False,
-    ) -> Found:
+    ) -> Generator[Rest, None, Found]:
         """Return the ticks after *position*; empty and live if none comes within *timeout* seconds.
 
-        A session that *rests* on the live feed waits for a tick with rows for it. See `LiveFeed.after`.
+        Yields the wait for a tick, if any; *bell* is set when it is over. A session that *rests* on the live feed waits
+        for a tick with rows for it. See `LiveFeed.after`.
         Reading begins after *read_after*: no entry between both is for this session. A log that ends there gives its
         newest tick, without rows: the sink must know that it lacks nothing. Waits as long as *wanted* returns True;
         call `leave` after each change of its result. Raises `TrimmedError`.
@@ -106,7 +109,11 @@ class Outgoing:
         if seq < self._regrouped():
             self.leave()
             return Found(self._from_database(position, seq), is_live=False)
-        found = self._feed.after(self._owed, seq, timeout, wanted, rests=rests)
+        bell.clear()
+        found = self._feed.after(self._owed, seq, wanted, ring=bell.set, rests=rests)
+        if isinstance(found, Ready) and not found.groups and wanted():
+            yield Rest(timeout)
+            found = self._feed.after(self._owed, seq, wanted)
         if isinstance(found, Behind) or any(not group.is_held for group in found.groups):
             return Found(self._from_database(position, seq), is_live=False)
         groups = found.groups or self._skipped(position, seq)

@@ -1,11 +1,11 @@
 """One connection of a session: it sends frames as the window allows, and receives acknowledgements.
 
-The transport pulls the frames (gRPC in a thread of its own). The stream's own thread reads the acknowledgements.
+The transport pulls the frames. The stream's own thread reads the acknowledgements, but not those of a `RestingSink`.
 """
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 
 from lr_server.protocol.answers import refused
 from lr_server.protocol.events import (
@@ -27,7 +27,8 @@ from queues.errors import LrqError, ProtocolError, SnapshotCancelledError, Trimm
 from queues.wire.replication_pb2 import Ack, Batch, EndOfStream, Frame
 from queues.wire.replication_pb2 import Position as WirePosition
 from queues.words import cleaned
-from sink.port import Sink
+from sink.port import RestingSink, Sink
+from sink.rests import Rest
 
 #: The longest sleep of a sender without work, in seconds.
 _LOOK = 0.5
@@ -40,7 +41,12 @@ class FrameStream:
     """
 
     def __init__(
-        self, sink: Sink, context: StreamContext, received: WirePosition, *, report: Callable[[SessionEvent], None]
+        self,
+        sink: Sink | RestingSink,
+        context: StreamContext,
+        received: WirePosition,
+        *,
+        report: Callable[[SessionEvent], None],
     ) -> None:
         self._sink = sink
         self._context = context
@@ -55,32 +61,37 @@ class FrameStream:
         self._acknowledgements = Acknowledgements(context, report)
         self._work: Work | None = None
         self._closed = False
-        self._changed = threading.Condition()
+        self._guard = threading.Lock()
+        self._bell = context.inflight.bell
         self._heard = context.clock.monotonic()
-        self._thread = threading.Thread(
-            target=self._run, name=f"lrq-stream-{self._session.client}-{self._session.sink}", daemon=True
-        )
+        self._thread: threading.Thread | None = None
+        # The thread that reads the acknowledgements.
+        self._reader: int | None = None
+        self._ended = threading.Event()
 
     def start(self) -> None:
-        """Start the thread that opens the connection."""
+        """Begin to send."""
+        if isinstance(self._sink, RestingSink):
+            self._sink.exchange(self._steps(), self._bell, self._noted, self._end_by)
+            return
+        name = f"lrq-stream-{self._session.client}-{self._session.sink}"
+        self._thread = threading.Thread(target=self._run, args=(self._sink,), name=name, daemon=True)
         self._thread.start()
 
     def assign(self, work: Work | None) -> None:
         """Replace the current work by *work*; None sends nothing."""
-        with self._changed, self._inflight.begun_anew():
+        with self._guard, self._inflight.begun_anew():
             self._work = work
             self._context.replaced.begin()
             self._context.traffic.begin()
-            self._changed.notify_all()
         self._paths.outgoing.leave()
 
     def close(self) -> None:
         """Stop sending and forget all frames in flight. Does not wait."""
-        with self._changed:
+        with self._guard:
             self._closed = True
             self._work = None
-            self._changed.notify_all()
-        self._inflight.wake()
+        self._bell.set()
         self._paths.outgoing.leave()
 
     @property
@@ -102,27 +113,41 @@ class FrameStream:
 
         Without a timeout, close the sink too.
         """
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+        if threading.get_ident() == self._reader:
+            return
+        if self._thread is None:
+            self._ended.wait(timeout)
+        else:
             self._thread.join(timeout)
 
     # --- acknowledgements -------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, sink: Sink) -> None:
         try:
-            with _closing(self._sink.replicate(self._frames())) as acks:
+            with _closing(sink.replicate(self._frames())) as acks:
                 for ack in acks:
-                    self._note(ack)
-                    if self._closed:
-                        return
-            self._lost("the sink has ended the stream")
-        except LrqError as error:
-            # After a failure of this site the stream is closed already; see `_frames`.
-            self._report_while_open(peer_lost(error))
+                    if not self._noted(ack):
+                        break
         except BaseException as error:  # noqa: BLE001 - the top of the loop: the session shows the error and tries again
-            self._report_while_open(source_failed(error))
+            self._end_by(error)
+        else:
+            self._end_by(None)
+
+    def _end_by(self, error: BaseException | None) -> None:
+        """Report the end of a stream that is still open."""
+        self._reader = threading.get_ident()
+        try:
+            if error is None:
+                self._lost("the sink has ended the stream")
+            elif isinstance(error, LrqError):
+                # After a failure of this site the stream is closed already; see `_steps`.
+                self._report_while_open(peer_lost(error))
+            else:
+                self._report_while_open(source_failed(error))
         finally:
             # The transport may still wait for the next frame, and must not join the feed again.
             self.close()
+            self._ended.set()
 
     def _lost(self, error: str) -> None:
         self._report_while_open(PeerLost(error))
@@ -131,16 +156,19 @@ class FrameStream:
         if not self._closed:
             self._report(event)
 
-    def _note(self, ack: Ack) -> None:
+    def _noted(self, ack: Ack) -> bool:
+        """Take *ack*; return whether the stream goes on."""
+        self._reader = threading.get_ident()
         self._heard = self._clock.monotonic()
         if ack.HasField("refusal"):
             self._end_with(refused(ack.refusal))
-            return
+            return False
         try:
             self._acknowledgements.note(ack, self._work)
             self._context.changed()
         except ProtocolError as error:
             self._end_with(Refused(RefusalKind.PROTOCOL, cleaned(str(error))))
+        return not self._closed
 
     def _end_with(self, refusal: Refused) -> None:
         self._closed = True
@@ -149,22 +177,34 @@ class FrameStream:
     # --- frames -----------------------------------------------------------------------------------------------
 
     def _frames(self) -> Iterator[Frame]:
-        """Yield the frames of all work; an error here is a failure of this site, and ends the stream."""
+        """Yield the frames of all work, and rest between them in the thread that asks for them."""
+        with closing(self._steps()) as steps:
+            for step in steps:
+                if isinstance(step, Rest):
+                    self._bell.wait(step.seconds)
+                else:
+                    yield step
+
+    def _steps(self) -> Generator[Frame | Rest, None, None]:
+        """Yield the frames and rests of all work. An error here is a failure of this site, and ends the stream."""
         try:
             # A sink ends a stream whose first frame does not come in time. An idle source has nothing else to send.
             yield self._telling.added(Frame(session=self._session, batch=Batch(start=self._received)))
-            while (work := self._next_work()) is not None:
-                for frame in self._frames_of(work):
+            while (work := (yield from self._next_work())) is not None:
+                for step in self._steps_of(work):
+                    if isinstance(step, Rest):
+                        yield step
+                        continue
                     # The window admitted the frame just now.
                     self._context.changed()
-                    yield self._telling.added(frame)
+                    yield self._telling.added(step)
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001 - the transport would report the error as the sink's
             self._report_while_open(source_failed(error))
             self.close()
 
-    def _frames_of(self, work: Work) -> Iterator[Frame]:
+    def _steps_of(self, work: Work) -> Iterator[Frame | Rest]:
         match work:
             case LogWork():
                 return self._log(work)
@@ -173,21 +213,25 @@ class FrameStream:
             case EndWork():
                 return self._end(work)
 
-    def _next_work(self, done: Work | None = None) -> Work | None:
+    def _next_work(self, done: Work | None = None) -> Generator[Rest, None, Work | None]:
         """Wait for work other than *done*; None when the stream is closed."""
-        with self._changed:
-            while not self._closed and (self._work is None or self._work is done):
-                self._changed.wait(_LOOK)
-            return None if self._closed else self._work
+        while True:
+            self._bell.clear()
+            with self._guard:
+                if self._closed:
+                    return None
+                if self._work is not None and self._work is not done:
+                    return self._work
+            yield Rest(_LOOK)
 
     def _wants(self, work: Work) -> Callable[[], bool]:
         return lambda: not self._closed and self._work is work
 
-    def _snapshot(self, work: SnapshotWork) -> Iterator[Frame]:
+    def _snapshot(self, work: SnapshotWork) -> Iterator[Frame | Rest]:
         wanted = self._wants(work)
         try:
             for frame, row, size in self._paths.snapshot_frames(work.snapshot, work.after_row):
-                if not (self._has_turn(wanted) and self._inflight.admit(row, size, wanted)):
+                if not ((yield from self._has_turn(wanted)) and (yield from self._inflight.admit(row, size, wanted))):
                     return
                 self._paths.lane.note_sent(self._context, size)
                 frame.session.CopyFrom(self._session)
@@ -200,28 +244,31 @@ class FrameStream:
             self._report_while_open(SnapshotCancelled(work.snapshot.sync_id))
         finally:
             self._paths.lane.note_all_acknowledged(self._context)
-        self._next_work(done=work)
+        yield from self._next_work(done=work)
 
-    def _has_turn(self, wanted: Callable[[], bool]) -> bool:
+    def _has_turn(self, wanted: Callable[[], bool]) -> Generator[Rest, None, bool]:
         """Wait until the lane lets a frame of a snapshot leave; return False once the work is not wanted."""
-        with self._changed:
-            while wanted() and (pause := self._paths.lane.pause()) > 0:
-                self._changed.wait(min(pause, _LOOK))
-        return wanted()
+        while True:
+            self._bell.clear()
+            if not wanted():
+                return False
+            if (pause := self._paths.lane.pause()) <= 0:
+                return True
+            yield Rest(min(pause, _LOOK))
 
-    def _end(self, work: EndWork) -> Iterator[Frame]:
+    def _end(self, work: EndWork) -> Iterator[Frame | Rest]:
         end = work.sent.end
-        if self._inflight.admit(end.seq, 0, self._wants(work)):
+        if (yield from self._inflight.admit(end.seq, 0, self._wants(work))):
             where = WirePosition(branch=end.branch, seq=end.seq)
             yield Frame(session=self._session, end_of_stream=EndOfStream(end=where))
-        self._next_work(done=work)
+        yield from self._next_work(done=work)
 
-    def _log(self, work: LogWork) -> Iterator[Frame]:
+    def _log(self, work: LogWork) -> Iterator[Frame | Rest]:
         try:
             yield from self._batches.frames(work, self._wants(work))
         except TrimmedError as error:
             self._report_while_open(Trimmed(error.requested, error.oldest))
-            self._next_work(done=work)
+            yield from self._next_work(done=work)
 
 
 @contextmanager

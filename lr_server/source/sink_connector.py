@@ -1,5 +1,10 @@
 """The way of a source to each of its sinks: within the process, or over the network by a lane."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+from weakref import WeakSet
+
 from discovery.topology import Topology, peer_of, split_endpoints
 from lr_server.session.routes import Routes
 from lr_server.session.traffic import Traffic
@@ -8,11 +13,18 @@ from queues.clock import Clock
 from queues.names import SiteId
 from queues.send_log.port import SessionKey
 from sink import local
-from sink.port import Sink
+from sink.port import RestingSink, Sink
+from sink.transport import network_loop
 from sink.transport.channels import Lane
 from sink.transport.endpoints import IpcEndpoint, LocalEndpoint, TcpEndpoint, parse_endpoint
+from sink.transport.loop_sink import LoopSink
 from sink.transport.probe import SinkProbe
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
+
+#: So many sessions of a server have threads of their own: they are a little quicker. All others share some.
+THREADED: Final = 32
+#: The threads that make the frames of the other sessions.
+WORKERS: Final = 8
 
 
 class SinkConnector:
@@ -24,8 +36,11 @@ class SinkConnector:
         self._topology = topology
         self._traffic = traffic
         self.routes = Routes(settings.site, clock, self._look_for)
+        self._made = WeakSet[RemoteSink]()
+        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="lrq-frames")
+        self._guard = threading.Lock()
 
-    def connect(self, owed: SessionKey, *, for_snapshots: bool) -> Sink:
+    def connect(self, owed: SessionKey, *, for_snapshots: bool) -> Sink | RestingSink:
         """See `lr_server.session.context.Connect`."""
         peer = peer_of(self._topology, owed.destination)
         listed = peer.for_snapshots if for_snapshots else peer.endpoint
@@ -33,6 +48,10 @@ class SinkConnector:
         if isinstance(endpoint, LocalEndpoint):
             return local.find(endpoint.site)
         return self._dial(owed, endpoint, Lane.SNAPSHOTS if for_snapshots else Lane.LOG)
+
+    def close(self) -> None:
+        """End the shared threads, after the end of all sessions. Does not wait."""
+        self._workers.shutdown(wait=False)
 
     def has_snapshot_way(self, owed: SessionKey) -> bool:
         """Return whether snapshots of the session travel by a connection of their own."""
@@ -48,12 +67,23 @@ class SinkConnector:
     def _look_for(self, endpoint: str) -> SinkProbe:
         return SinkProbe(parse_endpoint(endpoint), credentials=self._settings.credentials)
 
-    def _dial(self, owed: SessionKey, endpoint: TcpEndpoint | IpcEndpoint, lane: Lane) -> Sink:
+    def _dial(self, owed: SessionKey, endpoint: TcpEndpoint | IpcEndpoint, lane: Lane) -> Sink | RestingSink:
         timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)
-        return RemoteSink(
-            endpoint, credentials=self._settings.credentials, negotiation_timeout=timeout, lane=lane,
-            count_bytes=self._traffic.of(owed).add_bytes,
+        credentials, count_bytes = self._settings.credentials, self._traffic.of(owed).add_bytes
+        with self._guard:
+            if not network_loop.is_usable() or self._threaded() < THREADED:
+                made = RemoteSink(
+                    endpoint, credentials=credentials, negotiation_timeout=timeout, lane=lane, count_bytes=count_bytes
+                )
+                self._made.add(made)
+                return made
+        return LoopSink(
+            endpoint, self._workers, credentials=credentials, negotiation_timeout=timeout, lane=lane,
+            count_bytes=count_bytes,
         )  # fmt: skip
+
+    def _threaded(self) -> int:
+        return sum(not sink.is_closed for sink in self._made)
 
 
 def _is_local(listed: str) -> bool:

@@ -146,6 +146,7 @@ class Source:
         self.feed.close()
         self._jobs.stop()
         self.supervisor.stop(lost)
+        self._sinks.close()
         with self._roles:
             self._end_role()
 

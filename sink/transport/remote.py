@@ -9,31 +9,15 @@ import grpc
 from queues.errors import PeerUnreachableError, ProtocolError, first_line
 from queues.wire import replication_pb2 as pb
 from queues.wire.replication_pb2_grpc import ReplicationStub
-from sink.transport import channels
+from sink.transport import call_errors, channels
 from sink.transport.channels import Lane
-from sink.transport.connect_errors import reason
 from sink.transport.credentials import Credentials, needed
 from sink.transport.endpoints import IpcEndpoint, TcpEndpoint, TlsEndpoint
 
 #: The time limit for the answer to a negotiation, in seconds.
 NEGOTIATION_TIMEOUT: Final = 10.0
 
-_TOO_LARGE = "larger than max"
 _REPLICATE: Final = f"/{pb.DESCRIPTOR.services_by_name['Replication'].full_name}/Replicate"
-# The peer was reached, but does not answer like a sink of this version.
-_DISAGREEMENT = frozenset(
-    {
-        grpc.StatusCode.DATA_LOSS,
-        grpc.StatusCode.FAILED_PRECONDITION,
-        grpc.StatusCode.INTERNAL,
-        grpc.StatusCode.INVALID_ARGUMENT,
-        grpc.StatusCode.PERMISSION_DENIED,
-        grpc.StatusCode.UNAUTHENTICATED,
-        grpc.StatusCode.UNIMPLEMENTED,
-        grpc.StatusCode.UNKNOWN,
-    }
-)
-
 Call = TypeVar("Call", bound=grpc.RpcContext)
 
 
@@ -89,7 +73,7 @@ class RemoteSink:
                 if ack.HasField("refusal"):
                     return
         except grpc.RpcError as error:
-            if not _is_too_large(error):
+            if not call_errors.is_too_large(error.code(), _details(error)):
                 raise self._mapped(error) from error
             yield pb.Ack(refusal=pb.Refusal(kind=pb.Refusal.TOO_LARGE, reason=_details(error)))
             return
@@ -99,7 +83,12 @@ class RemoteSink:
             outgoing.release()
         outgoing.check()
         if not outgoing.finished or acknowledged < outgoing.sent:
-            raise PeerUnreachableError(f"{self._endpoint} ended the stream, most likely because it stops")
+            raise call_errors.stopped(self._endpoint)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._is_closed
 
     def close(self) -> None:
         """See `Sink`."""
@@ -116,7 +105,7 @@ class RemoteSink:
     def _begin(self, call: Callable[[], Call]) -> Call:
         with self._guard:
             if self._is_closed:
-                raise self._closed()
+                raise call_errors.closed(self._endpoint)
             begun = call()
             self._calls.add(begun)
             return begun
@@ -125,19 +114,10 @@ class RemoteSink:
         with self._guard:
             self._calls.discard(call)
 
-    def _closed(self) -> PeerUnreachableError:
-        return PeerUnreachableError(f"the connection to {self._endpoint} was closed on this side")
-
     def _mapped(self, error: Exception) -> PeerUnreachableError | ProtocolError:
         if self._is_closed or not isinstance(error, grpc.RpcError):
-            return self._closed()
-        code, details = error.code(), _details(error)
-        # A connection that breaks during an answer may look like an internal error.
-        if code in _DISAGREEMENT and "RST_STREAM" not in details:
-            return ProtocolError(f"{self._endpoint} does not answer as a sink does: {code.name} ({details})")
-        if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return PeerUnreachableError(f"{self._endpoint} has no slot for the session: {details}")
-        return PeerUnreachableError(f"{self._endpoint} cannot be reached: {reason(self._endpoint, code.name, details)}")
+            return call_errors.closed(self._endpoint)
+        return call_errors.failed(self._endpoint, error.code(), _details(error))
 
 
 def _counted(count_bytes: Callable[[int], None]) -> Callable[[pb.Frame], bytes]:
@@ -186,10 +166,6 @@ class _Outgoing:
     def check(self) -> None:
         if self._error is not None:
             raise self._error
-
-
-def _is_too_large(error: grpc.RpcError) -> bool:
-    return error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in _details(error)
 
 
 def _details(error: grpc.RpcError) -> str:

@@ -3,6 +3,7 @@
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,10 @@ from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import RemoteSink, Sink, SinkWriter, serve
 from sink.transport.endpoints import network_endpoint
+from sink.transport.loop_sink import LoopSink
 from tests.certificates import issued
 from tests.received import received_rows
+from tests.sink.exchanged import Exchanged
 from tests.sink.frames import request
 
 SINK_TABLES = (
@@ -58,9 +61,9 @@ def staged_rows(connection: Connection) -> list[tuple[str, int, bytes]]:
     ]
 
 
-@pytest.fixture(params=["in-process", "ipc", "tcp", "tls"])
+@pytest.fixture(params=["in-process", "ipc", "tcp", "tls", "loop"])
 def transport(request: pytest.FixtureRequest) -> str:
-    """Each way from the source to the sink."""
+    """Each way from the source to the sink; `loop` is TLS without threads of the streams."""
     return str(request.param)
 
 
@@ -147,10 +150,17 @@ def connect(transport: str) -> Iterator[Callable[[SinkWriter], Sink]]:
         def reach(writer: SinkWriter) -> Sink:
             if transport == "in-process":
                 return writer
-            listen = f"ipc://{Path(folder) / 'sink.sock'}" if transport == "ipc" else f"{transport}://127.0.0.1:0"
-            credentials = issued(trustme.CA(), Path(folder)) if transport == "tls" else None
+            scheme = "tls" if transport == "loop" else transport
+            listen = f"ipc://{Path(folder) / 'sink.sock'}" if transport == "ipc" else f"{scheme}://127.0.0.1:0"
+            credentials = issued(trustme.CA(), Path(folder)) if scheme == "tls" else None
             service = closing.enter_context(serve(writer, [listen], credentials=credentials))
-            sink = RemoteSink(network_endpoint(service.endpoints[0]), credentials=credentials)
+            endpoint = network_endpoint(service.endpoints[0])
+            sink: Sink
+            if transport == "loop":
+                workers = closing.enter_context(ThreadPoolExecutor(2))
+                sink = Exchanged(LoopSink(endpoint, workers, credentials=credentials))
+            else:
+                sink = RemoteSink(endpoint, credentials=credentials)
             closing.callback(sink.close)
             return NumberedSink(sink)
 

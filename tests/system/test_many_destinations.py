@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.contenders.null_sinks import endpoint, serve_null
 from benchmarks.contenders.workers import Workers
+from lr_server.source.sink_connector import THREADED, WORKERS
 from tests.system.world import World
 from tests.waiting import eventually
 
@@ -47,7 +48,7 @@ def test_no_limit_leaves_any_of_three_hundred_destinations_out(endpoints: list[s
     eventually(lambda: not kinds()["lrq-session"])
     threads = kinds() - before
     print(dict(threads), f"connections {pool.size() + pool.overflow()}")  # type: ignore[attr-defined]
-    assert threads["lrq-stream"] == DESTINATIONS
-    assert threads["grpc"] <= DESTINATIONS + 20
-    assert threads.total() <= 2 * DESTINATIONS + 60
+    assert threads["lrq-stream"] <= THREADED
+    assert threads["lrq-frames"] <= WORKERS
+    assert threads.total() <= 2 * THREADED + WORKERS + 60
     assert pool.size() + pool.overflow() <= 13  # type: ignore[attr-defined]

@@ -9,10 +9,10 @@ from typing import Final
 
 from lrq.cli.doctor.findings import Finding, warning
 
-#: The most threads of a session at its source: its stream's, one of gRPC, and its own while it connects.
-A_SESSION: Final = 3
-#: More than the threads of a server without sessions.
-BESIDE: Final = 40
+#: The most sessions with two threads of their own, see `lr_server.source.sink_connector`; each other one has none.
+THREADED: Final = 32
+#: More than the threads of a server without sessions, and those that the other sessions share.
+BESIDE: Final = 50
 _CHECK: Final = "threads"
 
 
@@ -24,7 +24,8 @@ def look(peers: int, clients: int) -> list[Finding]:
 def judge(peers: int, clients: int, most: int | None) -> Iterator[Finding]:
     """Yield a warning if all sessions together need more than *most* threads; None is no limit. Pure."""
     sessions = peers * max(clients, 1)
-    needed = A_SESSION * sessions + BESIDE
+    # While a session connects, it has one thread more.
+    needed = sessions + 2 * min(sessions, THREADED) + BESIDE
     if most is not None and needed > most:
         yield warning(
             _CHECK,

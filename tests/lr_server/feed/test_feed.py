@@ -16,6 +16,7 @@ from queues.clock import SystemClock
 from queues.positions import Visibility
 from queues.send_log.port import LogRow, SessionKey
 from tests.lr_server.feed.ticks import LIMA, TOKYO, group, owed, row
+from tests.lr_server.feed.waiting import after
 from tests.waiting import eventually
 
 #: More than the memory of one tick and less than that of two.
@@ -67,38 +68,38 @@ def oldest(feed: LiveFeed) -> int:
 def test_a_reader_gets_every_tick_after_its_position_or_is_behind(full: LiveFeed, seq: int):
     assert 1 < oldest(full) < LAST
     expected = None if seq + 1 < oldest(full) else list(range(seq + 1, LAST + 1))
-    assert numbers(full.after(owed(), seq, timeout=0)) == expected
+    assert numbers(full.after(owed(), seq)) == expected
 
 
 def test_a_reader_one_row_before_the_oldest_tick_is_behind_and_one_at_its_beginning_is_not(full: LiveFeed):
     begins = full._groups[0].tick.start_seq
-    assert isinstance(full.after(owed(), begins - 1, timeout=0), Behind)
-    assert numbers(full.after(owed(), begins, timeout=0)) == list(range(begins + 1, LAST + 1))
+    assert isinstance(full.after(owed(), begins - 1), Behind)
+    assert numbers(full.after(owed(), begins)) == list(range(begins + 1, LAST + 1))
 
 
 def test_a_reader_in_the_middle_of_a_tick_gets_the_rest_of_the_feed_with_that_tick():
     feed = feed_of(9 * ONE_TICK)
     feed.publish(group(1, row(1), row(2), row(3), start=0))
     feed.publish(group(2, row(4), start=3))
-    assert [numbers(feed.after(owed(), seq, timeout=0)) for seq in range(5)] == [[1, 2], [1, 2], [1, 2], [2], []]
+    assert [numbers(feed.after(owed(), seq)) for seq in range(5)] == [[1, 2], [1, 2], [1, 2], [2], []]
 
 
 def test_a_reader_behind_a_feed_that_has_just_begun_reads_the_database():
     feed = feed_of(ONE_TICK)
     feed.begin(group(5).tick)
-    assert isinstance(feed.after(owed(), 4, timeout=0), Behind)
-    assert numbers(feed.after(owed(), 5, timeout=0)) == []
+    assert isinstance(feed.after(owed(), 4), Behind)
+    assert numbers(feed.after(owed(), 5)) == []
     assert feed.newest == group(5).tick
 
 
 def test_a_session_that_is_not_wanted_gets_no_tick_and_is_not_waited_for(full: LiveFeed):
-    assert numbers(full.after(owed(), LAST - 1, 0, wanted=lambda: False)) == []
+    assert numbers(full.after(owed(), LAST - 1, wanted=lambda: False)) == []
     assert full._readers == {}
 
 
 def test_a_waiting_reader_gets_the_next_tick_at_once(full: LiveFeed):
     found: list[list[int] | None] = []
-    reader = threading.Thread(target=lambda: found.append(numbers(full.after(owed(), LAST, timeout=60))))
+    reader = threading.Thread(target=lambda: found.append(numbers(after(full, owed(), LAST, timeout=60))))
     reader.start()
     eventually(lambda: full._readers)
     full.publish(group(LAST + 1))
@@ -108,20 +109,20 @@ def test_a_waiting_reader_gets_the_next_tick_at_once(full: LiveFeed):
 
 def test_a_prepared_tick_reaches_no_reader_before_it_is_published():
     feed = feed_of(9 * ONE_TICK)
-    assert numbers(feed.after(owed(), 0, timeout=0)) == []
+    assert numbers(feed.after(owed(), 0)) == []
     feed.prepare(taken := group(1))
-    assert numbers(feed.after(owed(), 0, timeout=0)) == []
+    assert numbers(feed.after(owed(), 0)) == []
     assert feed.newest is None
     feed.publish(taken)
-    assert numbers(feed.after(owed(), 0, timeout=0)) == [1]
+    assert numbers(feed.after(owed(), 0)) == [1]
 
 
 def test_a_tick_that_fails_after_its_preparation_leaves_no_trace():
     feed = feed_of(9 * ONE_TICK)
-    feed.after(owed(), 0, timeout=0)
+    feed.after(owed(), 0)
     feed.prepare(group(1, row(1)))
     feed.publish(group(1, row(2)))
-    (tick,) = feed.after(owed(), 0, timeout=0).groups
+    (tick,) = feed.after(owed(), 0).groups
     assert decode_entries(tick.routed(owed()).block, 1_000).payloads == [b"entry 2"]
 
 
@@ -134,11 +135,11 @@ def test_the_rows_of_a_prepared_tick_are_encoded_for_its_readers_and_only_once(m
 
     monkeypatch.setattr(feed_module, "encoded", counted)
     feed = feed_of(9 * ONE_TICK)
-    feed.after(owed(), 0, timeout=0)
+    feed.after(owed(), 0)
     feed.prepare(taken := group(1))
     assert encoded == [1]
     feed.publish(taken)
-    (tick,) = feed.after(owed(), 0, timeout=0).groups
+    (tick,) = feed.after(owed(), 0).groups
     assert decode_entries(tick.routed(owed()).block, 1_000).payloads == [b"entry 1"]
     assert encoded == [1]
 
@@ -147,7 +148,7 @@ def test_the_rows_of_a_prepared_tick_are_encoded_for_its_readers_and_only_once(m
 def test_nothing_is_encoded_before_the_publication_where_that_could_delay_it(rows: int, readers: int):
     feed = feed_of(9 * ONE_TICK)
     for number in range(readers):
-        feed.after(owed(client=f"client{number}"), 0, timeout=0)
+        feed.after(owed(client=f"client{number}"), 0)
     feed.prepare(group(1, *(row(number, client="client0") for number in range(1, rows + 1)), start=0))
     assert feed._prepared._blocks == {}
 
@@ -156,12 +157,12 @@ def test_a_prepared_tick_counts_once_in_the_memory_of_the_feed():
     sizes = []
     for prepares in (False, True):
         feed = feed_of(9 * ONE_TICK)
-        feed.after(owed(), 0, timeout=0)
+        feed.after(owed(), 0)
         taken = group(1)
         if prepares:
             feed.prepare(taken)
         feed.publish(taken)
-        feed.after(owed(), 0, timeout=0).groups[0].routed(owed())
+        feed.after(owed(), 0).groups[0].routed(owed())
         sizes.append((feed._size, feed._groups[0].size))
     assert sizes[0] == sizes[1]
 
@@ -169,7 +170,7 @@ def test_a_prepared_tick_counts_once_in_the_memory_of_the_feed():
 def test_each_session_gets_its_own_rows_of_a_tick():
     feed = feed_of(9 * ONE_TICK)
     feed.publish(group(1, row(1, tag_set=1), row(2, tag_set=2), row(3, tag_set=3), start=0))
-    (tick,) = feed.after(owed(), 0, timeout=0).groups
+    (tick,) = feed.after(owed(), 0).groups
     blocks = {site: decode_entries(tick.routed(owed(site)).block, 1_000).payloads for site in (TOKYO, LIMA)}
     assert blocks == {TOKYO: [b"entry 1", b"entry 3"], LIMA: [b"entry 2", b"entry 3"]}
     assert tick.routed(owed(client="other")).block is None
@@ -197,7 +198,7 @@ def stands(feed: LiveFeed) -> bool:
 
 def test_cascade_waits_for_the_slowest_reader_until_it_leaves():
     feed = feed_of(2 * ONE_TICK, "cascade")
-    feed.after(owed(), 0, timeout=0)
+    feed.after(owed(), 0)
     with publishing(feed, *range(1, LAST + 1)) as thread:
         eventually(lambda: stands(feed))
         assert feed.newest is not None
@@ -212,23 +213,23 @@ def test_cascade_waits_for_no_reader_that_has_read_the_oldest_tick():
     feed = feed_of(2 * ONE_TICK, "cascade")
     for number in range(1, LAST + 1):
         feed.publish(group(number))
-        assert numbers(feed.after(owed(), number, timeout=0)) == []
+        assert numbers(feed.after(owed(), number)) == []
     assert oldest(feed) > 1
 
 
 def test_drop_lets_a_reader_leave_that_stands_still():
     feed = feed_of(2 * ONE_TICK, "drop")
-    feed.after(owed(), 0, timeout=0)
+    feed.after(owed(), 0)
     for number in range(1, LAST + 1):
         feed.publish(group(number))
-    assert isinstance(feed.after(owed(), 0, timeout=0), Behind)
+    assert isinstance(feed.after(owed(), 0), Behind)
 
 
 def drained(feed: LiveFeed, number: int, *sessions: SessionKey) -> None:
     """Publish tick *number* and have *sessions* read it."""
     feed.publish(group(number))
     for session in sessions:
-        feed.after(session, number, timeout=0)
+        feed.after(session, number)
 
 
 def test_smart_lets_a_quick_reader_leave_that_suddenly_stands_still(clock: HandClock):
@@ -236,7 +237,7 @@ def test_smart_lets_a_quick_reader_leave_that_suddenly_stands_still(clock: HandC
     quick = [owed(client=name) for name in ("a", "b")]
     still = owed()
     for session in (*quick, still):
-        feed.after(session, 0, timeout=0)
+        feed.after(session, 0)
     # All sessions have a speed, and read much more than the feed holds within one measurement.
     for number in range(1, 41):
         clock.seconds += 0.07
@@ -247,10 +248,10 @@ def test_smart_lets_a_quick_reader_leave_that_suddenly_stands_still(clock: HandC
             # A waiting session reads once for each tick, and not in between.
             for session in quick:
                 if feed._readers[session].seq < (newest := feed.newest.end_seq):
-                    feed.after(session, newest, timeout=0)
+                    feed.after(session, newest)
             if stands(feed):
                 clock.seconds += 3
             return not thread.is_alive()
 
         eventually(is_over)
-    assert isinstance(feed.after(still, 40, timeout=0), Behind)
+    assert isinstance(feed.after(still, 40), Behind)

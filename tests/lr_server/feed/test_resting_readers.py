@@ -16,6 +16,7 @@ from queues.clock import SYSTEM_CLOCK
 from queues.names import SiteId
 from queues.send_log.port import SessionKey, TickRows
 from tests.lr_server.feed.ticks import LIMA, TOKYO, group, owed, row
+from tests.lr_server.feed.waiting import after
 from tests.waiting import eventually
 
 #: The numbers of the sets in `ticks.SETS`.
@@ -38,7 +39,7 @@ def tick(number: int, tag_set: int, client: str = "policy") -> TickRows:
 def resting(feed: LiveFeed, who: SessionKey, seq: int = 0, timeout: float = 60) -> Iterator[list[Ready | Behind]]:
     """Let a session rest in another thread; give the list of its answers, which is complete after the block."""
     found: list[Ready | Behind] = []
-    thread = threading.Thread(target=lambda: found.append(feed.after(who, seq, timeout, rests=True)))
+    thread = threading.Thread(target=lambda: found.append(after(feed, who, seq, timeout, rests=True)))
     thread.start()
     try:
         eventually(lambda: who in feed._readers and feed._readers[who].rests)
@@ -76,7 +77,7 @@ def test_ticks_for_others_wake_no_resting_reader_and_its_own_tick_does() -> None
 def test_a_reader_that_does_not_rest_is_woken_by_every_tick() -> None:
     feed = feed_of()
     found: list[Ready | Behind] = []
-    reader = threading.Thread(target=lambda: found.append(feed.after(owed(LIMA), 0, 60)))
+    reader = threading.Thread(target=lambda: found.append(after(feed, owed(LIMA), 0, 60)))
     reader.start()
     eventually(lambda: feed._readers)
     feed.publish(tick(1, FOR_TOKYO))
@@ -151,7 +152,7 @@ def test_sessions_that_rest_at_random_get_exactly_their_rows(limit: int) -> None
     def read(site: SiteId, chance: random.Random) -> None:
         seq, who = 0, owed(site)
         while seq < len(ticks):
-            found = feed.after(who, seq, 0.05, rests=chance.random() < 0.8)
+            found = after(feed, who, seq, 0.05, rests=chance.random() < 0.8)
             if isinstance(found, Behind):
                 # All published ticks are in the database.
                 found = Ready(tuple(_alone(each) for each in published if each.tick.start_seq >= seq))

@@ -1,7 +1,6 @@
 """The frames of one stream: the first tells where the sink stands, and each keeps the limits of a sink."""
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from queues.blocks import EntryRow, encode_entries
 from queues.clock import SYSTEM_CLOCK
 from queues.positions import Position
 from queues.wire import replication_pb2 as pb
+from sink.rests import Bell, Rest
 from tests.waiting import eventually
 
 SESSION = pb.SessionId(source="paris", sink="tokyo", client="policy", generation=1)
@@ -53,7 +53,6 @@ class Ticks:
 
     def __init__(self, *sizes: int) -> None:
         self._pieces = [self._piece(number, rows) for number, rows in enumerate(sizes)]
-        self._left = threading.Event()
         #: Whether the stream let ticks without rows pass, for each question.
         self.rests: list[bool] = []
 
@@ -62,15 +61,15 @@ class Ticks:
         header = pb.TickHeader(branch="b1", start_seq=100 * number, end_seq=100 * number + 100)
         return TickPart(pb.TickGroup(header=header, block=block, complete=True), Position("b1", 100 * number + 100))
 
-    def after(self, *_: Any, rests: bool) -> Found:
+    def after(self, *_: Any, bell: Bell, rests: bool) -> Generator[Rest, None, Found]:
         self.rests.append(rests)
         pieces, self._pieces = self._pieces, []
         if not pieces:
-            self._left.wait(0.01)
+            yield Rest(0.01)
         return Found(pieces, is_live=True)
 
     def leave(self) -> None:
-        self._left.set()
+        """Wait for nothing."""
 
 
 def sent(ticks: Ticks, count: int, received: pb.Position, heartbeat: float = 60.0) -> list[pb.Frame]:

@@ -1,7 +1,7 @@
 """The log after a snapshot: rows of the cut are not sent again, however often the session reconnects."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, nullcontext
 
 import pytest
@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from lr_client.sender import RoutingQueueSenderClient
 from lr_client.snapshot.cut import open_cut
 from lr_server.feed.feed import LiveFeed
-from lr_server.session.outgoing import Outgoing, TickPart, log_frame, passed
+from lr_server.session.outgoing import Found, Outgoing, TickPart, log_frame, passed
 from queues.blocks import EntryRow, encode_entries
 from queues.clock import SYSTEM_CLOCK
 from queues.database import leases
@@ -22,6 +22,7 @@ from queues.send_log.port import SessionKey, TickLimits
 from queues.wire.replication_pb2 import Batch, Frame, TickGroup, TickHeader
 from queues.wire.replication_pb2 import Position as WirePosition
 from sink import SinkWriter
+from sink.rests import Bell, Rest
 from tests.conftest import NewSite
 from tests.received import received_payloads
 from tests.sink.frames import begin, end, request, session
@@ -30,6 +31,15 @@ TOKYO = SessionKey(client_name("policy"), site_id("tokyo"))
 CLIENT = RoutingQueueSenderClient("policy")
 #: Each transaction is a tick of its own; several rows are a large tick, which is sent in parts.
 LIMITS = TickLimits(rows=1)
+
+
+def returned(steps: Generator[Rest, None, Found]) -> Found:
+    """Return the result of *steps*, without their rests."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 class Link:
@@ -87,7 +97,7 @@ class Link:
         received = self._writer.negotiate(request()).received
         at = Position(received.branch, received.seq, received.cut)
         outgoing = Outgoing(TOKYO, self._log, self._feed, LIMITS, part_bytes=10)
-        found = outgoing.after(at, 0, timeout=0)
+        found = returned(outgoing.after(at, 0, timeout=0, bell=Bell()))
         pieces = list(itertools.islice(found.pieces, parts))
         outgoing.leave()
         if pieces:

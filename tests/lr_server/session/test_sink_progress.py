@@ -33,7 +33,7 @@ def test_a_subscriber_that_has_applied_everything_is_not_asked():
 
 def test_frames_in_flight_bring_the_progress_without_a_question():
     _, inflight, questions = idle_session()
-    inflight.admit(9, 1, lambda: True)
+    assert list(inflight.admit(9, 1, lambda: True)) == []
     assert (questions.pause, questions.is_due(1_000)) == (1, False)
 
 

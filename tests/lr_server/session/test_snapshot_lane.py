@@ -2,7 +2,7 @@
 
 import gc
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from queues.names import ClientName, SiteId
 from queues.positions import Position
 from queues.send_snapshot import SnapshotState, SnapshotSync
 from queues.wire import replication_pb2 as pb
+from sink.rests import Bell, Rest
 from tests.lr_server.session.test_frame_stream import SESSION, Taking, Ticks
 from tests.waiting import eventually
 
@@ -132,10 +133,10 @@ class Apart(Ticks):
         old, new = self._pieces
         self._pieces = [replace(old, since_us=1), replace(new, since_us=2**62)]
 
-    def after(self, *asked: Any, rests: bool) -> Found:
+    def after(self, *asked: Any, bell: Bell, rests: bool) -> Generator[Rest, None, Found]:
         first, later = self._pieces[:1], self._pieces[1:]
         self._pieces = first
-        found = super().after(*asked, rests=rests)
+        found = yield from super().after(*asked, bell=bell, rests=rests)
         self._pieces = later
         return found
 

@@ -39,7 +39,7 @@ def test_a_sequencer_ends_although_it_has_begun_a_feed_anew_that_waits_for_a_ses
             interval_seconds=0.01, on_tick=taken.append, on_begin=ignore, on_lost=ignore, on_ended=ignore,
         )  # fmt: skip
         sequencer.start()
-        feed.after(TOKYO, 0, timeout=0)
+        feed.after(TOKYO, 0)
         for number in (1, 2):
             with Session(site) as session, session.begin():
                 CLIENT.transmit_log_entry_message(session, b"%d" % number, ["tokyo"])

@@ -69,7 +69,7 @@ def follow(site: Engine) -> Iterator[Callable[[int], LiveFeed]]:
 
 def in_feed(feed: LiveFeed, after: int) -> list[Tick] | None:
     """Return the ticks of the feed after a sequence number; None if the feed does not reach back so far."""
-    found = feed.after(owed(), after, 0.0)
+    found = feed.after(owed(), after)
     return None if isinstance(found, Behind) else [each.tick for each in found.groups]
 
 
@@ -82,7 +82,7 @@ def test_each_tick_is_published_once_in_order_with_its_rows(
     later = [sequencing.tick(b"%d" % number, b"again") for number in range(9)]
     eventually(lambda: feed.newest == later[-1])
     assert in_feed(feed, first.end_seq) == later
-    found = feed.after(owed(), first.end_seq, 0.0)
+    found = feed.after(owed(), first.end_seq)
     assert not isinstance(found, Behind)
     rows = [group.routed(owed()).block for group in found.groups]
     assert [block.rows for block in rows if block is not None] == [2] * 9
@@ -110,7 +110,7 @@ def test_a_large_tick_is_told_without_its_rows(sequencing: Sequencing, follow: C
     eventually(lambda: feed.newest == first)
     large = sequencing.tick(*[b"x"] * 20)
     eventually(lambda: feed.newest == large)
-    found = feed.after(owed(), first.end_seq, 0.0)
+    found = feed.after(owed(), first.end_seq)
     assert not isinstance(found, Behind)
     assert [(group.tick, group.is_held) for group in found.groups] == [(large, False)]
 

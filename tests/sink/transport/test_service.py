@@ -18,8 +18,10 @@ from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import RemoteSink, Sink, SinkWriter, serve
 from sink.transport.endpoints import network_endpoint
+from sink.transport.loop_sink import LoopSink
 from sink.transport.service import FRAME_OVERHEAD
 from tests.sink.conftest import Contents, Conversation, accepted, refused, talk, wipe
+from tests.sink.exchanged import Exchanged
 from tests.sink.frames import FIRST, SECOND, batch, request, session, tick
 from tests.waiting import eventually
 
@@ -38,8 +40,27 @@ def writer(contents) -> SinkWriter:
     return SinkWriter(contents.engine, site_id("tokyo"))
 
 
+@pytest.fixture(params=["threads", "loop"], autouse=True)
+def way(request, monkeypatch) -> Iterator[None]:
+    """Let the streams have threads of their own, or share those of an event loop."""
+    if request.param == "loop":
+        with ThreadPoolExecutor(2) as workers:
+
+            def connected(endpoint: str, **options: float) -> Sink:
+                return Exchanged(LoopSink(network_endpoint(endpoint), workers, **options))
+
+            monkeypatch.setitem(globals(), "connected", connected)
+            yield
+    else:
+        yield
+
+
+def connected(endpoint: str, **options: float) -> Sink:
+    return RemoteSink(network_endpoint(endpoint), **options)
+
+
 def dial(endpoint: str, **options: float) -> closing:
-    return closing(RemoteSink(network_endpoint(endpoint), **options))
+    return closing(connected(endpoint, **options))
 
 
 def answers(sink: Sink) -> bool:
@@ -231,7 +252,7 @@ def test_an_internal_error_of_the_sink_reaches_the_source_with_its_text(writer):
 def test_a_restarted_sink_is_reached_again_by_the_same_client(writer, contents):
     with serve(writer, [ANYWHERE]) as service:
         endpoint = service.endpoints[0]
-        sink = RemoteSink(network_endpoint(endpoint))
+        sink = connected(endpoint)
         accepted(talk(sink, FIRST))
     with pytest.raises(PeerUnreachableError):
         sink.negotiate(request())
@@ -380,7 +401,7 @@ def test_no_entry_is_written_after_stop_has_returned(writer, contents):
 
 def test_closing_the_client_ends_its_stream_at_once(writer):
     with serve(writer, [ANYWHERE]) as service:
-        sink = RemoteSink(network_endpoint(service.endpoints[0]))
+        sink = connected(service.endpoints[0])
         sink.negotiate(request())
         stream = Conversation(sink)
         accepted([stream.say(FIRST)])

@@ -12,7 +12,7 @@ from lrq.cli.doctor.threads import allowed, judge
 
 @pytest.mark.parametrize(
     ("peers", "clients", "most", "is_enough"),
-    [(1_000, 1, 3_040, True), (1_000, 1, 3_039, False), (1_000, 2, 4_915, False), (3, 0, 49, True), (3, 0, 48, False)],
+    [(1_000, 1, 1_114, True), (1_000, 1, 1_113, False), (1_000, 2, 1_915, False), (3, 0, 59, True), (3, 0, 58, False)],
 )
 def test_a_site_whose_sessions_need_more_threads_than_are_allowed_is_warned(
     peers: int, clients: int, most: int, is_enough: bool

@@ -1,0 +1,153 @@
+"""Sessions beyond the first ones share threads: an idle one has none, and no site holds up another."""
+
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from benchmarks.contenders.null_sinks import NullSink
+from lr_server.source import sink_connector
+from lrq.cli.doctor import threads as doctor
+from queues.blocks import decode_entries
+from queues.names import SiteId
+from queues.wire.replication_pb2 import Ack, Frame
+from sink.transport import network_loop
+from sink.transport.service import SinkService, serve
+from tests.system.relay import Relay
+from tests.system.world import Messages, World, in_log_sync, sessions_of
+from tests.waiting import eventually
+
+#: More than the threads that make frames.
+STUCK = sink_connector.WORKERS + 4
+OWN = ("lrq-session-", "lrq-stream-")
+
+
+@pytest.fixture(autouse=True)
+def shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no session have threads of its own."""
+    monkeypatch.setattr(sink_connector, "THREADED", 0)
+
+
+def names(*starts: str) -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(starts)]
+
+
+def test_an_idle_session_has_no_thread_and_sends_the_next_entry(world: World) -> None:
+    (endpoint,) = world.server("tokyo").endpoints
+    recorder = world.subscribe("tokyo")
+    paris = world.server("paris", listen=[], peers={"tokyo": endpoint}, initial_sync="log")
+    for payload in (b"1", b"2", b"3"):
+        world.transmit("paris", payload, to=["tokyo"])
+        eventually(lambda: recorder.log("paris"))
+        in_log_sync(paris, "tokyo")
+        eventually(lambda: not names(*OWN))
+    eventually(lambda: recorder.log("paris") == [b"1", b"2", b"3"])
+    assert 0 < len(names("lrq-frames")) <= sink_connector.WORKERS
+    paris.stop()
+    eventually(lambda: not names("lrq-frames"))
+
+
+def test_a_snapshot_and_the_log_after_it_arrive_over_lost_connections(world: World) -> None:
+    rows = [os.urandom(2_000) for _ in range(60)]
+    with closing(Relay(world.server("tokyo").endpoints[0])) as relay:
+        recorder = world.subscribe("tokyo")
+        world.provide("paris", Messages(lambda _context: rows), block_rows=1)
+        paris = world.server("paris", listen=[], peers={"tokyo": relay.endpoint})
+        world.transmit("paris", b"in the snapshot", to=["tokyo"])
+        eventually(lambda: recorder.snapshot("paris") == rows)
+        sent = [b"%d" % number for number in range(20)]
+        for payload in sent:
+            world.transmit("paris", payload, to=["tokyo"])
+            for joined in relay.connections:
+                joined.cut()
+        eventually(lambda: recorder.log("paris")[-len(sent) :] == sent)
+        in_log_sync(paris, "tokyo")
+    assert recorder.snapshot("paris") == rows
+
+
+class Stalling(NullSink):
+    """Acknowledges nothing to sites whose name begins with "stuck", and keeps the entries of the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: dict[str, list[bytes]] = defaultdict(list)
+        self.held: set[str] = set()
+        self.go_on = threading.Event()
+
+    def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
+        return super().replicate(self._taken(frames))
+
+    def _taken(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            site = frame.session.sink
+            for group in frame.batch.groups:
+                if group.HasField("block"):
+                    if site.startswith("stuck"):
+                        self.held.add(site)
+                        self.go_on.wait(60)
+                    self.entries[site] += decode_entries(group.block, 1_000_000).payloads
+            yield frame
+
+
+@pytest.fixture
+def stalling() -> Iterator[tuple[Stalling, SinkService]]:
+    sink = Stalling()
+    with serve(sink, ["tcp://127.0.0.1:0"]) as service:  # type: ignore[arg-type]
+        yield sink, service
+        sink.go_on.set()
+
+
+def test_sites_that_stand_still_hold_up_no_other_one(world: World, stalling: tuple[Stalling, SinkService]) -> None:
+    sink, service = stalling
+    stuck = [SiteId(f"stuck{number}") for number in range(STUCK)]
+    peers = dict.fromkeys([*stuck, "free"], service.endpoints[0])
+    paris = world.server(
+        "paris", listen=[], peers=peers, initial_sync="log", window_frames=1, stall_seconds=600.0, flow_control="drop"
+    )
+    sent = [b"%d" % number for number in range(10)]
+    for payload in sent:
+        world.transmit("paris", payload, to=[*stuck, "free"])
+    eventually(lambda: sink.held == set(stuck))
+    eventually(lambda: sink.entries["free"] == sent)
+    sink.go_on.set()
+    eventually(lambda: all(sink.entries[site] == sent for site in stuck))
+    for site in stuck:
+        in_log_sync(paris, site)
+
+
+def test_a_server_stops_while_its_sinks_stand_still(world: World, stalling: tuple[Stalling, SinkService]) -> None:
+    sink, service = stalling
+    stuck = [SiteId(f"stuck{number}") for number in range(STUCK)]
+    paris = world.server(
+        "paris", listen=[], peers=dict.fromkeys(stuck, service.endpoints[0]), initial_sync="log", stall_seconds=600.0
+    )
+    world.transmit("paris", b"1", to=stuck)
+    eventually(lambda: sink.held == set(stuck))
+    paris.stop()
+    assert not names(*OWN)
+
+
+def test_the_refusal_of_a_sink_is_told(world: World) -> None:
+    (endpoint,) = world.server("tokyo").endpoints
+    paris = world.server("paris", listen=[], peers={"lima": endpoint}, initial_sync="log")
+    world.transmit("paris", b"1", to=["lima"])
+    told = "this is site 'tokyo', not 'lima': correct the peer's address"
+    eventually(lambda: sessions_of(paris).get("lima", {}).get("reason") == told)
+
+
+def test_a_forked_process_gives_each_session_its_threads(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network_loop, "_is_inherited", True)
+    (endpoint,) = world.server("tokyo").endpoints
+    recorder = world.subscribe("tokyo")
+    world.server("paris", listen=[], peers={"tokyo": endpoint}, initial_sync="log")
+    world.transmit("paris", b"1", to=["tokyo"])
+    eventually(lambda: recorder.log("paris") == [b"1"])
+    assert names("lrq-stream-") == ["lrq-stream-policy-tokyo"]
+
+
+def test_the_doctor_knows_how_many_sessions_have_threads_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert doctor.THREADED == sink_connector.THREADED
