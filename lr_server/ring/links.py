@@ -1,7 +1,7 @@
 """The way to one other member: a call that carries the messages, begun again after each failure."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, Final, TypeVar
 
@@ -18,9 +18,8 @@ from lr_server.ring.tick_codec import decode_tick
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
 from queues.errors import ConfigurationError, PeerUnreachableError, TrimmedError, first_line
 from queues.logs import logger
-from queues.send_log.port import size_of
 from queues.send_log.ring.log_base import LogBase, StoredRequest
-from queues.send_log.ring.tick_contents import TickContent
+from queues.send_log.ring.tick_contents import TickContent, weight_of
 from queues.wire import ring_pb2 as pb
 from queues.wire.ring_pb2_grpc import RingStub
 from sink.transport.credentials import Credentials
@@ -40,11 +39,6 @@ Asked = TypeVar("Asked")
 Reply = TypeVar("Reply")
 
 log = logger("lrq.ring")
-
-
-def weight_of(contents: Sequence[TickContent]) -> int:
-    """Return the bytes that count for the limits of a box."""
-    return sum(size_of(content.rows) for content in contents)
 
 
 class RingLink:
@@ -75,7 +69,7 @@ class RingLink:
 
     def send(self, parcel: RingParcel) -> None:
         """Send the parcel, or lose it if the box is full. Never waits."""
-        self._box.put(parcel, weight_of(parcel.contents))
+        self._box.put(parcel, sum(map(weight_of, parcel.contents)))
 
     def pull(self, after: int) -> list[TickContent]:
         """Return the next ticks of the other member.

@@ -13,7 +13,6 @@ from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits, RingM
 from lr_server.ring.edge import MemberEdge, RingParcel
 from lr_server.ring.fenced_since import FencedSince
 from lr_server.ring.lead_proof import LeadProof
-from lr_server.ring.links import weight_of
 from lr_server.ring.member_state import led_generation, status_of
 from lr_server.ring.offers import Offer, OfferedEntries
 from lr_server.ring.parcel_box import ParcelBox
@@ -25,7 +24,7 @@ from queues.errors import DataLossError, LrqError, StoreTakenError, StoreUnavail
 from queues.logs import logger
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.ring.log_base import LogBase, StoredRequest
-from queues.send_log.ring.tick_contents import TickContent
+from queues.send_log.ring.tick_contents import TickContent, weight_of
 from queues.send_log.ring.tick_productions import TickProduction
 
 log = logger("lrq.ring")
@@ -112,7 +111,7 @@ class TokenRunner:
 
     def receive(self, parcel: RingParcel) -> bool:
         """Take the parcel of another member, or lose it and return False. Never waits."""
-        return self._box.put(parcel, weight_of(parcel.contents))
+        return self._box.put(parcel, sum(map(weight_of, parcel.contents)))
 
     @property
     def member(self) -> RingMember | None:
