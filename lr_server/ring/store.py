@@ -84,6 +84,11 @@ class TokenStore:
         """
         return self._doubt
 
+    @property
+    def is_witnessed(self) -> bool:
+        """Whether the witness knows a step of this store, or of one that was here before."""
+        return self._witness.step is not None
+
     def close(self) -> None:
         """Let another process open the store."""
         self._witness.close()

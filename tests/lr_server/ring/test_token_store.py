@@ -36,6 +36,7 @@ from tests.lr_server.ring.stores import (
     stamp,
     take,
     transaction,
+    witness_path,
 )
 
 Files = Callable[[], Engine]
@@ -144,6 +145,16 @@ def test_a_store_with_ticks_is_not_founded(new_file: Files):
     copy.copy(0, [begin(2, whole)])
     with pytest.raises(ConfigurationError, match="has ticks"):
         found(copy, founders(UIDS)[1])
+
+
+def test_an_emptied_store_is_not_founded_again_while_its_witness_is_left(new_file: Files):
+    engine, emptied = new_file(), new_file()
+    store = new_store(engine)
+    store.keep(KeepPromise(2))
+    store.close()
+    witness_path(engine).rename(witness_path(emptied))
+    with pytest.raises(ConfigurationError, match="knows an earlier store: for a lost disk run `lrq ring replace`"):
+        new_store(emptied)
 
 
 def test_a_file_of_another_token_is_refused(new_file: Files):
