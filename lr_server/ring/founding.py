@@ -30,8 +30,8 @@ def found(store: TokenStore, record: MemberRecord) -> None:
         raise ConfigurationError("the store has ticks of an earlier member: begin with an empty database")
     if store.is_witnessed:
         raise ConfigurationError(
-            "the witness here knows an earlier store: for a lost disk run `lrq ring replace` and then `lrq serve`, for a "
-            "new ring remove the witness first"
+            "the witness here knows an earlier store: for a lost disk run `lrq ring replace` and then `lrq serve`, "
+            "for a new ring remove the witness first"
         )
     store.keep(KeepRecord(record))
 

@@ -13,7 +13,7 @@ from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits, RingM
 from lr_server.ring.edge import MemberEdge, RingParcel
 from lr_server.ring.fenced_since import FencedSince
 from lr_server.ring.lead_proof import LeadProof
-from lr_server.ring.member_state import led_generation, status_of
+from lr_server.ring.member_state import is_well_again, led_generation, status_of
 from lr_server.ring.offers import Offer, OfferedEntries
 from lr_server.ring.parcel_box import ParcelBox
 from lr_server.ring.release_watch import ReleaseWatch
@@ -91,7 +91,7 @@ class TokenRunner:
         self._watch = ReleaseWatch()
         self._fenced = FencedSince(clock)
         self._proof = LeadProof(lambda: list(links.values()), clock)
-        #: The last words for an operator; empty without any.
+        #: The words for an operator; empty without any, and once the member is well again.
         self.alarm_words = ""
         # The last alarm about another process with the store.
         self._taken_words = ""
@@ -265,6 +265,8 @@ class TokenRunner:
         before = self.member
         assert before is not None
         self.trimmed = edge.trimmed
+        if is_well_again(before, edge.member):
+            self.alarm_words = ""
         self._show(edge.member)
         self._timers.note(before, edge.member, parcel)
 

@@ -58,12 +58,13 @@ def ring_trouble(views: Sequence[MemberView]) -> str:
     """
     states = [view.status for view in views if view.status is not None]
     if not any(state.role == "leading" and state.leader == state.rank for state in states):
-        return "no member leads, so the ring takes no entries"
+        alarms = (f" (rank {state.rank}: {state.alarm})" for state in states if state.alarm)
+        return f"no member leads, so the ring takes no entries{next(alarms, '')}"
     for view in views:
         if view.status is None:
             return f"rank {view.rank} does not answer: {view.problem}"
-        if view.status.trouble:
-            return f"rank {view.rank}: {view.status.trouble}"
+        if trouble := view.status.trouble or view.status.alarm:
+            return f"rank {view.rank}: {trouble}"
     numbers = {
         "rings": {state.rank: state.rings for state in states},
         "acknowledging_followers": {state.rank: state.acknowledging_followers for state in states},

@@ -103,6 +103,19 @@ def test_a_leader_that_misses_a_needed_follower_is_a_trouble():
     )
 
 
+def test_an_alarm_of_any_member_is_a_trouble():
+    def told(*states: RingStatus) -> str:
+        return ring_trouble([MemberView(state.rank, "ipc:///m", state) for state in states])
+
+    leading, following = RingStatus(0, "leading", 2, 0), RingStatus(1, "following", 2, 0)
+    assert told(RingStatus(0, "leading", 2, 0, alarm="rank 2 lacks ticks"), following) == "rank 0: rank 2 lacks ticks"
+    assert told(leading, RingStatus(1, "following", 2, 0, alarm="another tick")) == "rank 1: another tick"
+    alone = RingStatus(1, "following", alarm="rank 0 was founded with another key")
+    assert told(RingStatus(0, "proposing"), alone) == (
+        "no member leads, so the ring takes no entries (rank 1: rank 0 was founded with another key)"
+    )
+
+
 def test_a_member_of_an_earlier_version_counts_one_ring_and_one_follower():
     status = RingStatus(0, "leading", rings=3, acknowledging_followers=2, silent=(1,))
     reply = encode_status(status)
