@@ -26,6 +26,7 @@ from queues.send_log.outbox import SourceTransaction
 from queues.send_log.ring.log_base import LogBase, StoredRequest
 from queues.send_log.ring.tick_contents import TickContent, weight_of
 from queues.send_log.ring.tick_productions import TickProduction
+from queues.words import in_words
 
 log = logger("lrq.ring")
 
@@ -95,6 +96,8 @@ class TokenRunner:
         self.alarm_words = ""
         # The last alarm about another process with the store.
         self._taken_words = ""
+        # Why the member is closed now.
+        self._closed_by = ""
 
     def start(self) -> None:
         """Begin the member."""
@@ -152,7 +155,9 @@ class TokenRunner:
     @property
     def status(self) -> RingStatus:
         """The state of the member now."""
-        return replace(status_of(self.member, self.rank, self.alarm_words, self.trimmed), fenced_us=self._fenced.us)
+        member = self.member
+        words = self.alarm_words or ("" if member is not None else self._closed_by)
+        return replace(status_of(member, self.rank, words, self.trimmed), fenced_us=self._fenced.us)
 
     def read(self, after: int) -> Sequence[TickContent]:
         """Return the next ticks after number *after*."""
@@ -217,8 +222,10 @@ class TokenRunner:
             except DataLossError as error:
                 self.alarm(str(error))
             except LrqError as error:
+                self._closed_by = str(error)
                 log.warning("a member of the ring begins again", rank=self.rank, reason=str(error))
-            except Exception:
+            except Exception as error:
+                self._closed_by = in_words(error)
                 log.exception("a member of the ring begins again after an error of its own")
             finally:
                 self._show(None)
@@ -229,6 +236,7 @@ class TokenRunner:
 
     def _live(self) -> None:
         self._store = self._open_store()
+        self._closed_by = ""
         if self.alarm_words == self._taken_words:
             # The other process has ended, as after a quick start of this one.
             self.alarm_words = ""
