@@ -64,6 +64,11 @@ class RingLayout:
     def doubled(self, rings: int) -> list[NewRing]:
         """Return the new rings of a growth to *rings*; raise `ConfigurationError` unless that is twice the rings."""
         check_rings(rings)
+        if rings == self.rings > 1:
+            raise ConfigurationError(
+                f"`rings` is {rings} here already: run `lrq ring plan` for the settings of all rings, and go on "
+                "with the next step of the growth (docs/running-a-ring.md)"
+            )
         if rings != 2 * self.rings:
             raise ConfigurationError(
                 f"the rings are {self.rings} and can only double, so that half of each ring's keys move: "
@@ -82,6 +87,11 @@ def layout_of(site: str, setting: RingSetting) -> RingLayout:
     if name.number != share.number:
         raise ConfigurationError(
             f"{site} is no name of the first ring, which ends with -0, or has no number: use another"
+        )
+    if name.number and share.rings % 3:
+        raise ConfigurationError(
+            f"the first ring is {name.family}, if it was alone once, or {site_of(name.family, 0)}: "
+            "run the command with its settings"
         )
     count, number = len(RANKS), name.number
     own = [network_endpoint(member) for member in setting.members]
