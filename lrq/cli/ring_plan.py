@@ -125,8 +125,8 @@ def steps(new: Sequence[NewRing], rings: int) -> list[str]:
     sites, givers = _listed([each.site for each in new]), _listed([each.giver for each in new])
     return [
         f"Write the settings below for {sites}, and found them: `lrq init` and `lrq ring init`. Do not serve them yet.",
-        f"Name all {rings} rings to the producers. Keys that move wait for step 5. Producers with the earlier list are "
-        "refused for such keys after step 3.",
+        f"Name all {rings} rings to the producers, once each has settled its requests: the new rings do not know them. "
+        "Keys that move wait for step 5. Producers with the earlier list are refused for such keys after step 3.",
         f"Set `rings = {rings}` in the settings of {givers}. Restart all three servers of each, one after the other, "
         "until `lrq ring status` tells no trouble.",
         f"At the servers that lead {givers}: `lrq drain --applied`. Then the sinks have applied the moving keys.",
