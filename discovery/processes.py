@@ -33,7 +33,10 @@ def surely_gone(owner: str) -> bool:
 
 
 def _start(pid: int) -> str | None:
-    """Return the start of the process in clock ticks since boot; empty if it has ended, None if it is not shown."""
+    """Return the start of the process in clock ticks since boot.
+
+    The text is empty if the process has ended. None: the process is not shown.
+    """
     try:
         # The process name, in parentheses, may contain any text. After it, the state is field 1 and the start field 20.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

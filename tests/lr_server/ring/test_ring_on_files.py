@@ -181,7 +181,9 @@ def test_a_file_without_its_witness_counts_after_a_copy(ring: RingOfFiles):
 
 
 @pytest.mark.parametrize("error", [PeerUnreachableError("the disk of rank 0 fails"), CorruptFrameError("of rank 0")])
-def test_a_newcomer_copies_from_the_third_member_what_its_source_cannot_read(ring: RingOfFiles, error: LrqError):
+def test_a_newcomer_copies_from_the_third_member_the_ticks_that_its_source_cannot_read(
+    ring: RingOfFiles, error: LrqError
+):
     lead(ring, 0)
     for number in range(5):
         ring.take(0, b"%d" % number)
