@@ -36,8 +36,9 @@ class RingPace(NamedTuple):
 
 
 DEFAULT_PACE: Final = RingPace()
-#: A leader sends so many signs of life within a lease.
+#: A leader sends at least so many signs of life within a lease, and within the stall of its followers.
 _BEATS_A_LEASE: Final = 6.0
+_BEATS_A_STALL: Final = 3.0
 #: A member that may lead tries so often within a lease, and after many denials once in so many leases. So the takeover
 #: from a lost leader usually takes less than two leases, also if the first try is denied.
 _TRIES_A_LEASE: Final = 4.0
@@ -51,7 +52,7 @@ def pace_of(lease: float, stall: float) -> RingPace:
     shorter, for example during a change of the settings.
     """
     return RingPace(
-        beat=min(lease / _BEATS_A_LEASE, DEFAULT_PACE.beat),
+        beat=min(lease / _BEATS_A_LEASE, stall / _BEATS_A_STALL, DEFAULT_PACE.beat),
         lease=lease,
         stall=stall,
         retry=lease / _TRIES_A_LEASE,

@@ -88,3 +88,14 @@ def test_a_longer_lease_at_the_leader_alone_takes_no_generation(ring: TimedRing)
     ring.timers[0] = RingTimers(pace_of(lease=10 * PACE.lease, stall=PACE.stall), ring.clock)
     ring.rest(30 * PACE.lease)
     assert (ring.promised, ring.leads) == (2, [2])
+
+
+def test_a_short_stall_takes_no_generation(ring: TimedRing):
+    ring.timers[0] = RingTimers(pace_of(lease=PACE.lease, stall=0.3), ring.clock)
+    ring.cut_ways(OF_RANK_0)
+    ring.let(15.0)
+    ring.cut_ways(())
+    ring.let(15.0)
+    promised = ring.promised
+    ring.rest(10 * PACE.lease)
+    assert ring.promised == promised
