@@ -33,6 +33,9 @@ _SLEEP: Final = 0.5
 #: The most bytes of an answer to a `Pull`.
 MOST_MESSAGE_BYTES: Final = 96 * 1024 * 1024
 
+# The ends of calls to a member that is away, or that stops.
+_AWAY: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED})
+
 _TELL: Final = f"/{pb.DESCRIPTOR.services_by_name['Ring'].full_name}/Tell"
 
 Asked = TypeVar("Asked")
@@ -146,12 +149,19 @@ class RingLink:
             except grpc.FutureCancelledError:
                 pass
             except (grpc.RpcError, ConfigurationError) as error:
-                log.debug("a member of the ring cannot be reached", rank=self._receiver, reason=_reason(error))
+                self._note(error)
             except Exception as error:  # noqa: BLE001 - the top of the loop: without it the members would not meet again
                 self._trouble.note(error)
             finally:
                 over.set()
             self._clock.wait(self._stopping, jittered(_PAUSE))
+
+    def _note(self, error: Exception) -> None:
+        """Log the end of a call: a refusal needs an operator, and a member that is away does not."""
+        if isinstance(error, grpc.Call) and error.code() in _AWAY:
+            log.debug("a member of the ring cannot be reached", rank=self._receiver, reason=_reason(error))
+        else:
+            self._trouble.note(PeerUnreachableError(_reason(error)))
 
     def _frames(self, over: threading.Event) -> Iterator[bytes]:
         while not (over.is_set() or self._stopping.is_set()):
