@@ -1,4 +1,4 @@
-"""The requests that a server has passed on to the leader, and that have no answer yet: bounded for all its streams."""
+"""The requests that a server has passed on to the leader, without an answer yet: bounded for all its streams."""
 
 import threading
 from typing import Final
