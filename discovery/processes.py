@@ -22,22 +22,39 @@ def owner_name() -> str:
 def surely_gone(owner: str) -> bool:
     """Return whether the process named by an `owner_name` has certainly ended.
 
-    False if that is unknown: on another machine, in another container, and for any other string.
+    False if that is unknown: on another machine, in another container, and for any other string. So it is for another
+    user's process that `/proc` hides.
     """
     _, pid, start, machine, _ = (*owner.rsplit(":", 4), "", "", "", "", "")[:5]
     if not machine or machine != _machine() or not pid.isdecimal():
         return False
-    return _start(int(pid)) != start
+    found = _start(int(pid))
+    return not _exists(int(pid)) if found is None else found != start
 
 
 def _start(pid: int) -> str | None:
-    """Return the start of the process in clock ticks since boot; None if the process has ended or is unknown."""
+    """Return the start of the process in clock ticks since boot.
+
+    The text is empty if the process has ended. None: the process is not shown.
+    """
     try:
         # The process name, in parentheses, may contain any text. After it, the state is field 1 and the start field 20.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in _GONE else fields[19]
+    return "" if fields[0] in _GONE else fields[19]
+
+
+def _exists(pid: int) -> bool:
+    """Return whether there is a process with this id; with `hidepid`, `/proc` shows only those of the own user."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        # The process belongs to another user.
+        return True
+    return True
 
 
 @cache

@@ -16,7 +16,7 @@ class RingStatus:
         newest: The number of the newest tick in the member's log.
         released: The number of the newest released tick that the member knows.
         held: The ends of the log on the followers' disks, by rank; empty at a member that does not lead.
-        alarm: The last words for an operator; empty without any.
+        alarm: The words for an operator; empty without any, and once the member leads, or is level with its leader.
         trimmed: The number of the newest tick whose entries are trimmed at this member; 0 for a whole log.
         rings: The number of rings that share the keys, by the settings of this server.
         acknowledging_followers: The followers that have an entry on their disks before its answer, by these settings.
@@ -43,8 +43,8 @@ class RingStatus:
     def trouble(self) -> str:
         """Why the member is not part of a working ring, in one sentence; empty if it is."""
         match self.role:
-            case "following" if self.leader is None:
-                return "the ring has no leader now"
+            case "following" if self.alarm or self.leader is None:
+                return self.alarm or "the ring has no leader now"
             case "leading" if self.silent:
                 return (
                     f"{_ranks(self.silent)}, and acknowledging_followers is 2, so the ring takes no entries: "

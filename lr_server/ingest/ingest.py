@@ -14,6 +14,7 @@ from lr_server.ingest.intake import Intake, IntakeRules, Leader
 from lr_server.ingest.refusal import Refusal
 from lr_server.ingest.request_check import RequestLimits
 from lr_server.ingest.servicer import STREAMS, IngestServicer
+from lr_server.ingest.under_way import UnderWay
 from lr_server.ingest.waiting import Pending, Room
 from lr_server.ingest.work import IngestWork
 from lr_server.settings import Settings
@@ -72,7 +73,13 @@ class Ingest:
         self._counters = IngestCounters()
         share = WHOLE if settings.ring is None else settings.ring.share(settings.site_id)
         rules = IntakeRules(
-            settings.site, _limits(settings), leader, lambda: self._settings.credentials, self._counters, share
+            settings.site,
+            _limits(settings),
+            leader,
+            lambda: self._settings.credentials,
+            self._counters,
+            UnderWay(),
+            share,
         )
         self._servicer = IngestServicer(lambda certified: Intake(self, rules, certified), clock)
 

@@ -11,6 +11,7 @@ from lr_server.ingest.refusal import Refusal, refused
 from lr_server.ingest.request_check import RequestLimits, check, parse
 from lr_server.ingest.share_check import foreign_key
 from lr_server.ingest.stream import Settle
+from lr_server.ingest.under_way import UnderWay
 from lr_server.ingest.waiting import Pending
 from queues.wire import ingest_pb2 as pb
 from sink.transport.credentials import Credentials
@@ -45,6 +46,7 @@ class IntakeRules(NamedTuple):
     leader: Callable[[], Leader]
     credentials: Callable[[], Credentials | None]
     counters: IngestCounters
+    under_way: UnderWay
     #: The keys of this ring; only the server that stores refuses others, since it knows which requests are stored.
     share: Share = WHOLE
 
@@ -85,7 +87,7 @@ class Intake:
         elif leader.is_me:
             refusal = self._admit(Pending(production, len(message), answer))
         else:
-            refusal = self._forward(leader, request, answer)
+            refusal = self._forward_counted(leader, request, len(message), answer)
         if refusal is not None:
             self._refuse(request.sequence, refusal, answer)
 
@@ -103,6 +105,20 @@ class Intake:
         """Return the certified names, or None for a request that another server of this site has checked."""
         is_ours = self._certified is not None and self._rules.site in self._certified
         return None if request.hops and is_ours else self._certified
+
+    def _forward_counted(self, leader: Leader, request: pb.ProduceRequest, size: int, settle: Settle) -> Refusal | None:
+        under_way = self._rules.under_way
+        if full := under_way.enter(size):
+            return Refusal(pb.ProduceRefusal.FULL, full)
+
+        def answer(reply: pb.ProduceReply | None) -> None:
+            under_way.leave(size)
+            settle(reply)
+
+        refusal = self._forward(leader, request, answer)
+        if refusal is not None:
+            under_way.leave(size)
+        return refusal
 
     def _forward(self, leader: Leader, request: pb.ProduceRequest, settle: Settle) -> Refusal | None:
         """Send a request to the leader, at most one hop; return the refusal otherwise."""

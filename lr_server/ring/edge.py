@@ -18,7 +18,7 @@ from lr_server.protocol.agreement.effects import (
     TryAfter,
 )
 from lr_server.protocol.agreement.events import BeatDue, EntriesOffered, MessageCame, RingEvent
-from lr_server.protocol.agreement.history import TickMark
+from lr_server.protocol.agreement.history import TickHistory, TickMark
 from lr_server.protocol.agreement.machine import advance
 from lr_server.protocol.agreement.messages import Append, RingMessage, Tail
 from lr_server.protocol.agreement.record import StoreId
@@ -36,7 +36,7 @@ from lr_server.ring.member_state import trimmable
 from lr_server.ring.offers import OfferedEntries
 from lr_server.ring.store import TokenStore, mark_of
 from queues.clock import SYSTEM_CLOCK, Clock
-from queues.errors import ProtocolError, TrimmedError
+from queues.errors import PeerUnreachableError, ProtocolError, TrimmedError
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.ring.tick_contents import TickContent, TickStamp, content_after, seal_after
 from queues.send_log.ring.tick_productions import TickProduction
@@ -183,11 +183,22 @@ class MemberEdge:
                 self._store.keep(effect, [contents.get(mark) or self._own(mark, offered) for mark in ticks])
             case KeepRecord(record=record):
                 assert sender is not None, "a copy comes from a member"
-                copy_log(self._store, self._surroundings, sender, record.history)
+                self._copy(sender, record.history)
                 self._store.keep(effect)
                 self.trimmed = self._store.trimmed()
             case _:
                 self._store.keep(effect)
+
+    def _copy(self, source: int, history: TickHistory) -> None:
+        """Copy the ticks of *history* from the member *source*, or from the third one if that is impossible.
+
+        The newest ticks of a log prove nothing about its older pages on the disk. Equal ticks are equal everywhere.
+        """
+        try:
+            copy_log(self._store, self._surroundings, source, history)
+        except (PeerUnreachableError, ProtocolError):
+            (third,) = set(self.member.record.others) - {source}
+            copy_log(self._store, self._surroundings, third, history)
 
     def _own(self, mark: TickMark, offered: OfferedEntries | None) -> TickContent:
         """Return a new tick of this leader: with entries, or the seal of its generation."""

@@ -18,7 +18,8 @@ def found(store: TokenStore, record: MemberRecord) -> None:
     """Let an empty store count as that of a founder; *record* is one of `founders`. May be repeated.
 
     Raises `ConfigurationError` for a store with ticks, or with the record of another member. An operator founds each
-    member of a token once. A founder never replaces a lost store: a newcomer does, which asks the others.
+    member of a token once. A founder never replaces a lost store: a newcomer does, which asks the others. So a store
+    whose witness knows an earlier one is refused too.
     """
     there = store.record()
     if there is not None:
@@ -27,6 +28,11 @@ def found(store: TokenStore, record: MemberRecord) -> None:
         return
     if store.history().end:
         raise ConfigurationError("the store has ticks of an earlier member: begin with an empty database")
+    if store.is_witnessed:
+        raise ConfigurationError(
+            "the witness here knows an earlier store: for a lost disk run `lrq ring replace` and then `lrq serve`, "
+            "for a new ring remove the witness first"
+        )
     store.keep(KeepRecord(record))
 
 

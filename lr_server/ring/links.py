@@ -1,7 +1,7 @@
 """The way to one other member: a call that carries the messages, begun again after each failure."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, Final, TypeVar
 
@@ -18,9 +18,8 @@ from lr_server.ring.tick_codec import decode_tick
 from queues.clock import SYSTEM_CLOCK, Clock, jittered
 from queues.errors import ConfigurationError, PeerUnreachableError, TrimmedError, first_line
 from queues.logs import logger
-from queues.send_log.port import size_of
 from queues.send_log.ring.log_base import LogBase, StoredRequest
-from queues.send_log.ring.tick_contents import TickContent
+from queues.send_log.ring.tick_contents import TickContent, weight_of
 from queues.wire import ring_pb2 as pb
 from queues.wire.ring_pb2_grpc import RingStub
 from sink.transport.credentials import Credentials
@@ -34,17 +33,15 @@ _SLEEP: Final = 0.5
 #: The most bytes of an answer to a `Pull`.
 MOST_MESSAGE_BYTES: Final = 96 * 1024 * 1024
 
+# The ends of calls to a member that is away, or that stops.
+_AWAY: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED})
+
 _TELL: Final = f"/{pb.DESCRIPTOR.services_by_name['Ring'].full_name}/Tell"
 
 Asked = TypeVar("Asked")
 Reply = TypeVar("Reply")
 
 log = logger("lrq.ring")
-
-
-def weight_of(contents: Sequence[TickContent]) -> int:
-    """Return the bytes that count for the limits of a box."""
-    return sum(size_of(content.rows) for content in contents)
 
 
 class RingLink:
@@ -75,7 +72,7 @@ class RingLink:
 
     def send(self, parcel: RingParcel) -> None:
         """Send the parcel, or lose it if the box is full. Never waits."""
-        self._box.put(parcel, weight_of(parcel.contents))
+        self._box.put(parcel, sum(map(weight_of, parcel.contents)))
 
     def pull(self, after: int) -> list[TickContent]:
         """Return the next ticks of the other member.
@@ -152,12 +149,19 @@ class RingLink:
             except grpc.FutureCancelledError:
                 pass
             except (grpc.RpcError, ConfigurationError) as error:
-                log.debug("a member of the ring cannot be reached", rank=self._receiver, reason=_reason(error))
+                self._note(error)
             except Exception as error:  # noqa: BLE001 - the top of the loop: without it the members would not meet again
                 self._trouble.note(error)
             finally:
                 over.set()
             self._clock.wait(self._stopping, jittered(_PAUSE))
+
+    def _note(self, error: Exception) -> None:
+        """Log the end of a call: a refusal needs an operator, and a member that is away does not."""
+        if isinstance(error, grpc.Call) and error.code() in _AWAY:
+            log.debug("a member of the ring cannot be reached", rank=self._receiver, reason=_reason(error))
+        else:
+            self._trouble.note(PeerUnreachableError(_reason(error)))
 
     def _frames(self, over: threading.Event) -> Iterator[bytes]:
         while not (over.is_set() or self._stopping.is_set()):

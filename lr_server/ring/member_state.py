@@ -64,6 +64,20 @@ def status_of(member: RingMember | None, rank: int, alarm: str, trimmed: int = 0
     )
 
 
+def is_well_again(before: RingMember, after: RingMember) -> bool:
+    """Return whether a step shows that an earlier alarm of this member is over.
+
+    The member begins to lead, or becomes level with its leader. Or another member has a new store.
+    """
+    has_new_store = before.record.stores != after.record.stores
+    return has_new_store or (_is_sound(after) and not _is_sound(before))
+
+
+def _is_sound(member: RingMember) -> bool:
+    role = member.role
+    return isinstance(role, Leading) or (isinstance(role, Following) and role.is_level)
+
+
 def follows(status: RingStatus, generation: int) -> bool:
     """Return whether a member with *status* proves that *generation* leads.
 

@@ -13,8 +13,7 @@ from lr_server.protocol.agreement.roles import DEFAULT_LIMITS, RingLimits, RingM
 from lr_server.ring.edge import MemberEdge, RingParcel
 from lr_server.ring.fenced_since import FencedSince
 from lr_server.ring.lead_proof import LeadProof
-from lr_server.ring.links import weight_of
-from lr_server.ring.member_state import led_generation, status_of
+from lr_server.ring.member_state import is_well_again, led_generation, status_of
 from lr_server.ring.offers import Offer, OfferedEntries
 from lr_server.ring.parcel_box import ParcelBox
 from lr_server.ring.release_watch import ReleaseWatch
@@ -25,8 +24,9 @@ from queues.errors import DataLossError, LrqError, StoreTakenError, StoreUnavail
 from queues.logs import logger
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.ring.log_base import LogBase, StoredRequest
-from queues.send_log.ring.tick_contents import TickContent
+from queues.send_log.ring.tick_contents import TickContent, weight_of
 from queues.send_log.ring.tick_productions import TickProduction
+from queues.words import in_words
 
 log = logger("lrq.ring")
 
@@ -92,10 +92,12 @@ class TokenRunner:
         self._watch = ReleaseWatch()
         self._fenced = FencedSince(clock)
         self._proof = LeadProof(lambda: list(links.values()), clock)
-        #: The last words for an operator; empty without any.
+        #: The words for an operator; empty without any, and once the member is well again.
         self.alarm_words = ""
         # The last alarm about another process with the store.
         self._taken_words = ""
+        # Why the member is closed now.
+        self._closed_by = ""
 
     def start(self) -> None:
         """Begin the member."""
@@ -112,7 +114,7 @@ class TokenRunner:
 
     def receive(self, parcel: RingParcel) -> bool:
         """Take the parcel of another member, or lose it and return False. Never waits."""
-        return self._box.put(parcel, weight_of(parcel.contents))
+        return self._box.put(parcel, sum(map(weight_of, parcel.contents)))
 
     @property
     def member(self) -> RingMember | None:
@@ -153,7 +155,9 @@ class TokenRunner:
     @property
     def status(self) -> RingStatus:
         """The state of the member now."""
-        return replace(status_of(self.member, self.rank, self.alarm_words, self.trimmed), fenced_us=self._fenced.us)
+        member = self.member
+        words = self.alarm_words or ("" if member is not None else self._closed_by)
+        return replace(status_of(member, self.rank, words, self.trimmed), fenced_us=self._fenced.us)
 
     def read(self, after: int) -> Sequence[TickContent]:
         """Return the next ticks after number *after*."""
@@ -218,8 +222,10 @@ class TokenRunner:
             except DataLossError as error:
                 self.alarm(str(error))
             except LrqError as error:
+                self._closed_by = str(error)
                 log.warning("a member of the ring begins again", rank=self.rank, reason=str(error))
-            except Exception:
+            except Exception as error:
+                self._closed_by = in_words(error)
                 log.exception("a member of the ring begins again after an error of its own")
             finally:
                 self._show(None)
@@ -230,6 +236,7 @@ class TokenRunner:
 
     def _live(self) -> None:
         self._store = self._open_store()
+        self._closed_by = ""
         if self.alarm_words == self._taken_words:
             # The other process has ended, as after a quick start of this one.
             self.alarm_words = ""
@@ -266,6 +273,8 @@ class TokenRunner:
         before = self.member
         assert before is not None
         self.trimmed = edge.trimmed
+        if is_well_again(before, edge.member):
+            self.alarm_words = ""
         self._show(edge.member)
         self._timers.note(before, edge.member, parcel)
 

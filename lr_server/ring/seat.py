@@ -18,7 +18,7 @@ from lr_server.ring.member_state import known_leader, led_generation, trimmable
 from lr_server.ring.ring_servicer import RingServicer
 from lr_server.ring.runner import MemberLink, TokenRunner
 from lr_server.ring.store import TokenStore
-from lr_server.ring.timers import RingPace
+from lr_server.ring.timers import pace_of
 from lr_server.ring.witness import StoreWitness
 from lr_server.ring_setting import RingSetting
 from queues.clock import Clock
@@ -26,12 +26,6 @@ from sink.transport.credentials import Credentials
 
 #: The token of a site's ring: three servers keep one log.
 TOKEN: Final = 0
-#: A leader sends so many signs of life within a lease.
-_BEATS_A_LEASE: Final = 6.0
-#: A member that may lead tries so often within a lease, and after many denials once in so many leases. So the takeover
-#: from a lost leader usually takes less than two leases, also if the first try is denied.
-_TRIES_A_LEASE: Final = 4.0
-_LONGEST_TRY: Final = 3.0
 
 
 class SeatPlace(NamedTuple):
@@ -55,17 +49,10 @@ class RingSeat:
         self._open_links = ExitStack()
         self._on_change = on_change
         self._released = 0
-        lease = setting.lease_seconds
-        pace = RingPace(
-            beat=lease / _BEATS_A_LEASE,
-            lease=lease,
-            stall=setting.stall_seconds,
-            retry=lease / _TRIES_A_LEASE,
-            longest_retry=lease * _LONGEST_TRY,
-        )
         self.runner = TokenRunner(
             self._open_store, setting.rank, self._links,
-            pace=pace, limits=RingLimits(acknowledging=setting.acknowledging_followers),
+            pace=pace_of(setting.lease_seconds, setting.stall_seconds),
+            limits=RingLimits(acknowledging=setting.acknowledging_followers),
             release=self._note_release, trims=setting.trim, clock=clock,
         )  # fmt: skip
         self._address = RingAddress(place.site, TOKEN)

@@ -19,9 +19,10 @@ from queues.send_log.ring import log_base, member_rows, member_trim
 from queues.send_log.ring.log_base import LogBase, StoredRequest
 from queues.send_log.ring.member_rows import MemberRow
 from queues.send_log.ring.ring_log import log_end, read_ticks, remove_all, replace_ticks
-from queues.send_log.ring.tick_contents import LogEnd, TickContent
+from queues.send_log.ring.tick_contents import LogEnd, TickContent, first_within
 
-#: The most bytes of entries in one answer of `TokenStore.read`, unless the first tick alone is larger.
+#: The most bytes of ticks, keys and destinations included, in one answer of `TokenStore.read`; the first tick may
+#: be larger.
 MOST_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -83,6 +84,11 @@ class TokenStore:
         """
         return self._doubt
 
+    @property
+    def is_witnessed(self) -> bool:
+        """Whether the witness knows a step of this store, or of one that was here before."""
+        return self._witness.step is not None
+
     def close(self) -> None:
         """Let another process open the store."""
         self._witness.close()
@@ -120,14 +126,15 @@ class TokenStore:
             return log_end(connection)
 
     def read(self, after: int, most: int, most_bytes: int = MOST_BYTES) -> list[TickContent]:
-        """Return the ticks after number *after*: up to *most* and up to *most_bytes* of entries, but at least one.
+        """Return the ticks after number *after*: up to *most* and up to *most_bytes*, but at least one.
 
         Raises `TrimmedError` if the next tick is trimmed.
         """
         if found := self._recent.read(after, most, most_bytes):
             return found
         with reading(self._engine) as connection:
-            return read_ticks(connection, after, most, most_bytes)
+            found = read_ticks(connection, after, most, most_bytes)
+        return first_within(found, most_bytes)
 
     def trimmed(self) -> int:
         """Return the number of the newest trimmed tick; 0 for a whole log."""

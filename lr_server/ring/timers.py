@@ -36,6 +36,28 @@ class RingPace(NamedTuple):
 
 
 DEFAULT_PACE: Final = RingPace()
+#: A leader sends at least so many signs of life within a lease, and within the stall of its followers.
+_BEATS_A_LEASE: Final = 6.0
+_BEATS_A_STALL: Final = 3.0
+#: A member that may lead tries so often within a lease, and after many denials once in so many leases. So the takeover
+#: from a lost leader usually takes less than two leases, also if the first try is denied.
+_TRIES_A_LEASE: Final = 4.0
+_LONGEST_TRY: Final = 3.0
+
+
+def pace_of(lease: float, stall: float) -> RingPace:
+    """Return the clocks of a member with these settings, in seconds.
+
+    A leader with a long lease sends as many signs of life as one with the usual lease. The lease of a follower may be
+    shorter, for example during a change of the settings.
+    """
+    return RingPace(
+        beat=min(lease / _BEATS_A_LEASE, stall / _BEATS_A_STALL, DEFAULT_PACE.beat),
+        lease=lease,
+        stall=stall,
+        retry=lease / _TRIES_A_LEASE,
+        longest_retry=lease * _LONGEST_TRY,
+    )
 
 
 class RingTimers:

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from queues.errors import StoreTakenError, StoreUnavailableError
+from queues.errors import ConfigurationError, StoreTakenError, StoreUnavailableError
 
 # A slot: the count of writes, the step, and the checksum of both.
 _CONTENT: Final = struct.Struct("<QQ")
 _CHECKSUM: Final = struct.Struct("<I")
 #: The two slots stand in different sectors, so a torn write leaves the slot before.
 _SLOT_BYTES: Final = 4_096
+#: The first bytes of each database of SQLite.
+_DATABASE: Final = b"SQLite format 3\0"
 
 
 class StoreWitness:
@@ -33,7 +35,7 @@ class StoreWitness:
         """Open or create the witness.
 
         Raises `StoreTakenError` if another process has it open, and `StoreUnavailableError` if it cannot be opened,
-        locked or read.
+        locked or read. Raises `ConfigurationError` for a database, perhaps under another name, before it is written.
         """
         self._path = path
         with self._telling("opened", "mend its disk or folder, then start again"):
@@ -41,6 +43,7 @@ class StoreWitness:
         try:
             with self._telling("opened", "mend its disk or folder, then start again"):
                 _sync_folder(path.parent)
+            self._refuse_database()
             self._lock()
             with self._telling("read", "mend its disk, then start again"):
                 newest = max(self._slots(), default=None)
@@ -70,6 +73,12 @@ class StoreWitness:
     def close(self) -> None:
         """Let another process open the witness."""
         os.close(self._file)
+
+    def _refuse_database(self) -> None:
+        with self._telling("read", "mend its disk, then start again"):
+            first = os.pread(self._file, len(_DATABASE), 0)
+        if first == _DATABASE:
+            raise ConfigurationError(f"the witness {self._path} is a database: name another file, on another disk")
 
     def _lock(self) -> None:
         with self._telling("locked", "put it on a disk of this machine, then start again"):

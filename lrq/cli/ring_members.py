@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from discovery.ring_status import RingStatus
+from lr_server.protocol.agreement.roles import DEFAULT_LIMITS
 from lr_server.ring.codec import RingAddress
 from lr_server.ring.look import look_at
 from lr_server.ring.seat import TOKEN
@@ -12,6 +13,9 @@ from lr_server.ring_setting import RingSetting
 from lr_server.settings import Settings
 from queues.errors import ConfigurationError, LrqError
 from queues.words import in_words
+
+#: A follower that lacks more ticks than a leader lets wait is behind.
+_FAR_BEHIND: Final = 2 * DEFAULT_LIMITS.waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,15 @@ def ring_trouble(views: Sequence[MemberView]) -> str:
     """
     states = [view.status for view in views if view.status is not None]
     if not any(state.role == "leading" and state.leader == state.rank for state in states):
-        return "no member leads, so the ring takes no entries"
+        alarms = (f" (rank {state.rank}: {state.alarm})" for state in states if state.alarm)
+        return f"no member leads, so the ring takes no entries{next(alarms, '')}"
     for view in views:
         if view.status is None:
             return f"rank {view.rank} does not answer: {view.problem}"
-        if view.status.trouble:
-            return f"rank {view.rank}: {view.status.trouble}"
+        if trouble := view.status.trouble or view.status.alarm:
+            return f"rank {view.rank}: {trouble}"
+    if unheard := _unheard(states):
+        return unheard
     numbers = {
         "rings": {state.rank: state.rings for state in states},
         "acknowledging_followers": {state.rank: state.acknowledging_followers for state in states},
@@ -72,6 +79,19 @@ def ring_trouble(views: Sequence[MemberView]) -> str:
         if len(set(told.values())) > 1:
             words = ", ".join(f"{number} at rank {rank}" for rank, number in told.items())
             return f"`{name}` differs ({words}): set one number at all three servers, and restart them"
+    return ""
+
+
+def _unheard(states: Sequence[RingStatus]) -> str:
+    """Return which follower hears its leader, and is not heard there or is far behind; empty if none is."""
+    for leader in states:
+        for rank, held in enumerate(leader.held if leader.role == "leading" else ()):
+            behind = leader.newest - held
+            if rank != leader.rank and (not held or behind > _FAR_BEHIND):
+                return (
+                    f"rank {rank}: rank {leader.rank} has no acknowledgement of the last {behind} ticks, so these may "
+                    "be on two disks only: wait for the copy, or mend the way between both"
+                )
     return ""
 
 

@@ -64,6 +64,11 @@ class RingLayout:
     def doubled(self, rings: int) -> list[NewRing]:
         """Return the new rings of a growth to *rings*; raise `ConfigurationError` unless that is twice the rings."""
         check_rings(rings)
+        if rings == self.rings > 1:
+            raise ConfigurationError(
+                f"`rings` is {rings} here already: run `lrq ring plan` for the settings of all rings, and go on "
+                "with the next step of the growth (docs/running-a-ring.md)"
+            )
         if rings != 2 * self.rings:
             raise ConfigurationError(
                 f"the rings are {self.rings} and can only double, so that half of each ring's keys move: "
@@ -82,6 +87,11 @@ def layout_of(site: str, setting: RingSetting) -> RingLayout:
     if name.number != share.number:
         raise ConfigurationError(
             f"{site} is no name of the first ring, which ends with -0, or has no number: use another"
+        )
+    if name.number and share.rings % 3:
+        raise ConfigurationError(
+            f"the first ring is {name.family}, if it was alone once, or {site_of(name.family, 0)}: "
+            "run the command with its settings"
         )
     count, number = len(RANKS), name.number
     own = [network_endpoint(member) for member in setting.members]
@@ -115,8 +125,8 @@ def steps(new: Sequence[NewRing], rings: int) -> list[str]:
     sites, givers = _listed([each.site for each in new]), _listed([each.giver for each in new])
     return [
         f"Write the settings below for {sites}, and found them: `lrq init` and `lrq ring init`. Do not serve them yet.",
-        f"Name all {rings} rings to the producers. Keys that move wait for step 5. Producers with the earlier list are "
-        "refused for such keys after step 3.",
+        f"Name all {rings} rings to the producers, once each has settled its requests: the new rings do not know them. "
+        "Keys that move wait for step 5. Producers with the earlier list are refused for such keys after step 3.",
         f"Set `rings = {rings}` in the settings of {givers}. Restart all three servers of each, one after the other, "
         "until `lrq ring status` tells no trouble.",
         f"At the servers that lead {givers}: `lrq drain --applied`. Then the sinks have applied the moving keys.",

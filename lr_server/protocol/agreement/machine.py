@@ -35,8 +35,8 @@ from lr_server.protocol.agreement.messages import (
     TicksHeld,
     TicksMissing,
 )
-from lr_server.protocol.agreement.record import StoreId
-from lr_server.protocol.agreement.roles import Newcomer, Retired, RingMember, RingStep, disregarded
+from lr_server.protocol.agreement.record import FOUNDED, StoreId
+from lr_server.protocol.agreement.roles import Following, Leading, Newcomer, Retired, RingMember, RingStep, disregarded
 
 
 def advance(member: RingMember, event: RingEvent) -> RingStep:
@@ -76,8 +76,22 @@ def _message(member: RingMember, sender: int, store: StoreId, message: RingMessa
         # A newcomer counts only after both others have written its store: this store has lost that row.
         return _retired(member, f"rank {sender} has a store that this one should know: this one is of a backup")
     if store != known:
-        return disregarded(member, Disregard.OTHER_STORE)
+        return _of_another_store(member, sender, store, message)
     return _of_known_store(member, sender, message)
+
+
+def _of_another_store(member: RingMember, sender: int, store: StoreId, message: RingMessage) -> RingStep:
+    role = member.role
+    knows_leader = isinstance(role, Leading) or (isinstance(role, Following) and role.hears)
+    # A leader has a founder on its side, so the member that it sends ticks to is the wrong one.
+    if store.number > FOUNDED or (knows_leader and not isinstance(message, Append)):
+        return disregarded(member, Disregard.OTHER_STORE)
+    # Two founders always know each other, and a newcomer with this number sends only a `Register`.
+    words = (
+        f"rank {sender} was founded with another key than this member: move the database and the witness of the wrong "
+        "one away, and prepare that member again"
+    )
+    return member, (Alarm(words),)
 
 
 def _to_newcomer(member: RingMember, sender: int, store: StoreId, message: RingMessage) -> RingStep:

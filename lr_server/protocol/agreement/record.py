@@ -15,6 +15,8 @@ class StoreId(NamedTuple):
     uid: int
 
 
+#: The number of each founder's store.
+FOUNDED: Final = 1
 #: In place of a store that a newcomer does not know yet.
 UNKNOWN_STORE: Final = StoreId(0, 0)
 
@@ -50,7 +52,7 @@ class MemberRecord:
 
 def founders(uids: Sequence[int]) -> tuple[MemberRecord, ...]:
     """Return the records of a new token, whose members have empty stores with these three random numbers."""
-    stores = tuple(StoreId(1, uid) for uid in uids)
+    stores = tuple(StoreId(FOUNDED, uid) for uid in uids)
     return tuple(MemberRecord(rank, stores) for rank in RANKS)
 
 

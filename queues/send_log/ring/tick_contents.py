@@ -1,11 +1,13 @@
 """The ticks of a ring with all that they hold, and the rule by which one follows another. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from queues.destinations import set_number
+from queues.entry_headers import text_size
 from queues.errors import CorruptFrameError, DataLossError
 from queues.names import ClientName
 from queues.positions import Tick, Visibility
@@ -86,6 +88,24 @@ def content_after(
         mark=str(Visibility(high=first + len(rows) - 1)),
     )
     return TickContent(end.generation, tick, end.tick.uid, sets, tuple(rows), tuple(productions))
+
+
+def weight_of(content: TickContent) -> int:
+    """Return the bytes of *content* that count for the limits of messages and of memory.
+
+    Item keys and destinations count here too: entries of a few bytes may have many of them.
+    """
+    keys = filter(None, map(_ITEM_KEY, content.rows))
+    return size_of(content.rows) + sum(map(text_size, keys)) + sum(map(text_size, content.sets.values()))
+
+
+_ITEM_KEY: Callable[[LogRow], str | None] = attrgetter("item_key")
+
+
+def first_within(contents: list[TickContent], most_bytes: int) -> list[TickContent]:
+    """Return the first of *contents* up to *most_bytes* in all, but at least one."""
+    fitting = sum(size <= most_bytes for size in accumulate(map(weight_of, contents)))
+    return contents[: max(fitting, 1)]
 
 
 def check_follows(end: LogEnd, content: TickContent) -> None:

@@ -5,6 +5,7 @@ from lr_server.ingest.intake import Intake, IntakeRules, Leader
 from lr_server.ingest.one_way import HERE, OneWay
 from lr_server.ingest.refusal import Refusal, stored
 from lr_server.ingest.request_check import RequestLimits
+from lr_server.ingest.under_way import UnderWay
 from lr_server.ingest.waiting import Pending
 from lr_server.setting_types import ProducerRule
 from queues.wire import ingest_pb2 as pb
@@ -37,7 +38,7 @@ class Keeping:
 def test_a_later_request_never_overtakes_an_unanswered_one_on_another_way():
     leader, desk = [Leader(is_me=True)], Keeping()
     limits = RequestLimits(10_000, 1_000, 10, rules={"*": ProducerRule()})
-    rules = IntakeRules("paris", limits, lambda: leader[0], lambda: None, IngestCounters())
+    rules = IntakeRules("paris", limits, lambda: leader[0], lambda: None, IngestCounters(), UnderWay())
     intake = Intake(desk, rules, None)
     replies: list[pb.ProduceReply | None] = []
 

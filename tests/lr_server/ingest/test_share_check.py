@@ -8,6 +8,7 @@ from lr_server.ingest.intake import Intake, IntakeRules, Leader
 from lr_server.ingest.refusal import Refusal
 from lr_server.ingest.request_check import RequestLimits
 from lr_server.ingest.share_check import foreign_key
+from lr_server.ingest.under_way import UnderWay
 from lr_server.ingest.waiting import Pending
 from lr_server.setting_types import ProducerRule
 from queues.wire import ingest_pb2 as pb
@@ -54,7 +55,7 @@ def request(sequence: int, key: str) -> bytes:
 def test_only_the_leader_refuses_since_another_server_does_not_know_which_requests_are_stored():
     leader, desk = [Leader(is_me=True)], Keeping()
     limits = RequestLimits(10_000, 1_000, 10, rules={"*": ProducerRule()})
-    rules = IntakeRules("paris-0", limits, lambda: leader[0], lambda: None, IngestCounters(), Share(0, 3))
+    rules = IntakeRules("paris-0", limits, lambda: leader[0], lambda: None, IngestCounters(), UnderWay(), Share(0, 3))
     replies: list[pb.ProduceReply | None] = []
     mine, other = (next(key for key in KEYS if ring_of(key, 3) == number) for number in (0, 1))
     intake = Intake(desk, rules, None)

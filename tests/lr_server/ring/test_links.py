@@ -10,6 +10,10 @@ import pytest
 import trustme
 from sqlalchemy import Engine
 
+from lr_server.protocol.agreement.history import NO_TICK
+from lr_server.protocol.agreement.messages import Append
+from lr_server.protocol.agreement.record import StoreId
+from lr_server.ring.codec import RingAddress
 from lr_server.ring.edge import RingParcel
 from lr_server.ring.links import RingLink
 from queues.errors import PeerUnreachableError
@@ -82,3 +86,19 @@ def test_an_unexpected_failure_ends_no_way_to_another_member(tmp_path: Path) -> 
     credentials = FailingOnce(issued(trustme.CA(), tmp_path))
     with closing(RingLink(ADDRESS, 1, "tls://127.0.0.1:1", credentials=credentials)):  # type: ignore[arg-type]
         eventually(lambda: credentials.reads > 2)
+
+
+def test_a_refusal_of_another_member_is_logged(engine: Engine, caplog: pytest.LogCaptureFixture):
+    stranger = RingAddress("lima", ADDRESS.token)
+    beat = RingParcel(0, StoreId(1, 1), Append(2, NO_TICK, (), NO_TICK, 0))
+    with (
+        serve_member(engine, SlowMember(), "tcp://127.0.0.1:0") as service,
+        closing(RingLink(stranger, 1, service.endpoints[0])) as link,
+    ):
+
+        def is_told() -> bool:
+            link.send(beat)
+            return "is not here" in caplog.text
+
+        eventually(is_told)
+    assert "the way to a member of the ring has failed" in caplog.text

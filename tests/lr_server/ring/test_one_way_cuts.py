@@ -10,6 +10,7 @@ from itertools import combinations
 import pytest
 
 from lr_server.protocol.agreement.generations import LEADING_RANKS, RANKS
+from lr_server.ring.timers import RingTimers, pace_of
 from queues import clock
 from tests.lr_server.ring.timed_ring import PACE, TimedRing
 
@@ -81,3 +82,20 @@ def test_rank_1_leads_on_beside_a_level_rank_0_that_no_answer_reaches(ring: Time
     assert len(ring.leads) == leads
     assert ring.leads[-1] % 2 == 1
     assert ring.longest_standstill(since) <= PACE.beat
+
+
+def test_a_longer_lease_at_the_leader_alone_takes_no_generation(ring: TimedRing):
+    ring.timers[0] = RingTimers(pace_of(lease=10 * PACE.lease, stall=PACE.stall), ring.clock)
+    ring.rest(30 * PACE.lease)
+    assert (ring.promised, ring.leads) == (2, [2])
+
+
+def test_a_short_stall_takes_no_generation(ring: TimedRing):
+    ring.timers[0] = RingTimers(pace_of(lease=PACE.lease, stall=0.3), ring.clock)
+    ring.cut_ways(OF_RANK_0)
+    ring.let(15.0)
+    ring.cut_ways(())
+    ring.let(15.0)
+    promised = ring.promised
+    ring.rest(10 * PACE.lease)
+    assert ring.promised == promised

@@ -12,6 +12,7 @@ its member believes. After the faults the three files have equal logs, which an 
 has the last request of each producer.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -25,11 +26,12 @@ from lr_server.protocol.agreement.messages import Append, Promise, TicksHeld, Ti
 from lr_server.protocol.agreement.roles import Following, Leading, Newcomer, RingLimits
 from lr_server.ring import member_state, recent_ticks
 from lr_server.ring.edge import RingParcel
-from queues.errors import UsageError
+from queues.errors import CorruptFrameError, LrqError, PeerUnreachableError, UsageError
 from queues.send_log.opening import open_log
 from queues.send_log.port import TickLimits
 from queues.send_log.producers import ProducerKey
 from queues.send_log.ring.productions import standings
+from queues.send_log.ring.tick_contents import TickContent
 from queues.send_log.ring.tick_productions import TickProduction
 from tests.conftest import NewSite
 from tests.lr_server.ring.edges import Machine, RingOfFiles
@@ -176,6 +178,27 @@ def test_a_file_without_its_witness_counts_after_a_copy(ring: RingOfFiles):
     rows = [log_rows(machine.engine) for machine in ring.machines]
     assert rows[0] == rows[1] == rows[2]
     assert ring.machines[0].edge.member.record.stores[2].number == 2
+
+
+@pytest.mark.parametrize("error", [PeerUnreachableError("the disk of rank 0 fails"), CorruptFrameError("of rank 0")])
+def test_a_newcomer_copies_from_the_third_member_the_ticks_that_its_source_cannot_read(
+    ring: RingOfFiles, error: LrqError
+):
+    lead(ring, 0)
+    for number in range(5):
+        ring.take(0, b"%d" % number)
+    ring.everywhere(BeatDue())
+    ring.lose_disk(2)
+
+    def pull(rank: int, after: int) -> Sequence[TickContent]:
+        if rank == 0:
+            raise error
+        return ring.machines[rank].store.read(after, 2)
+
+    ring.machines[2].pull = pull  # type: ignore[method-assign]
+    ring.everywhere(TryDue())
+    assert ring.counts(2)
+    assert ring.machines[2].kept() == ring.machines[0].kept()
 
 
 def test_a_newcomer_asks_in_vain_while_one_other_member_is_away(ring: RingOfFiles):

@@ -15,9 +15,10 @@ from lr_server.protocol.agreement.effects import KeepPromise, KeepStore
 from lr_server.protocol.agreement.record import StoreId
 from lr_server.ring.store import TokenStore
 from lr_server.ring.witness import StoreWitness
-from queues.errors import StoreTakenError, StoreUnavailableError
+from queues.errors import ConfigurationError, StoreTakenError, StoreUnavailableError
 from tests.conftest import NewSite
 from tests.lr_server.ring.stores import (
+    TOKEN,
     begin,
     new_store,
     open_store,
@@ -38,6 +39,10 @@ def engine(new_site: NewSite) -> Engine:
     return new_site("paris")
 
 
+def open_witnessed_by(engine: Engine, path: Path) -> TokenStore:
+    return TokenStore(engine, TOKEN, StoreWitness(path))
+
+
 # --- the witness itself ---------------------------------------------------------------------------------------
 
 
@@ -49,6 +54,16 @@ def test_a_witness_knows_the_last_step(tmp_path: Path):
         witness.close()
         witness = StoreWitness(tmp_path / "witness")
         assert witness.step == step
+
+
+def test_a_database_under_another_name_is_no_witness_and_stays_as_it_is(engine: Engine, tmp_path: Path):
+    new_store(engine).close()
+    other_name = tmp_path / "witness"
+    other_name.symlink_to(engine.url.database)
+    with pytest.raises(ConfigurationError, match="is a database: name another file"):
+        open_witnessed_by(engine, other_name)
+    with engine.connect() as connection:
+        assert connection.execute(text("PRAGMA integrity_check")).scalar_one() == "ok"
 
 
 @pytest.mark.parametrize("torn", range(24))

@@ -1,4 +1,6 @@
-"""A member whose store another process has: the alarm ends once the store is free."""
+"""A member whose store another process has, or whose disk fails: the status tells why, until that is over."""
+
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
@@ -6,9 +8,10 @@ from sqlalchemy import Engine
 from lr_server.ring.edge import RingParcel
 from lr_server.ring.runner import TokenRunner
 from lr_server.ring.store import TokenStore
+from lr_server.ring.witness import StoreWitness
 from queues.errors import StoreTakenError
 from tests.lr_server.ring.live import PACE
-from tests.lr_server.ring.stores import new_store, open_store
+from tests.lr_server.ring.stores import TOKEN, new_store, open_store
 from tests.waiting import eventually
 
 
@@ -38,5 +41,24 @@ def test_an_alarm_about_a_taken_store_ends_once_the_store_is_free(site: Engine) 
         other.close()
         eventually(lambda: runner.member is not None)
         assert runner.alarm_words == ""
+    finally:
+        runner.stop()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_the_status_tells_why_a_member_is_closed(site: Engine, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+
+    def opening() -> TokenStore:
+        return TokenStore(site, TOKEN, StoreWitness(disk / "witness"))
+
+    runner = TokenRunner(opening, 0, {1: NoWay(), 2: NoWay()}, pace=PACE)  # type: ignore[dict-item]
+    runner.start()
+    try:
+        words = f"the witness {disk}/witness cannot be opened (No such file or directory): mend its disk or folder"
+        eventually(lambda: runner.status.trouble.startswith(words))
+        disk.mkdir()
+        eventually(lambda: runner.status.role != "closed")
+        assert "cannot be opened" not in runner.status.trouble
     finally:
         runner.stop()

@@ -36,6 +36,7 @@ from tests.lr_server.ring.stores import (
     stamp,
     take,
     transaction,
+    witness_path,
 )
 
 Files = Callable[[], Engine]
@@ -146,6 +147,16 @@ def test_a_store_with_ticks_is_not_founded(new_file: Files):
         found(copy, founders(UIDS)[1])
 
 
+def test_an_emptied_store_is_not_founded_again_while_its_witness_is_left(new_file: Files):
+    engine, emptied = new_file(), new_file()
+    store = new_store(engine)
+    store.keep(KeepPromise(2))
+    store.close()
+    witness_path(engine).rename(witness_path(emptied))
+    with pytest.raises(ConfigurationError, match="knows an earlier store: for a lost disk run `lrq ring replace`"):
+        new_store(emptied)
+
+
 def test_a_file_of_another_token_is_refused(new_file: Files):
     engine = new_file()
     new_store(engine).close()
@@ -227,8 +238,8 @@ def test_an_answer_has_a_limit_of_bytes_but_at_least_one_tick(new_file: Files):
     begin(2, store)
     for _ in range(3):
         take([transaction(b"x" * 1_000)], store)
-    assert [len(store.read(0, 64, limit)) for limit in (0, 999, 2_000, 3_000)] == [1, 1, 3, 4]
-    assert [len(store.read(1, 64, limit)) for limit in (0, 999, 2_000)] == [1, 1, 2]
+    assert [len(store.read(0, 64, limit)) for limit in (0, 999, 2_100, 3_100)] == [1, 1, 3, 4]
+    assert [len(store.read(1, 64, limit)) for limit in (0, 999, 2_100)] == [1, 1, 2]
     assert store.read(4, 64) == []
     with pytest.raises(TrimmedError):
         store.read(5, 64)

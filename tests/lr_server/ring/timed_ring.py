@@ -60,6 +60,11 @@ class TimedRing(RingWorld):
         """Lose the messages from one rank to another; the ranks of token 0 are the machines."""
         self.cuts = set(ways)
 
+    def rest(self, seconds: float) -> None:
+        """Let time pass without entries."""
+        self._offer_at = self.clock.now + seconds
+        self.let(seconds)
+
     def let(self, seconds: float) -> None:
         """Let time pass, while producers offer entries to every leader."""
         until = self.clock.now + seconds

@@ -103,6 +103,31 @@ def test_a_leader_that_misses_a_needed_follower_is_a_trouble():
     )
 
 
+def test_an_alarm_of_any_member_is_a_trouble():
+    def told(*states: RingStatus) -> str:
+        return ring_trouble([MemberView(state.rank, "ipc:///m", state) for state in states])
+
+    leading, following = RingStatus(0, "leading", 2, 0), RingStatus(1, "following", 2, 0)
+    assert told(RingStatus(0, "leading", 2, 0, alarm="rank 2 lacks ticks"), following) == "rank 0: rank 2 lacks ticks"
+    assert told(leading, RingStatus(1, "following", 2, 0, alarm="another tick")) == "rank 1: another tick"
+    alone = RingStatus(1, "following", alarm="rank 0 was founded with another key")
+    assert told(RingStatus(0, "proposing"), alone) == (
+        "no member leads, so the ring takes no entries (rank 1: rank 0 was founded with another key)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("held", "behind"), [((0, 500, 0), 500), ((0, 500, 371), 129), ((0, 500, 372), 0), ((0, 500, 500), 0)]
+)
+def test_a_follower_that_the_leader_does_not_hear_is_a_trouble(held: tuple[int, ...], behind: int):
+    leading = RingStatus(0, "leading", 2, 0, newest=500, released=500, held=held)
+    others = [RingStatus(rank, "following", 2, 0, newest=500) for rank in (1, 2)]
+    told = ring_trouble([MemberView(state.rank, "ipc:///m", state) for state in (leading, *others)])
+    words = f"rank 2: rank 0 has no acknowledgement of the last {behind} ticks" if behind else ""
+    assert told.startswith(words)
+    assert bool(told) == bool(behind)
+
+
 def test_a_member_of_an_earlier_version_counts_one_ring_and_one_follower():
     status = RingStatus(0, "leading", rings=3, acknowledging_followers=2, silent=(1,))
     reply = encode_status(status)

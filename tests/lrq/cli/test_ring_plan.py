@@ -116,6 +116,8 @@ def test_a_ring_without_a_number_becomes_the_first_of_two(run: Run):
     ("words", "file", "told"),
     [
         (["resize", "4"], written("paris-0", 3, FIRST), "can only double"),
+        (["resize", "6"], written("paris-0", 6, FIRST), "`rings` is 6 here already: run `lrq ring plan`"),
+        (["resize", "4"], written("paris-1", 2, FIRST), "the first ring is paris, if it was alone once, or paris-0"),
         (["resize", "5"], written("paris-0", 3, FIRST), "5 rings cannot share the keys evenly"),
         (["resize", "2"], written("hub-7", 1, FIRST), "hub-7 is no name of the first ring"),
         (["plan"], written("paris-1", 3, [f"ipc:///run/{machine}" for machine in MACHINES]), "end it with -1"),

@@ -224,6 +224,21 @@ def test_a_released_tick_is_kept_with_an_alarm_and_its_holder_leads_no_more():
     assert isinstance(after.role, Following)
 
 
+def test_a_founder_with_another_key_is_an_alarm():
+    here = member(1, Following())
+    message = MessageCame(0, StoreId(1, 99), Ballot(2, TickMark(0, 0)))
+    after, effects = advance(here, message)
+    assert after == here
+    assert isinstance(effects[0], Alarm)
+    assert "rank 0 was founded with another key than this member" in effects[0].words
+
+
+def test_a_member_with_a_leader_is_not_disturbed_by_a_founder_with_another_key():
+    here = member(2, Following(hears=True))
+    message = MessageCame(1, StoreId(1, 99), Ballot(3, TickMark(0, 0)))
+    assert advance(here, message) == (here, (Disregarded(Disregard.OTHER_STORE),))
+
+
 def test_a_leader_whose_generation_is_over_stops_leading():
     leading = member(0, Leading(2, 1, (0, 0, 0)), 2, TickHistory((GenerationStart(2, 1),), 1))
     after, _ = advance(leading, came(2, Denial(2, 3)))

@@ -62,6 +62,17 @@ def test_a_history_that_contradicts_itself_is_refused(starts: tuple[tuple[int, i
         TickHistory(tuple(GenerationStart(*start) for start in starts), end)
 
 
+def test_a_tick_of_an_earlier_generation_is_refused():
+    with pytest.raises(ProtocolError, match="tick 3 of generation 2 follows a later generation"):
+        history(2, 4).followed_by((TickMark(2, 3),))
+
+
+@given(two_histories())
+def test_a_history_that_grows_keeps_its_rules(logs: tuple[list[int], list[int]]):
+    log = history(*logs[0])
+    assert TickHistory(log.starts, log.end) == log
+
+
 def test_a_tick_that_leaves_a_gap_is_refused():
     with pytest.raises(ProtocolError, match="tick 4 does not follow tick 2"):
         history(2, 2).followed_by((TickMark(2, 4),))
