@@ -1,7 +1,7 @@
 """Roles of PostgreSQL with the rights of `lrq grant`, and no others, do their work."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, text
@@ -62,6 +62,22 @@ def test_a_sender_transmits_waits_and_provides_snapshots(world: World):
             grants.grant(paris, role, Grantee.SENDER)
         with roles.engine_of(paris, role) as engine:
             roles.send(engine, heard)
+
+
+@pytest.mark.long
+def test_a_sender_provides_the_snapshot_of_a_log_without_a_tick(world: World):
+    world.link("paris", "tokyo")
+    heard = world.subscribe("tokyo")
+    paris, client = world.site("paris"), RoutingQueueSenderClient("policy")
+    with roles.new_role(paris) as role:
+        grants.grant(paris, role, Grantee.SENDER)
+        with (
+            roles.engine_of(paris, role) as engine,
+            closing(client.start_snapshot_transmitter(engine, Messages(lambda _: [b"state"]))),
+        ):
+            with engine.begin() as connection:
+                client.request_snapshot_sync(connection, "tokyo")
+            eventually(lambda: heard.snapshot("paris") == [b"state"])
 
 
 @pytest.mark.long
