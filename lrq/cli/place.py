@@ -204,6 +204,6 @@ def _checked(text: str) -> URL:
         url = urls.parse(text)
     except ConfigurationError as error:
         raise ConfigurationError(f"the database URL cannot be read: {error}") from None
-    if urls.is_sqlite(url) and url.database in (None, "", ":memory:"):
+    if urls.is_in_memory(url):
         raise ConfigurationError("a database in memory ends with the command: name a file, such as sqlite:///paris.db")
     return url

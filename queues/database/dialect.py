@@ -110,6 +110,13 @@ class Transactions(Protocol):
         """Execution options for a transaction whose statements all see the same state of the database."""
         ...
 
+    def each_state(self, connection: Connection) -> Mapping[str, object]:
+        """Execution options for a transaction whose statements each see all earlier commits; none if these are usual.
+
+        The default of the database may be another one, and so may be that of the role.
+        """
+        ...
+
     @property
     def durable_commit(self) -> Sequence[Statement]:
         """Statements that make the commit of their transaction wait for the disk; none if every commit waits."""

@@ -117,6 +117,10 @@ class SqliteDialect(SqliteCuts):
     one_state: Final[Mapping[str, object]] = {}
     durable_commit: Final[Sequence[Statement]] = ()
 
+    def each_state(self, connection: Connection) -> Mapping[str, object]:  # noqa: ARG002
+        """Return no options: SQLite has no levels."""
+        return {}
+
     def begin_write(self, connection: Connection, *, briefly: bool = False) -> None:  # noqa: ARG002 - SQLite has no such limit
         """Take the write lock."""
         connection.execute(TAKE_WRITE_LOCK)

@@ -7,7 +7,7 @@ from sqlalchemy import URL, Connection, Engine, exc
 
 from queues.database import dialects
 from queues.database.connect_problems import problem
-from queues.database.dialect import READING
+from queues.database.dialect import READING, Dialect
 from queues.database.tables.rewritten import REWRITTEN
 from queues.errors import ConfigurationError, NotInitializedError, SetupError, StoreUnavailableError, first_line
 
@@ -22,7 +22,7 @@ def writing(engine: Engine, *, briefly: bool = False, snapshot: bool = False) ->
     """
     dialect = dialects.of(engine)
     options = dialect.one_state if snapshot else {}
-    with mapped_errors(engine), _connect(engine, options) as connection, connection.begin():
+    with mapped_errors(engine), _connect(engine, dialect, options) as connection, connection.begin():
         dialect.begin_write(connection, briefly=briefly)
         if snapshot:
             keep_rewritten(connection)
@@ -44,16 +44,19 @@ def reading(engine: Engine, *, snapshot: bool = False) -> Iterator[Connection]:
 
     Raises the errors of `writing`.
     """
-    options = {READING: True, **(dialects.of(engine).one_state if snapshot else {})}
-    with mapped_errors(engine), _connect(engine, options) as connection, connection.begin():
+    dialect = dialects.of(engine)
+    options = {READING: True, **(dialect.one_state if snapshot else {})}
+    with mapped_errors(engine), _connect(engine, dialect, options) as connection, connection.begin():
         if snapshot:
             keep_rewritten(connection)
         yield connection
 
 
-def _connect(engine: Engine, options: Mapping[str, object]) -> Connection:
+def _connect(engine: Engine, dialect: Dialect, options: Mapping[str, object]) -> Connection:
     connection = engine.connect()
-    return connection.execution_options(**options) if options else connection
+    # A transaction with one snapshot would see a rewritten table empty, even if that is the database's default.
+    chosen = {**dialect.each_state(connection), **options}
+    return connection.execution_options(**chosen) if chosen else connection
 
 
 def keep_rewritten(connection: Connection) -> None:

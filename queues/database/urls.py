@@ -61,6 +61,12 @@ def is_sqlite(url: URL) -> bool:
     return url.get_backend_name() == "sqlite"
 
 
+def is_in_memory(url: URL) -> bool:
+    """Tell whether *url* names a SQLite database without a file."""
+    is_without_file = url.database in (None, "", ":memory:") or url.query.get("mode") == "memory"
+    return is_sqlite(url) and (is_without_file or str(url.database).startswith("file::memory:"))
+
+
 def file_of(url: URL) -> Path | None:
     """Return the file of a SQLite database; None for other databases, for memory and for SQLite's own URIs."""
     if not is_sqlite(url) or not url.database or url.database.startswith((":", "file:")):

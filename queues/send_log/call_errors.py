@@ -7,6 +7,7 @@ from typing import Final
 from queues.database.encodings import lacking
 from queues.database.transactions import map_cause
 from queues.errors import (
+    ConfigurationError,
     DestinationsError,
     InvalidHeadersError,
     InvalidKeyError,
@@ -21,6 +22,7 @@ from queues.errors import (
     first_line,
 )
 
+_NO_TRUST: Final = "unsafe use of "
 _NO_RIGHT: Final = "42501"
 _NO_FUNCTION: Final = "42883"
 #: Serialization failures and deadlocks: applications that repeat transactions look for the driver's own error.
@@ -48,7 +50,8 @@ def call_error(error: BaseException) -> LrqError | None:
 
     A refusal of the function is the error that Python raises for the same reason. `NotInitializedError`: the tables or
     the function are missing. `SetupError`: the role may not call the function. `StoreUnavailableError`: the database is
-    locked, full or gone. `ConfigurationError`: the database's encoding lacks a character.
+    locked, full or gone. `ConfigurationError`: the database's encoding lacks a character, or SQLite's connection
+    does not trust the view.
     """
     if isinstance(error, UnicodeEncodeError):
         return lacking(error)
@@ -58,6 +61,10 @@ def call_error(error: BaseException) -> LrqError | None:
     if found := _IN_WORDS.search(words):
         # SQLite has no states, so the view writes them after its sentence.
         state, words = found[1], words[: found.start()]
+    if words.startswith(_NO_TRUST) and hasattr(cause, "sqlite_errorname"):
+        return ConfigurationError(
+            f"the connection does not trust the view lrq_transmit ({words}): execute `PRAGMA trusted_schema = ON`"
+        )
     if state.startswith(_OWN):
         return CODES.get(state, UsageError)(words)
     if state == _NO_RIGHT and "lrq_transmit" in words:

@@ -1,13 +1,14 @@
 """Roles of PostgreSQL with the rights of `lrq grant`, and no others, do their work."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
-from sqlalchemy import Engine, NullPool, create_engine, text
+from sqlalchemy import Engine, NullPool, create_engine, exc, text
 
 import queues
 from lr_client import RoutingQueueSenderClient
+from lr_client.snapshot.cut import connect_at, open_cut
 from lr_server import LogReplicationServer
 from queues.database import grants, migrations
 from queues.database.grantees import Grantee
@@ -62,6 +63,22 @@ def test_a_sender_transmits_waits_and_provides_snapshots(world: World):
             grants.grant(paris, role, Grantee.SENDER)
         with roles.engine_of(paris, role) as engine:
             roles.send(engine, heard)
+
+
+@pytest.mark.long
+def test_a_sender_provides_the_snapshot_of_a_log_without_a_tick(world: World):
+    world.link("paris", "tokyo")
+    heard = world.subscribe("tokyo")
+    paris, client = world.site("paris"), RoutingQueueSenderClient("policy")
+    with roles.new_role(paris) as role:
+        grants.grant(paris, role, Grantee.SENDER)
+        with (
+            roles.engine_of(paris, role) as engine,
+            closing(client.start_snapshot_transmitter(engine, Messages(lambda _: [b"state"]))),
+        ):
+            with engine.begin() as connection:
+                client.request_snapshot_sync(connection, "tokyo")
+            eventually(lambda: heard.snapshot("paris") == [b"state"])
 
 
 @pytest.mark.long
@@ -160,6 +177,22 @@ def test_a_sender_cannot_read_payloads_or_change_the_log(site: Engine, role: str
         for statement in forbidden:
             with engine.connect() as connection, pytest.raises(Exception, match=r"permission denied|must be owner"):
                 connection.execute(text(statement))
+
+
+def test_row_level_security_leaves_no_row_out_of_a_cut_in_silence(site: Engine, role: str):
+    grants.grant(site, role, Grantee.SENDER)
+    statements = (
+        "CREATE SCHEMA app", f"GRANT USAGE ON SCHEMA app TO {roles.quote(role)}", "CREATE TABLE app.rules (owner text)",
+        "INSERT INTO app.rules VALUES ('a'), ('b')", f"GRANT SELECT ON app.rules TO {roles.quote(role)}",
+        "ALTER TABLE app.rules ENABLE ROW LEVEL SECURITY", "CREATE POLICY own ON app.rules USING (owner = 'a')",
+    )  # fmt: skip
+    with site.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    with roles.engine_of(site, role) as engine, open_cut(engine) as cut:
+        for reading in (cut.connect(), connect_at(engine, cut.name)):
+            with pytest.raises(exc.ProgrammingError, match="row-level security"), reading as connection:
+                connection.execute(text("SELECT owner FROM app.rules")).all()
 
 
 def test_a_role_without_rights_is_told_to_run_the_command(site: Engine, role: str):

@@ -13,6 +13,8 @@ from queues.errors import SnapshotFailedError
 from queues.positions import PgSnapshot, Visibility
 
 _READ_AT_ONE_STATE: Final[Mapping[str, object]] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+# A policy would leave rows out in silence, and the sink would replace all of its rows by the others.
+_REFUSE_A_PART: Final = "SET LOCAL row_security = off"
 _EXPORT: Final = text("SELECT pg_export_snapshot(), pg_current_snapshot()::text")
 
 
@@ -34,6 +36,7 @@ class PostgresqlCuts:
                 connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
                 if (connection.dialect.server_version_info or ()) >= (17,):
                     connection.exec_driver_sql("SET LOCAL transaction_timeout = 0")
+                connection.exec_driver_sql(_REFUSE_A_PART)
                 name, window = connection.execute(_EXPORT).one()
                 yield PinnedState(name, Visibility(window=PgSnapshot.parse(window)), connection)
 
@@ -44,6 +47,7 @@ class PostgresqlCuts:
             raise LookupError(name)
         with engine.connect().execution_options(**_READ_AT_ONE_STATE) as connection, connection.begin() as reading:
             connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{name}'")
+            connection.exec_driver_sql(_REFUSE_A_PART)
             yield connection
             if reading.is_active:
                 self.require_unchanged(connection)

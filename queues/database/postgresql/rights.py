@@ -30,6 +30,8 @@ _SENDER: Final[Mapping[str, str]] = {
     "lrq_tag_sets": _READ,
     "lrq_ticks": _READ,
     "lrq_sessions": _READ,
+    # Of the base of a snapshot, while the log has no tick.
+    "lrq_log_head": "SELECT (trimmed_seq)",
     "lrq_log_entries": "INSERT, SELECT (slot, xid, destinations)",
     "lrq_log_commits": _READ,
     "lrq_leases": _UPSERT,

@@ -11,7 +11,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from queues.database import tables
 from queues.database.borrowed import engine_over
 from queues.database.grantees import Grantee
-from queues.database.postgresql import rights
+from queues.database.postgresql import rights, standing_tables
 from queues.database.postgresql.rights import quoted
 from queues.database.schemas import schema_of, take_out
 from queues.errors import ConfigurationError
@@ -85,7 +85,7 @@ class PostgresqlSetup:
 
     @contextmanager
     def migrating(self, connection: Connection, schema: str | None = None) -> Iterator[None]:
-        """Hold an advisory lock; the settings of the transaction's other statements stay."""
+        """Hold an advisory lock, and act as the owner of the tables; later statements have the earlier settings."""
         if (connection.dialect.server_version_info or ()) < _OLDEST:
             raise ConfigurationError("lrq needs PostgreSQL 14 or later: upgrade the server or use another database")
         connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
@@ -94,8 +94,9 @@ class PostgresqlSetup:
         if schema is not None:
             _create(connection, schema)
             wanted["search_path"] = quoted(schema)
-        before = {name: connection.execute(select(func.current_setting(name))).scalar_one() for name in wanted}
-        _set(connection, wanted)
+        before = _replace(connection, wanted)
+        # Second, because the first settings may name the schema of the tables. The value from before both is kept.
+        before = _replace(connection, standing_tables.settings_for(connection)) | before
         yield
         # After an error the transaction takes no statement, and its rollback restores the settings.
         _set(connection, before)
@@ -169,6 +170,13 @@ def _create(connection: Connection, schema: str) -> None:
     # Where the schema exists, CREATE SCHEMA would need a right that a migration does not.
     if connection.execute(_EXISTS, {"schema": schema}).first() is None:
         connection.exec_driver_sql(f"CREATE SCHEMA {quoted(schema).replace('%', '%%')}")
+
+
+def _replace(connection: Connection, settings: Mapping[str, str]) -> dict[str, str]:
+    """Change the *settings* until the transaction ends, and return their values before."""
+    before = {name: connection.execute(select(func.current_setting(name))).scalar_one() for name in settings}
+    _set(connection, settings)
+    return before
 
 
 def _set(connection: Connection, settings: Mapping[str, str]) -> None:

@@ -38,6 +38,12 @@ class PostgresqlTransactions:
     one_state: Final[Mapping[str, object]] = {"isolation_level": "REPEATABLE READ"}
     durable_commit: Final[Sequence[Statement]] = ((_select(func.set_config("synchronous_commit", "on", true())), {}),)
 
+    def each_state(self, connection: Connection) -> Mapping[str, object]:
+        """Return READ COMMITTED unless that is the default. A connection has a level already if its engine sets one."""
+        is_chosen = "isolation_level" in connection.get_execution_options()
+        is_usual = is_chosen or connection.dialect.default_isolation_level in (None, "READ COMMITTED")
+        return {} if is_usual else {"isolation_level": "READ COMMITTED"}
+
     def begin_write(self, connection: Connection, *, briefly: bool = False) -> None:
         """Take no lock, because writers wait only for rows; limit the idle time of a brief transaction."""
         if briefly:

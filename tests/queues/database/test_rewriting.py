@@ -1,10 +1,12 @@
 """Small tables with many updates are rewritten: a held snapshot keeps a bounded number of dead rows."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import Engine, select, text, update
 
+import queues
 from lr_client.sender import RoutingQueueSenderClient
 from queues.database import leases
 from queues.database.postgresql import rewriting
@@ -13,9 +15,11 @@ from queues.database.postgresql.truncation import BusyError
 from queues.database.tables.rewritten import REWRITTEN, REWRITTEN_UNKEPT
 from queues.database.tables.sessions import sessions
 from queues.database.transactions import reading, writing
-from queues.send_log.port import Retention
+from queues.send_log.port import Retention, SessionKey
+from queues.send_log.sessions import every_key
 from tests.queues.held import held_snapshot
 from tests.queues.reading import Reader
+from tests.waiting import eventually
 
 on_postgresql = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 #: Enough versions of one row to make a small table bloated.
@@ -130,3 +134,30 @@ def test_a_table_is_bloated_only_above_the_largest_size_of_its_rows(rows: int) -
     written_anew = -(-rows // 2) * ONE_PAGE  # no row takes more than half a page
     assert not is_bloated(written_anew, rows)
     assert is_bloated(written_anew + 40 * 1024, rows)
+
+
+@on_postgresql
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_a_reader_that_waits_for_a_rewriting_sees_the_rows_with_any_default_level(
+    site: Engine, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewriting, "is_bloated", lambda *_: True)
+    add_session(site, "tokyo")
+    with site.begin() as connection:
+        name = connection.dialect.identifier_preparer.quote(str(site.url.database))
+        connection.execute(text(f"ALTER DATABASE {name} SET default_transaction_isolation = '{level}'"))
+    strict = queues.create_engine(site.url)
+    waits = text("SELECT count(*) FROM pg_locks WHERE relation = 'lrq_sessions'::regclass AND NOT granted")
+
+    def look() -> list[SessionKey]:
+        with reading(strict) as connection:
+            return every_key(connection)
+
+    with ThreadPoolExecutor() as pool:
+        with site.begin() as connection:
+            assert rewrite(connection)
+            looked = pool.submit(look)
+            with site.connect().execution_options(isolation_level="AUTOCOMMIT") as other:
+                eventually(lambda: other.execute(waits).scalar_one() == 1)
+        assert looked.result() == [("policy", "tokyo")]
+    strict.dispose()

@@ -68,3 +68,18 @@ def test_a_shared_url_names_the_same_database_in_any_folder(monkeypatch: pytest.
 @pytest.mark.parametrize("text", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:x?uri=true"])
 def test_a_database_of_one_process_cannot_be_shared(text: str):
     assert urls.shareable(make_url(text)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&uri=true", "sqlite:///file::memory:?uri=true"],
+)
+def test_a_database_in_memory_is_known(text: str):
+    assert urls.is_in_memory(make_url(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["sqlite:///x.db", "sqlite:///file:x?uri=true", "postgresql+psycopg://", "postgresql+psycopg:///x"]
+)
+def test_no_other_database_is_in_memory(text: str):
+    assert not urls.is_in_memory(make_url(text))

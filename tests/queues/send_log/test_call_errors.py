@@ -1,5 +1,8 @@
 """The errors of drivers at a call of `lrq_transmit` become the errors that Python's own checks raise."""
 
+import sqlite3
+from contextlib import closing
+
 import asyncpg
 import psycopg
 import pytest
@@ -82,3 +85,15 @@ def test_the_driver_s_error_inside_those_of_django_and_sqlalchemy_decides() -> N
     outer.__cause__ = adapted
     assert own_error(outer) is cause
     assert own_error(cause) is cause
+
+
+def test_a_connection_of_sqlite_that_trusts_no_view_is_told_the_setting() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.create_function("json_valid", 1, lambda _: 1)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("CREATE VIEW entries AS SELECT json_valid('{}')")
+        with pytest.raises(sqlite3.OperationalError) as raised:
+            connection.execute("SELECT * FROM entries")
+    found = call_error(raised.value)
+    assert isinstance(found, errors.ConfigurationError)
+    assert "(unsafe use of json_valid()): execute `PRAGMA trusted_schema = ON`" in str(found)
