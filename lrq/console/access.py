@@ -16,6 +16,7 @@ from queues.errors import UsageError
 #: Returns the name of a person for the actions log, or None to refuse; may be a coroutine function.
 Authorize = Callable[[HTTPConnection], "str | Awaitable[str | None] | None"]
 
+#: The name of the cookie, without the port.
 COOKIE: Final = "lrq_console"
 #: The shortest token that is accepted, in characters.
 SHORTEST_TOKEN: Final = 16
@@ -61,7 +62,7 @@ class Access:
 
     def session(self, request: HTTPConnection) -> str:
         """Return the number in a valid cookie; an empty text without one."""
-        number, separator, signature = request.cookies.get(COOKIE, "").partition(_SEPARATOR)
+        number, separator, signature = request.cookies.get(cookie_name(request), "").partition(_SEPARATOR)
         is_ours = separator and hmac.compare_digest(signature.encode(), self._sign("cookie", number).encode())
         return number if is_ours else ""
 
@@ -72,7 +73,7 @@ class Access:
     def keep(self, request: Request, response: Response, session: str) -> None:
         """Set the cookie of *session*."""
         response.set_cookie(
-            COOKIE,
+            cookie_name(request),
             f"{session}{_SEPARATOR}{self._sign('cookie', session)}",
             max_age=_DAYS * 86_400 if self.has_login else None,
             path=request.scope.get("root_path") or "/",
@@ -97,6 +98,12 @@ class Access:
 
     def _sign(self, purpose: str, text: str) -> str:
         return hmac.new(self._key, f"{purpose}\0{text}".encode(), "sha256").hexdigest()
+
+
+def cookie_name(request: HTTPConnection) -> str:
+    """Return the name of the cookie: browsers send the cookies of a host to all ports, so each port has its own."""
+    port = request.headers.get("host", "").rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
 
 
 def is_own_origin(request: Request) -> bool:

@@ -7,6 +7,7 @@
   const SHORTEST = 1900;
   const FALLBACK = 15000;
   const state = document.getElementById("live-state");
+  const say = (words) => { if (state) state.textContent = words; };
   const pause = document.getElementById("pause");
   let events = null;
   let timer = null;
@@ -83,14 +84,23 @@
   // A hidden tab needs no stream.
   document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); soon(); } });
   addEventListener("pagehide", close);
-  document.body.addEventListener("htmx:beforeSwap", keepFocus);
+  document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (detail.shouldSwap && !detail.serverResponse.includes(" data-live")) {
+      // Another page came, such as that which asks for the token: show it, and not an empty place.
+      detail.shouldSwap = false;
+      location.reload();
+      return;
+    }
+    keepFocus();
+  });
   document.body.addEventListener("htmx:afterSwap", () => {
     giveFocus();
-    if (state) state.textContent = "Read at " + new Date().toISOString();
+    say("Read at " + new Date().toISOString());
   });
-  for (const failure of ["htmx:sendError", "htmx:responseError"]) {
-    document.body.addEventListener(failure, () => { if (state) state.textContent = "The console does not answer; trying again"; });
-  }
+  document.body.addEventListener("htmx:sendError", () => say("The console does not answer; trying again"));
+  document.body.addEventListener("htmx:responseError", ({ detail }) => say(detail.xhr.status < 500
+    ? "The console cannot show this page now; load it again to see why"
+    : "The console does not answer; trying again"));
   pause.hidden = false;
   pause.addEventListener("click", () => {
     paused = !paused;

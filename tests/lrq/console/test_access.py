@@ -3,7 +3,6 @@
 import pytest
 
 from lrq import console
-from lrq.console.access import COOKIE
 from queues.errors import UsageError
 
 TOKEN = "a-token-of-24-characters"
@@ -50,8 +49,17 @@ def test_the_token_opens_the_console_by_a_cookie_that_scripts_cannot_read(engine
 
 def test_a_cookie_with_another_signature_opens_nothing(engines, visit):
     visitor = visit(engines, token=TOKEN)
-    visitor.client.cookies.set(COOKIE, "number." + "0" * 64)
+    visitor.client.cookies.set(visitor.cookie, "number." + "0" * 64)
     assert visitor.client.get("/").status_code == 303
+
+
+def test_consoles_at_two_ports_of_one_host_do_not_end_each_others_sessions(engines, visit):
+    visitor, other = visit(engines, token=TOKEN), visit(engines, token=f"another-{TOKEN}")
+    # One store of cookies for all ports of a host, as in a browser.
+    browser = visitor.client
+    for origin, given in ((visitor.origin, TOKEN), (other.origin, f"another-{TOKEN}")):
+        browser.post(f"{origin}/login", data={"given": given}, headers={"origin": origin})
+    assert [browser.get(origin).status_code for origin in (visitor.origin, other.origin)] == [200, 200]
 
 
 def test_a_program_may_send_the_token_with_each_request(engines, visit):

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -92,6 +93,31 @@ def test_the_map_changes_by_itself_when_a_site_changes(show: Open, sites: World)
         sites.paris.send("policy", b"fresh", "lima")
     expect(lag).not_to_have_text(before, timeout=30_000)
     assert page.evaluate("window.same"), "the page was not loaded again"
+
+
+def test_an_open_page_asks_for_the_token_when_its_session_has_ended(chrome: Browser, sites: World):
+    token = "a-token-of-24-characters"
+    application = console.app(sites.engines, token=token)
+    with served(application) as url, closing(chrome.new_context(viewport=DESK)) as context:
+        page = context.new_page()
+        page.goto(url)
+        page.get_by_label("Token of the console").fill(token)
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_role("heading", name="Links", exact=True)).to_be_visible(timeout=30_000)
+        # So it is after a restart of the console with another token.
+        context.clear_cookies()
+        expect(page.get_by_label("Token of the console")).to_be_visible(timeout=30_000)
+
+
+def test_an_open_page_that_is_refused_later_says_so(chrome: Browser, sites: World):
+    people = ["ada"]
+    application = console.app(sites.engines, authorize=lambda _request: people[0] if people else None)
+    with served(application) as url, closing(chrome.new_context(viewport=DESK)) as context:
+        page = context.new_page()
+        page.goto(url)
+        expect(page.get_by_role("heading", name="Links", exact=True)).to_be_visible(timeout=30_000)
+        people.clear()
+        expect(page.get_by_text("The console cannot show this page now")).to_be_visible(timeout=30_000)
 
 
 def test_a_paused_page_holds_still_and_a_hidden_tab_holds_no_stream(show: Open, application):
