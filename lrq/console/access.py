@@ -108,8 +108,11 @@ def cookie_name(request: HTTPConnection) -> str:
 
 def is_own_origin(request: Request) -> bool:
     """Return whether the browser names the console's own host as the origin of the request; browsers always do."""
-    origin = urlsplit(request.headers.get("origin", ""))
-    return bool(origin.netloc) and origin.netloc == request.headers.get("host", "")
+    try:
+        origin = urlsplit(request.headers.get("origin", "")).netloc
+    except ValueError:  # no URL
+        return False
+    return bool(origin) and origin == request.headers.get("host", "")
 
 
 def _address(request: HTTPConnection) -> str:

@@ -28,6 +28,7 @@ from queues.database.transactions import reading
 from queues.entry_headers import parse
 from queues.errors import CorruptFrameError, LrqError, UsageError
 from queues.names import client_name, site_id
+from queues.positions import is_number
 from queues.receive.block_entries import ReceivedRow
 from queues.receive.blocked import blocked_one
 from queues.receive.parked import ParkedTransaction, parked_contents, parked_one, parked_trace
@@ -40,8 +41,6 @@ _LINES: Final = 50
 _CONTENTS: Final = 20
 _PARTS: Final = 500
 _PREVIEW: Final = 96
-#: The longest number in a query, in digits.
-_DIGITS: Final = 40
 #: The stored actions of all sites on one page.
 _STORED: Final = 200
 
@@ -222,8 +221,8 @@ def _parked(engine: Engine, parked_id: int, payloads: bool) -> tuple[ParkedTrans
 
 
 def _number(text: str) -> int | None:
-    """Return a number of a query; None for another text, and for more digits than Python reads."""
-    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+    """Return a number of a query; None for another text."""
+    return int(text) if is_number(text) else None
 
 
 def _headers(stored: str | None) -> dict[str, str]:

@@ -95,7 +95,7 @@ def test_without_a_token_only_names_of_this_machine_open_the_console(engines, vi
     assert visitor.client.get("/", headers={"host": "evil.example"}).status_code == 421
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", None])
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://[::1", None])
 def test_a_form_of_another_place_is_refused(engines, visit, origin):
     visitor = visit(engines, allow_actions=True)
     token = visitor.form_token()

@@ -88,6 +88,7 @@ def test_a_number_of_thousands_of_digits_is_no_failure_of_the_console(sites, vis
     visitor, long = visit(sites.engines), "9" * 5_000
     assert "name a parked transaction by its id" in visitor.get(f"/parked/one?site=tokyo&id={long}", 400)
     visitor.get(f"/parked?site=tokyo&start={long}")
+    visitor.get(f"/entries?site=paris&after={long}.1", 400)
     visitor.get(f"/parked/blocked?site=tokyo&client=none&source=paris&shard={long}", 400)
 
 
