@@ -101,7 +101,7 @@ class Storing:
         if unknown is None:
             self._trouble.end()
             return
-        # Their producers hear nothing but the end of the stream.
+        # The producers hear nothing but the end of the stream.
         self._trouble.note(StoreUnavailableError(unknown.reason))
         self._failed_at = self._clock.monotonic()
 

@@ -101,7 +101,7 @@ class Access:
 
 
 def cookie_name(request: HTTPConnection) -> str:
-    """Return the name of the cookie: browsers send the cookies of a host to all ports, so each port has its own."""
+    """Return the name of the cookie. Browsers send the cookies of a host to all its ports, so each has its own."""
     port = request.headers.get("host", "").rpartition(":")[2]
     return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
 
