@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from queues.errors import UsageError
 
-#: Returns the name of a person for the actions log, or None to refuse; may be a coroutine function.
+#: Returns the name of a person for the actions log; all else refuses, such as None. May be a coroutine function.
 Authorize = Callable[[HTTPConnection], "str | Awaitable[str | None] | None"]
 
 #: The name of the cookie, without the port.
@@ -49,7 +49,9 @@ class Access:
         """Return the person of a request for the actions log; None for a refused request."""
         if self._authorize is not None:
             found = self._authorize(request)
-            return await found if inspect.isawaitable(found) else found
+            person: object = await found if inspect.isawaitable(found) else found
+            # A function that answers False or an empty name has refused, too.
+            return person if isinstance(person, str) and person else None
         if self._token is None:
             return _address(request)
         if self.session(request) or self._bears_token(request):

@@ -47,7 +47,8 @@ def app(
     Args:
         engines: The sites' databases by site id, or a sequence of them.
         allow_actions: Whether pages may act, for example retry, park and order replays; otherwise they only read.
-        authorize: Gets each request and returns the name of its person for the actions log, or None to refuse.
+        authorize: Gets each request and returns the name of its person for the actions log, or None to refuse. All else
+            refuses too, such as an empty name or a bool.
         show_payloads: Whether pages show payloads and item keys' entries in full; otherwise only their sizes.
         decoders: Functions from a payload to a text, or to None for an unknown payload; pages show the texts.
         token: A secret that a person must give once; for a console without *authorize*.

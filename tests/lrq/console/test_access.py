@@ -87,6 +87,17 @@ def test_the_application_decides_by_authorize(engines, visit):
     assert visitor.client.get("/", headers={"x-person": "ada"}).status_code == 200
 
 
+@pytest.mark.parametrize("answer", [None, False, True, "", 0, 1])
+def test_each_answer_of_authorize_but_a_name_refuses(engines, visit, answer):
+    assert visit(engines, authorize=lambda _request: answer).client.get("/").status_code == 403
+
+
+def test_a_browser_asks_whether_the_scripts_have_changed(engines, visit):
+    first = visit(engines).client.get("/static/console.js")
+    assert first.headers["cache-control"] == "no-cache"
+    assert first.headers["etag"]
+
+
 def test_without_a_token_only_names_of_this_machine_open_the_console(engines, visit):
     visitor = visit(engines, hosts=("127.0.0.1", "localhost", "::1"))
     visitor.get("/")
