@@ -46,13 +46,13 @@ class SqliteStore:
         self._engine = engine
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
-        """See the port. After a commit that failed, a recovery of the file may still find the transaction."""
+        """See the port."""
         outcomes: list[StoreOutcome] = []
         try:
             with writing(self._engine) as connection:
                 outcomes = _Group(connection).store(requests, created_us)
         except StoreUnavailableError as error:
-            if not outcomes:
+            if not (outcomes and _may_be_found(error)):
                 raise
             return [StoreOutcome(RequestVerdict.UNKNOWN, reason=in_words(error))] * len(outcomes)
         return outcomes
@@ -64,6 +64,15 @@ class SqliteStore:
 
     def close(self) -> None:
         """Do nothing: the store holds no connection."""
+
+
+def _may_be_found(error: StoreUnavailableError) -> bool:
+    """Return whether a recovery of the file may find the transaction whose commit ended with *error*.
+
+    The transaction may be written when its fsync fails. A full disk has refused a part of the transaction.
+    """
+    cause = getattr(error.__cause__, "orig", None)
+    return str(getattr(cause, "sqlite_errorname", "")).startswith("SQLITE_IOERR")
 
 
 class _Group:

@@ -92,6 +92,27 @@ def test_a_request_that_races_with_its_own_repeat_has_the_token_of_its_transacti
     assert all(outcome.last.token for outcome in outcomes)
 
 
+def refusal(name: str, words: str) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(words)
+    error.sqlite_errorname = name
+    return error
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_commit_that_a_full_disk_refuses_has_stored_nothing(
+    store: Store, site: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(connection: PoolProxiedConnection) -> None:
+        raise refusal("SQLITE_FULL", "database or disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(site.dialect, "do_commit", fail)
+        with pytest.raises(StoreUnavailableError, match="disk is full"):
+            store.store([production(1)], now_us())
+    (again,) = store.store([production(1)], now_us())
+    assert again.verdict is Verdict.STORED
+
+
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("is_found", [True, False], ids=["found by a recovery", "lost"])
 def test_a_commit_that_fails_on_the_disk_may_have_stored_its_requests(
@@ -102,9 +123,7 @@ def test_a_commit_that_fails_on_the_disk_may_have_stored_its_requests(
     def fail(connection: PoolProxiedConnection) -> None:
         if is_found:
             commit(connection)
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
-        raise error
+        raise refusal("SQLITE_IOERR_FSYNC", "disk I/O error")
 
     with monkeypatch.context() as broken:
         broken.setattr(site.dialect, "do_commit", fail)
