@@ -74,9 +74,10 @@ def test_without_grpc_one_sentence_names_the_extra():
     ("library", "module", "sentence"),
     [
         ("django", "lrq.contrib.django", "lrq.contrib.django needs django: run `pip install 'django>=5.2,<6'`"),
+        ("grpc", "sink.transport", "the way to other sites needs grpc: run `pip install 'lrq[server]'`"),
         ("pytest", "lrq.testing.plugin", "the plugin lrq.testing.plugin needs pytest: run `pip install 'pytest>=8.3'`"),
     ],
 )
-def test_without_a_library_of_no_extra_one_sentence_names_that_library(library, module, sentence):
+def test_without_a_library_one_sentence_names_its_command_of_pip(library, module, sentence):
     done = run(WITHOUT, library, module)
     assert (done.stdout, done.stderr) == (f"{sentence}\n", "")
