@@ -55,6 +55,15 @@ def test_all_that_match_are_retried_and_no_others(sites, visit):
     assert "planned for another try" in visitor.get("/actions")
 
 
+def test_the_live_part_of_another_tab_does_not_take_the_outcome(sites, visit):
+    visitor = visit(sites.engines, allow_actions=True)
+    token = visitor.form_token()
+    visitor.act(token, do="request", site="lima", client="policy", destination="paris", back="/snapshots")
+    assert 'class="outcome"' not in visitor.client.get("/", headers={"hx-request": "true"}).text
+    assert "of policy for paris requested" in visitor.get("/snapshots").partition('class="outcome"')[2][:200]
+    assert 'class="outcome"' not in visitor.get("/snapshots")
+
+
 def test_the_outcome_of_an_action_that_outlasts_its_page_is_noted(sites, visit):
     visitor = visit(sites.engines, allow_actions=True)
     watch = visitor.application.state.console.watch("lima")
