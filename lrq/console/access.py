@@ -53,9 +53,9 @@ class Access:
             # A function that answers False or an empty name has refused, too.
             return person if isinstance(person, str) and person else None
         if self._token is None:
-            return _address(request)
+            return address(request)
         if self.session(request) or self._bears_token(request):
-            return f"token, {_address(request)}"
+            return f"token, {address(request)}"
         return None
 
     def fits(self, given: str) -> bool:
@@ -117,5 +117,6 @@ def is_own_origin(request: Request) -> bool:
     return bool(origin) and origin == request.headers.get("host", "")
 
 
-def _address(request: HTTPConnection) -> str:
+def address(request: HTTPConnection) -> str:
+    """Return the address of the caller, or of the one that a reverse proxy on this machine names."""
     return request.client.host if request.client else "unknown address"

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from lr_server.settings import Settings
 from lrq.cli.ring_members import ask_members
 from lrq.console import pages, replay_pages
-from lrq.console.access import Access, Authorize, is_own_origin
+from lrq.console.access import Access, Authorize, address, is_own_origin
 from lrq.console.acting import act
 from lrq.console.console import Allowed, Console
 from lrq.console.forms import Form
@@ -26,7 +26,10 @@ from lrq.console.guard import Guard
 from lrq.console.payloads import Decoder
 from lrq.console.ring_page import ring_page
 from queues.errors import LrqError, SetupError, TransientError, UsageError
+from queues.logs import logger
 from queues.words import in_words
+
+_log = logger("lrq.console")
 
 _STATIC: Final = Path(__file__).parent / "static"
 
@@ -142,6 +145,7 @@ async def _login(request: Request) -> Response:
     except UsageError as error:
         return console.page(request, "login.html", status=400, words=str(error))
     if not is_own_origin(request) or not console.access.fits(form.get("given").strip()):
+        _log.warning("a login was refused", caller=address(request))
         return console.page(request, "login.html", status=403, words="this is not the token of the console")
     response = RedirectResponse(f"{root}/", 303)
     console.access.keep(request, response, console.access.new_session())

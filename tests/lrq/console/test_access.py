@@ -47,6 +47,13 @@ def test_the_token_opens_the_console_by_a_cookie_that_scripts_cannot_read(engine
     visitor.get("/")
 
 
+def test_a_refused_login_is_told_in_the_log_without_its_token(engines, visit, caplog):
+    visitor = visit(engines, token=TOKEN)
+    visitor.client.post("/login", data={"given": "almost-the-token"}, headers={"origin": visitor.origin})
+    told = [record.getMessage() for record in caplog.records if record.name == "lrq.console"]
+    assert told == ["event='a login was refused' caller='127.0.0.1'"]
+
+
 def test_a_cookie_with_another_signature_opens_nothing(engines, visit):
     visitor = visit(engines, token=TOKEN)
     visitor.client.cookies.set(visitor.cookie, "number." + "0" * 64)
