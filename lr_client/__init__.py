@@ -124,4 +124,5 @@ __all__ = [
     "watch_status",
 ]
 
-__getattr__ = lrq_packages.lazy(__name__, _HOMES)
+if not TYPE_CHECKING:  # otherwise a type checker believes every misspelt name
+    __getattr__ = lrq_packages.lazy(__name__, _HOMES)

@@ -18,7 +18,7 @@ from queues.database.engine_check import require_engine
 from queues.database.transactions import reading, writing
 from queues.errors import InvalidPositionError, UsageError, WaitTimeoutError
 from queues.names import ClientName, SiteId
-from queues.positions import Position, parse_position
+from queues.positions import Position, is_number, parse_position
 from queues.receive import replays
 from queues.receive.replays import ReplayOrder, ReplayState, ReplayWish
 from sink.protocol.replay_rules import QueueFacts, refuse_replay
@@ -171,6 +171,6 @@ def _position(start: int | str | None) -> Position:
     text = str(start).replace(",", "")
     if "@" in text:
         return parse_position(text)
-    if not (text.isascii() and text.isdecimal()):
+    if not is_number(text):
         raise InvalidPositionError(f"{start!r} is neither the number of an entry nor <branch>@<number>")
     return Position("", int(text))

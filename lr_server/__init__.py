@@ -24,4 +24,5 @@ _HOMES: Final = {
 
 __all__ = ["LogReplicationServer", "PeerList", "Settings", "SiteStatus", "TopologyProvider"]
 
-__getattr__ = lrq_packages.lazy(__name__, _HOMES)
+if not TYPE_CHECKING:  # otherwise a type checker believes every misspelt name
+    __getattr__ = lrq_packages.lazy(__name__, _HOMES)

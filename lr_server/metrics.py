@@ -4,7 +4,6 @@ Each server tells its own part. One of several servers also tells the site, so t
 `docs/operating.md` gives the use of each metric. `discovery.session_status` names the counts that have a limit.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -17,14 +16,16 @@ from lr_server.health import Health
 from lr_server.health_pages import LIVE, READY
 from lr_server.registry_server import RegistryServer
 from lr_server.server_metrics import server_families
+from lr_server.shared_reading import SharedReading
 from lr_server.site_metrics import site_families
 from lr_server.traffic_metrics import ServerTraffic, traffic_families
 from queues.errors import LrqError
 from queues.logs import logger
+from queues.words import in_words
 
 log = logger("lrq.metrics")
 
-#: The longest wait, in seconds, for the database read of another request; then the database counts as down.
+#: The longest wait, in seconds, for the reading of another request; then the database counts as down.
 PATIENCE: Final = 5.0
 
 
@@ -75,9 +76,7 @@ class _Site(Collector):
     def __init__(self, status: Callable[[], SiteStatus], traffic: Callable[[], ServerTraffic], patience: float) -> None:
         self._status = status
         self._traffic = traffic
-        self._patience = patience
-        # Only one request reads the database, so that a hanging database does not block many threads.
-        self._asking = threading.Lock()
+        self._shared = SharedReading(self._read, patience)
 
     def describe(self) -> Iterator[Metric]:
         """Yield no metrics at registration, because their names would cost a read of the database."""
@@ -85,18 +84,17 @@ class _Site(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield `lrq_database_up`, and the `families` if the database can be read."""
-        found = self._found()
+        found = self._shared.get()
         yield GaugeMetricFamily("lrq_database_up", "1 if the site's database can be read", value=found is not None)
         if found is not None:
             yield from families(found, self._traffic())
 
-    def _found(self) -> SiteStatus | None:
-        if not self._asking.acquire(timeout=self._patience):
-            return None
+    def _read(self) -> SiteStatus | None:
         try:
             return self._status()
         except LrqError as error:
             log.warning("metrics cannot be read", reason=str(error))
-            return None
-        finally:
-            self._asking.release()
+        except Exception as error:
+            # Without a sample of the database, no alert would tell a damaged file.
+            log.exception("metrics cannot be read", reason=in_words(error))
+        return None

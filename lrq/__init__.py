@@ -71,19 +71,21 @@ __all__ = [  # `lrq.<name>` also finds each error class of `errors`
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Return the object for a name of `__all__`, or an error class of `queues.errors`."""
-    if name in _HOMES:
-        found: object = getattr(import_module(_HOMES[name]), name)
-    elif name == "errors" or name.endswith("Error"):
-        errors = import_module("queues.errors")
-        found = errors if name == "errors" else getattr(errors, name, None)
-    else:
-        found = None
-    if found is None:
-        raise AttributeError(f"module 'lrq' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # otherwise a type checker believes every misspelt name
+
+    def __getattr__(name: str) -> object:
+        """Return the object for a name of `__all__`, or an error class of `queues.errors`."""
+        if name in _HOMES:
+            found: object = getattr(import_module(_HOMES[name]), name)
+        elif name == "errors" or name.endswith("Error"):
+            errors = import_module("queues.errors")
+            found = errors if name == "errors" else getattr(errors, name, None)
+        else:
+            found = None
+        if found is None:
+            raise AttributeError(f"module 'lrq' has no attribute {name!r}")
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

@@ -26,4 +26,5 @@ __all__ = [
     "upgrade",
 ]
 
-__getattr__ = lrq_packages.lazy(__name__, _HOMES)
+if not TYPE_CHECKING:  # otherwise a type checker believes every misspelt name
+    __getattr__ = lrq_packages.lazy(__name__, _HOMES)

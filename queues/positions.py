@@ -7,6 +7,9 @@ from typing import Final, NamedTuple, Self
 
 from queues.errors import InvalidPositionError
 
+#: The most digits of a number that is read; Python refuses thousands of them with an error of its own.
+_DIGITS: Final = 40
+
 
 @dataclass(frozen=True, slots=True)
 class PgSnapshot:
@@ -117,10 +120,15 @@ class Position(NamedTuple):
         return f"{self.branch}@{self.seq}"
 
 
+def is_number(text: str) -> bool:
+    """Return whether *text* has digits only, and not more than a number of lrq can have."""
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+
+
 def parse_position(text: str) -> Position:
     """Parse `<branch>@<number>`; raise `InvalidPositionError` if it is malformed."""
     branch, separator, number = text.rpartition("@")
-    if not (branch and separator and number.isascii() and number.isdecimal()):
+    if not (branch and separator and is_number(number)):
         raise InvalidPositionError(f"{text!r} is not a position (<branch>@<number>)")
     return Position(branch, int(number))
 
@@ -197,7 +205,7 @@ class PositionToken:
         """Parse the text of `str()`; raise `InvalidPositionError` if it is malformed."""
         parts = text.split("/")
         is_whole = len(parts) == 4 or (len(parts) == 5 and _TIMELINE.fullmatch(parts[4]))
-        if not (is_whole and all(parts) and parts[3].isdecimal()):
+        if not (is_whole and all(parts) and is_number(parts[3])):
             raise InvalidPositionError(
                 f"{text!r} is not a position token (<site>/<client>/<branch>/<number>[/<timeline>])"
             )

@@ -59,14 +59,19 @@ class ProducerMessage:
 AnyMessage = MessageLike | tuple[bytes, Sequence[str]]
 
 
+def collected(messages: Iterable[AnyMessage]) -> list[AnyMessage]:
+    """Return *messages* as a list; raise `UsageError` for no collection."""
+    if isinstance(messages, bytes | str) or not isinstance(messages, Iterable):
+        raise UsageError("messages must be a collection: write [(payload, ['tokyo'])]")
+    return list(messages)
+
+
 def encoded(client: ClientName, producer: str, messages: Iterable[AnyMessage], limit: int) -> bytes:
     """Return the bytes of a request without its number; *limit* is for one payload, in bytes.
 
     Raises the errors of `RoutingQueueSenderClient.transmit_log_entry_messages`, and `UsageError` for no messages.
     """
-    if isinstance(messages, bytes | str) or not isinstance(messages, Iterable):
-        raise UsageError("messages must be a collection: write [(payload, ['tokyo'])]")
-    checked = [_message(client, each, limit) for each in messages]
+    checked = [_message(client, each, limit) for each in collected(messages)]
     if not checked:
         raise UsageError("a request needs at least one message")
     return pb.ProduceRequest(client=client, producer=producer, messages=checked).SerializeToString()

@@ -10,10 +10,11 @@ from typing import Required, Self, TypedDict, Unpack
 from lr_client.arguments import checked_timeout
 from lr_client.producer.answers import Produced
 from lr_client.producer.asynchronous import AsyncProducer
-from lr_client.producer.encoding import AnyMessage
+from lr_client.producer.encoding import AnyMessage, collected
 from lr_client.producer.ring_choice import RingChoice
 from lr_client.producer.sync import TIMEOUT, Producer
 from queues.clock import SYSTEM_CLOCK
+from queues.errors import ConfigurationError
 from queues.positions import Position
 
 
@@ -52,7 +53,7 @@ class RingsProducer:
 
         Raises the errors of `Producer`, and `ConfigurationError` for other site ids or another number of rings.
         """
-        self._choice = RingChoice(rings)
+        self._choice = RingChoice(_checked(rings))
         self._producers = {site: Producer(endpoints, **options) for site, endpoints in rings.items()}
 
     def send(self, messages: Iterable[AnyMessage], timeout: float = TIMEOUT) -> Position:
@@ -60,12 +61,12 @@ class RingsProducer:
 
         Raises `UsageError` for a message without `partition_key`, and for keys of several rings.
         """
-        held = list(messages)
+        held = collected(messages)
         return self._producers[self._choice.site_for(held)].send(held, timeout)
 
     def submit(self, messages: Iterable[AnyMessage], timeout: float = TIMEOUT) -> "Future[Produced]":
         """Begin to store *messages* at the ring of their keys; see `Producer.submit` and `send`."""
-        held = list(messages)
+        held = collected(messages)
         return self._producers[self._choice.site_for(held)].submit(held, timeout)
 
     def ring_of(self, key: str) -> str:
@@ -98,17 +99,17 @@ class AsyncRingsProducer:
 
     def __init__(self, rings: Mapping[str, str], **options: Unpack[ProducerOptions]) -> None:
         """Check the arguments, which `RingsProducer` describes; the first call to a ring connects to that ring only."""
-        self._choice = RingChoice(rings)
+        self._choice = RingChoice(_checked(rings))
         self._producers = {site: AsyncProducer(endpoints, **options) for site, endpoints in rings.items()}
 
     async def send(self, messages: Iterable[AnyMessage], timeout: float = TIMEOUT) -> Position:
         """Store *messages* as one source transaction of the ring of their keys; see `RingsProducer.send`."""
-        held = list(messages)
+        held = collected(messages)
         return await self._producers[self._choice.site_for(held)].send(held, timeout)
 
     async def submit(self, messages: Iterable[AnyMessage], timeout: float = TIMEOUT) -> "asyncio.Future[Produced]":
         """Begin to store *messages* at the ring of their keys; see `AsyncProducer.submit`."""
-        held = list(messages)
+        held = collected(messages)
         return await self._producers[self._choice.site_for(held)].submit(held, timeout)
 
     def ring_of(self, key: str) -> str:
@@ -132,3 +133,12 @@ class AsyncRingsProducer:
     ) -> None:
         """Close all producers; after an error of the block, without waiting for answers."""
         await self.close(TIMEOUT if error is None else 0.0)
+
+
+def _checked(rings: Mapping[str, str]) -> Mapping[str, str]:
+    if not isinstance(rings, Mapping):
+        raise ConfigurationError(
+            "rings must be a mapping from the site id of each ring to its endpoints: "
+            "write {'paris-0': 'tls://a:7400,tls://b:7400,tls://c:7400'}"
+        )
+    return rings

@@ -10,7 +10,7 @@ from lr_server.ingest.refusal import Refusal, refused, stored
 from lr_server.ingest.waiting import Pending, Waiting
 from lr_server.present_trouble import PresentTrouble
 from queues.clock import Clock
-from queues.errors import LrqError
+from queues.errors import LrqError, StoreUnavailableError
 from queues.logs import logger
 from queues.positions import Position
 from queues.send_log.producers import RequestVerdict, Store, StoreOutcome
@@ -89,12 +89,21 @@ class Storing:
             for pending in group:
                 pending.settle(None)
             raise
-        self._trouble.end()
+        self._judge(outcomes)
         self._counters.groups.add(1)
         for outcome in outcomes:
             if outcome.verdict in _REFUSALS:
                 self._counters.refused(_REFUSALS[outcome.verdict])
         self._answer(group, outcomes)
+
+    def _judge(self, outcomes: Sequence[StoreOutcome]) -> None:
+        unknown = next((each for each in outcomes if each.verdict is RequestVerdict.UNKNOWN), None)
+        if unknown is None:
+            self._trouble.end()
+            return
+        # The producers hear nothing but the end of the stream.
+        self._trouble.note(StoreUnavailableError(unknown.reason))
+        self._failed_at = self._clock.monotonic()
 
     def _fail(self, group: Sequence[Pending], error: LrqError) -> None:
         self._trouble.note(error)

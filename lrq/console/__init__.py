@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 
-def __getattr__(name: str) -> object:
-    """Load `app` at its first use, with the libraries of the extra `console`."""
-    if name != "app":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from queues.extras import require_libraries
+if not TYPE_CHECKING:  # otherwise a type checker believes every misspelt name
 
-    require_libraries("console", "the console", ("starlette", "jinja2", "grpc", "pydantic_settings"))
-    return import_module("lrq.console.application").app
+    def __getattr__(name: str) -> object:
+        """Load `app` at its first use, with the libraries of the extra `console`."""
+        if name != "app":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from queues.extras import require_libraries
+
+        require_libraries("console", "the console", ("starlette", "jinja2", "grpc", "pydantic_settings"))
+        return import_module("lrq.console.application").app

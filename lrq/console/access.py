@@ -13,9 +13,10 @@ from starlette.responses import Response
 
 from queues.errors import UsageError
 
-#: Returns the name of a person for the actions log, or None to refuse; may be a coroutine function.
+#: Returns the name of a person for the actions log; all else refuses, such as None. May be a coroutine function.
 Authorize = Callable[[HTTPConnection], "str | Awaitable[str | None] | None"]
 
+#: The name of the cookie, without the port.
 COOKIE: Final = "lrq_console"
 #: The shortest token that is accepted, in characters.
 SHORTEST_TOKEN: Final = 16
@@ -48,11 +49,13 @@ class Access:
         """Return the person of a request for the actions log; None for a refused request."""
         if self._authorize is not None:
             found = self._authorize(request)
-            return await found if inspect.isawaitable(found) else found
+            person: object = await found if inspect.isawaitable(found) else found
+            # A function that answers False or an empty name has refused, too.
+            return person if isinstance(person, str) and person else None
         if self._token is None:
-            return _address(request)
+            return address(request)
         if self.session(request) or self._bears_token(request):
-            return f"token, {_address(request)}"
+            return f"token, {address(request)}"
         return None
 
     def fits(self, given: str) -> bool:
@@ -61,7 +64,7 @@ class Access:
 
     def session(self, request: HTTPConnection) -> str:
         """Return the number in a valid cookie; an empty text without one."""
-        number, separator, signature = request.cookies.get(COOKIE, "").partition(_SEPARATOR)
+        number, separator, signature = request.cookies.get(cookie_name(request), "").partition(_SEPARATOR)
         is_ours = separator and hmac.compare_digest(signature.encode(), self._sign("cookie", number).encode())
         return number if is_ours else ""
 
@@ -72,7 +75,7 @@ class Access:
     def keep(self, request: Request, response: Response, session: str) -> None:
         """Set the cookie of *session*."""
         response.set_cookie(
-            COOKIE,
+            cookie_name(request),
             f"{session}{_SEPARATOR}{self._sign('cookie', session)}",
             max_age=_DAYS * 86_400 if self.has_login else None,
             path=request.scope.get("root_path") or "/",
@@ -99,11 +102,21 @@ class Access:
         return hmac.new(self._key, f"{purpose}\0{text}".encode(), "sha256").hexdigest()
 
 
+def cookie_name(request: HTTPConnection) -> str:
+    """Return the name of the cookie. Browsers send the cookies of a host to all its ports, so each has its own."""
+    port = request.headers.get("host", "").rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
+
+
 def is_own_origin(request: Request) -> bool:
     """Return whether the browser names the console's own host as the origin of the request; browsers always do."""
-    origin = urlsplit(request.headers.get("origin", ""))
-    return bool(origin.netloc) and origin.netloc == request.headers.get("host", "")
+    try:
+        origin = urlsplit(request.headers.get("origin", "")).netloc
+    except ValueError:  # no URL
+        return False
+    return bool(origin) and origin == request.headers.get("host", "")
 
 
-def _address(request: HTTPConnection) -> str:
+def address(request: HTTPConnection) -> str:
+    """Return the address of the caller, or of the one that a reverse proxy on this machine names."""
     return request.client.host if request.client else "unknown address"

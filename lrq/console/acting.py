@@ -8,9 +8,13 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from lrq.console.actions import MOST, Action, ActionKind, carry_out, matching
 from lrq.console.console import Console
 from lrq.console.forms import Form
+from lrq.console.reading import LateError
+from lrq.console.watch import SiteWatch
 from queues.errors import LrqError, UsageError
 from queues.words import in_words
 
+#: The advice after an action without an answer in time.
+_LATE: Final = "the action may still be carried out, and then stands under Actions; look there before you try again"
 #: The field with the newest parked transaction that a question was about.
 _UPTO: Final = "upto"
 
@@ -42,11 +46,22 @@ async def act(console: Console, request: Request) -> Response:
         return console.page(request, "confirm.html", action=action, site=name, fields=fields, back=form.back())
     person = request.state.person
     try:
-        words = await watch.pages.call(lambda: carry_out(watch.engine, action, person))
+        words = await watch.pages.call(lambda: _carried_out(console, watch, action, person), late=_LATE)
+    except LateError as error:
+        console.log.note(person, name, f"{action.kind.value}: {in_words(error)}", failed=True)
+        raise
+    console.say(console.access.session(request), f"{name}: {words}")
+    watch.refresh()
+    return RedirectResponse(request.scope.get("root_path", "") + form.back(), 303)
+
+
+def _carried_out(console: Console, watch: SiteWatch, action: Action, person: str) -> str:
+    """Carry out an action and note its outcome, also after the page was given up."""
+    name = watch.name
+    try:
+        words = carry_out(watch.engine, action, person)
     except LrqError as error:
         console.log.note(person, name, f"{action.kind.value}: {in_words(error)}", failed=True)
         raise
     console.log.note(person, name, words)
-    console.say(console.access.session(request), f"{name}: {words}")
-    watch.refresh()
-    return RedirectResponse(request.scope.get("root_path", "") + form.back(), 303)
+    return words

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from lr_server.settings import Settings
 from lrq.cli.ring_members import ask_members
 from lrq.console import pages, replay_pages
-from lrq.console.access import Access, Authorize, is_own_origin
+from lrq.console.access import Access, Authorize, address, is_own_origin
 from lrq.console.acting import act
 from lrq.console.console import Allowed, Console
 from lrq.console.forms import Form
@@ -26,7 +26,10 @@ from lrq.console.guard import Guard
 from lrq.console.payloads import Decoder
 from lrq.console.ring_page import ring_page
 from queues.errors import LrqError, SetupError, TransientError, UsageError
+from queues.logs import logger
 from queues.words import in_words
+
+_log = logger("lrq.console")
 
 _STATIC: Final = Path(__file__).parent / "static"
 
@@ -47,7 +50,8 @@ def app(
     Args:
         engines: The sites' databases by site id, or a sequence of them.
         allow_actions: Whether pages may act, for example retry, park and order replays; otherwise they only read.
-        authorize: Gets each request and returns the name of its person for the actions log, or None to refuse.
+        authorize: Gets each request and returns the name of its person for the actions log, or None to refuse. All else
+            refuses too, such as an empty name or a bool.
         show_payloads: Whether pages show payloads and item keys' entries in full; otherwise only their sizes.
         decoders: Functions from a payload to a text, or to None for an unknown payload; pages show the texts.
         token: A secret that a person must give once; for a console without *authorize*.
@@ -141,6 +145,7 @@ async def _login(request: Request) -> Response:
     except UsageError as error:
         return console.page(request, "login.html", status=400, words=str(error))
     if not is_own_origin(request) or not console.access.fits(form.get("given").strip()):
+        _log.warning("a login was refused", caller=address(request))
         return console.page(request, "login.html", status=403, words="this is not the token of the console")
     response = RedirectResponse(f"{root}/", 303)
     console.access.keep(request, response, console.access.new_session())

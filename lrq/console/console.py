@@ -121,6 +121,10 @@ class Console:
         while len(self.outcomes) > _MOST_OUTCOMES:
             self.outcomes.popitem(last=False)
 
+    def _outcome(self, request: Request, session: str) -> str:
+        """Take the outcome for a page as a whole; the live part of another tab does not show one."""
+        return "" if "hx-request" in request.headers else self.outcomes.pop(session, "")
+
     def page(self, request: Request, template: str, *, status: int = 200, **values: object) -> HTMLResponse:
         """Render a page; with actions, each page has a cookie and the hidden field of its forms."""
         session = self.access.session(request)
@@ -135,7 +139,7 @@ class Console:
             form_token=self.access.form_token(session or fresh) if can_act else "",
             cards=self.cards(),
             has_rings=bool(self.rings),
-            outcome=self.outcomes.pop(session, "") if session else "",
+            outcome=self._outcome(request, session),
             now_us=now_us(),
             **values,
         )

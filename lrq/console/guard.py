@@ -46,8 +46,8 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers[name] = value
-                if not path.startswith("/static/"):
-                    headers["cache-control"] = "no-store"
+                # After an upgrade, a browser must not go on with the former scripts.
+                headers["cache-control"] = "no-cache" if path.startswith("/static/") else "no-store"
             await send(message)
 
         if refused is not None:

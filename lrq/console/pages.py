@@ -28,6 +28,7 @@ from queues.database.transactions import reading
 from queues.entry_headers import parse
 from queues.errors import CorruptFrameError, LrqError, UsageError
 from queues.names import client_name, site_id
+from queues.positions import is_number
 from queues.receive.block_entries import ReceivedRow
 from queues.receive.blocked import blocked_one
 from queues.receive.parked import ParkedTransaction, parked_contents, parked_one, parked_trace
@@ -152,7 +153,7 @@ async def parked_page(console: Console, request: Request) -> Response:
     client, source, text = asked.get("client", ""), asked.get("source", ""), asked.get("text", "")
     wanted = partial(matching, watch.reading, client or None, source or None, text, messages=console.allowed.payloads)
     found = await watch.pages.call(wanted)
-    start = max(int(asked.get("start", "0")) if asked.get("start", "0").isdecimal() else 0, 0)
+    start = _number(asked.get("start", "")) or 0
     return console.page(
         request, "parked.html", site=watch.look(), found=found[start : start + _LINES], total=len(found), start=start,
         lines=_LINES, asked=dict(asked), views=console.views(), most=MOST, failing=_failing(watch.look()),
@@ -190,7 +191,7 @@ async def blocked_page(console: Console, request: Request) -> Response:
     """Show the failure that blocks one queue, with its traceback."""
     asked = request.query_params
     watch = console.watch(asked.get("site", ""))
-    shard = int(asked["shard"]) if asked.get("shard", "").isdecimal() else None
+    shard = _number(asked.get("shard", ""))
     of, sender = client_name(asked.get("client", "")), site_id(asked.get("source", ""))
     found = await watch.pages.call(partial(blocked_one, watch.reading, of, sender, shard))
     return console.page(request, "blocked.html", site=watch.look(), found=found)
@@ -200,9 +201,9 @@ async def parked_one_page(console: Console, request: Request) -> Response:
     """Show one parked transaction with its error and its payloads."""
     asked = request.query_params
     watch = console.watch(asked.get("site", ""))
-    if not asked.get("id", "").isdecimal():
+    parked_id = _number(asked.get("id", ""))
+    if parked_id is None:
         raise UsageError("name a parked transaction by its id: choose one on the page of dead letters")
-    parked_id = int(asked["id"])
     found, rows, trace = await watch.pages.call(partial(_parked, watch.reading, parked_id, console.allowed.payloads))
     contents = [
         (row, _headers(row.headers), readings(row.payload, console.decoders) if console.allowed.payloads else [])
@@ -217,6 +218,11 @@ def _parked(engine: Engine, parked_id: int, payloads: bool) -> tuple[ParkedTrans
     size = MOST_BYTES if payloads else 0
     rows = parked_contents(engine, parked_id, limit=_CONTENTS, payload_bytes=size)
     return parked_one(engine, parked_id), rows, parked_trace(engine, parked_id)
+
+
+def _number(text: str) -> int | None:
+    """Return a number of a query; None for another text."""
+    return int(text) if is_number(text) else None
 
 
 def _headers(stored: str | None) -> dict[str, str]:

@@ -67,6 +67,8 @@ def serve_pages(engines: Mapping[str, Engine], host: str, port: int, options: Ma
     config = uvicorn.Config(
         application, host=host, port=port, log_level="warning", access_log=False, lifespan="on",
         limit_concurrency=200, timeout_graceful_shutdown=3, server_header=False, ws="none",
+        # uvicorn's own lines would be no JSON, and would repeat the messages of errors.
+        log_config=None,
     )  # fmt: skip
     server = _Server(config)
     logging.getLogger("uvicorn.error").addFilter(_is_not_told_later)

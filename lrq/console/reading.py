@@ -21,6 +21,14 @@ PAGE_SECONDS: Final = 8.0
 _THREADS: Final = 3
 
 
+#: The advice after a page that was given up.
+_AGAIN: Final = "look at its database, then try again"
+
+
+class LateError(StoreUnavailableError):
+    """A call that was given up; its thread may go on."""
+
+
 def reader(engine: Engine) -> Engine:
     """Return an engine with the pool of *engine*, whose transactions are read-only and limited in time.
 
@@ -46,15 +54,13 @@ class PageThreads:
         self._seconds = seconds
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"console-{name}")
 
-    async def call(self, function: Callable[[], Result]) -> Result:
-        """Return the result of *function*; raise `StoreUnavailableError` if it does not come in time."""
+    async def call(self, function: Callable[[], Result], *, late: str = _AGAIN) -> Result:
+        """Return the result of *function*; raise `LateError`, with the advice *late*, if it does not come in time."""
         running = asyncio.get_running_loop().run_in_executor(self._pool, function)
         try:
             return await asyncio.wait_for(running, self._seconds)
         except TimeoutError as error:
-            raise StoreUnavailableError(
-                f"{self._name} gave no answer within {self._seconds:g} s: look at its database, then try again"
-            ) from error
+            raise LateError(f"{self._name} gave no answer within {self._seconds:g} s: {late}") from error
 
     def close(self) -> None:
         """Start no further call."""

@@ -28,12 +28,14 @@ _HOMES: Final = {
 __all__ = ["LocalSite", "Transmitted", "deliver", "deliver_rollback", "pair", "site", "transmitted"]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lrq.testing' has no attribute {name!r}")
-    found: object = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # otherwise a type checker believes every misspelt name
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'lrq.testing' has no attribute {name!r}")
+        found: object = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

@@ -6,7 +6,13 @@ pytest loads this module in each of its runs. So the module imports other parts 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import pytest
+try:
+    import pytest
+except ModuleNotFoundError:
+    from queues.extras import require_package
+
+    require_package("the plugin lrq.testing.plugin", "pytest", "pytest>=8.3")
+    raise
 
 if TYPE_CHECKING:
     from lrq.testing.local_site import LocalSite

@@ -12,6 +12,7 @@ from queues.browse import send_snapshot as browse_snapshots
 from queues.browse.entries import Entry, Page, QueueSummary, Wanted
 from queues.database.transactions import reading
 from queues.errors import UsageError
+from queues.positions import is_number
 
 __all__ = ["Entry", "Page", "QueueSummary", "Wanted", "browse", "payload_at", "summaries"]
 
@@ -63,6 +64,6 @@ def _read(connection: Connection, queue: str, wanted: Wanted) -> Page:
 def _before(queue: str, position: str) -> str:
     """Return the position directly before *position*."""
     head, separator, last = position.rpartition("." if queue == names.SEND_LOG_ENTRIES else ":")
-    if not last.isdecimal() or last == "0":
+    if not is_number(last) or last == "0":
         raise UsageError(f"{position!r} is not a position in {queue}: use one that `lrq browse` shows")
     return f"{head}{separator}{int(last) - 1}"

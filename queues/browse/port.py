@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 from sqlalchemy import Connection, Table
 
 from queues.errors import UsageError
-from queues.positions import Visibility
+from queues.positions import Visibility, is_number
 
 
 class Cursor(NamedTuple):
@@ -21,7 +21,7 @@ class Cursor(NamedTuple):
         if not text:
             return cls(0, 0)
         transaction, _, row = text.partition(".")
-        if not (transaction.isdecimal() and row.isdecimal()):
+        if not (is_number(transaction) and is_number(row)):
             raise UsageError(f"{text!r} is not a position in the log (<transaction>.<row>): use one that is shown")
         return cls(int(transaction), int(row))
 

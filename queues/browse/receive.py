@@ -20,6 +20,7 @@ from queues.database.tables.consumers import consumers
 from queues.database.tables.receive import receive_marks, receive_queues
 from queues.errors import UsageError
 from queues.names import ClientName
+from queues.positions import is_number
 from queues.receive import log_blocks, snapshot_blocks
 from queues.receive.block_entries import ReceivedRow
 from queues.receive.queue_marks import LOG_PROGRESS
@@ -141,7 +142,7 @@ def _from(parts: Sequence[_Part], queue: str, after: str) -> tuple[Sequence[_Par
         return parts, 0
     for index, part in enumerate(parts):
         number = after.removeprefix(part.prefix)
-        if after.startswith(part.prefix) and number.isdecimal():
+        if after.startswith(part.prefix) and is_number(number):
             return parts[index:], int(number)
     raise UsageError(f"{after!r} is not a position in {queue}: use one that is shown")
 

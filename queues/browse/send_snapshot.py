@@ -11,6 +11,7 @@ from queues.counts import COUNTED, Count
 from queues.database.schema import require
 from queues.database.tables.snapshots import snapshots
 from queues.errors import UsageError
+from queues.positions import is_number
 from queues.send_snapshot.blocks import read_blocks
 from queues.send_snapshot.states import SnapshotSync, snapshot_of
 from queues.states import SnapshotState
@@ -72,7 +73,7 @@ def _is_wanted(found: SnapshotSync, wanted: Wanted) -> bool:
 
 def _parse(after: str) -> tuple[str, int]:
     sync_id, _, row = after.partition(":")
-    if after and not (sync_id and row.isdecimal()):
+    if after and not (sync_id and is_number(row)):
         raise UsageError(f"{after!r} is not a position in a snapshot (<snapshot>:<row>): use one that is shown")
     return sync_id, int(row or 0)
 

@@ -8,8 +8,11 @@ import os
 import sys
 from typing import Final
 
+from queues.extras import require_libraries
+
 _VARIABLE: Final = "GRPC_VERBOSITY"
 
+require_libraries("server", "the way to other sites", ("grpc",))
 if "grpc" not in sys.modules and _VARIABLE not in os.environ:
     os.environ[_VARIABLE] = "NONE"
     try:

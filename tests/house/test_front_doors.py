@@ -37,10 +37,20 @@ def test_all_is_sorted_and_complete(package: str):
     assert all(getattr(module, name) is not None for name in names)
 
 
+#: The packages that load their names at the first use.
+LAZY = ["lr_client", "lr_server", "lrq", "lrq/console", "lrq/testing", "queues", "sink"]
+
+
 @pytest.mark.parametrize("package", ["lr_client", "lr_server", "queues", "sink"])
 def test_a_lazy_front_refuses_an_unknown_name(package: str):
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'Nothing'"):
         getattr(importlib.import_module(package), "Nothing")  # noqa: B009 - the name is wrong on purpose
+
+
+@pytest.mark.parametrize("door", [ROOT / each / "__init__.py" for each in LAZY])
+def test_no_lazy_front_has_a_type_checker_believe_a_misspelt_name(door: Path):
+    seen = [node for node in ast.parse(door.read_text()).body if not isinstance(node, ast.If)]
+    assert "__getattr__" not in " ".join(ast.unparse(node).partition("\n")[0] for node in seen)
 
 
 @pytest.mark.parametrize("package", lrq_packages.PACKAGES)

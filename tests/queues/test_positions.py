@@ -111,6 +111,7 @@ WRONG = [
     "paris/policy/b1/42/1",
     "paris/policy/b1/-1",
     "paris/policy/b1/x",
+    f"paris/policy/b1/{'9' * 5_000}",
     "paris/policy/b1/42/00000002/1",
 ]
 

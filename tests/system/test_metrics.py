@@ -1,5 +1,6 @@
 """The metrics that Prometheus fetches from a server."""
 
+import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -7,6 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy.exc import DatabaseError
 
 from discovery.site_status import SiteStatus
 from lr_server.metrics import MetricsServer
@@ -108,6 +110,18 @@ def test_an_unreadable_database_is_shown_as_a_metric() -> None:
         server.stop()
     assert found["lrq_database_up"] == 0
     assert "lrq_owner" not in found
+
+
+@pytest.mark.parametrize("error", [DatabaseError("SELECT", None, sqlite3.DatabaseError("malformed")), ValueError()])
+def test_a_database_that_fails_in_another_way_is_shown_as_a_metric_too(error) -> None:
+    def status() -> SiteStatus:
+        raise error
+
+    server = MetricsServer(ANYWHERE, status)
+    try:
+        assert fetched(server.address)["lrq_database_up"] == 0
+    finally:
+        server.stop()
 
 
 def test_a_hanging_database_blocks_one_request_and_no_others() -> None:

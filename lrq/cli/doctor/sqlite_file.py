@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
 
 from lrq.cli.doctor.findings import Finding, ok, problem, warning
 from lrq.cli.words import size
 from queues.database import urls
+from queues.errors import first_line
 
 _CHECK: Final = "sqlite"
+#: Errors of a file, of its folder or of their disk that no other program's lock explains.
+_REFUSALS: Final = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PERM")
 #: The oldest version of SQLite with all statements that lrq uses.
 OLDEST: Final = (3, 35)
 #: Free bytes below which there is a warning, and below which there is a problem.
@@ -23,6 +27,7 @@ def look(engine: Engine) -> Iterator[Finding]:
     """Yield the findings about the file of *engine*."""
     with engine.connect() as connection:
         yield mode(str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()))
+    yield writable(_refusal(engine))
     yield version(sqlite3.sqlite_version_info)
     path = urls.file_of(engine.url)
     if path is not None:
@@ -38,6 +43,34 @@ def mode(name: str) -> Finding:
         _CHECK,
         f"the file is in the mode {name}, in which readers and writers stop each other",
         "put the file on a local disk and run `lrq init`, which sets the mode WAL",
+    )
+
+
+def _refusal(engine: Engine) -> str:
+    """Return why this user cannot write the file; empty if nothing is against that. The try is rolled back."""
+    with engine.connect() as connection:
+        connection.detach()  # the next check waits for locks as usual
+        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            # In a file that cannot be written, SQLite refuses the first change only.
+            present = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+            connection.exec_driver_sql(f"PRAGMA user_version = {present}")
+        except OperationalError as error:
+            is_refused = getattr(error.orig, "sqlite_errorname", "").startswith(_REFUSALS)
+            return first_line(error.orig) if is_refused else ""
+        connection.exec_driver_sql("ROLLBACK")
+    return ""
+
+
+def writable(refusal: str) -> Finding:
+    """Judge the words of SQLite against a transaction that writes. Pure."""
+    if not refusal:
+        return ok(_CHECK, "this user may write the file")
+    return problem(
+        _CHECK,
+        f"this user cannot write the file ({refusal})",
+        "act as the user of the server, or correct the rights on the file and on its folder",
     )
 
 

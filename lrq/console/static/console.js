@@ -6,11 +6,14 @@
   if (!live()) return;
   const SHORTEST = 1900;
   const FALLBACK = 15000;
+  const SILENCE = 20000;
+  const LOOK = 5000;
   const state = document.getElementById("live-state");
+  const say = (words) => { if (state) state.textContent = words; };
   const pause = document.getElementById("pause");
   let events = null;
   let timer = null;
-  let last = 0;
+  let last = Date.now();
   let due = null;
   let paused = false;
 
@@ -83,14 +86,24 @@
   // A hidden tab needs no stream.
   document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); soon(); } });
   addEventListener("pagehide", close);
-  document.body.addEventListener("htmx:beforeSwap", keepFocus);
+  document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (detail.shouldSwap && !detail.serverResponse.includes(" data-live")) {
+      // Another page came, such as that which asks for the token: show it, and not an empty place.
+      detail.shouldSwap = false;
+      location.reload();
+      return;
+    }
+    keepFocus();
+  });
   document.body.addEventListener("htmx:afterSwap", () => {
     giveFocus();
-    if (state) state.textContent = "Read at " + new Date().toISOString();
+    say("Read at " + new Date().toISOString());
   });
-  for (const failure of ["htmx:sendError", "htmx:responseError"]) {
-    document.body.addEventListener(failure, () => { if (state) state.textContent = "The console does not answer; trying again"; });
-  }
+  const GONE = "The console does not answer; trying again";
+  for (const failure of ["htmx:sendError", "htmx:timeout"]) document.body.addEventListener(failure, () => say(GONE));
+  document.body.addEventListener("htmx:responseError", ({ detail }) => say(detail.xhr.status < 500
+    ? "The console cannot show this page now; load it again to see why"
+    : GONE));
   pause.hidden = false;
   pause.addEventListener("click", () => {
     paused = !paused;
@@ -98,5 +111,7 @@
     pause.textContent = paused ? "Go on" : "Pause";
     if (paused) close(); else { open(); soon(); }
   });
+  // A console that has gone sends no event, and neither does a site without an answer. So the page asks by itself.
+  setInterval(() => { if (Date.now() - last > SILENCE) soon(); }, LOOK);
   open();
 })();

@@ -7,6 +7,7 @@ Example:
     ...     transmit("orders", order.as_json().encode(), ["tokyo"])
 """
 
+import lrq.contrib.django.libraries  # noqa: F401 - fails if Django is not installed
 from lrq.contrib.django.engines import engine
 from lrq.contrib.django.sender import transmit
 

@@ -7,6 +7,7 @@ from typing import Final
 from sqlalchemy import Connection, Engine, text
 
 from queues.database.transactions import reading, writing
+from queues.errors import StoreUnavailableError
 from queues.names import ClientName
 from queues.positions import Position, PositionToken, Visibility
 from queues.send_log.branches import newest_branch
@@ -14,10 +15,11 @@ from queues.send_log.destination_check import forget_old_facts, refused_destinat
 from queues.send_log.links import last_change
 from queues.send_log.outbox import SourceTransaction
 from queues.send_log.port import TickLimits
-from queues.send_log.producers import Last, Place, ProducerKey, Production, StoreOutcome
+from queues.send_log.producers import Last, Place, ProducerKey, Production, RequestVerdict, StoreOutcome
 from queues.send_log.reads import newest_tick
 from queues.send_log.request_group import AcceptedRequest, RequestGroup
 from queues.send_log.sqlite.outbox import write_all
+from queues.words import in_words
 
 _HEAD: Final = text("SELECT h.last_id, s.site_id, s.branch FROM lrq_log_head h, lrq_site s")
 _LASTS: Final = (
@@ -44,9 +46,16 @@ class SqliteStore:
         self._engine = engine
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
-        """See the port. A failed transaction has stored nothing, so no outcome is unknown."""
-        with writing(self._engine) as connection:
-            return _Group(connection).store(requests, created_us)
+        """See the port."""
+        outcomes: list[StoreOutcome] = []
+        try:
+            with writing(self._engine) as connection:
+                outcomes = _Group(connection).store(requests, created_us)
+        except StoreUnavailableError as error:
+            if not (outcomes and _may_be_found(error)):
+                raise
+            return [StoreOutcome(RequestVerdict.UNKNOWN, reason=in_words(error))] * len(outcomes)
+        return outcomes
 
     def place(self, key: ProducerKey, last: Last) -> Place:  # noqa: ARG002
         """See the port."""
@@ -55,6 +64,15 @@ class SqliteStore:
 
     def close(self) -> None:
         """Do nothing: the store holds no connection."""
+
+
+def _may_be_found(error: StoreUnavailableError) -> bool:
+    """Return whether a recovery of the file may find the transaction whose commit ended with *error*.
+
+    The transaction may be written when its fsync fails. A full disk has refused a part of the transaction.
+    """
+    cause = getattr(error.__cause__, "orig", None)
+    return str(getattr(cause, "sqlite_errorname", "")).startswith("SQLITE_IOERR")
 
 
 class _Group:

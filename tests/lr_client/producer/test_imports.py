@@ -25,6 +25,18 @@ others = {"sqlalchemy", "alembic", "psycopg", "apscheduler", "sqlite3", "zstanda
 print(sorted(others & {name.partition(".")[0] for name in sys.modules}))
 """
 
+WITHOUT = """
+import sys
+from importlib import import_module
+library, module = sys.argv[1:]
+sys.modules[library] = None  # as if the library were not installed
+from queues.errors import MissingDependencyError
+try:
+    import_module(module)
+except MissingDependencyError as error:
+    print(error)
+"""
+
 MISSING = """
 import sys
 from importlib import util
@@ -56,3 +68,16 @@ def test_a_producer_loads_no_library_of_a_database():
 def test_without_grpc_one_sentence_names_the_extra():
     done = run(MISSING)
     assert (done.stdout, done.stderr) == ("a producer needs grpc: run `pip install 'lrq[producer]'`\n", "")
+
+
+@pytest.mark.parametrize(
+    ("library", "module", "sentence"),
+    [
+        ("django", "lrq.contrib.django", "lrq.contrib.django needs django: run `pip install 'django>=5.2,<6'`"),
+        ("grpc", "sink.transport", "the way to other sites needs grpc: run `pip install 'lrq[server]'`"),
+        ("pytest", "lrq.testing.plugin", "the plugin lrq.testing.plugin needs pytest: run `pip install 'pytest>=8.3'`"),
+    ],
+)
+def test_without_a_library_one_sentence_names_its_command_of_pip(library, module, sentence):
+    done = run(WITHOUT, library, module)
+    assert (done.stdout, done.stderr) == (f"{sentence}\n", "")

@@ -148,3 +148,16 @@ def test_the_end_of_a_block_waits_for_the_answers_of_all_rings(servers: list[Sma
 def test_mistakes_are_told_before_anything_is_sent(kind: Any, named: dict[str, str], words: str):
     with pytest.raises(errors.ConfigurationError, match=words):
         kind(named, **MINE)
+
+
+@pytest.mark.parametrize("made", [RingsProducer, AsyncRingsProducer])
+@pytest.mark.parametrize("rings", [None, ["paris-0"], "paris-0"])
+def test_rings_without_endpoints_are_refused_in_one_sentence(made, rings):
+    with pytest.raises(errors.ConfigurationError, match="must be a mapping from the site id of each ring"):
+        made(rings, **MINE)
+
+
+@pytest.mark.parametrize("messages", [None, b"x", 1])
+def test_messages_that_are_no_collection_are_refused_in_one_sentence(rings, messages):
+    with pytest.raises(errors.UsageError, match="messages must be a collection"):
+        rings.send(messages, timeout=1)

@@ -10,7 +10,7 @@ from lr_server.ingest.waiting import Pending, Room, Waiting
 from queues.clock import SystemClock
 from queues.errors import StoreUnavailableError
 from queues.names import ClientName
-from queues.send_log.producers import Last, Place, ProducerKey, Production, StoreOutcome
+from queues.send_log.producers import Last, Place, ProducerKey, Production, RequestVerdict, StoreOutcome
 from queues.wire import ingest_pb2 as pb
 from tests.waiting import eventually
 
@@ -28,11 +28,14 @@ class HandClock(SystemClock):
 
 
 class Unusable:
-    """A store on a full disk."""
+    """A store on a full disk; with `outcomes` a commit fails there."""
 
     is_durable_at_once = False
+    outcomes: Sequence[StoreOutcome] = ()
 
     def store(self, requests: Sequence[Production], created_us: int) -> list[StoreOutcome]:
+        if self.outcomes:
+            return list(self.outcomes)
         raise StoreUnavailableError(FULL)
 
     def place(self, key: ProducerKey, last: Last) -> Place:
@@ -50,17 +53,18 @@ class Site:
         self.told: list[str] = []
         self.replies: list[pb.ProduceReply | None] = []
         self.waiting = Waiting(Room(8, 1_000), Room(8, 1_000), self.clock)
+        self.store = Unusable()
         self.storing = Storing(
-            Unusable(), self.waiting,
+            self.store, self.waiting,
             begin=lambda: self.told.append("begin"), answer=lambda *_: self.told.append("end"),
             counters=IngestCounters(), clock=self.clock, on_ended=lambda _: None,
         )  # fmt: skip
 
     def send(self) -> None:
-        """Send one request, and wait until it is refused."""
-        answered = len(self.replies)
+        """Send one request, and wait until its group has ended."""
+        ended = self.told.count("end")
         self.waiting.put(Pending(Production(ProducerKey(ClientName("c"), "p"), 1, ()), 1, self.replies.append))
-        eventually(lambda: len(self.replies) > answered)
+        eventually(lambda: self.told.count("end") > ended)
 
 
 @pytest.fixture
@@ -85,3 +89,12 @@ def test_a_failure_is_told_as_a_trouble_and_forgotten_without_further_requests(s
     assert site.storing.trouble == ""
     site.send()
     assert site.storing.trouble == FULL
+
+
+def test_an_unknown_outcome_is_told_as_a_trouble_until_a_group_is_stored(site: Site) -> None:
+    site.store.outcomes = [StoreOutcome(RequestVerdict.UNKNOWN, reason="the commit failed")]
+    site.send()
+    assert site.storing.trouble == "the commit failed"
+    site.store.outcomes = [StoreOutcome(RequestVerdict.STORED)]
+    site.send()
+    assert site.storing.trouble == ""

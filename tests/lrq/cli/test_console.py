@@ -85,6 +85,27 @@ def test_a_console_serves_several_sites_until_it_is_stopped(new_site, elsewhere)
 
 @pytest.mark.processes
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_lines_of_the_web_server_are_json_too(site: Engine):
+    words = ["console", "--database", url(site), "--listen", "127.0.0.1:0", "--log-format", "json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with Popen([sys.executable, "-m", "lrq", *words], **pipes) as process:
+        try:
+            found = re.match(r"console at http://127\.0\.0\.1:(\d+)/$", process.stdout.readline())
+            assert found
+            with closing(socket.create_connection(("127.0.0.1", int(found[1])))) as asking:
+                asking.sendall(b"no request\r\n\r\n")
+                assert b"400 Bad Request" in asking.recv(1_000)
+            told = json.loads(process.stderr.readline())
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert (told["level"], told["logger"], told["event"]) == (
+            "warning", "uvicorn.error", "Invalid HTTP request received.",
+        )  # fmt: skip
+        assert ended(process) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("is_by_file", [True, False], ids=["by its file", "by a database"])
 def test_a_file_with_a_ring_gives_a_page_about_its_members(new_site, elsewhere, is_by_file: bool):
     members = [f"ipc://{elsewhere}/m{rank}" for rank in range(3)]

@@ -23,6 +23,11 @@ class Visitor:
         self.application = application
         self.origin = str(client.base_url).rstrip("/")
 
+    @property
+    def cookie(self) -> str:
+        """The name of the console's cookie."""
+        return f"{COOKIE}_{self.client.base_url.port}"
+
     def get(self, path: str, status: int = 200) -> str:
         answer = self.client.get(path)
         assert answer.status_code == status, answer.text
@@ -36,7 +41,7 @@ class Visitor:
     def form_token(self) -> str:
         """Return the hidden field for the cookie, on pages without a form too."""
         self.get("/")
-        number = self.client.cookies[COOKIE].strip('"').partition(".")[0]
+        number = self.client.cookies[self.cookie].strip('"').partition(".")[0]
         return self.application.state.console.access.form_token(number)
 
     def act(self, token: str, origin: str | None = "own", **fields: object):

@@ -3,7 +3,6 @@
 import pytest
 
 from lrq import console
-from lrq.console.access import COOKIE
 from queues.errors import UsageError
 
 TOKEN = "a-token-of-24-characters"
@@ -48,10 +47,26 @@ def test_the_token_opens_the_console_by_a_cookie_that_scripts_cannot_read(engine
     visitor.get("/")
 
 
+def test_a_refused_login_is_told_in_the_log_without_its_token(engines, visit, caplog):
+    visitor = visit(engines, token=TOKEN)
+    visitor.client.post("/login", data={"given": "almost-the-token"}, headers={"origin": visitor.origin})
+    told = [record.getMessage() for record in caplog.records if record.name == "lrq.console"]
+    assert told == ["event='a login was refused' caller='127.0.0.1'"]
+
+
 def test_a_cookie_with_another_signature_opens_nothing(engines, visit):
     visitor = visit(engines, token=TOKEN)
-    visitor.client.cookies.set(COOKIE, "number." + "0" * 64)
+    visitor.client.cookies.set(visitor.cookie, "number." + "0" * 64)
     assert visitor.client.get("/").status_code == 303
+
+
+def test_consoles_at_two_ports_of_one_host_do_not_end_each_others_sessions(engines, visit):
+    visitor, other = visit(engines, token=TOKEN), visit(engines, token=f"another-{TOKEN}")
+    # One store of cookies for all ports of a host, as in a browser.
+    browser = visitor.client
+    for origin, given in ((visitor.origin, TOKEN), (other.origin, f"another-{TOKEN}")):
+        browser.post(f"{origin}/login", data={"given": given}, headers={"origin": origin})
+    assert [browser.get(origin).status_code for origin in (visitor.origin, other.origin)] == [200, 200]
 
 
 def test_a_program_may_send_the_token_with_each_request(engines, visit):
@@ -79,6 +94,17 @@ def test_the_application_decides_by_authorize(engines, visit):
     assert visitor.client.get("/", headers={"x-person": "ada"}).status_code == 200
 
 
+@pytest.mark.parametrize("answer", [None, False, True, "", 0, 1])
+def test_each_answer_of_authorize_but_a_name_refuses(engines, visit, answer):
+    assert visit(engines, authorize=lambda _request: answer).client.get("/").status_code == 403
+
+
+def test_a_browser_asks_whether_the_scripts_have_changed(engines, visit):
+    first = visit(engines).client.get("/static/console.js")
+    assert first.headers["cache-control"] == "no-cache"
+    assert first.headers["etag"]
+
+
 def test_without_a_token_only_names_of_this_machine_open_the_console(engines, visit):
     visitor = visit(engines, hosts=("127.0.0.1", "localhost", "::1"))
     visitor.get("/")
@@ -87,7 +113,7 @@ def test_without_a_token_only_names_of_this_machine_open_the_console(engines, vi
     assert visitor.client.get("/", headers={"host": "evil.example"}).status_code == 421
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", None])
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://[::1", None])
 def test_a_form_of_another_place_is_refused(engines, visit, origin):
     visitor = visit(engines, allow_actions=True)
     token = visitor.form_token()

@@ -3,6 +3,7 @@
 import re
 
 from lr_client import listener, subscribe
+from lrq.console.reading import PageThreads
 from queues import send_snapshot
 from queues.database.actions import newest
 from queues.database.transactions import reading, writing
@@ -52,6 +53,29 @@ def test_all_that_match_are_retried_and_no_others(sites, visit):
     finally:
         sites.listener.cured = False
     assert "planned for another try" in visitor.get("/actions")
+
+
+def test_the_live_part_of_another_tab_does_not_take_the_outcome(sites, visit):
+    visitor = visit(sites.engines, allow_actions=True)
+    token = visitor.form_token()
+    visitor.act(token, do="request", site="lima", client="policy", destination="paris", back="/snapshots")
+    assert 'class="outcome"' not in visitor.client.get("/", headers={"hx-request": "true"}).text
+    assert "of policy for paris requested" in visitor.get("/snapshots").partition('class="outcome"')[2][:200]
+    assert 'class="outcome"' not in visitor.get("/snapshots")
+
+
+def test_the_outcome_of_an_action_that_outlasts_its_page_is_noted(sites, visit):
+    visitor = visit(sites.engines, allow_actions=True)
+    watch = visitor.application.state.console.watch("lima")
+    watch.pages = PageThreads("lima", seconds=0.05)
+    token = visitor.form_token()
+    with writing(sites.lima.engine):
+        late = visitor.act(token, do="request", site="lima", client="policy", destination="tokyo")
+        assert late.status_code == 503
+        assert "the action may still be carried out" in late.text
+    log = visitor.application.state.console.log
+    eventually(lambda: "of policy for tokyo requested" in log.listing()[0].words)
+    watch.pages.close()
 
 
 def fields_of(page: str) -> dict[str, str]:

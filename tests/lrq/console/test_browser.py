@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from lr_client import listener, request_replay, subscribe
 from lrq import console
@@ -92,6 +93,64 @@ def test_the_map_changes_by_itself_when_a_site_changes(show: Open, sites: World)
         sites.paris.send("policy", b"fresh", "lima")
     expect(lag).not_to_have_text(before, timeout=30_000)
     assert page.evaluate("window.same"), "the page was not loaded again"
+
+
+def test_an_open_page_asks_for_the_token_when_its_session_has_ended(chrome: Browser, sites: World):
+    token = "a-token-of-24-characters"
+    application = console.app(sites.engines, token=token)
+    with served(application) as url, closing(chrome.new_context(viewport=DESK)) as context:
+        page = context.new_page()
+        page.goto(url)
+        page.get_by_label("Token of the console").fill(token)
+        page.get_by_role("button", name="Open").click()
+        expect(page.get_by_role("heading", name="Links", exact=True)).to_be_visible(timeout=30_000)
+        # So it is after a restart of the console with another token.
+        context.clear_cookies()
+        expect(page.get_by_label("Token of the console")).to_be_visible(timeout=30_000)
+
+
+def test_an_open_page_that_is_refused_later_says_so(chrome: Browser, sites: World):
+    people = ["ada"]
+    application = console.app(sites.engines, authorize=lambda _request: people[0] if people else None)
+    with served(application) as url, closing(chrome.new_context(viewport=DESK)) as context:
+        page = context.new_page()
+        page.goto(url)
+        expect(page.get_by_role("heading", name="Links", exact=True)).to_be_visible(timeout=30_000)
+        people.clear()
+        expect(page.get_by_text("The console cannot show this page now")).to_be_visible(timeout=30_000)
+
+
+def test_an_open_page_tells_that_the_console_has_gone(chrome: Browser, sites: World):
+    with closing(chrome.new_context(viewport=DESK)) as context:
+        page = context.new_page()
+        page.clock.install()
+        with served(console.app(sites.engines)) as url:
+            page.goto(url)
+            expect(page.get_by_role("heading", name="Links", exact=True)).to_be_visible(timeout=30_000)
+        page.clock.fast_forward("00:30")
+        expect(page.get_by_text("The console does not answer; trying again")).to_be_visible(timeout=30_000)
+
+
+def test_an_open_page_tells_that_its_only_site_does_not_answer(chrome: Browser, new_site):
+    paris = new_site("paris")
+    gate = threading.Event()
+    gate.set()
+    event.listen(paris.pool, "checkout", lambda *_: gate.wait(120))
+    application = console.app([paris])
+    try:
+        with served(application) as url, closing(chrome.new_context(viewport=DESK)) as context:
+            page = context.new_page()
+            page.clock.install()
+            page.goto(url)
+            own = application.state.console
+            eventually(lambda: own.changes.open and own.views()[0].status)
+            gate.clear()
+            eventually(lambda: own.views()[0].trouble)
+            page.clock.fast_forward("00:30")
+            expect(page.get_by_text("the database has not answered for").first).to_be_visible(timeout=30_000)
+            gate.set()
+    finally:
+        gate.set()
 
 
 def test_a_paused_page_holds_still_and_a_hidden_tab_holds_no_stream(show: Open, application):

@@ -84,6 +84,14 @@ def test_a_link_that_does_not_exist_is_one_sentence(sites, visit):
     assert "there is no such link now" in visit(sites.engines).get("/link?site=paris&client=none&to=none", 400)
 
 
+def test_a_number_of_thousands_of_digits_is_no_failure_of_the_console(sites, visit):
+    visitor, long = visit(sites.engines), "9" * 5_000
+    assert "name a parked transaction by its id" in visitor.get(f"/parked/one?site=tokyo&id={long}", 400)
+    visitor.get(f"/parked?site=tokyo&start={long}")
+    visitor.get(f"/entries?site=paris&after={long}.1", 400)
+    visitor.get(f"/parked/blocked?site=tokyo&client=none&source=paris&shard={long}", 400)
+
+
 def test_entries_are_filtered_by_client_site_key_and_time(sites, visit):
     visitor = visit(sites.engines)
     page = visitor.get("/entries?site=paris&to=lima&all=1")

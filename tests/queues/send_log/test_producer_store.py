@@ -1,12 +1,14 @@
 """The stores of producers' requests: the verdict on each request of a group."""
 
+import sqlite3
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, PoolProxiedConnection
 
 from queues.clock import now_us
 from queues.destinations import destination_set
+from queues.errors import StoreUnavailableError
 from queues.names import ClientName
 from queues.send_log.opening import open_store
 from queues.send_log.outbox import NewEntry
@@ -88,3 +90,53 @@ def test_a_request_that_races_with_its_own_repeat_has_the_token_of_its_transacti
         *[Verdict.STORED] * 3, *[Verdict.REPEATED] * 2, *[Verdict.STORED] * 2,
     ]  # fmt: skip
     assert all(outcome.last.token for outcome in outcomes)
+
+
+def refusal(name: str, words: str) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(words)
+    error.sqlite_errorname = name
+    return error
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_commit_that_a_full_disk_refuses_has_stored_nothing(
+    store: Store, site: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(connection: PoolProxiedConnection) -> None:
+        raise refusal("SQLITE_FULL", "database or disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(site.dialect, "do_commit", fail)
+        with pytest.raises(StoreUnavailableError, match="disk is full"):
+            store.store([production(1)], now_us())
+    (again,) = store.store([production(1)], now_us())
+    assert again.verdict is Verdict.STORED
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("is_found", [True, False], ids=["found by a recovery", "lost"])
+def test_a_commit_that_fails_on_the_disk_may_have_stored_its_requests(
+    store: Store, site: Engine, monkeypatch: pytest.MonkeyPatch, is_found: bool
+) -> None:
+    commit = site.dialect.do_commit
+
+    def fail(connection: PoolProxiedConnection) -> None:
+        if is_found:
+            commit(connection)
+        raise refusal("SQLITE_IOERR_FSYNC", "disk I/O error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(site.dialect, "do_commit", fail)
+        (outcome,) = store.store([production(1)], now_us())
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert "disk I/O error" in outcome.reason
+    (again,) = store.store([production(1)], now_us())
+    assert again.verdict is (Verdict.REPEATED if is_found else Verdict.STORED)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_failure_before_the_commit_has_stored_nothing(store: Store, site: Engine) -> None:
+    with site.begin() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    with pytest.raises(StoreUnavailableError):
+        store.store([production(1)], now_us())
