@@ -137,6 +137,10 @@ class RemoteSink:
             return ProtocolError(f"{self._endpoint} does not answer as a sink does: {code.name} ({details})")
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
             return PeerUnreachableError(f"{self._endpoint} has no slot for the session: {details}")
+        if code is grpc.StatusCode.CANCELLED:
+            return PeerUnreachableError(f"{self._endpoint} has ended the call ({details or code.name})")
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return PeerUnreachableError(f"{self._endpoint} has not answered within {self._timeout:g} s ({code.name})")
         return PeerUnreachableError(f"{self._endpoint} cannot be reached: {reason(self._endpoint, code.name, details)}")
 
 
