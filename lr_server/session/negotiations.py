@@ -17,6 +17,7 @@ from queues.logs import logger
 from queues.positions import Position
 from queues.send_log.port import SessionKey
 from queues.send_log.replica_sets import regrouped_seq
+from queues.send_log.sessions import find_session
 from queues.wire.replication_pb2 import NegotiateResponse, ReplayAnswer
 
 log = logger("lrq.session")
@@ -57,8 +58,8 @@ class Negotiations:
             return refusal
         sink = connection.hear(answer)
         decided = self._decide(sink)
-        if sink.is_empty:
-            # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
+        if sink.is_empty or sink.received.seq < self._acked_seq():
+            # The sink has lost data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             connection.progress.acked = sink.received
             connection.traffic.forget()
         connection.open(answer)
@@ -91,6 +92,12 @@ class Negotiations:
         write = self._log.debug if self._context.outages.is_quiet(self._owed) else self._log.info
         write("negotiated", decision=type(decision).__name__, reason=decision.reason)
         return Negotiated(decision)
+
+    def _acked_seq(self) -> int:
+        """Return the stored acknowledgement, perhaps of an earlier server."""
+        with reading(self._context.engine) as connection:
+            found = find_session(connection, self._owed)
+        return 0 if found is None else found.acked_seq
 
     def _is_owed_its_rows(self, sink: SinkHistory) -> bool:
         """Return whether the rows of a tick that the sink has in part are still for its site."""
