@@ -1,13 +1,12 @@
-"""The runner of one session: a thread that passes events to the pure machine and carries out its effects.
+"""The runner of one session: it passes events to the pure machine and carries out its effects.
 
 The machine decides, and the runner keeps the order of its effects. So durable writes come before frames.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import assert_never
 
-from discovery.threads import watched
 from lr_server.protocol import effects as do
 from lr_server.protocol import events as happened
 from lr_server.protocol.answers import SentLog, SentSnapshot
@@ -31,7 +30,6 @@ from lr_server.protocol.states import (
 from lr_server.session import table as session_table
 from lr_server.session.connection import SinkConnection
 from lr_server.session.context import Leadership, SessionContext
-from lr_server.session.event_queue import EventQueue
 from lr_server.session.failures import event_for
 from lr_server.session.fence import SessionFence
 from lr_server.session.link_end import LinkEnd
@@ -41,6 +39,7 @@ from lr_server.session.replaced import ReplacedCount
 from lr_server.session.snapshots import SessionSnapshots
 from lr_server.session.standing import LastStanding
 from lr_server.session.stream import FrameStream
+from lr_server.session.turns import Rest, Turns
 from lr_server.session.work import EndWork, LogWork, SnapshotWork
 from queues.clock import jittered
 from queues.errors import LrqError, OwnershipLostError
@@ -61,7 +60,6 @@ class Session:
         self.leadership = leadership
         self._context = context
         self._state: State = Idle()
-        self._events = EventQueue(context.clock)
         traffic, already_replaced = context.traffic(owed), ReplacedCount(replaced)
         traffic.forget()
         self._fence = SessionFence(
@@ -78,23 +76,23 @@ class Session:
         self._link_end = LinkEnd(context.engine, owed)
         self._finished: StatusText | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
-        self._thread = watched(f"lrq-session-{owed.client}-{owed.destination}", self._run, context.on_ended)
+        self._turns = Turns(
+            f"lrq-session-{owed.client}-{owed.destination}", self._take, self._finish, context.clock, context.on_ended
+        )
 
     # --- called by the supervisor -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the thread, which begins to negotiate."""
+        """Begin to negotiate."""
         self._post(happened.Started())
-        self._thread.start()
 
     def stop(self, *, lost: str | None = None) -> None:
         """Ask the session to end; *lost* is the reason if another server leads the session now. See `join`."""
         self._post(happened.StopRequested() if lost is None else happened.OwnershipLost(lost))
 
     def join(self) -> None:
-        """Wait until the session's thread has ended."""
-        if self._thread.is_alive():
-            self._thread.join()
+        """Wait for the end of the session; call `stop` first."""
+        self._turns.join()
 
     def note_snapshot(self, newest: SnapshotSync | None) -> None:
         """Post the events of the newest snapshot request; the supervisor reads the requests of all sessions."""
@@ -123,8 +121,10 @@ class Session:
     def check_stall(self) -> None:
         """Break a connection whose sink has not answered for `stall_seconds`; the supervisor calls this.
 
-        A session away from its preferred server moves back once that server can be reached again.
+        A session away from its preferred server moves back once that server can be reached again. Raises `RuntimeError`
+        if the session needs a thread, and the machine has none.
         """
+        self._turns.look_for_thread()
         stream = self._connection.stream
         if stream is not None and stream.silent_seconds > self._context.limits.stall_seconds:
             stream.break_off(f"stalled: no acknowledgement for {self._context.limits.stall_seconds:g} s")
@@ -145,28 +145,28 @@ class Session:
         """The facts to save; the same object while nothing changes, so that frequent reads are cheap."""
         return self._standing.at(self._state, self._finished)
 
-    # --- the thread -------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------------------
 
     def _post(self, event: Event | None, stream: FrameStream | None = None) -> None:
-        self._events.post(event, stream)
+        self._turns.post(event, stream)
 
-    def _run(self) -> None:
-        try:
-            while not isinstance(self._state, Stopped):
-                event, stream = self._events.next()
-                if stream is not None and stream is not self._connection.stream:
-                    continue
-                self._take(event)
-                self._context.changed.note(self.owed)
-        finally:
-            # A session that ended by an error must not go on sending.
-            self._connection.disconnect()
-            self._context.changed.note(self.owed)
-            self._context.routes.forget(self.owed)
-
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event, stream: FrameStream | None) -> Rest:
+        """Advance the machine; return the effects as a rest if one of them may wait."""
+        if stream is not None and stream is not self._connection.stream:
+            return None
         if isinstance(event, happened.Refused) and event.kind is RefusalKind.STALE_LEADER:
-            event = self._succession(event)
+            # Only the database can tell whether this is so.
+            return partial(self._take_succession, event)
+        asked = self._advanced(event)
+        if isinstance(self._state, Stopped) or not all(isinstance(effect, do.Report | do.Ignored) for effect in asked):
+            return partial(self._carry_out_all, asked)
+        self._carry_out_all(asked)
+        return None
+
+    def _take_succession(self, refused: happened.Refused) -> None:
+        self._carry_out_all(self._advanced(self._succession(refused)))
+
+    def _advanced(self, event: Event) -> Sequence[Effect]:
         self._context.routes.note(self.owed, event)
         try:
             self._state, asked = advance(self._state, event)
@@ -176,18 +176,30 @@ class Session:
                 raise
             self._log.exception("the session failed unexpectedly")
             self._post(event_for(error))
-            return
+            return ()
         if isinstance(self._state, LogEntrySync | Draining):
             self._connection.progress.acked = self._state.acked
         # An effect may take long, and meanwhile the status shows the new state.
         self._context.changed.note(self.owed)
+        return asked
+
+    def _carry_out_all(self, asked: Sequence[Effect]) -> None:
         for effect in asked:
             is_discard = isinstance(effect, do.DiscardSnapshot)
             if isinstance(self._state, BackingOff | Failed | Stopped) and not is_discard:
-                # No later event would repeat a lost delay: an error ends the thread, and the server gives up the site.
+                # No later event would repeat a lost delay: an error ends the session, and the server gives up the site.
                 self._carry_out(effect)
             elif not self._guarded(partial(self._carry_out, effect)):
-                return
+                break
+        self._context.changed.note(self.owed)
+        if isinstance(self._state, Stopped):
+            self._turns.end()
+
+    def _finish(self) -> None:
+        # A session that ended by an error must not go on sending.
+        self._connection.disconnect()
+        self._context.changed.note(self.owed)
+        self._context.routes.forget(self.owed)
 
     def _succession(self, refused: happened.Refused) -> Event:
         """Return the event of a sink that knows a later generation; only the own database replaces this server."""
@@ -283,7 +295,7 @@ class Session:
             self._post(happened.GaveUp())
             return
         delay = jittered(limits.slow_retry_seconds if slow else limits.backoff.delay_seconds(attempt))
-        self._events.retry_after(delay)
+        self._turns.retry_after(delay)
 
     # --- effects on the snapshot ------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ LOG, SNAPSHOTS = 0, 1
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a lane stand still for as long as a slow machine needs: usually a connection ends after 5 seconds of it."""
+    """Let a lane stand still for as long as a slow machine needs. Usually a connection ends after 5 seconds."""
     minutes = channels._noticing_silence(600_000, 600_000)
     monkeypatch.setattr(channels, "OPTIONS", (*channels._COMMON, *minutes))
     monkeypatch.setattr(service, "_OPTIONS", tuple((dict(service._OPTIONS) | dict(minutes)).items()))

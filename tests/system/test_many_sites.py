@@ -43,7 +43,8 @@ def test_a_pair_of_a_client_and_a_peer_without_an_entry_costs_no_thread(world: W
     eventually(lambda: recorder.log("paris") == [b"1"])
     in_log_sync(paris, "tokyo")
     assert sessions_of(paris).keys() == {"tokyo"}
-    assert sorted(session_threads()) == ["lrq-session-policy-tokyo", "lrq-stream-policy-tokyo"]
+    # A session in log sync has no work that waits, and so no thread of its own.
+    eventually(lambda: session_threads() == ["lrq-stream-policy-tokyo"])
     assert threading.active_count() - before < FEW
 
 
@@ -105,7 +106,7 @@ def test_each_of_a_thousand_sites_gets_exactly_its_entries_in_bounded_threads_an
             owed[site].append(b"%d" % number)
     eventually(lambda: sink.entries == owed, timeout=200, interval=0.2)
     # Within a process no thread of gRPC asks for the frames.
-    assert threading.active_count() - threads <= 2 * SITES + FEW
+    eventually(lambda: threading.active_count() - threads <= SITES + FEW)
     assert psutil.Process().memory_info().rss - memory <= SITES * A_SESSION
     pool = paris._engine.pool
     assert pool.size() + pool.overflow() <= 13  # type: ignore[attr-defined]

@@ -7,6 +7,8 @@ import pytest
 
 from lr_server.protocol.events import EndAcked, Event
 from lr_server.session import table as session_table
+from lr_server.session.stream import FrameStream
+from lr_server.session.turns import Rest
 from lrq.cli import link_actions
 from queues.errors import StoreUnavailableError
 from queues.names import SiteId
@@ -83,31 +85,30 @@ def test_the_state_of_a_session_that_waits_for_its_sink_is_saved_meanwhile(world
         tokyo.go_on.set()
 
 
-def test_a_finished_session_is_saved_although_its_thread_stands_still_before_its_note(world: World):
+def test_a_finished_session_is_saved_although_a_thread_stands_still_before_its_note(world: World):
     world.begun("paris", "tokyo")
     paris = world.link("paris", "tokyo", clients=["policy"], **_SILENT)
     eventually(lambda: world.execute("paris", _SAVED)[0].state == SessionState.LOG_ENTRY_SYNC)
     running = paris._source.supervisor._running  # type: ignore[union-attr]
     [session] = running.all()
     changed, told = running._changed, set[SessionKey]()
-    # The stream's own notes do not count, because they might bring the last state in time.
     take = changed.take
 
     def tell(owed: SessionKey) -> None:
-        if threading.current_thread() is session._thread and session.is_finished:
-            # The thread stands still before it tells its last state.
+        if threading.current_thread().name != "lrq-supervisor" and session.is_finished:
+            # Each other thread stands still before it tells the last state.
             eventually(lambda: running.get(owed) is not session)
         told.add(owed)
         note(owed)
 
-    def take_end(event: Event) -> None:
+    def take_end(event: Event, stream: FrameStream | None) -> Rest:
         if isinstance(event, EndAcked):
             # The save of an earlier note must not bring the last state.
             eventually(lambda: not told)
-        take_event(event)
+        return take_event(event, stream)
 
-    note, take_event = changed.note, session._take
-    changed.note, session._take = tell, take_end
+    note, take_event = changed.note, session._turns._take
+    changed.note, session._turns._take = tell, take_end
     changed.take = lambda: take() & {told.pop() for _ in range(len(told))}
     link_actions.end(world.site("paris"), SiteId("tokyo"), None)
     eventually(lambda: running.all() == [])

@@ -9,7 +9,7 @@ from typing import Final
 
 from lrq.cli.doctor.findings import Finding, warning
 
-#: The threads of a session at its source: its own, that of its stream, and one of gRPC.
+#: The most threads of a session at its source: its stream's, one of gRPC, and its own while it connects.
 A_SESSION: Final = 3
 #: More than the threads of a server without sessions.
 BESIDE: Final = 40

@@ -1,0 +1,170 @@
+"""The turns of a session: each event once, in order, by one thread at a time; and few threads."""
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from discovery.threads import OnEnded
+from lr_server.protocol.events import Event, PeerLost, RetryDue
+from lr_server.session.stream import FrameStream
+from lr_server.session.turns import Rest, Turns
+from queues.clock import SYSTEM_CLOCK
+from queues.errors import ThreadEndedError
+from tests.waiting import eventually
+
+NAME = "lrq-session-policy-tokyo"
+LAST = PeerLost("last")
+
+
+class Session:
+    """Takes each event, and has a rest for those whose words begin with "rest"; LAST ends it."""
+
+    def __init__(self, on_ended: OnEnded) -> None:
+        self.turns = Turns(NAME, self._take, lambda: self.done.append("finished"), SYSTEM_CLOCK, on_ended)
+        self.done: list[str] = []
+        self.threads: dict[str, str] = {}
+        #: The work of a rest, by the words of its event.
+        self.acts: dict[str, Callable[[], None]] = {}
+        self._alone = threading.Lock()
+
+    def post(self, words: str) -> None:
+        self.turns.post(PeerLost(words))
+
+    def _take(self, event: Event, stream: FrameStream | None) -> Rest:
+        words = event.error if isinstance(event, PeerLost) else type(event).__name__
+        if event == LAST or words.startswith("rest"):
+            return partial(self._do, words)
+        self._do(words)
+        return None
+
+    def _do(self, words: str) -> None:
+        assert self._alone.acquire(blocking=False)
+        self.threads[words] = threading.current_thread().name
+        self.acts.get(words, lambda: None)()
+        self.done.append(words)
+        if words == LAST.error:
+            self.turns.end()
+        self._alone.release()
+
+
+@pytest.fixture
+def errors() -> list[ThreadEndedError]:
+    return []
+
+
+@pytest.fixture
+def session(errors: list[ThreadEndedError]) -> Iterator[Session]:
+    session = Session(errors.append)
+    yield session
+    session.turns.post(LAST)
+    session.turns.join()
+
+
+def own_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == NAME]
+
+
+def test_an_event_without_a_rest_is_taken_by_the_thread_that_brings_it(session: Session) -> None:
+    session.post("1")
+    assert session.threads == {"1": threading.current_thread().name}
+
+
+def test_a_rest_runs_in_the_sessions_own_thread_which_ends_with_it(session: Session) -> None:
+    held = threading.Event()
+    session.acts["rest"] = held.wait
+    session.post("rest")
+    session.post("2")
+    assert session.done == []
+    held.set()
+    eventually(lambda: session.done == ["rest", "2"])
+    assert set(session.threads.values()) == {NAME}
+    eventually(lambda: not own_threads())
+
+
+@pytest.mark.parametrize("run", range(20))
+def test_the_events_of_many_threads_are_taken_once_and_each_threads_in_its_order(session: Session, run: int) -> None:
+    chance = random.Random(run)
+    kinds = [[chance.choice(["rest", "now"]) for _ in range(50)] for _ in range(6)]
+    writers = [
+        threading.Thread(target=lambda n=n: [session.post(f"{kind} {n} {k}") for k, kind in enumerate(kinds[n])])
+        for n in range(6)
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    eventually(lambda: len(session.done) == 300)
+    for n in range(6):
+        mine = [words for words in session.done if words.split()[1] == str(n)]
+        assert mine == [f"{kind} {n} {k}" for k, kind in enumerate(kinds[n])]
+
+
+def test_a_retry_comes_in_its_time_and_events_come_before_it(session: Session) -> None:
+    session.acts["rest"] = lambda: session.turns.retry_after(0.2)
+    session.post("rest")
+    session.post("before")
+    eventually(lambda: session.done == ["rest", "before", RetryDue.__name__])
+    eventually(lambda: not own_threads())
+
+
+def test_nothing_counts_after_the_end(session: Session) -> None:
+    session.turns.post(LAST)
+    session.turns.join()
+    session.post("late")
+    assert session.done == ["last", "finished"]
+
+
+@pytest.mark.parametrize("words", ["rest", "here"])
+def test_an_error_ends_the_session_and_is_passed_on(
+    session: Session, errors: list[ThreadEndedError], words: str
+) -> None:
+    session.acts[words] = lambda: [][0]
+    session.post(words)
+    session.turns.join()
+    session.post("late")
+    assert session.done == ["finished"]
+    assert isinstance(errors[0].__cause__, IndexError)
+
+
+class Refusing:
+    """Refuses new threads while `refuses` is True, as a machine at its limit does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.refuses = True
+        self._begin: Callable[[threading.Thread], None] = threading.Thread.start
+        monkeypatch.setattr(threading.Thread, "start", lambda thread: self._start(thread))
+
+    def _start(self, thread: threading.Thread) -> None:
+        if self.refuses and thread.name == NAME:
+            raise RuntimeError("can't start new thread")
+        self._begin(thread)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Refusing:
+    return Refusing(monkeypatch)
+
+
+def test_a_rest_without_a_thread_is_told_and_runs_once_there_is_one(session: Session, machine: Refusing) -> None:
+    session.post("rest")
+    session.post("2")
+    with pytest.raises(RuntimeError, match="new thread"):
+        session.turns.look_for_thread()
+    assert session.done == []
+    machine.refuses = False
+    session.turns.look_for_thread()
+    eventually(lambda: session.done == ["rest", "2"])
+    session.turns.look_for_thread()
+    assert session.done == ["rest", "2"]
+
+
+def test_a_session_without_a_thread_ends_in_the_thread_that_waits_for_the_end(
+    session: Session, machine: Refusing
+) -> None:
+    session.post("rest")
+    session.turns.post(LAST)
+    session.turns.join()
+    assert session.done == ["rest", "last", "finished"]
