@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 from discovery.threads import OnEnded, watching
 from lr_server.protocol.events import Event, RetryDue
@@ -15,6 +16,8 @@ from lr_server.session.stream import FrameStream
 from queues.clock import Clock
 from queues.errors import ThreadEndedError
 
+#: The pause between two looks of `Turns.join` for work without a thread, in seconds.
+_LOOK: Final = 0.5
 #: The rest of the work for an event, which may wait; None if the event is done.
 Rest = Callable[[], None] | None
 Taken = tuple[Event, FrameStream | None]
@@ -86,9 +89,11 @@ class Turns:
 
     def join(self) -> None:
         """Wait for the end, and for *on_ended*; without a thread, the work that is left runs here."""
-        if self._takes_lack():
-            self._work_off()
-        self._ended.wait()
+        while not self._ended.is_set():
+            # Another thread that has the turn now may find no thread for the last rest.
+            if self._takes_lack():
+                self._work_off()
+            self._ended.wait(_LOOK)
         if self._thread is not None:
             self._thread.join()
 

@@ -168,3 +168,33 @@ def test_a_session_without_a_thread_ends_in_the_thread_that_waits_for_the_end(
     session.turns.post(LAST)
     session.turns.join()
     assert session.done == ["rest", "last", "finished"]
+
+
+@pytest.mark.usefixtures("machine")
+def test_the_end_comes_although_the_thread_is_refused_while_it_is_awaited(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on, awaited = threading.Event(), threading.Event(), threading.Event()
+    really = session.turns._ended.wait
+
+    def wait(*timeout: float) -> bool:
+        awaited.set()
+        return really(*timeout)
+
+    def stand_still() -> None:
+        begun.set()
+        goes_on.wait(60)
+
+    monkeypatch.setattr(session.turns._ended, "wait", wait)
+    session.acts["here"] = stand_still
+    threads = [
+        threading.Thread(target=work, daemon=True) for work in (lambda: session.post("here"), session.turns.join)
+    ]
+    threads[0].start()
+    assert begun.wait(60)
+    session.turns.post(LAST)
+    threads[1].start()
+    assert awaited.wait(60)
+    goes_on.set()
+    eventually(lambda: not any(thread.is_alive() for thread in threads))
+    assert session.done == ["here", "last", "finished"]
