@@ -5,6 +5,7 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine
 
 from lr_client.replays import entry_position
+from lr_client.resend_cuts import refuse_divided
 from lr_client.resend_times import range_of_time
 from queues.database.transactions import reading, writing
 from queues.destinations import destination_set
@@ -51,9 +52,7 @@ def _begin(connection: Connection, key: SessionKey, wanted: SeqRange, person: st
             f"an earlier resend of {last.name} has not ended: `lrq resend continue {key.client} {key.destination}`, or "
             f"`lrq resend cancel {key.client} {key.destination}`"
         )
-    newest = reads.newest_tick(connection)
-    extent = LogExtent(reads.trimmed_seq(connection), newest.end_seq if newest else 0, regrouped_seq(connection))
-    if refusal := refuse_range(wanted, extent):
+    if refusal := refuse_range(wanted, _extent(connection)):
         raise UsageError(f"{key.client} to {key.destination}: {refusal}")
     if key.destination in closed_links(connection).get(key.client, ()):
         raise LinkEndedError(link_ended(key.client, key.destination))
@@ -61,15 +60,31 @@ def _begin(connection: Connection, key: SessionKey, wanted: SeqRange, person: st
     return resends.begin(connection, key, wanted, person)
 
 
+def _extent(connection: Connection) -> LogExtent:
+    newest = reads.newest_tick(connection)
+    return LogExtent(reads.trimmed_seq(connection), newest.end_seq if newest else 0, regrouped_seq(connection))
+
+
 def _range(engine: Engine, key: SessionKey, numbers: Numbers, times: Times) -> SeqRange:
     start, end = numbers
     since, until = times
     if start is not None and end is not None and times == (None, None):
-        with reading(engine) as connection:
-            return SeqRange(_number(connection, start), _number(connection, end))
+        return _numbered_range(engine, key, start, end)
     if since is not None and until is not None and numbers == (None, None):
         return range_of_time(engine, key, since, until)
     raise UsageError("a range needs its first and its last entry, or two times")
+
+
+def _numbered_range(
+    engine: Engine, key: SessionKey, start: int | Position | str, end: int | Position | str
+) -> SeqRange:
+    with reading(engine) as connection:
+        wanted = SeqRange(_number(connection, start), _number(connection, end))
+        is_whole = not refuse_range(wanted, _extent(connection))
+    # The log has no ticks to read for other ranges, which are refused later.
+    if is_whole and (refusal := refuse_divided(engine, key, wanted)):
+        raise UsageError(f"{key.client} to {key.destination}: {refusal}")
+    return wanted
 
 
 def _number(connection: Connection, given: int | Position | str) -> int:

@@ -13,6 +13,7 @@ from lr_client.replays import micros
 from queues.database.transactions import reading
 from queues.errors import UsageError
 from queues.positions import Tick
+from queues.send_log.commit_times import last_commit_us
 from queues.send_log.history import first_since, last_before
 from queues.send_log.opening import open_log
 from queues.send_log.port import Log, SessionKey, TickLimits
@@ -48,7 +49,7 @@ def _end_before(engine: Engine, key: SessionKey, newest_seq: int, moment_us: int
     seq = _start_before(engine, log, newest_seq, moment_us)
     while seq < newest_seq:
         [tick] = log.ticks_after(seq, _ONE)
-        if _last_commit_us(log, tick) >= moment_us:
+        if last_commit_us(log, tick) >= moment_us:
             return tick.start_seq + (0 if tick.is_large else _count(log, key, tick, moment_us))
         seq = tick.end_seq
     return seq
@@ -68,14 +69,9 @@ def _start_before(engine: Engine, log: Log, newest_seq: int, moment_us: int) -> 
                 f"entries up to {max(trimmed, seq):,} are trimmed, some of them perhaps of that time: name the first "
                 "and the last entry"
             )
-        if tick is None or seq == trimmed or _last_commit_us(log, tick) < moment_us:
+        if tick is None or seq == trimmed or last_commit_us(log, tick) < moment_us:
             return seq
         seq = tick.start_seq
-
-
-def _last_commit_us(log: Log, tick: Tick) -> int:
-    # A large tick is one transaction, so its first entry tells the time of all.
-    return max(each.row.committed_us for each in next(iter(log.read_all([tick], _ONE))))
 
 
 def _count(log: Log, key: SessionKey, tick: Tick, moment_us: int) -> int:

@@ -145,10 +145,7 @@ class SiteRoles:
                 self._stood_down = ""
             self._held = dict(held)
             if held and self.source is None and not self._is_stopping:
-                source = self._new_source()
-                source.follow()
-                source.start()
-                self.source = source
+                self.source = self._following()
             if self.source is not None:
                 self.source.lead(held)
             if not held and not self._is_sequencer:
@@ -195,6 +192,17 @@ class SiteRoles:
         source, self.source = self.source, None
         if source is not None:
             source.stop(lost)
+
+    def _following(self) -> Source:
+        source = self._new_source()
+        try:
+            source.follow()
+            source.start()
+        except BaseException:
+            # Otherwise the threads that have begun would stay, and each later try would add its own.
+            source.stop()
+            raise
+        return source
 
     def _new_source(self) -> Source:
         return Source(

@@ -28,8 +28,7 @@ def owed_rows(rows: Sequence[LogRow], owed: SessionKey, numbers: Collection[int]
 
 def after_cut(rows: Sequence[LogRow], cut: Visibility) -> list[LogRow]:
     """Return the rows that a snapshot with this *cut* does not contain."""
-    # By id on SQLite: there an entry of the view `lrq_transmit` may have joined a transaction from before the cut.
-    return [row for row in rows if not cut.covers(row.id if cut.window is None else row.transaction, row.order)]
+    return [row for row in rows if not row.is_in(cut)]
 
 
 class RoutedRows(NamedTuple):

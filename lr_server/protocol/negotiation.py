@@ -29,6 +29,9 @@ def without_provider(client: ClientName, *, is_member: bool = False) -> str:
 #: The reason of the first snapshot of a session; the request for the snapshot carries it.
 FIRST_SNAPSHOT: Final = "the sink has nothing yet, so it gets a snapshot first"
 
+#: The reason of snapshots for sites that came to a group or left it while they had a session.
+REGROUPED: Final = "the site gets other entries than before, because groups of replicas have changed"
+
 
 class Cause(StrEnum):
     """Every reason for which a full snapshot is needed."""

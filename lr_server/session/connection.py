@@ -56,6 +56,8 @@ class SinkConnection:
         self.way_of = ""
         #: The branches of the log that the session may send.
         self.branches: frozenset[str] = frozenset()
+        #: The ticks for this session.
+        self.outgoing = context.outgoing(owed)
         #: The log that the sink can store after its last rollback or snapshot, as far as it was sent.
         self.sent: SentLog | None = None
         self.fence = fence
@@ -65,7 +67,6 @@ class SinkConnection:
         self._leadership = leadership
         self._replaced = replaced
         self._report = report
-        self._outgoing = context.outgoing(owed)
         self._sink: Sink | RestingSink | None = None
         self._room: int | None = None
 
@@ -140,7 +141,7 @@ class SinkConnection:
             raise PeerUnreachableError("the connection was closed before it was used")
         context = StreamContext(
             session=session,
-            paths=self._context.paths(self._outgoing),
+            paths=self._context.paths(self.outgoing),
             branches=self.branches,
             inflight=Inflight(
                 max_frames=limits.window_frames,

@@ -5,16 +5,19 @@ from dataclasses import replace
 from lr_server.protocol import answers
 from lr_server.protocol.events import Negotiated, Refused, RolledBack
 from lr_server.protocol.histories import SinkHistory, SourceHistory
-from lr_server.protocol.negotiation import decide, obsolete_request
+from lr_server.protocol.negotiation import REGROUPED, Resume, decide, obsolete_request
 from lr_server.session import replays
 from lr_server.session.connection import SinkConnection
 from lr_server.session.context import Leadership, SessionContext
 from lr_server.session.history import source_history
 from lr_server.session.snapshots import SessionSnapshots
-from queues.errors import StoreUnavailableError
+from queues.database.transactions import reading
+from queues.errors import StoreUnavailableError, TrimmedError
 from queues.logs import logger
 from queues.positions import Position
 from queues.send_log.port import SessionKey
+from queues.send_log.replica_sets import regrouped_seq
+from queues.send_log.sessions import find_session
 from queues.wire.replication_pb2 import NegotiateResponse, ReplayAnswer
 
 log = logger("lrq.session")
@@ -55,8 +58,8 @@ class Negotiations:
             return refusal
         sink = connection.hear(answer)
         decided = self._decide(sink)
-        if sink.is_empty:
-            # The sink may have lost its data, so trim and `wait_replicated` must not use its earlier acknowledgements.
+        if sink.is_empty or sink.received.seq < self._acked_seq():
+            # The sink has lost data, so trim and `wait_replicated` must not use its earlier acknowledgements.
             connection.progress.acked = sink.received
             connection.traffic.forget()
         connection.open(answer)
@@ -84,9 +87,31 @@ class Negotiations:
             self._snapshots.cancel(obsolete, f"{why}: the session begins with the log")
             source = self._history(sink)
         decision = decide(source, sink, initial_sync=initial_sync)
+        if isinstance(decision, Resume) and not self._is_owed_its_rows(sink):
+            decision = decide(source, sink, initial_sync=initial_sync, forced=REGROUPED)
         write = self._log.debug if self._context.outages.is_quiet(self._owed) else self._log.info
         write("negotiated", decision=type(decision).__name__, reason=decision.reason)
         return Negotiated(decision)
+
+    def _acked_seq(self) -> int:
+        """Return the stored acknowledgement, perhaps of an earlier server."""
+        with reading(self._context.engine) as connection:
+            found = find_session(connection, self._owed)
+        return 0 if found is None else found.acked_seq
+
+    def _is_owed_its_rows(self, sink: SinkHistory) -> bool:
+        """Return whether the rows of a tick that the sink has in part are still for its site."""
+        boundary_seq, seq = sink.boundary_seq, sink.received.seq
+        if boundary_seq == seq:
+            return True
+        with reading(self._context.engine) as connection:
+            if boundary_seq >= regrouped_seq(connection):
+                return True
+        try:
+            return self._connection.outgoing.has_rows(boundary_seq, seq)
+        except TrimmedError:
+            # The trim of a tick that is for the site tells a loss, and then the session does not resume.
+            return False
 
     def _history(self, sink: SinkHistory) -> SourceHistory:
         found = source_history(self._context.engine, self._owed, sink)

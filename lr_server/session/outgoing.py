@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from lr_server.feed.feed import Behind, LiveFeed, Ready, RoutedTick, without_rows
 from lr_server.feed.router import RoutedRows, after_cut, encoded, packed_row
@@ -13,6 +14,8 @@ from queues.send_log.port import Log, SessionKey, TickLimits
 from queues.wire.replication_pb2 import Batch, Block, Frame, SessionId, TickGroup, TickHeader
 from queues.wire.replication_pb2 import Position as WirePosition
 from sink.rests import Bell, Rest
+
+_ONE: Final = TickLimits(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,17 @@ class Outgoing:
     def leave(self) -> None:
         """Leave the live feed, which no longer waits for this session; a waiting `after` returns."""
         self._feed.leave(self._owed)
+
+    def has_rows(self, boundary_seq: int, seq: int) -> bool:
+        """Return whether the rows after *boundary_seq* up to *seq* of a large tick are for this session.
+
+        True also for positions that are in no large tick. Raises `TrimmedError`.
+        """
+        tick = next(iter(self._log.ticks_after(seq - 1, _ONE)), None)
+        if tick is None or not tick.is_large or tick.start_seq != boundary_seq:
+            return True
+        pieces = self._log.stream(self._owed, tick, seq - boundary_seq - 1, _ONE)
+        return any(piece.rows for piece in pieces)
 
     def _live(self, group: RoutedTick, position: Position) -> TickPart:
         tick = group.tick

@@ -13,6 +13,7 @@ from queues.database.servers import check_ranges
 from queues.database.transactions import writing
 from queues.positions import Position
 from queues.send_log import sessions
+from queues.send_log.commit_times import end_committed_since
 from queues.send_log.history import branch_at, first_since, last_before
 from queues.send_log.opening import segment_reads
 from queues.send_log.port import SessionKey
@@ -36,12 +37,13 @@ def answer_order(
 
     Raises `OwnershipLostError` if another server leads the range of *lease*, and `StoreUnavailableError`.
     """
+    committed_seq = None if order.from_seq else end_committed_since(engine, order.since_us)
     with writing(engine) as connection:
         keep_ticks(connection)
         segment_reads(connection).keep(connection)
         check_ranges(connection, [lease])
         source = history_within(connection, owed, sink)
-        found = _find(connection, owed, order)
+        found = _find(connection, owed, order, committed_seq)
         target = None if found is None else found[0]
         refusal = refuse_replay(source, sink, order, target, initial_sync=initial_sync)
         if refusal or found is None:
@@ -52,14 +54,18 @@ def answer_order(
         return Replay(ReplayAnswer(order_id=order.order_id, after=header), back)
 
 
-def _find(connection: Connection, owed: SessionKey, order: OrderedReplay) -> tuple[ReplayTarget, TickHeader] | None:
+def _find(
+    connection: Connection, owed: SessionKey, order: OrderedReplay, committed_seq: int | None
+) -> tuple[ReplayTarget, TickHeader] | None:
     """Return the tick after which the ordered entries begin, also as the sink keeps it; None if there are none."""
     first_seq = order.from_seq
     if not first_seq:
         first = first_since(connection, order.since_us)
-        if first is None:
+        ends = [each for each in (first.end_seq if first else None, committed_seq) if each is not None]
+        if not ends:
             return None
-        first_seq = first.end_seq
+        # The times of ticks also tell that trimmed entries are of that time.
+        first_seq = min(ends)
     tick = last_before(connection, first_seq)
     groups = (name for name, members in read_groups(connection).items() if owed.destination in members)
     facts = branch_at(connection, first_seq), regrouped_seq(connection), next(groups, "")

@@ -39,7 +39,7 @@ from lr_server.session.replaced import ReplacedCount
 from lr_server.session.snapshots import SessionSnapshots
 from lr_server.session.standing import LastStanding
 from lr_server.session.stream import FrameStream
-from lr_server.session.turns import Rest, Turns
+from lr_server.session.turns import SlowWork, Turns
 from lr_server.session.work import EndWork, LogWork, SnapshotWork
 from queues.clock import jittered
 from queues.errors import LrqError, OwnershipLostError
@@ -150,8 +150,8 @@ class Session:
     def _post(self, event: Event | None, stream: FrameStream | None = None) -> None:
         self._turns.post(event, stream)
 
-    def _take(self, event: Event, stream: FrameStream | None) -> Rest:
-        """Advance the machine; return the effects as a rest if one of them may wait."""
+    def _take(self, event: Event, stream: FrameStream | None) -> SlowWork:
+        """Advance the machine; return the effects as slow work if one of them may wait."""
         if stream is not None and stream is not self._connection.stream:
             return None
         if isinstance(event, happened.Refused) and event.kind is RefusalKind.STALE_LEADER:

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 from discovery.threads import OnEnded, watching
 from lr_server.protocol.events import Event, RetryDue
@@ -15,27 +16,29 @@ from lr_server.session.stream import FrameStream
 from queues.clock import Clock
 from queues.errors import ThreadEndedError
 
-#: The rest of the work for an event, which may wait; None if the event is done.
-Rest = Callable[[], None] | None
+#: The pause between two looks of `Turns.join` for work without a thread, in seconds.
+_LOOK: Final = 0.5
+#: The work for an event that may wait; None if the event is done.
+SlowWork = Callable[[], None] | None
 Taken = tuple[Event, FrameStream | None]
 
 
 class Turns:
     """Lets one thread at a time take the events of a session, in their order. Safe for any number of threads.
 
-    *take* must not wait. The rest that it returns runs before the next event, in the session's own thread. After an
-    error in *take* or in a rest, and after `end`, no event counts: *finish* runs, and then `join` returns.
+    *take* must not wait. The slow work that it returns runs before the next event, in the session's own thread. After
+    an error in either of them, and after `end`, no event counts: *finish* runs, and then `join` returns.
     """
 
     def __init__(
         self,
         name: str,
-        take: Callable[[Event, FrameStream | None], Rest],
+        take: Callable[[Event, FrameStream | None], SlowWork],
         finish: Callable[[], None],
         clock: Clock,
         on_ended: OnEnded,
     ) -> None:
-        """Call the session's thread *name*; *on_ended* gets an error of *take* or of a rest."""
+        """Call the session's thread *name*; *on_ended* gets an error of *take* or of slow work."""
         self._name = name
         self._take = take
         self._finish = finish
@@ -46,10 +49,10 @@ class Turns:
         self._thread: threading.Thread | None = None
         self._events: deque[Taken] = deque()
         self._retry_at: float | None = None
-        self._rest: Rest = None
-        # A thread has the turn, or will have it once `_rest` has a thread.
+        self._slow: SlowWork = None
+        # A thread has the turn, or will have it once `_slow` has a thread.
         self._is_busy = False
-        # The machine had no thread for `_rest`.
+        # The machine had no thread for `_slow`.
         self._lacks_thread = False
         self._is_over = False
         self._ended = threading.Event()
@@ -70,11 +73,11 @@ class Turns:
         self._begin_here()
 
     def retry_after(self, seconds: float) -> None:
-        """Take `RetryDue` after *seconds* without another event; for a rest."""
+        """Take `RetryDue` after *seconds* without another event; for slow work."""
         self._retry_at = self._clock.monotonic() + seconds
 
     def end(self) -> None:
-        """Take no further event; for *take* and for a rest."""
+        """Take no further event; for *take* and for slow work."""
         with self._changed:
             self._is_over = True
             self._events.clear()
@@ -86,9 +89,11 @@ class Turns:
 
     def join(self) -> None:
         """Wait for the end, and for *on_ended*; without a thread, the work that is left runs here."""
-        if self._takes_lack():
-            self._work_off()
-        self._ended.wait()
+        while not self._ended.is_set():
+            # Another thread that has the turn now may find no thread for the last work.
+            if self._takes_lack():
+                self._work_off()
+            self._ended.wait(_LOOK)
         if self._thread is not None:
             self._thread.join()
 
@@ -98,12 +103,12 @@ class Turns:
             return lacked
 
     def _take_here(self) -> None:
-        """Take the events until one has a rest, which gets a thread."""
+        """Take the events until one has slow work, which gets a thread."""
         while not self._is_over:
             if (taken := self._next()) is None:
                 return
-            self._rest = self._take(*taken)
-            if self._rest is not None:
+            self._slow = self._take(*taken)
+            if self._slow is not None:
                 # `look_for_thread` tries again, and its caller shows the error.
                 with suppress(RuntimeError):
                     self._start()
@@ -111,13 +116,13 @@ class Turns:
         self._close()
 
     def _take_in_own_thread(self) -> None:
-        """Carry out the rest of an event, and take the events that follow."""
+        """Carry out the slow work of an event, and take the events that follow."""
         while not self._is_over:
-            rest, self._rest = self._rest, None
-            if rest is not None:
-                rest()
+            work, self._slow = self._slow, None
+            if work is not None:
+                work()
             elif (taken := self._next()) is not None:
-                self._rest = self._take(*taken)
+                self._slow = self._take(*taken)
             else:
                 return
         self._close()

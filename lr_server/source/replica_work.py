@@ -7,6 +7,7 @@ from typing import Final
 from sqlalchemy import Connection, Engine
 
 from discovery.topology import Topology
+from lr_server.protocol.negotiation import REGROUPED
 from queues import send_snapshot
 from queues.clock import Clock
 from queues.database.generations import pass_over
@@ -21,8 +22,6 @@ from sink.protocol.log_rules import believable
 
 log = logger("lrq.replicas")
 
-#: The reason of snapshots for sites that came to a group or left it while they had a session.
-REGROUPED: Final = "the site gets other entries than before, because groups of replicas have changed"
 #: A choice that was read longer ago, in pauses, is told to no site: another server may have changed it.
 _FRESH: Final = 3.0
 

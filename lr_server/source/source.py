@@ -239,15 +239,16 @@ class Source:
         return branch
 
     def _enter(self, branch: str) -> None:
-        """End the sessions of other branches, and drop their ticks."""
+        """Drop the ticks of the feed, and end the sessions of other branches."""
         if branch == self._branch:
             return
-        self.supervisor.end_other_branches(branch)
         is_following = self._follower is not None
         if is_following:
             self._end_role()
-        # The ticks of the feed may be lost: the sequencer's first look, or the follower's, begins the feed.
+        # The ticks of the feed may be lost: the sequencer's first look, or the follower's, begins the feed. Sessions of
+        # the new branch may begin while others end, and must not find lost ticks.
         self.feed.begin(None)
+        self.supervisor.end_other_branches(branch)
         self._branch = branch
         if is_following:
             self._begin_to_follow()

@@ -81,6 +81,7 @@ class Supervisor:
         self._site_lease: Lease | None = None
         self._save_from = 0.0
         self._stalls_from = 0.0
+        self._lack = ""
         self._stall_look = context.limits.stall_seconds / _STALL_LOOKS
         self._stopping = threading.Event()
         self._awake = threading.Event()
@@ -202,13 +203,25 @@ class Supervisor:
             self._pass_on(requests)
         began = self._clock.monotonic()
         if began >= self._stalls_from:
-            for session in self.sessions():
-                session.check_stall()
+            self._lack = self._checked()
             self._stalls_from = began + self._stall_look
         if began >= self._save_from:
             self.save()
             now = self._clock.monotonic()
             self._save_from = rest_after(now - began) + now
+        if self._lack:
+            raise RuntimeError(self._lack)
+
+    def _checked(self) -> str:
+        """Check the stalls of all sessions; return the words of the machine if a session lacks its thread."""
+        lack = ""
+        for session in self.sessions():
+            try:
+                session.check_stall()
+            except RuntimeError as error:
+                # The standings of the other sessions must still be saved.
+                lack = str(error)
+        return lack
 
     def _one_a_site(self, requests: Sequence[SnapshotSync]) -> Sequence[SnapshotSync]:
         # The sequencer divides the requests; the other servers see the result later.

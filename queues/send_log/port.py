@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from queues.database.leases import Lease
 from queues.entry_headers import text_size
 from queues.names import ClientName, SiteId
-from queues.positions import Tick
+from queues.positions import Tick, Visibility
 from queues.replica_groups import Groups
 
 
@@ -33,6 +33,11 @@ class LogRow(NamedTuple):
     headers: str | None = None
     partition_key: str | None = None
     request: int | None = None
+
+    def is_in(self, cut: Visibility) -> bool:
+        """Return whether a snapshot with this *cut* contains the entry."""
+        # By id on SQLite: there an entry of the view `lrq_transmit` may have joined a transaction from before the cut.
+        return cut.covers(self.id if cut.window is None else self.transaction, self.order)
 
 
 def row_size(row: LogRow) -> int:

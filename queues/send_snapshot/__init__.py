@@ -12,6 +12,7 @@ from queues.send_snapshot.providers import (
     providers,
 )
 from queues.send_snapshot.requests import (
+    applied_bases,
     cancel,
     cancel_all,
     cancel_exactly,
@@ -40,6 +41,7 @@ __all__ = [
     "SnapshotState",
     "SnapshotSync",
     "StoredBlock",
+    "applied_bases",
     "cancel",
     "cancel_all",
     "cancel_exactly",

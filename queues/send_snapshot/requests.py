@@ -28,6 +28,7 @@ from queues.database import dialects
 from queues.database.tables.sessions import sessions
 from queues.database.tables.snapshots import snapshots
 from queues.names import ClientName, SiteId, site_id
+from queues.positions import Position
 from queues.send_snapshot.providers import SILENCE, providers
 from queues.send_snapshot.states import (
     EVERY_SITE,
@@ -173,6 +174,17 @@ def cancel(
     if destination is not None:
         chosen.append(snapshots.c.destination == destination)
     return finish(connection, SnapshotState.CANCELLED, reason, *chosen)
+
+
+def applied_bases(connection: Connection, client: ClientName, destination: SiteId) -> list[Position]:
+    """Return the bases of the applied snapshots of *client* at *destination* whose rows still exist."""
+    applied = (
+        snapshots.c.client == client,
+        snapshots.c.destination == destination,
+        snapshots.c.state == SnapshotState.APPLIED,
+    )
+    columns = snapshots.c.branch, snapshots.c.base_seq, snapshots.c.cut
+    return [Position(*row) for row in connection.execute(select(*columns).where(*applied))]
 
 
 def has_unfinished(connection: Connection) -> bool:

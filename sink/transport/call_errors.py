@@ -36,13 +36,19 @@ def stopped(endpoint: Endpoint) -> PeerUnreachableError:
     return PeerUnreachableError(f"{endpoint} ended the stream, most likely because it stops")
 
 
-def failed(endpoint: Endpoint, code: grpc.StatusCode, details: str) -> PeerUnreachableError | ProtocolError:
-    """Return the error of a call that ended with *code*; *details* are one line."""
+def failed(
+    endpoint: Endpoint, code: grpc.StatusCode, details: str, timeout: float
+) -> PeerUnreachableError | ProtocolError:
+    """Return the error of a call that ended with *code* and one line of *details*; *timeout* limits a call."""
     # A connection that breaks during an answer may look like an internal error.
     if code in _DISAGREEMENT and "RST_STREAM" not in details:
         return ProtocolError(f"{endpoint} does not answer as a sink does: {code.name} ({details})")
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return PeerUnreachableError(f"{endpoint} has no slot for the session: {details}")
+    if code is grpc.StatusCode.CANCELLED:
+        return PeerUnreachableError(f"{endpoint} has ended the call ({details or code.name})")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return PeerUnreachableError(f"{endpoint} has not answered within {timeout:g} s ({code.name})")
     return PeerUnreachableError(f"{endpoint} cannot be reached: {reason(endpoint, code.name, details)}")
 
 

@@ -45,7 +45,7 @@ class Exchange:
         """Exchange until *note* returns False, a refusal comes, or the call ends.
 
         Return False if the sink has ended the call without an answer for each frame. Raises `AioRpcError` for a call
-        that failed; see `status`. Raises an error of the frames.
+        that failed; see `first_status`. Raises an error of the frames.
         """
         loop = asyncio.get_running_loop()
 
@@ -68,9 +68,14 @@ class Exchange:
         self._check_steps()
         return self._is_finished and answered >= self._sent
 
-    async def status(self, error: grpc.aio.AioRpcError) -> tuple[grpc.StatusCode, str]:
-        """Return the first status of the call that has failed with *error*, and its details in one line."""
-        code, details = await self._status if self._status is not None else (error.code(), error.details() or "")
+    async def first_status(self, error: grpc.aio.AioRpcError | None = None) -> tuple[grpc.StatusCode, str]:
+        """Return the first status of the call, which has failed with *error*, and its details in one line."""
+        if self._status is not None:
+            code, details = await self._status
+        elif error is not None:
+            code, details = error.code(), error.details() or ""
+        else:
+            code, details = grpc.StatusCode.CANCELLED, ""
         return code, first_line(details)
 
     def refuse(self, refusal: pb.Refusal) -> None:

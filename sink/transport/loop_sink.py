@@ -93,12 +93,14 @@ class LoopSink:
             if not await exchange.carry_out(call):
                 raise call_errors.stopped(self._endpoint)
         except grpc.aio.AioRpcError as error:
-            code, details = await exchange.status(error)
+            code, details = await exchange.first_status(error)
             if self._is_closed or not call_errors.is_too_large(code, details):
                 raise self._failed(code, details) from error
             exchange.refuse(pb.Refusal(kind=pb.Refusal.TOO_LARGE, reason=details))
         except asyncio.CancelledError as error:
-            raise call_errors.closed(self._endpoint) from error
+            # So gRPC tells a call that this side has cancelled, and one that the sink has.
+            code, details = await exchange.first_status()
+            raise self._failed(code, details) from error
         finally:
             self._calls.discard(call)
             call.cancel()
@@ -129,5 +131,7 @@ class LoopSink:
 
     def _failed(self, code: grpc.StatusCode, details: str) -> Exception:
         return (
-            call_errors.closed(self._endpoint) if self._is_closed else call_errors.failed(self._endpoint, code, details)
+            call_errors.closed(self._endpoint)
+            if self._is_closed
+            else call_errors.failed(self._endpoint, code, details, self._timeout)
         )

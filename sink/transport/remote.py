@@ -117,7 +117,7 @@ class RemoteSink:
     def _mapped(self, error: Exception) -> PeerUnreachableError | ProtocolError:
         if self._is_closed or not isinstance(error, grpc.RpcError):
             return call_errors.closed(self._endpoint)
-        return call_errors.failed(self._endpoint, error.code(), _details(error))
+        return call_errors.failed(self._endpoint, error.code(), _details(error), self._timeout)
 
 
 def _counted(count_bytes: Callable[[int], None]) -> Callable[[pb.Frame], bytes]:

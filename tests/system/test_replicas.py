@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from lr_client import ActiveMember, active_member, require_continued
 from lr_server import LogReplicationServer
-from lr_server.source.replica_work import REGROUPED
+from lr_server.protocol.negotiation import REGROUPED
 from lr_server.topology.rules import OwnSite
 from lr_server.topology.table import add_peer, put_group
 from lrq.cli import link_actions
@@ -16,9 +17,18 @@ from lrq.cli.exit_codes import NoError
 from lrq.cli.health import troubles
 from lrq.cli.replica_actions import promote
 from queues.database.peers import PeerRow
-from queues.errors import ConfigurationError, LinkEndedError, ServingUnknownError, VersionLostError
+from queues.errors import (
+    ConfigurationError,
+    LinkEndedError,
+    PeerUnreachableError,
+    ServingUnknownError,
+    VersionLostError,
+)
 from queues.names import SiteId
 from queues.positions import Position
+from queues.wire.replication_pb2 import Ack, Frame
+from sink.port import Sink
+from tests.system.faulty import PassingSink
 from tests.system.world import Messages, Recorder, World, in_log_sync, sessions_of
 from tests.waiting import eventually
 
@@ -201,6 +211,49 @@ def test_a_site_with_a_session_that_joins_a_group_gets_a_snapshot(world: World) 
     put_group(world.site("paris"), TOKYO, [A, B])
     eventually(lambda: second.snapshot("paris") == [b"everything"])
     assert REGROUPED in {each.reason for each in paris.site_status().snapshots}
+
+
+class PartTaker(PassingSink):
+    """Takes one part of a large tick, then loses each connection until it `heals`."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self.is_healed = False
+        self.has_part = False
+
+    def heal(self) -> None:
+        self.is_healed = True
+
+    def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
+        return self._sink.replicate(self._some(frames))
+
+    def _some(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        for frame in frames:
+            if self.has_part and not self.is_healed:
+                raise PeerUnreachableError("the connection is lost within the tick")
+            yield frame
+            self.has_part = self.has_part or any(not group.complete for group in frame.batch.groups)
+
+
+def test_a_member_that_leaves_with_a_part_of_a_transaction_never_applies_that_part(world: World) -> None:
+    world.provide("paris", Messages(lambda _: [b"everything"]))
+    first, second = (world.subscribe(member) for member in (A, B))
+    world.server(A, listen=[])
+    taker = world.behind(B, PartTaker)
+    small: dict[str, Any] = {"tick_rows": 2, "max_batch_bytes": 1_000, "initial_sync": "log"}
+    paris = paris_with(world, A, B, **small)
+    whole = [b"%d" % number * 500 for number in range(8)]
+    world.transmit("paris", *whole, to=[TOKYO])
+    eventually(lambda: taker.has_part and first.log("paris") == whole)
+    paris.stop()
+    alone = world.server("paris", listen=[], peers={A: f"local:{A}"}, **small)
+    eventually(lambda: world.execute("paris", "SELECT regrouped_seq FROM lrq_log_head") != [(0,)])
+    alone.stop()
+    taker.heal()
+    world.server("paris", listen=[], peers={each: f"local:{each}" for each in (A, B)}, **small)
+    eventually(lambda: second.kinds("paris") == ["start 1", "snapshot 1", "complete 1"])
+    world.transmit("paris", b"for b", to=[B])
+    eventually(lambda: second.log("paris") == [b"for b"])
 
 
 def test_a_promotion_moves_the_name_alone_and_members_hear_of_it(world: World) -> None:

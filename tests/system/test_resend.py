@@ -1,15 +1,18 @@
 """A range of entries comes to a listener once more, after all others and without a rollback."""
 
 import random
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 
 from lr_client import continue_resend, resend_entries
+from queues.errors import UsageError
 from queues.receive.parked import parked
 from tests.resending import interrupted
 from tests.system.replaying import Journal, journal, rows, send
-from tests.system.world import World
+from tests.system.world import Messages, World
 from tests.waiting import eventually
 
 #: The source keeps acknowledged entries for an hour.
@@ -83,6 +86,34 @@ def test_a_parked_entry_stays_parked_and_its_new_entry_is_applied(world: World) 
     resend_entries(world.site("paris"), "policy", "tokyo", start=aside.sequence, end=aside.sequence)
     eventually(lambda: texts(world) == ["entry 0", "entry 2", "entry 1"])
     assert [each.sequence for each in parked(world.site("tokyo"))] == [aside.sequence]
+
+
+def test_a_range_that_begins_or_ends_around_the_cut_of_a_snapshot_is_refused(world: World) -> None:
+    paris, straddling = world.site("paris"), ExitStack()
+    journal.metadata.create_all(world.site("tokyo"))
+    world.subscribe("tokyo", Journal())
+    send(paris, "in the snapshot 1", "in the snapshot 2")
+    if paris.dialect.name == "postgresql":
+        session = straddling.enter_context(Session(paris))
+        straddling.enter_context(session.begin())
+        world.client.transmit_log_entry_message(session, b"straddling", ["tokyo"])
+    world.provide("paris", Messages(lambda _: [b"state"]))
+    world.request_snapshots("paris", "tokyo")
+    eventually(lambda: world.execute("paris", "SELECT 1 FROM lrq_snapshots WHERE state = 'ready'") != [])
+    straddling.close()
+    send(paris, "after 1", "after 2")
+    # The first tick has entries from both sides of the cut.
+    world.link("paris", "tokyo", **KEPT)
+    behind = ["straddling"] * (paris.dialect.name == "postgresql") + ["after 1", "after 2"]
+    eventually(lambda: texts(world) == ["state", *behind])
+    send(paris, "later")
+    eventually(lambda: texts(world)[-1] == "later")
+    seqs = numbers(world)
+    for start, end in (("after 1", "after 2"), ("after 2", "later"), (behind[0], "later")):
+        with pytest.raises(UsageError, match=r"1 to [45] have other numbers at tokyo, because the cut of a snapshot"):
+            resend_entries(paris, "policy", "tokyo", start=seqs[start], end=seqs[end])
+    resend_entries(paris, "policy", "tokyo", start=seqs["later"], end=seqs["later"])
+    eventually(lambda: texts(world) == ["state", *behind, "later", "later"])
 
 
 @pytest.mark.timeout(180)

@@ -8,7 +8,7 @@ import pytest
 from lr_server.protocol.events import EndAcked, Event
 from lr_server.session import table as session_table
 from lr_server.session.stream import FrameStream
-from lr_server.session.turns import Rest
+from lr_server.session.turns import SlowWork
 from lrq.cli import link_actions
 from queues.errors import StoreUnavailableError
 from queues.names import SiteId
@@ -101,7 +101,7 @@ def test_a_finished_session_is_saved_although_a_thread_stands_still_before_its_n
         told.add(owed)
         note(owed)
 
-    def take_end(event: Event, stream: FrameStream | None) -> Rest:
+    def take_end(event: Event, stream: FrameStream | None) -> SlowWork:
         if isinstance(event, EndAcked):
             # The save of an earlier note must not bring the last state.
             eventually(lambda: not told)
@@ -172,3 +172,24 @@ def test_a_replay_between_two_saves_is_followed_by_a_save(world: World):
         eventually(lambda: session.standing.acked == before.acked)
     supervisor._awake.set()
     eventually(lambda: world.execute("paris", _SAVED) == [(SessionState.LOG_ENTRY_SYNC, last)])
+
+
+def test_a_session_without_a_thread_holds_up_no_save_of_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, full = threading.Thread.start, True
+
+    def start(thread: threading.Thread) -> None:
+        if full and thread.name == "lrq-session-policy-lima":
+            raise RuntimeError("can't start new thread")
+        really(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    lima = world.subscribe("lima")
+    paris = world.link("paris", "tokyo", "lima", initial_sync="log", stall_seconds=2.0)
+    token = world.transmit("paris", b"1", to=["tokyo", "lima"])
+    world.client.wait_replicated(world.site("paris"), token, ["tokyo"], timeout=60)
+    eventually(lambda: paris._source is not None and "new thread" in paris._source.supervisor.trouble)
+    full = False
+    eventually(lambda: lima.log("paris") == [b"1"])
+    eventually(lambda: paris._source is not None and not paris._source.supervisor.trouble)

@@ -10,12 +10,13 @@ from lr_server.protocol.replays import OrderedReplay
 from lr_server.session.replays import Replay, answer_order
 from queues.database import leases
 from queues.database.tables.sessions import sessions
+from queues.database.tables.ticks import ticks as stored_ticks
 from queues.database.transactions import reading, writing
 from queues.errors import OwnershipLostError
 from queues.names import ClientName, SiteId
 from queues.positions import Position, Tick
-from queues.send_log.opening import segment_reads
-from queues.send_log.port import Retention, SessionKey
+from queues.send_log.opening import open_log, segment_reads
+from queues.send_log.port import Retention, SessionKey, TickLimits
 from queues.send_log.sessions import add_session, find_session, go_back
 from queues.send_log.trim_plan import Fate, plan
 from queues.states import SessionState
@@ -97,6 +98,18 @@ def test_a_time_is_that_of_the_first_tick_at_or_after_it(site: Engine, reader: R
         earlier = [each.end_seq for each in ticks(reader)[:place] if each.created_us < tick.created_us]
         assert found.answer.after.end_seq == max(earlier, default=0)
     assert ordered(site, reader, since_us=ticks(reader)[-1].created_us + 1).answer.refusal
+
+
+def test_a_time_is_that_of_commits_although_the_clock_of_the_server_is_behind(site: Engine, reader: Reader) -> None:
+    log = open_log(site)
+    [[*commits]] = [[each.row.committed_us for each in part] for part in log.read_all(ticks(reader), TickLimits())]
+    with writing(site) as connection:
+        connection.execute(update(stored_ticks).values(created_us=stored_ticks.c.created_us - 3_600_000_000))
+    for place, moment in enumerate(commits):
+        found = ordered(site, reader, since_us=moment)
+        earlier = [tick.end_seq for tick, each in zip(ticks(reader)[:place], commits, strict=False) if each < moment]
+        assert found.answer.after.end_seq == max(earlier, default=0)
+    assert ordered(site, reader, since_us=commits[-1] + 1).answer.refusal
 
 
 def test_the_plan_of_a_trim_names_segments_that_are_kept_for_replays(site: Engine, reader: Reader) -> None:

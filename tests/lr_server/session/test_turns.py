@@ -10,7 +10,7 @@ import pytest
 from discovery.threads import OnEnded
 from lr_server.protocol.events import Event, PeerLost, RetryDue
 from lr_server.session.stream import FrameStream
-from lr_server.session.turns import Rest, Turns
+from lr_server.session.turns import SlowWork, Turns
 from queues.clock import SYSTEM_CLOCK
 from queues.errors import ThreadEndedError
 from tests.waiting import eventually
@@ -20,22 +20,22 @@ LAST = PeerLost("last")
 
 
 class Session:
-    """Takes each event, and has a rest for those whose words begin with "rest"; LAST ends it."""
+    """Takes each event, and has slow work for those whose words begin with "slow"; LAST ends it."""
 
     def __init__(self, on_ended: OnEnded) -> None:
         self.turns = Turns(NAME, self._take, lambda: self.done.append("finished"), SYSTEM_CLOCK, on_ended)
         self.done: list[str] = []
         self.threads: dict[str, str] = {}
-        #: The work of a rest, by the words of its event.
+        #: The work to do, by the words of its event.
         self.acts: dict[str, Callable[[], None]] = {}
         self._alone = threading.Lock()
 
     def post(self, words: str) -> None:
         self.turns.post(PeerLost(words))
 
-    def _take(self, event: Event, stream: FrameStream | None) -> Rest:
+    def _take(self, event: Event, stream: FrameStream | None) -> SlowWork:
         words = event.error if isinstance(event, PeerLost) else type(event).__name__
-        if event == LAST or words.startswith("rest"):
+        if event == LAST or words.startswith("slow"):
             return partial(self._do, words)
         self._do(words)
         return None
@@ -67,19 +67,19 @@ def own_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == NAME]
 
 
-def test_an_event_without_a_rest_is_taken_by_the_thread_that_brings_it(session: Session) -> None:
+def test_an_event_without_slow_work_is_taken_by_the_thread_that_brings_it(session: Session) -> None:
     session.post("1")
     assert session.threads == {"1": threading.current_thread().name}
 
 
-def test_a_rest_runs_in_the_sessions_own_thread_which_ends_with_it(session: Session) -> None:
+def test_slow_work_runs_in_the_sessions_own_thread_which_ends_with_it(session: Session) -> None:
     held = threading.Event()
-    session.acts["rest"] = held.wait
-    session.post("rest")
+    session.acts["slow"] = held.wait
+    session.post("slow")
     session.post("2")
     assert session.done == []
     held.set()
-    eventually(lambda: session.done == ["rest", "2"])
+    eventually(lambda: session.done == ["slow", "2"])
     assert set(session.threads.values()) == {NAME}
     eventually(lambda: not own_threads())
 
@@ -87,7 +87,7 @@ def test_a_rest_runs_in_the_sessions_own_thread_which_ends_with_it(session: Sess
 @pytest.mark.parametrize("run", range(20))
 def test_the_events_of_many_threads_are_taken_once_and_each_threads_in_its_order(session: Session, run: int) -> None:
     chance = random.Random(run)
-    kinds = [[chance.choice(["rest", "now"]) for _ in range(50)] for _ in range(6)]
+    kinds = [[chance.choice(["slow", "now"]) for _ in range(50)] for _ in range(6)]
     writers = [
         threading.Thread(target=lambda n=n: [session.post(f"{kind} {n} {k}") for k, kind in enumerate(kinds[n])])
         for n in range(6)
@@ -103,10 +103,10 @@ def test_the_events_of_many_threads_are_taken_once_and_each_threads_in_its_order
 
 
 def test_a_retry_comes_in_its_time_and_events_come_before_it(session: Session) -> None:
-    session.acts["rest"] = lambda: session.turns.retry_after(0.2)
-    session.post("rest")
+    session.acts["slow"] = lambda: session.turns.retry_after(0.2)
+    session.post("slow")
     session.post("before")
-    eventually(lambda: session.done == ["rest", "before", RetryDue.__name__])
+    eventually(lambda: session.done == ["slow", "before", RetryDue.__name__])
     eventually(lambda: not own_threads())
 
 
@@ -117,7 +117,7 @@ def test_nothing_counts_after_the_end(session: Session) -> None:
     assert session.done == ["last", "finished"]
 
 
-@pytest.mark.parametrize("words", ["rest", "here"])
+@pytest.mark.parametrize("words", ["slow", "here"])
 def test_an_error_ends_the_session_and_is_passed_on(
     session: Session, errors: list[ThreadEndedError], words: str
 ) -> None:
@@ -148,23 +148,53 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Refusing:
     return Refusing(monkeypatch)
 
 
-def test_a_rest_without_a_thread_is_told_and_runs_once_there_is_one(session: Session, machine: Refusing) -> None:
-    session.post("rest")
+def test_slow_work_without_a_thread_is_told_and_runs_once_there_is_one(session: Session, machine: Refusing) -> None:
+    session.post("slow")
     session.post("2")
     with pytest.raises(RuntimeError, match="new thread"):
         session.turns.look_for_thread()
     assert session.done == []
     machine.refuses = False
     session.turns.look_for_thread()
-    eventually(lambda: session.done == ["rest", "2"])
+    eventually(lambda: session.done == ["slow", "2"])
     session.turns.look_for_thread()
-    assert session.done == ["rest", "2"]
+    assert session.done == ["slow", "2"]
 
 
 def test_a_session_without_a_thread_ends_in_the_thread_that_waits_for_the_end(
     session: Session, machine: Refusing
 ) -> None:
-    session.post("rest")
+    session.post("slow")
     session.turns.post(LAST)
     session.turns.join()
-    assert session.done == ["rest", "last", "finished"]
+    assert session.done == ["slow", "last", "finished"]
+
+
+@pytest.mark.usefixtures("machine")
+def test_the_end_comes_although_the_thread_is_refused_while_it_is_awaited(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on, awaited = threading.Event(), threading.Event(), threading.Event()
+    really = session.turns._ended.wait
+
+    def wait(*timeout: float) -> bool:
+        awaited.set()
+        return really(*timeout)
+
+    def stand_still() -> None:
+        begun.set()
+        goes_on.wait(60)
+
+    monkeypatch.setattr(session.turns._ended, "wait", wait)
+    session.acts["here"] = stand_still
+    threads = [
+        threading.Thread(target=work, daemon=True) for work in (lambda: session.post("here"), session.turns.join)
+    ]
+    threads[0].start()
+    assert begun.wait(60)
+    session.turns.post(LAST)
+    threads[1].start()
+    assert awaited.wait(60)
+    goes_on.set()
+    eventually(lambda: not any(thread.is_alive() for thread in threads))
+    assert session.done == ["here", "last", "finished"]

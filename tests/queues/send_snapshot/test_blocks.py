@@ -5,6 +5,7 @@ from sqlalchemy import Engine, delete, update
 
 from queues import send_snapshot
 from queues.checksum import rows_checksum
+from queues.database.tables.log import log_head
 from queues.database.tables.snapshots import snapshot_blocks as stored_blocks
 from queues.database.transactions import reading, writing
 from queues.errors import CorruptFrameError, PayloadTooLargeError, SnapshotCancelledError, SnapshotFailedError
@@ -203,6 +204,25 @@ def test_old_statuses_are_collected_except_the_newest_of_each_site(site: Engine)
     with reading(site) as connection:
         assert [found.sync_id for found in send_snapshot.listing(connection)] == [asked[-1]]
         assert send_snapshot.newest(connection, newest(site).client, TOKYO) is not None
+
+
+def test_the_status_of_an_applied_snapshot_stays_while_the_log_goes_on_behind_it(site: Engine) -> None:
+    (sync_id,) = request(site, "tokyo")
+    attempt = claim(site)
+    publish(site, attempt, write_part(site, attempt, 0, [b"1"]), base=Position("b", 7, "id/9"))
+    with writing(site) as connection:
+        send_snapshot.mark_applied(connection, sync_id)
+    (newer,) = request(site, "tokyo")
+
+    def kept(trimmed_seq: int) -> set[str]:
+        with writing(site) as connection:
+            connection.execute(update(log_head).values(trimmed_seq=trimmed_seq))
+        collect(site, keep=-1)
+        with reading(site) as connection:
+            return {found.sync_id for found in send_snapshot.listing(connection)}
+
+    assert kept(7) == {sync_id, newer}
+    assert kept(8) == {newer}
 
 
 def test_a_payload_above_the_limit_is_refused(site: Engine) -> None:

@@ -223,8 +223,20 @@ def test_a_silent_peer_is_unreachable_after_the_timeout():
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         endpoint = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        with dial(endpoint, negotiation_timeout=0.3) as sink, pytest.raises(PeerUnreachableError, match="DEADLINE"):
+        words = rf"^{endpoint} has not answered within 0\.3 s"
+        with dial(endpoint, negotiation_timeout=0.3) as sink, pytest.raises(PeerUnreachableError, match=words):
             sink.negotiate(request())
+
+
+def test_a_stream_that_the_sink_ends_for_a_new_negotiation_does_not_count_as_unreachable(writer):
+    with serve(writer, [ANYWHERE]) as service, dial(service.endpoints[0]) as sink:
+        sink.negotiate(request())
+        stream = Conversation(sink)
+        accepted([stream.say(FIRST)])
+        service.end_streams("policy", "paris")
+        with pytest.raises(PeerUnreachableError, match=f"^{service.endpoints[0]} has ended the call"):
+            stream.listen()
+        stream.hang_up()
 
 
 def test_a_server_that_is_not_a_sink_gives_a_protocol_error():
