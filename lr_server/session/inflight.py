@@ -28,7 +28,7 @@ class Inflight:
         self._window = self._empty(room)
         self._guard = threading.Lock()
         self.bell = Bell()
-        # The sender waits for a change of the window. Its other rests must last.
+        # The sender waits for a change of the window. The other rests must last.
         self._is_awaited = False
 
     def _empty(self, room: int | None) -> Window:
