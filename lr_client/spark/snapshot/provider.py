@@ -19,6 +19,7 @@ from sqlalchemy import URL, Engine, make_url
 
 from lr_client.objects import require_plain
 from lr_client.snapshot.context import SnapshotContext
+from lr_client.spark import machine
 from lr_client.spark.errors import in_one_sentence
 from lr_client.spark.formats import register
 from lr_client.spark.options import shared_url
@@ -117,6 +118,11 @@ class SparkSnapshotProvider:
     def _session(self) -> "SparkSession":
         if not callable(self._spark):
             ensure_pyspark()
+            if machine.has_died():
+                raise SnapshotFailedError(
+                    "the Java process of the Spark session has ended: give SparkSnapshotProvider a function that "
+                    "returns a session, such as local_session"
+                )
             return self._spark
         prepare()
         return self._spark()
