@@ -75,11 +75,11 @@ class SqliteCuts:
             last = connection.execute(newest).scalar()
         except exc.OperationalError:  # a view, or WITHOUT ROWID
             return 0
-        return max(0, int(last or 0))
+        return max(0, last) if isinstance(last, int) else 0  # a column may have the name
 
     def extent(self, connection: Connection, table: Table) -> tuple[int, int] | None:
         """Return the range of rowids; None for a view or a table WITHOUT ROWID."""
-        if "rowid" in table.c:
+        if "rowid" in (name.lower() for name in table.c.keys()):  # noqa: SIM118 - its elements are columns
             return None
         try:
             low = connection.execute(select(func.min(_ROW_ID)).select_from(table)).scalar()

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, MetaData, Table, exc, select
 
 from lr_client.snapshot.cut import connect_at
 from lr_client.spark.options import number, required
-from lr_client.spark.snapshot.columns import Field, field_of, struct_of
+from lr_client.spark.snapshot.columns import Field, field_of, selected, struct_of
 from lr_client.spark.snapshot.mapping import mapped
 from lr_client.spark.snapshot.part_task import engine_at
 from queues.database import dialects
@@ -111,7 +111,7 @@ class TableReader(DataSourceReader):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(struct_of(self.fields), timezone="UTC")
-        wanted = select(*(self._table.c[field.name] for field in self.fields))
+        wanted = select(*(selected(self._table.c[field.name]) for field in self.fields))
         with self._connect() as connection:
             part = cast("Range", partition)
             wanted = wanted.where(*dialects.of(connection).between(part.low, part.high))
