@@ -68,6 +68,9 @@ class SqliteCuts:
     def require_unchanged(self, connection: Connection) -> None:
         """Do nothing: a copy does not change."""
 
+    def hold(self, connection: Connection, table: str) -> None:
+        """Do nothing: a copy does not change."""
+
     def estimate_rows(self, connection: Connection, table: TableClause) -> int:
         """Return the last rowid, found by one look-up; rowids are dense in most tables."""
         newest = select(_ROW_ID).select_from(table).order_by(_ROW_ID.desc()).limit(1)

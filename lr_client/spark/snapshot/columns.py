@@ -58,7 +58,7 @@ def field_of(table: Table, name: str) -> Field:
         return Field(name, spark.TimestampType(), None)
     if isinstance(declared, sql.Numeric) and not isinstance(declared, sql.Float):
         precision, scale = declared.precision or 0, declared.scale or 0
-        if 0 < precision <= _WIDEST_DECIMAL:
+        if 0 < precision <= _WIDEST_DECIMAL and 0 <= scale <= precision:
             return Field(name, spark.DecimalType(precision, scale), _decimal_of(declared.scale))
     for kind, held_as, convert in _KINDS:
         if isinstance(declared, kind):

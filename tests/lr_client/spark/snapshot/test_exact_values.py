@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from pyspark.sql.types import StringType
+from sqlalchemy import Column, Engine, MetaData, Numeric, Table
 
 from lr_client.snapshot.cut import open_cut
+from lr_client.spark.snapshot.columns import field_of
 from lr_client.spark.snapshot.table_format import TableReader
 from tests.lr_client.spark.sources.taking import url_of
 
@@ -35,6 +37,12 @@ def test_numbers_keep_all_their_digits(site: Engine, tmp_path: Path) -> None:
     )
     assert (row["free"], row["whole"], row["money"]) == (str(BEYOND_FLOATS), Decimal(BEYOND_FLOATS), Decimal("12.50"))
     assert Decimal(row["small"]) == Decimal("1.23E-11")
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(3, 5), (4, -2), (39, 0), (None, None)])
+def test_decimal_numbers_beyond_those_of_spark_are_texts(precision: int | None, scale: int | None) -> None:
+    table = Table("odd", MetaData(), Column("number", Numeric(precision, scale)))
+    assert field_of(table, "number").type == StringType()
 
 
 @pytest.mark.parametrize("kind", ["JSON", "JSONB"])
