@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.long, pytest
 def provider(site: Engine, folder: Path, given: str) -> Iterator[None]:
     """Run a process whose provider was *given* a session or a function, and whose first build kills the machine."""
     ended = folder / "ended"
-    module = "tests.lr_client.spark.snapshot.machine_driver"
+    module = "tests.lr_client.spark.faults.machine_driver"
     with process([sys.executable, "-m", module, url_of(site), str(ended), given], folder / "provider.log"):
         yield
         ended.touch()
