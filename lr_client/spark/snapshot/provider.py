@@ -93,8 +93,11 @@ class SparkSnapshotProvider:
             self._jobs[build] = job
         try:
             self._run(job, context)
-        except SnapshotFailedError:
-            context.attempt.check()  # a cancelled job also fails: report the cancellation instead
+        except Exception as error:
+            if isinstance(error, SnapshotFailedError):
+                context.attempt.check()  # a cancelled job also fails: report the cancellation instead
+            if machine.has_died():
+                raise SnapshotFailedError("the Java process of Spark died during the build: has it memory?") from error
             raise
         finally:
             job.ended.set()
@@ -120,8 +123,8 @@ class SparkSnapshotProvider:
             ensure_pyspark()
             if machine.has_died():
                 raise SnapshotFailedError(
-                    "the Java process of the Spark session has ended: give SparkSnapshotProvider a function that "
-                    "returns a session, such as local_session"
+                    "the Java process of the Spark session has ended: start this process again, or give "
+                    "SparkSnapshotProvider a function that returns a session, such as local_session"
                 )
             return self._spark
         prepare()

@@ -1,7 +1,7 @@
 """A process with a provider whose first build kills the virtual machine of Spark.
 
-Run as: machine_driver.py <url> <file> <given>. The process ends when the file appears. The provider is given a
-`session`, or a `function` that returns one.
+Run as: machine_driver.py <url> <folder> <given>. The second session waits for the file `go` in the folder, and the
+process ends with the file `ended`. The provider is given a `session`, or a `function` that returns one.
 """
 
 import sys
@@ -17,6 +17,8 @@ from tests.waiting import eventually
 
 LONGEST = 600.0
 
+tries: list[str] = []
+
 
 def kill_the_machine() -> None:
     for child in psutil.Process().children(recursive=True):
@@ -25,13 +27,14 @@ def kill_the_machine() -> None:
             child.wait()
 
 
-def small_session() -> Any:
+def session() -> Any:
+    if tries:
+        eventually((folder / "go").exists, timeout=LONGEST)
     return local_session(memory="512m", log_level="OFF")
 
 
 if __name__ == "__main__":
-    url, ended, given = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-    tries: list[str] = []
+    url, folder, given = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 
     def build(spark: Any, context: SparkSnapshotContext) -> Any:
         tries.append(context.sync_id)
@@ -39,6 +42,6 @@ if __name__ == "__main__":
             kill_the_machine()
         return spark.range(3).selectExpr("cast(cast(id as string) as binary) payload")
 
-    provider = SparkSnapshotProvider(small_session() if given == "session" else small_session, build)
+    provider = SparkSnapshotProvider(session() if given == "session" else session, build)
     with SnapshotTransmitter(queues.create_engine(url), "policy", provider, backoff=lambda _attempt: 0.1):
-        eventually(ended.exists, timeout=LONGEST)
+        eventually((folder / "ended").exists, timeout=LONGEST)

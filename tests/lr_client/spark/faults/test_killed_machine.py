@@ -19,18 +19,20 @@ pytestmark = [pytest.mark.spark, pytest.mark.processes, pytest.mark.long, pytest
 @contextmanager
 def provider(site: Engine, folder: Path, given: str) -> Iterator[None]:
     """Run a process whose provider was *given* a session or a function, and whose first build kills the machine."""
-    ended = folder / "ended"
     module = "tests.lr_client.spark.faults.machine_driver"
-    with process([sys.executable, "-m", module, url_of(site), str(ended), given], folder / "provider.log"):
+    with process([sys.executable, "-m", module, url_of(site), str(folder), given], folder / "provider.log"):
         yield
-        ended.touch()
+        (folder / "ended").touch()
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_the_next_attempt_starts_a_new_virtual_machine(site: Engine, tmp_path: Path) -> None:
     (sync_id,) = request(site, "tokyo")
     with provider(site, tmp_path, "function"):
+        told = eventually(lambda: by_id(site, sync_id).error, timeout=400)
+        (tmp_path / "go").touch()
         ready(site, sync_id, timeout=400)
+    assert told == "the Java process of Spark died during the build: has it memory?"
     assert sorted(payloads_of(site, sync_id)) == [b"0", b"1", b"2"]
 
 
