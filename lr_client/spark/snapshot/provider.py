@@ -19,9 +19,9 @@ from sqlalchemy import URL, Engine, make_url
 
 from lr_client.objects import require_plain
 from lr_client.snapshot.context import SnapshotContext
-from lr_client.spark import machine
 from lr_client.spark.errors import in_one_sentence
 from lr_client.spark.formats import register
+from lr_client.spark.machine import has_died
 from lr_client.spark.options import shared_url
 from lr_client.spark.session import ensure_pyspark, prepare
 from lr_client.spark.snapshot.context import SparkSnapshotContext
@@ -96,7 +96,7 @@ class SparkSnapshotProvider:
         except Exception as error:
             if isinstance(error, SnapshotFailedError):
                 context.attempt.check()  # a cancelled job also fails: report the cancellation instead
-            if machine.has_died():
+            if has_died():
                 raise SnapshotFailedError("the Java process of Spark died during the build: has it memory?") from error
             raise
         finally:
@@ -121,7 +121,7 @@ class SparkSnapshotProvider:
     def _session(self) -> "SparkSession":
         if not callable(self._spark):
             ensure_pyspark()
-            if machine.has_died():
+            if has_died():
                 raise SnapshotFailedError(
                     "the Java process of the Spark session has ended: start this process again, or give "
                     "SparkSnapshotProvider a function that returns a session, such as local_session"

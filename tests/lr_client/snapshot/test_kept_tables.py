@@ -1,4 +1,4 @@
-"""A cut keeps what a job reads later: tables, views of each kind, and tables of which a role may read some columns."""
+"""A cut keeps tables and views for a job that reads them later, also if the role may read only some columns."""
 
 import pytest
 from sqlalchemy import Engine, text
