@@ -1,4 +1,4 @@
-"""A cut keeps tables and views for a job that reads them later, also if the role may read only some columns."""
+"""A cut keeps tables and views for a job that reads them later, also for a role that reads single columns."""
 
 import pytest
 from sqlalchemy import Engine, text
