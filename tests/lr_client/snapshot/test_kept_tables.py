@@ -1,4 +1,4 @@
-"""A cut keeps tables and views for a job that reads them later, also for a role that reads single columns."""
+"""A cut keeps tables and views for later reads, also for a role that reads single columns."""
 
 import pytest
 from sqlalchemy import Engine, text
