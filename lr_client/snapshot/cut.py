@@ -66,7 +66,7 @@ class Cut:
         if self.holder is None or self.holder.closed:
             return
         with mapped_errors(), self.holder.begin_nested():
-            dialects.of(self.holder).keep(self.holder, table)
+            dialects.of(self.holder).hold(self.holder, table)
 
     def close(self) -> None:
         """Release the state: later reads at this cut fail. A second call is harmless."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from lr_client.spark.machine import forget_if_dead
 from queues.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -56,13 +57,14 @@ def ensure_pyspark() -> None:
 
 
 def prepare() -> None:
-    """Check Java and PySpark, and let Spark's workers run this interpreter.
+    """Check Java and PySpark, let Spark's workers run this interpreter, and forget a session whose Java has died.
 
     The variables `PYSPARK_PYTHON` and `PYSPARK_DRIVER_PYTHON` keep their values if they are set. Raises
     `MissingDependencyError`, whose text says how to install the missing part.
     """
     ensure_pyspark()
     ensure_java()
+    forget_if_dead()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
 

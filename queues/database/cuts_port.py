@@ -48,6 +48,13 @@ class Cuts(Protocol):
         """Check a connection of `read_at` before the end of its block; raises `SnapshotFailedError` as the end does."""
         ...
 
+    def hold(self, connection: Connection, table: str) -> None:
+        """Prevent truncating, rewriting or altering of *table*, or of a view, until the holder's transaction ends.
+
+        *table* is a `name` or `schema.name`.
+        """
+        ...
+
     def estimate_rows(self, connection: Connection, table: TableClause) -> int:
         """Return the approximate number of rows of *table*, without reading them; 0 if unknown."""
         ...

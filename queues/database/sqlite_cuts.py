@@ -68,6 +68,9 @@ class SqliteCuts:
     def require_unchanged(self, connection: Connection) -> None:
         """Do nothing: a copy does not change."""
 
+    def hold(self, connection: Connection, table: str) -> None:
+        """Do nothing: a copy does not change."""
+
     def estimate_rows(self, connection: Connection, table: TableClause) -> int:
         """Return the last rowid, found by one look-up; rowids are dense in most tables."""
         newest = select(_ROW_ID).select_from(table).order_by(_ROW_ID.desc()).limit(1)
@@ -75,11 +78,11 @@ class SqliteCuts:
             last = connection.execute(newest).scalar()
         except exc.OperationalError:  # a view, or WITHOUT ROWID
             return 0
-        return max(0, int(last or 0))
+        return max(0, last) if isinstance(last, int) else 0  # a column may have the name
 
     def extent(self, connection: Connection, table: Table) -> tuple[int, int] | None:
         """Return the range of rowids; None for a view or a table WITHOUT ROWID."""
-        if "rowid" in table.c:
+        if "rowid" in (name.lower() for name in table.c.keys()):  # noqa: SIM118 - its elements are columns
             return None
         try:
             low = connection.execute(select(func.min(_ROW_ID)).select_from(table)).scalar()

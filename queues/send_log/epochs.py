@@ -7,7 +7,7 @@ second of two drivers find the record and store nothing. See docs/spark-log.md, 
 from collections.abc import Sequence
 from contextlib import suppress
 
-from sqlalchemy import Connection, Engine, text, update
+from sqlalchemy import Connection, Engine, select, text, update
 
 from queues.clock import now_us
 from queues.database import dialects
@@ -55,6 +55,13 @@ def store_epoch(
     with suppress(StoreUnavailableError):
         staging.forget_undecided(engine, epoch)
     return is_new
+
+
+def newest_sequence(engine: Engine, epoch: Epoch) -> int:
+    """Return the sequence of the newest stored epoch of the epoch's producer; 0 without one."""
+    own = producers.c.client == epoch.client, producers.c.producer == epoch.producer
+    with reading(engine) as connection:
+        return connection.execute(select(producers.c.sequence).where(*own)).scalar() or 0
 
 
 def _claim(connection: Connection, epoch: Epoch) -> bool:

@@ -19,7 +19,7 @@ from lr_client.spark.log.written_rows import new_entries
 from queues.database import migrations
 from queues.database.transactions import reading
 from queues.errors import StoreUnavailableError, UsageError
-from queues.send_log.epochs import store_epoch
+from queues.send_log.epochs import newest_sequence, store_epoch
 from queues.send_log.staging import BLOCK_ROWS, Epoch, PartStaging, StagedPart, forget_abandoned, forget_parts
 
 if TYPE_CHECKING:
@@ -77,18 +77,32 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         return _stage(self._options, self._epoch(query, int(batch)), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """Move the rows of all tasks into the log; do nothing if this epoch is there already."""
+        """Move the rows of all tasks into the log; do nothing if this epoch is there already.
+
+        Raises `UsageError` for an epoch before that: Spark repeats only the last one, so the checkpoint has gone back.
+        """
         epochs = {message.part.epoch for message in _staged(messages)}
         if not epochs:
             return
         epoch = epochs.pop()
         if epochs or epoch.sequence != batchId + 1:
             raise UsageError(f"the tasks of batch {batchId} belong to several batches: use a checkpoint of its own")
-        _commit(self._options, epoch, messages)
+        if not _commit(self._options, epoch, messages):
+            self._require_repeated(epoch)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Remove the staged rows, except rows of killed tasks, which are removed later."""
         _abort(self._options, messages)
+
+    def _require_repeated(self, epoch: Epoch) -> None:
+        with _engine(self._options) as engine:
+            newest = newest_sequence(engine, epoch)
+        if epoch.sequence < newest:
+            raise UsageError(
+                f"the log has the batches of this stream up to {newest - 1}, and batch {epoch.sequence - 1} comes, "
+                "perhaps with other rows: the checkpoint was restored, has lost its last batches, or has a second "
+                "query. Begin with a new checkpoint"
+            )
 
     def _epoch(self, query: str, batch: int) -> Epoch:
         return Epoch(self._options.client, f"spark query {query}", batch + 1)
@@ -109,12 +123,14 @@ def _stage(options: LogWriteOptions, epoch: Epoch, batches: "Iterator[pyarrow.Re
         return TaskStaged(0 if task is None else task.partitionId(), staging.finish())
 
 
-def _commit(options: LogWriteOptions, epoch: Epoch, messages: Sequence[WriterCommitMessage | None]) -> None:
+def _commit(options: LogWriteOptions, epoch: Epoch, messages: Sequence[WriterCommitMessage | None]) -> bool:
+    """Store the epoch; return False if an earlier call has stored this epoch or a later one."""
     parts = [message.part for message in sorted(_staged(messages), key=lambda message: message.partition)]
     with _engine(options) as engine:
-        store_epoch(engine, epoch, parts, rows_per_transaction=options.rows_per_transaction)
+        is_new = store_epoch(engine, epoch, parts, rows_per_transaction=options.rows_per_transaction)
         with suppress(StoreUnavailableError):  # as in `store_epoch`: the rows are stored
             forget_abandoned(engine)
+    return is_new
 
 
 def _abort(options: LogWriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:

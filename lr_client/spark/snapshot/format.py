@@ -9,12 +9,12 @@ names. Rows of failed, repeated, killed and speculative attempts never become vi
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from lr_client.spark.options import number
+from lr_client.spark.options import number, refuse_misspelt
 from lr_client.spark.snapshot.part_task import PartTask, engine_at, usual_limits
 from queues import send_snapshot
 from queues.database import leases
@@ -27,6 +27,9 @@ from queues.send_snapshot.states import Attempt, Part, transmitter_lease
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
+
+
+_OPTIONS: Final = ("url", "sync_id", "build", "generation", "max_payload_bytes", "block_rows")
 
 
 def check_schema(schema: StructType) -> None:
@@ -67,6 +70,7 @@ class SnapshotFormat(DataSource):
         """
         check_schema(schema)
         options = cast("Mapping[str, str]", self.options)
+        refuse_misspelt(options, _OPTIONS)
         for name in ("url", "sync_id"):
             if name not in options:
                 raise SnapshotFailedError(f"format('lrq_snapshot') needs the option `{name}`")
@@ -85,7 +89,7 @@ class SnapshotFormat(DataSource):
         )
         lease = None
         if "generation" in options:
-            lease = Lease(transmitter_lease(attempt.client), attempt.owner, int(options["generation"]))
+            lease = Lease(transmitter_lease(attempt.client), attempt.owner, number(options, "generation", 1))
         return SnapshotWriter(options["url"], attempt, lease, limits)
 
 

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -38,10 +38,11 @@ class PartTask:
     """Writes one part of the snapshot of *attempt* into the database at *url*.
 
     Each try of a task writes under a number of its own. Spark's result has exactly one try of each task. Rows of
-    failed, repeated, killed and speculative tries are never visible, and are deleted later.
+    failed, repeated, killed and speculative tries are never visible, and are deleted later. `repr` omits the URL, which
+    may contain a password.
     """
 
-    url: str
+    url: str = field(repr=False)
     attempt: Attempt
     limits: WriteLimits
 

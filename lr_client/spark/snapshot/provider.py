@@ -21,6 +21,7 @@ from lr_client.objects import require_plain
 from lr_client.snapshot.context import SnapshotContext
 from lr_client.spark.errors import in_one_sentence
 from lr_client.spark.formats import register
+from lr_client.spark.machine import has_died
 from lr_client.spark.options import shared_url
 from lr_client.spark.session import ensure_pyspark, prepare
 from lr_client.spark.snapshot.context import SparkSnapshotContext
@@ -92,8 +93,11 @@ class SparkSnapshotProvider:
             self._jobs[build] = job
         try:
             self._run(job, context)
-        except SnapshotFailedError:
-            context.attempt.check()  # a cancelled job also fails: report the cancellation instead
+        except Exception as error:
+            if isinstance(error, SnapshotFailedError):
+                context.attempt.check()  # a cancelled job also fails: report the cancellation instead
+            if has_died():
+                raise SnapshotFailedError("the Java process of Spark died during the build: has it memory?") from error
             raise
         finally:
             job.ended.set()
@@ -117,6 +121,11 @@ class SparkSnapshotProvider:
     def _session(self) -> "SparkSession":
         if not callable(self._spark):
             ensure_pyspark()
+            if has_died():
+                raise SnapshotFailedError(
+                    "the Java process of the Spark session has ended: start this process again, or give "
+                    "SparkSnapshotProvider a function that returns a session, such as local_session"
+                )
             return self._spark
         prepare()
         return self._spark()

@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from sqlalchemy import Connection, MetaData, Table, exc, select
 
 from lr_client.snapshot.cut import connect_at
-from lr_client.spark.options import number, required
-from lr_client.spark.snapshot.columns import Field, field_of, struct_of
+from lr_client.spark.options import number, refuse_misspelt, required
+from lr_client.spark.snapshot.columns import Field, field_of, selected, struct_of
 from lr_client.spark.snapshot.mapping import mapped
 from lr_client.spark.snapshot.part_task import engine_at
 from queues.database import dialects
@@ -86,6 +86,7 @@ class TableReader(DataSourceReader):
     """Plans ranges of rows in the driver and reads the ranges in tasks, all at the same cut."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        refuse_misspelt(options, ("url", "cut", "table", "partitions", "columns"))
         self._url, self._cut, name = (required(options, each, "lrq_table") for each in ("url", "cut", "table"))
         self._partitions = number(options, "partitions", 1)
         with self._connect() as connection:
@@ -111,7 +112,7 @@ class TableReader(DataSourceReader):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(struct_of(self.fields), timezone="UTC")
-        wanted = select(*(self._table.c[field.name] for field in self.fields))
+        wanted = select(*(selected(self._table.c[field.name]) for field in self.fields))
         with self._connect() as connection:
             part = cast("Range", partition)
             wanted = wanted.where(*dialects.of(connection).between(part.low, part.high))

@@ -70,6 +70,11 @@ class PostgresqlCuts:
                 "the next attempt reads it at a later cut"
             )
 
+    def hold(self, connection: Connection, table: str) -> None:
+        """Read no row: LOCK TABLE knows no materialized views, no foreign tables and no rights to single columns."""
+        quote = connection.dialect.identifier_preparer.quote
+        connection.exec_driver_sql(f"SELECT FROM {'.'.join(map(quote, table.split('.')))} LIMIT 0")
+
     def estimate_rows(self, connection: Connection, table: TableClause) -> int:
         """Multiply the rows per block at the last ANALYZE by the present number of blocks."""
         quoted = connection.dialect.identifier_preparer.format_table(table)

@@ -1,6 +1,7 @@
 """Spark writes DataFrames and streams into the log of a site, each row once."""
 
 import os
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,22 @@ def test_an_epoch_that_spark_repeats_is_stored_once(spark: Any, paris: Site, tmp
     more = lines(spark, tmp_path / "in").repartition(3)
     run(write_stream(more, paris.url, checkpoint))
     assert paris.logged() == [*stored, "3 a"]
+    assert paris.left() == 0
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_checkpoint_that_has_gone_back_ends_the_query(spark: Any, paris: Site, tmp_path: Path) -> None:
+    checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
+    feed(tmp_path / "in", "1", "a")
+    run(write_stream(lines(spark, tmp_path / "in"), paris.url, checkpoint))
+    shutil.copytree(checkpoint, backup)
+    for number in ("2", "3"):
+        feed(tmp_path / "in", number, number)
+    run(write_stream(lines(spark, tmp_path / "in"), paris.url, checkpoint))
+    feed(tmp_path / "in", "0", "comes first now")
+    with pytest.raises(Exception, match="the batches of this stream up to 2, and batch 1 comes"):
+        run(write_stream(lines(spark, tmp_path / "in"), paris.url, backup))
+    assert paris.logged() == ["a", "2", "3"]
     assert paris.left() == 0
 
 

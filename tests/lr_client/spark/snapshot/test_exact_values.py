@@ -1,0 +1,72 @@
+"""`lrq_table` reads each row once, and each value as the database holds it."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StringType
+from sqlalchemy import Column, Engine, MetaData, Numeric, Table
+
+from lr_client.snapshot.cut import open_cut
+from lr_client.spark.snapshot.columns import field_of
+from lr_client.spark.snapshot.table_format import TableReader
+from tests.lr_client.spark.sources.taking import url_of
+
+BEYOND_FLOATS = 9_007_199_254_740_993
+
+
+def read(site: Engine, folder: Path, *statements: str, partitions: int = 1) -> list[dict[str, Any]]:
+    """Run *statements*, which make the table `odd`; return its rows, as Spark's tasks read them."""
+    with site.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    with open_cut(site, folder=folder) as cut:
+        options = {"url": url_of(site), "cut": str(cut), "table": "odd", "partitions": str(partitions)}
+        reader = TableReader(options)
+        batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_numbers_keep_all_their_digits(site: Engine, tmp_path: Path) -> None:
+    (row,) = read(
+        site,
+        tmp_path,
+        "CREATE TABLE odd (free NUMERIC, whole NUMERIC(30, 0), money DECIMAL(10, 2), small NUMERIC)",
+        f"INSERT INTO odd VALUES ({BEYOND_FLOATS}, {BEYOND_FLOATS}, 12.5, 0.0000000000123)",
+    )
+    assert (row["free"], row["whole"], row["money"]) == (str(BEYOND_FLOATS), Decimal(BEYOND_FLOATS), Decimal("12.50"))
+    assert Decimal(row["small"]) == Decimal("1.23E-11")
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(3, 5), (4, -2), (39, 0), (None, None)])
+def test_decimal_numbers_beyond_those_of_spark_are_texts(precision: int | None, scale: int | None) -> None:
+    table = Table("odd", MetaData(), Column("number", Numeric(precision, scale)))
+    assert field_of(table, "number").type == StringType()
+
+
+@pytest.mark.parametrize("kind", ["JSON", "JSONB"])
+def test_json_keeps_its_digits_its_letters_and_its_null(site: Engine, tmp_path: Path, dialect: str, kind: str) -> None:
+    stored = '{"a": 12345678901234567.89, "b": "ü"}'
+    rows = read(
+        site,
+        tmp_path,
+        f"CREATE TABLE odd (words {kind if dialect == 'postgresql' else 'JSON'})",
+        "INSERT INTO odd VALUES ('null'), (NULL)",
+        f"INSERT INTO odd VALUES ('{stored}')",
+    )
+    assert [row["words"] for row in rows] == ["null", None, stored]
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("kind", ["INTEGER", "TEXT"])
+def test_a_column_that_hides_the_row_ids_hides_no_row(site: Engine, tmp_path: Path, kind: str) -> None:
+    values = ", ".join(f"({number}, {10 * number if number % 2 else 'NULL'})" for number in range(10))
+    rows = read(
+        site,
+        tmp_path,
+        f"CREATE TABLE odd (id INTEGER PRIMARY KEY, RowId {kind})",
+        f"INSERT INTO odd VALUES {values}",
+        partitions=3,
+    )
+    assert sorted(row["id"] for row in rows) == list(range(10))
