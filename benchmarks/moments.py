@@ -72,14 +72,14 @@ class Moments:
                 self.passed(AT_SINK, answer.received.seq, began)
                 self.passed(DURABLE, answer.received.seq)
 
-        def after_ack(given: Sequence[Any], began: float, _nothing: None) -> None:
+        def after_ack(given: Sequence[Any], began: float, _goes_on: bool) -> None:
             self.passed(ACKNOWLEDGED, given[1].received.seq, began)
 
         _wrap(TickTaker, "_next", after_read)
         _wrap(TickTaker, "take", after_tick)
         _wrap(Batches, "_batch", after_frame)
         _wrap(SinkWriter, "_take", after_take)
-        _wrap(FrameStream, "_note", after_ack)
+        _wrap(FrameStream, "_noted", after_ack)
 
 
 def _wrap(owner: type, name: str, after: Callable[[Sequence[Any], float, Any], None]) -> None:

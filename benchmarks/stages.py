@@ -24,7 +24,7 @@ SERVER: Final[Mapping[str, str]] = {
     "lr_server.feed.router:entry_rows": "source: number rows",
     "queues.blocks:encode_entries": "source: compress",
     "lr_server.session.batches:Batches._batch": "source: build the frame",
-    "lr_server.session.stream:FrameStream._note": "source: note acknowledgements",
+    "lr_server.session.stream:FrameStream._noted": "source: note acknowledgements",
     "sink.transport.servicer:check_parts": "sink: verify",
     "queues.blocks:_check_before_unpacking": "sink: verify",
     "queues.blocks:decode_entries": "sink: unpack",

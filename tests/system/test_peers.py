@@ -139,6 +139,9 @@ def test_all_servers_of_a_site_notice_a_change_and_the_status_shows_their_versio
     eventually(lambda: versions(world) == [version, version])
     world.transmit("paris", b"1", to=sinks)
     eventually(lambda: all(recorder.log("paris") == [b"1"] for recorder in recorders.values()))
+    # The ranges of a few sessions may all be those of one server, but not those of many.
+    for number in range(8):
+        world.transmit("paris", b"1", to=sinks, client=f"client{number}")
     # A session has no server for a while if its lease has expired on a busy machine.
     eventually(lambda: len({each["server"] for each in both[0].status()["sessions"]} - {None}) == 2)
     wanted = 2 * [{"source": "the table lrq_peers", "version": version, "trouble": ""}]

@@ -29,7 +29,7 @@ def judge(peers: int, clients: int, most: int | None) -> Iterator[Finding]:
     if most is not None and needed > most:
         yield warning(
             _CHECK,
-            f"a server with all {sessions:,} sessions of this site needs up to {needed:,} threads, and {most:,} are allowed",
+            f"a server with all {sessions:,} sessions of this site may need {needed:,} threads: {most:,} are allowed",
             "raise the limit (TasksMax of systemd, the pids of a container, ulimit -u), or add servers",
         )
 
