@@ -1,6 +1,7 @@
 """Databases for every test: SQLite files and a real PostgreSQL."""
 
 import gc
+import logging
 import os
 import random
 import shutil
@@ -89,6 +90,17 @@ def _patient_database() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transactions, "_END_WHEN_IDLE", ("SET LOCAL idle_in_transaction_session_timeout = '60s'", {}))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _plain_logs(caplog: pytest.LogCaptureFixture) -> None:
+    """Give captured lines pytest's format again: PySpark's loggers change that of each handler they get, for ever."""
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        if isinstance(logger := logging.root.manager.loggerDict.get(name), logging.Logger):
+            # pytest gives its handlers to all loggers that do not propagate.
+            logger.propagate = True
+    if type(caplog.handler.formatter).__module__.startswith("pyspark"):
+        caplog.handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
 
 
 @pytest.fixture

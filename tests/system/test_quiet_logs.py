@@ -28,11 +28,11 @@ def test_an_unreachable_peer_writes_one_line_when_it_is_lost_and_one_when_it_is_
     sink, asks = session._connection, session._connection.ask
     sink.ask = lambda *given: (tries.append("again"), asks(*given))[1]  # type: ignore[method-assign]
     eventually(lambda: len(tries) >= 10)
-    assert [record.levelname for record in caplog.records if "the peer is lost" in record.message] == ["WARNING"]
+    assert [record.levelname for record in caplog.records if "the peer is lost" in record.getMessage()] == ["WARNING"]
     assert len([record for record in caplog.records if record.name == "lrq.session"]) <= 2
     world.server("tokyo", listen=[socket])
     in_log_sync(paris, "tokyo")
-    eventually(lambda: [record for record in caplog.records if "the peer is back" in record.message])
+    eventually(lambda: [record for record in caplog.records if "the peer is back" in record.getMessage()])
 
 
 def test_periodic_work_writes_no_line_into_the_log_of_the_application(
