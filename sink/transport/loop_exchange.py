@@ -1,9 +1,9 @@
 """The frames and acknowledgements of one stream, in the network's event loop."""
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import grpc
 import grpc.aio
@@ -12,6 +12,7 @@ from queues.errors import first_line
 from queues.wire import replication_pb2 as pb
 from sink.rests import Bell, Rest
 
+Result = TypeVar("Result")
 Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, pb.Ack]"
 
 
@@ -38,7 +39,7 @@ class Exchange:
         self._is_over = False
         self._is_finished = False
         self._sent = 0
-        self._status: asyncio.Future[tuple[grpc.StatusCode, str]] | None = None
+        self._status: tuple[grpc.StatusCode, str] | None = None
         self._writing: asyncio.Future[None] | None = None
 
     async def carry_out(self, call: Call) -> bool:
@@ -68,10 +69,10 @@ class Exchange:
         self._check_steps()
         return self._is_finished and answered >= self._sent
 
-    async def first_status(self, error: grpc.aio.AioRpcError | None = None) -> tuple[grpc.StatusCode, str]:
+    def first_status(self, error: grpc.aio.AioRpcError | None = None) -> tuple[grpc.StatusCode, str]:
         """Return the first status of the call, which has failed with *error*, and its details in one line."""
         if self._status is not None:
-            code, details = await self._status
+            code, details = self._status
         elif error is not None:
             code, details = error.code(), error.details() or ""
         else:
@@ -100,7 +101,10 @@ class Exchange:
             self._writing.result()
 
     def _keep_status(self, call: Call) -> None:
-        self._status = asyncio.ensure_future(_status_of(call))
+        if self._status is None:
+            # A task would run too late: the next turn of the loop may replace the status.
+            code = _at_once(call.code())
+            self._status = None if code is None else (code, _at_once(call.details()) or "")
 
     async def _write(self, call: Call) -> None:
         """Write until the steps or the call end; raise an error of the steps."""
@@ -145,5 +149,11 @@ class Exchange:
             timer.cancel()
 
 
-async def _status_of(call: Call) -> tuple[grpc.StatusCode, str]:
-    return await call.code(), await call.details() or ""
+def _at_once(known: Coroutine[Any, Any, Result]) -> Result | None:
+    """Return the result of a coroutine that waits for nothing; None if it waits."""
+    try:
+        known.send(None)
+    except StopIteration as end:
+        return cast("Result", end.value)
+    known.close()
+    return None

@@ -83,8 +83,10 @@ class LoopSink:
             await self._carried_out(exchange)
         except BaseException as failed:  # noqa: BLE001 - the end of the stream, which its session shows
             error = failed
-        ended(error)
-        await exchange.release()
+        try:
+            ended(error)
+        finally:
+            await exchange.release()
 
     async def _carried_out(self, exchange: Exchange) -> None:
         call = self._opened().replicate()
@@ -93,13 +95,13 @@ class LoopSink:
             if not await exchange.carry_out(call):
                 raise call_errors.stopped(self._endpoint)
         except grpc.aio.AioRpcError as error:
-            code, details = await exchange.first_status(error)
+            code, details = exchange.first_status(error)
             if self._is_closed or not call_errors.is_too_large(code, details):
                 raise self._failed(code, details) from error
             exchange.refuse(pb.Refusal(kind=pb.Refusal.TOO_LARGE, reason=details))
         except asyncio.CancelledError as error:
             # So gRPC tells a call that this side has cancelled, and one that the sink has.
-            code, details = await exchange.first_status()
+            code, details = exchange.first_status()
             raise self._failed(code, details) from error
         finally:
             self._calls.discard(call)
@@ -124,14 +126,12 @@ class LoopSink:
             self._line = loop_channels.take(self._key)
         return self._line
 
-    def _mapped(self, error: BaseException) -> Exception:
-        if not isinstance(error, grpc.aio.AioRpcError):
-            return call_errors.closed(self._endpoint)
+    def _mapped(self, error: grpc.aio.AioRpcError | asyncio.CancelledError) -> Exception:
+        if isinstance(error, asyncio.CancelledError):
+            return self._failed(grpc.StatusCode.CANCELLED, "")
         return self._failed(error.code(), first_line(error.details() or ""))
 
     def _failed(self, code: grpc.StatusCode, details: str) -> Exception:
-        return (
-            call_errors.closed(self._endpoint)
-            if self._is_closed
-            else call_errors.failed(self._endpoint, code, details, self._timeout)
-        )
+        if self._is_closed:
+            return call_errors.closed(self._endpoint)
+        return call_errors.failed(self._endpoint, code, details, self._timeout)

@@ -355,6 +355,26 @@ def test_sessions_above_the_limit_of_the_sink_are_rejected(writer):
             stream.hang_up()
 
 
+def test_each_stream_without_a_slot_is_told_so_although_it_writes_when_its_call_ends(writer):
+    def told(number: int) -> str:
+        by = session(client=f"client{number}")
+        with dial(service.endpoints[0]) as other:
+            other.negotiate(request(by))
+            try:
+                list(other.replicate(batch(0, by=by) for _ in range(1_000)))
+            except (PeerUnreachableError, ProtocolError) as error:
+                return str(error)
+        return "it was served"
+
+    with serve(writer, [ANYWHERE], max_streams=1) as service, dial(service.endpoints[0]) as sink:
+        sink.negotiate(request())
+        held = Conversation(sink)
+        accepted([held.say(FIRST)])
+        words = [told(number) for number in range(40)]
+        held.hang_up()
+    assert [each for each in words if "has no slot for the session" not in each] == []
+
+
 # --- the end -----------------------------------------------------------------------------------------------------
 
 
