@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lr_server.source import sink_connector
 from lrq.cli.doctor.findings import Severity
-from lrq.cli.doctor.threads import allowed, judge
+from lrq.cli.doctor.threads import THREADED, allowed, judge
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,10 @@ def test_a_site_whose_sessions_need_more_threads_than_are_allowed_is_warned(
 ) -> None:
     found = list(judge(peers, clients, most))
     assert [each.level for each in found] == [Severity.WARNING] * (not is_enough)
+
+
+def test_the_doctor_knows_how_many_sessions_have_threads_of_their_own() -> None:
+    assert THREADED == sink_connector.THREADED
 
 
 def test_a_machine_without_a_limit_is_enough_for_any_site() -> None:
