@@ -78,7 +78,7 @@ def ended(process: "subprocess.Popen[bytes]", log: Path | None = None, timeout: 
 
 
 def _after_stacks(log: Path) -> str:
-    _, begin, stacks = log.read_text().partition("most recent call first")
+    _, begin, stacks = log.read_text().partition("most recent call last")
     return begin + stacks
 
 
