@@ -7,6 +7,7 @@ from typing import Final
 from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
+    ChangeWanted,
     ChunkAcked,
     EndAcked,
     EndNotTaken,
@@ -103,6 +104,7 @@ _EVENTS: Final[tuple[tuple[str, Event], ...]] = (
     ("end acked", EndAcked()),
     ("end not taken", EndNotTaken("why")),
     ("gave up", GaveUp()),
+    ("change wanted", ChangeWanted()),
     ("peer lost", PeerLost("why")),
     ("source failed", SourceFailed("why")),
     ("refused for now", Refused(RefusalKind.TRANSIENT, "why")),

@@ -34,6 +34,7 @@ class IgnoreReason(StrEnum):
     END_LATER = "the session learns of the end again when it sends the log"
     SAME_END = "the session drains up to that end already"
     NO_END = "no end of the stream is being sent"
+    NO_CHANGE = "a session changes its connection only while it sends the log"
     FINISHED = "the sink has the end of the stream"
 
 
@@ -131,6 +132,11 @@ class Disconnect:
 
 
 @dataclass(frozen=True, slots=True)
+class Leave:
+    """End the stream, then close the connection; frames in flight are sent again by the next one."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetryAfter:
     """Report RetryDue after the backoff delay of this attempt; `slow` when only a person can help.
 
@@ -168,6 +174,7 @@ Effect = (
     | MarkFinished
     | StopSending
     | Disconnect
+    | Leave
     | RetryAfter
     | Report
     | Ignored

@@ -197,6 +197,11 @@ class GaveUp:
     """The settings allow no further try."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeWanted:
+    """The session shall use another connection to the same site, although nothing is wrong with this one."""
+
+
 #: The events that each state except Stopped handles in its own way.
 SessionEvent = (
     Started
@@ -221,6 +226,7 @@ SessionEvent = (
     | EndAcked
     | EndNotTaken
     | GaveUp
+    | ChangeWanted
 )
 
 #: StopRequested and OwnershipLost end the session in every state.

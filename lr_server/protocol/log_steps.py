@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from lr_server.protocol.effects import Disconnect, Effect, EndStream, IgnoreReason, MarkFinished, StopSending
+from lr_server.protocol.effects import Disconnect, Effect, EndStream, IgnoreReason, Leave, MarkFinished, StopSending
 from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
+    ChangeWanted,
     ChunkAcked,
     EndAcked,
     EndNotTaken,
@@ -29,6 +30,8 @@ def log_entry_sync(state: LogEntrySync, event: SessionEvent) -> Step:
     match event:
         case EndOrdered(end=end, order=order):
             return _drain(Draining(state.acked, end, state.mode, state.attempt, order=order))
+        case ChangeWanted():
+            return negotiate(state.attempt, Leave())
         case _:
             return _sending_log(state, event)
 

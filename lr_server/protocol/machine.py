@@ -16,6 +16,7 @@ from lr_server.protocol.effects import Disconnect, IgnoreReason, Report
 from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
+    ChangeWanted,
     ChunkAcked,
     EndAcked,
     EndNotTaken,
@@ -126,7 +127,7 @@ def _idle(state: Idle, event: SessionEvent) -> Step:
             RetryDue() | PeerLost() | SourceFailed() | Refused() | Negotiated() | RolledBack() | SnapshotRequested()
             | SnapshotReady() | SnapshotCancelled() | SnapshotAttemptFailed() | ChunkAcked() | SnapshotSent()
             | SnapshotApplied() | BatchAcked() | Trimmed() | FellBehind() | CaughtUp()
-            | EndOrdered() | EndAcked() | EndNotTaken() | GaveUp()
+            | EndOrdered() | EndAcked() | EndNotTaken() | GaveUp() | ChangeWanted()
         ):  # fmt: skip
             return ignored(state, IgnoreReason.NOT_STARTED)
         case _:
@@ -148,6 +149,7 @@ def _disconnected(state: BackingOff | Failed, event: SessionEvent) -> Step:
         case (
             PeerLost() | SourceFailed() | Refused() | Negotiated() | RolledBack() | ChunkAcked() | SnapshotSent()
             | SnapshotApplied() | BatchAcked() | Trimmed() | FellBehind() | CaughtUp() | EndAcked() | EndNotTaken()
+            | ChangeWanted()
         ):  # fmt: skip
             return ignored(state, IgnoreReason.NO_CONNECTION)
         case _:

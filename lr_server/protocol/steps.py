@@ -6,6 +6,7 @@ from lr_server.protocol.effects import Disconnect, Effect, Ignored, IgnoreReason
 from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
+    ChangeWanted,
     EndAcked,
     EndNotTaken,
     EndOrdered,
@@ -44,7 +45,7 @@ Connected = Negotiating | RollingBack | InSnapshotSync | SendingLog
 #: The events that `anywhere` answers; each connected state answers all other events itself.
 AnywhereEvent = (
     Started | RetryDue | GaveUp | PeerLost | SourceFailed | Refused | Negotiated | RolledBack
-    | EndOrdered | EndAcked | EndNotTaken
+    | EndOrdered | EndAcked | EndNotTaken | ChangeWanted
 )  # fmt: skip
 LogEvent = BatchAcked | Trimmed | FellBehind | CaughtUp
 
@@ -68,6 +69,8 @@ def anywhere(state: Connected, event: AnywhereEvent) -> Step:
             return ignored(state, IgnoreReason.END_LATER)
         case EndAcked() | EndNotTaken():
             return ignored(state, IgnoreReason.NO_END)
+        case ChangeWanted():
+            return ignored(state, IgnoreReason.NO_CHANGE)
         case _:
             assert_never(event)
 

@@ -123,7 +123,7 @@ class SinkConnection:
         self.way_of = sync_id
         if is_there or not self._context.has_snapshot_way(self._owed):
             return None
-        self._leave()
+        self.leave()
         answer = self.ask()
         if refusal := self.refusal_beside(answer):
             return refusal
@@ -183,7 +183,7 @@ class SinkConnection:
         if stream is not None:
             stream.join()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Disconnect after the end of the stream, so that the connection it shares stays in use for others."""
         if self.stream is not None:
             self.stream.close()

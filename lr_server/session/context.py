@@ -15,6 +15,7 @@ from lr_server.session.outages import Outages
 from lr_server.session.outgoing import Outgoing
 from lr_server.session.routes import Routes
 from lr_server.session.snapshots import ShowSnapshot, as_stored
+from lr_server.session.stream_threads import StreamThreads
 from lr_server.session.traffic import SessionTraffic
 from queues.backoff import Backoff
 from queues.clock import Clock
@@ -69,6 +70,7 @@ class SessionContext:
     connect: Connect
     has_snapshot_way: Callable[[SessionKey], bool]
     routes: Routes
+    stream_threads: StreamThreads
     on_lost: Callable[[OwnershipLostError], None]
     on_ended: OnEnded
     outgoing: Callable[[SessionKey], Outgoing]

@@ -121,8 +121,9 @@ class Session:
     def check_stall(self) -> None:
         """Break a connection whose sink has not answered for `stall_seconds`; the supervisor calls this.
 
-        A session away from its preferred server moves back once that server can be reached again. Raises `RuntimeError`
-        if the session needs a thread, and the machine has none.
+        A session away from its preferred server moves back once that server can be reached again. A session whose
+        stream shall have other threads connects again. Raises `RuntimeError` if the session needs a thread, and the
+        machine has none.
         """
         self._turns.look_for_thread()
         stream = self._connection.stream
@@ -130,6 +131,8 @@ class Session:
             stream.break_off(f"stalled: no acknowledgement for {self._context.limits.stall_seconds:g} s")
         if self._context.routes.is_home_again(self.owed):
             self.reconnect("the preferred server of the site can be reached again")
+        if self._context.stream_threads.is_change_due(self.owed):
+            self._post(happened.ChangeWanted())
 
     def reconnect(self, why: str) -> None:
         """Break the connection, if there is one, and connect again; the supervisor calls this."""
@@ -200,6 +203,7 @@ class Session:
         self._connection.disconnect()
         self._context.changed.note(self.owed)
         self._context.routes.forget(self.owed)
+        self._context.stream_threads.forget(self.owed)
 
     def _succession(self, refused: happened.Refused) -> Event:
         """Return the event of a sink that knows a later generation; only the own database replaces this server."""
@@ -250,6 +254,8 @@ class Session:
                 self._connection.assign(None)
             case do.Disconnect():
                 self._connection.disconnect()
+            case do.Leave():
+                self._connection.leave()
             case do.RetryAfter(attempt=attempt, slow=slow):
                 self._retry_after(attempt, slow=slow)
             case do.Report(words=words):

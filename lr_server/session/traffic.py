@@ -39,6 +39,13 @@ class TrafficFacts(NamedTuple):
     to_applied: Delays
 
 
+class WorkDone(NamedTuple):
+    """The work of a session's streams until now: the frames with entries, and all bytes."""
+
+    frames: int
+    sent_bytes: int
+
+
 class _SentEntries(NamedTuple):
     """The entries of one frame: the position after them, their number, and the time of the first one.
 
@@ -55,7 +62,7 @@ class SessionTraffic:
     """The traffic of one session. Several threads may share this object."""
 
     def __init__(self) -> None:
-        self._sent_bytes = 0
+        self._sent_bytes = self._frames = 0
         self._negotiations = 0
         self._to_sink = self._to_applied = Delays()
         # No more frames than the window of the session holds.
@@ -69,6 +76,12 @@ class SessionTraffic:
         with self._guard:
             reconnects = max(self._negotiations - 1, 0)
             return TrafficFacts(self._sent_bytes, reconnects, self._to_sink, self._to_applied)
+
+    @property
+    def work_done(self) -> WorkDone:
+        """The work until now."""
+        with self._guard:
+            return WorkDone(self._frames, self._sent_bytes)
 
     def negotiated(self) -> None:
         """Count one attempt to connect; each but the first is a reconnect."""
@@ -95,6 +108,7 @@ class SessionTraffic:
         """Note a frame of *entries* that ends at the sequence number *end*; *since_us* is the time of its first."""
         if entries:
             with self._guard:
+                self._frames += 1
                 self._sent.append(_SentEntries(end, entries, since_us, is_live))
 
     def acknowledged(self, acked: int, applied: int, now_us: int) -> list[float]:

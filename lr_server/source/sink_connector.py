@@ -1,12 +1,12 @@
 """The way of a source to each of its sinks: within the process, or over the network by a lane."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
-from weakref import WeakSet
 
 from discovery.topology import Topology, peer_of, split_endpoints
 from lr_server.session.routes import Routes
+from lr_server.session.stream_threads import StreamThreads
 from lr_server.session.traffic import Traffic
 from lr_server.settings import Settings
 from queues.clock import Clock
@@ -21,7 +21,7 @@ from sink.transport.loop_sink import LoopSink
 from sink.transport.probe import SinkProbe
 from sink.transport.remote import NEGOTIATION_TIMEOUT, RemoteSink
 
-#: So many sessions of a server have threads of their own: they are a little quicker. All others share some.
+#: So many sessions with work have threads of their own. All others share some.
 THREADED: Final = 32
 #: The threads that make the frames of the other sessions.
 WORKERS: Final = 8
@@ -36,9 +36,8 @@ class SinkConnector:
         self._topology = topology
         self._traffic = traffic
         self.routes = Routes(settings.site, clock, self._look_for)
-        self._made = WeakSet[RemoteSink]()
+        self.stream_threads = StreamThreads(lambda owed: traffic.of(owed).work_done, clock, THREADED)
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="lrq-frames")
-        self._guard = threading.Lock()
 
     def connect(self, owed: SessionKey, *, for_snapshots: bool) -> Sink | RestingSink:
         """See `lr_server.session.context.Connect`."""
@@ -70,20 +69,16 @@ class SinkConnector:
     def _dial(self, owed: SessionKey, endpoint: TcpEndpoint | IpcEndpoint, lane: Lane) -> Sink | RestingSink:
         timeout = min(NEGOTIATION_TIMEOUT, self._settings.stall_seconds)
         credentials, count_bytes = self._settings.credentials, self._traffic.of(owed).add_bytes
-        with self._guard:
-            if not network_loop.is_usable() or self._threaded() < THREADED:
-                made = RemoteSink(
-                    endpoint, credentials=credentials, negotiation_timeout=timeout, lane=lane, count_bytes=count_bytes
-                )
-                self._made.add(made)
-                return made
-        return LoopSink(
+        threaded = partial(
+            RemoteSink, endpoint, credentials=credentials, negotiation_timeout=timeout, lane=lane,
+            count_bytes=count_bytes,
+        )  # fmt: skip
+        if not network_loop.is_usable():
+            return threaded()
+        return self.stream_threads.place(owed, threaded) or LoopSink(
             endpoint, self._workers, credentials=credentials, negotiation_timeout=timeout, lane=lane,
             count_bytes=count_bytes,
         )  # fmt: skip
-
-    def _threaded(self) -> int:
-        return sum(not sink.is_closed for sink in self._made)
 
 
 def _is_local(listed: str) -> bool:

@@ -268,6 +268,7 @@ class Source:
             connect=self._sinks.connect,
             has_snapshot_way=self._sinks.has_snapshot_way,
             routes=self._sinks.routes,
+            stream_threads=self._sinks.stream_threads,
             on_lost=self._on_lost_range,
             on_ended=self._on_ended,
             outgoing=lambda owed: Outgoing(

@@ -1,6 +1,8 @@
 """Sessions beyond the first ones share threads: an idle one has none, and no site holds up another."""
 
+import logging
 import os
+import random
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,6 +11,8 @@ from contextlib import closing
 import pytest
 
 from benchmarks.contenders.null_sinks import NullSink
+from lr_server.protocol import events as happened
+from lr_server.session import stream_threads
 from lr_server.source import sink_connector
 from queues.blocks import decode_entries
 from queues.names import SiteId
@@ -50,6 +54,59 @@ def test_an_idle_session_has_no_thread_and_sends_the_next_entry(world: World) ->
     assert 0 < len(names("lrq-frames")) <= sink_connector.WORKERS
     paris.stop()
     eventually(lambda: not names("lrq-frames"))
+
+
+def test_an_idle_session_gives_its_threads_back_and_a_busy_one_gets_some(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sink_connector, "THREADED", 1)
+    monkeypatch.setattr(stream_threads, "IDLE_SECONDS", 1.0)
+    (endpoint,) = world.server("tokyo").endpoints
+    recorder = world.subscribe("tokyo")
+    paris = world.server("paris", listen=[], peers={"tokyo": endpoint}, initial_sync="log", stall_seconds=2.0)
+    sent: list[bytes] = []
+
+    def transmit() -> None:
+        sent.append(b"%d" % len(sent))
+        world.transmit("paris", sent[-1], to=["tokyo"])
+
+    def is_threaded() -> bool:
+        transmit()
+        return bool(names("lrq-stream-"))
+
+    for _ in range(2):
+        eventually(is_threaded, interval=0.005)
+        eventually(lambda: not names(*OWN))
+    transmit()
+    eventually(lambda: len(recorder.log("paris")) >= len(sent))
+    assert recorder.log("paris") == sent
+    in_log_sync(paris, "tokyo")
+    assert not [line for line in caplog.records if line.levelno >= logging.WARNING], "a change is no trouble"
+
+
+def test_random_changes_of_threads_lose_and_double_no_entry(world: World, chance: random.Random) -> None:
+    (endpoint,) = world.server("tokyo").endpoints
+    recorder = world.subscribe("tokyo")
+    paris = world.server("paris", listen=[], peers={"tokyo": endpoint}, initial_sync="log")
+    sent = [b"the first one"]
+    world.transmit("paris", *sent, to=["tokyo"])
+    in_log_sync(paris, "tokyo")
+    source = paris._roles.source  # type: ignore[union-attr]
+    assert source is not None
+    (session,) = source.supervisor.sessions()
+    threads = source._sinks.stream_threads
+    for _ in range(150):
+        for _ in range(chance.randrange(4)):
+            sent.append(os.urandom(chance.randrange(1, 20_000)))
+            world.transmit("paris", sent[-1], to=["tokyo"])
+        threads._most = chance.randrange(2)
+        session._post(happened.ChangeWanted())
+        if chance.random() < 0.3:
+            in_log_sync(paris, "tokyo")
+    eventually(lambda: len(recorder.log("paris")) >= len(sent))
+    paris.drain(timeout=30)
+    assert recorder.log("paris") == sent
+    assert source._sinks._traffic.of(session.owed).facts.reconnects > 20
 
 
 def test_a_snapshot_and_the_log_after_it_arrive_over_lost_connections(world: World) -> None:

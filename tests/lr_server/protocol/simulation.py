@@ -104,7 +104,7 @@ class Simulation:
                 raise AssertionError("no link ends here")
             case do.StopSending():
                 self.sending = None
-            case do.Disconnect():
+            case do.Disconnect() | do.Leave():
                 self.wire.clear()
                 self.acks.clear()
                 self.answer = None
@@ -263,6 +263,12 @@ class Simulation:
         self.wire.clear()
         self.acks.clear()
         self.post(happened.PeerLost("cut"))
+
+    def change(self, delivered: int) -> None:
+        """Ask for another connection; the sink takes *delivered* more frames of this one."""
+        for _ in range(min(delivered, len(self.wire))):
+            self.deliver()
+        self.post(happened.ChangeWanted())
 
     def crash(self, delivered: int) -> None:
         """Kill the source's server and start another one."""

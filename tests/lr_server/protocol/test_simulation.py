@@ -127,11 +127,17 @@ class SessionUnderFaults(RuleBasedStateMachine):
 
     # --- faults -----------------------------------------------------------------------------------------------
 
-    @rule(delivered=st.integers(0, 4), of=st.sampled_from(["connection", "server", "network"]), noticed=st.booleans())
+    @rule(
+        delivered=st.integers(0, 4),
+        of=st.sampled_from(["connection", "change", "server", "network"]),
+        noticed=st.booleans(),
+    )
     def lose(self, delivered: int, of: str, noticed: bool) -> None:
         match of:
             case "connection":
                 self.sim.cut(delivered)
+            case "change":
+                self.sim.change(delivered)
             case "server":
                 self.sim.crash(delivered)
             case "network":

@@ -4,6 +4,7 @@ from lr_server.protocol.effects import IgnoreReason
 from lr_server.protocol.events import (
     BatchAcked,
     CaughtUp,
+    ChangeWanted,
     ChunkAcked,
     EndAcked,
     EndNotTaken,
@@ -126,6 +127,7 @@ EVENTS: dict[str, Event] = {
     "end acked": EndAcked(),
     "end not taken": EndNotTaken("why"),
     "gave up": GaveUp(),
+    "change wanted": ChangeWanted(),
 }
 
 _FOR_GOOD = tuple(f"refused {kind}" for kind in ("STALE_LEADER", "WRONG_SITE", "PROTOCOL", "TOO_LARGE"))
@@ -220,6 +222,7 @@ CHANGES: dict[str, dict[str, str]] = {
     "catch-up": {
         **_ENDING,
         **_BREAKING,
+        "change wanted": "negotiating: Leave, Negotiate",
         "batch acked": "log-entry sync",
         "early end": "draining: EndStream",
         **dict.fromkeys(_ENDS[1:], "draining"),
@@ -231,6 +234,7 @@ CHANGES: dict[str, dict[str, str]] = {
     "live": {
         **_ENDING,
         **_BREAKING,
+        "change wanted": "negotiating: Leave, Negotiate",
         "batch acked": "log-entry sync",
         "early end": "draining: EndStream",
         **dict.fromkeys(_ENDS[1:], "draining"),
@@ -275,7 +279,11 @@ _NOT_ASKED: dict[IgnoreReason, tuple[str, ...]] = {
     IgnoreReason.NOT_NEGOTIATING: _DECIDED,
     IgnoreReason.NOT_ROLLING_BACK: _ROLLED_BACK,
 }
-_NO_END: dict[IgnoreReason, tuple[str, ...]] = {IgnoreReason.END_LATER: _ENDS, IgnoreReason.NO_END: _END_ANSWERS}
+_OUTSIDE_THE_LOG: dict[IgnoreReason, tuple[str, ...]] = {
+    IgnoreReason.END_LATER: _ENDS,
+    IgnoreReason.NO_END: _END_ANSWERS,
+    IgnoreReason.NO_CHANGE: ("change wanted",),
+}
 _WITHOUT_CONNECTION: dict[IgnoreReason, tuple[str, ...]] = {
     IgnoreReason.ALREADY_STARTED: ("started",),
     IgnoreReason.FOUND_LATER: (*_REQUESTED, *_OUR_NEWS, *_OTHER_NEWS),
@@ -290,6 +298,7 @@ _WITHOUT_CONNECTION: dict[IgnoreReason, tuple[str, ...]] = {
         *_ACKS,
         *_READING,
         *_END_ANSWERS,
+        "change wanted",
     ),
 }
 _IN_THE_LOG: dict[IgnoreReason, tuple[str, ...]] = {
@@ -303,7 +312,7 @@ _IN_THE_LOG: dict[IgnoreReason, tuple[str, ...]] = {
 IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
     "idle": {IgnoreReason.NOT_STARTED: tuple(set(EVENTS) - {"started", "stop requested", "ownership lost"})},
     "negotiating": {
-        **_NO_END,
+        **_OUTSIDE_THE_LOG,
         IgnoreReason.ALREADY_STARTED: ("started",),
         IgnoreReason.NO_RETRY: ("retry due", "gave up"),
         IgnoreReason.NOT_ROLLING_BACK: _ROLLED_BACK,
@@ -311,7 +320,7 @@ IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
         IgnoreReason.NOTHING_SENT: (*_TRANSFER, *_ACKS, *_READING),
     },
     "outdated": {
-        **_NO_END,
+        **_OUTSIDE_THE_LOG,
         IgnoreReason.ALREADY_STARTED: ("started",),
         IgnoreReason.NO_RETRY: ("retry due", "gave up"),
         IgnoreReason.NOT_ROLLING_BACK: _ROLLED_BACK,
@@ -319,7 +328,7 @@ IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
         IgnoreReason.NOTHING_SENT: (*_TRANSFER, *_ACKS, *_READING),
     },
     "rolling back": {
-        **_NO_END,
+        **_OUTSIDE_THE_LOG,
         IgnoreReason.ALREADY_STARTED: ("started",),
         IgnoreReason.NO_RETRY: ("retry due", "gave up"),
         IgnoreReason.NOT_NEGOTIATING: _DECIDED,
@@ -328,14 +337,14 @@ IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
     },
     "requesting": {
         **_NOT_ASKED,
-        **_NO_END,
+        **_OUTSIDE_THE_LOG,
         IgnoreReason.OTHER_SNAPSHOT: (*_OUR_NEWS, *_OTHER_NEWS),
         IgnoreReason.NOTHING_SENT: _TRANSFER,
         IgnoreReason.NO_LOG: (*_ACKS, *_READING),
     },
     "awaiting": {
         **_NOT_ASKED,
-        **_NO_END,
+        **_OUTSIDE_THE_LOG,
         IgnoreReason.SAME_SNAPSHOT: ("ours requested",),
         IgnoreReason.OTHER_SNAPSHOT: _OTHER_NEWS,
         IgnoreReason.NOTHING_SENT: _TRANSFER,
@@ -343,7 +352,7 @@ IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
     },
     "transferring": {
         **_NOT_ASKED,
-        **_NO_END,
+        **_OUTSIDE_THE_LOG,
         IgnoreReason.SAME_SNAPSHOT: ("ours requested",),
         IgnoreReason.COMPLETED: ("ours ready", "ours failed"),
         IgnoreReason.ACKED_ALREADY: ("our old row acked",),
@@ -352,7 +361,7 @@ IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
     },
     "wait for apply": {
         **_NOT_ASKED,
-        **_NO_END,
+        **_OUTSIDE_THE_LOG,
         IgnoreReason.SAME_SNAPSHOT: ("ours requested",),
         IgnoreReason.COMPLETED: ("ours ready", "ours failed"),
         IgnoreReason.ALL_SENT: ("our row acked", "our old row acked", "ours sent"),
@@ -363,16 +372,19 @@ IGNORED: dict[str, dict[IgnoreReason, tuple[str, ...]]] = {
     "live": {**_IN_THE_LOG, IgnoreReason.SAME_MODE: ("caught up",)},
     "draining": {
         **_IN_THE_LOG,
+        IgnoreReason.NO_CHANGE: ("change wanted",),
         IgnoreReason.SAME_MODE: ("fell behind",),
         IgnoreReason.SAME_END: ("end",),
     },
     "draining live": {
         **_IN_THE_LOG,
+        IgnoreReason.NO_CHANGE: ("change wanted",),
         IgnoreReason.SAME_MODE: ("caught up",),
         IgnoreReason.SAME_END: ("late end",),
     },
     "ending": {
         **_NOT_ASKED,
+        IgnoreReason.NO_CHANGE: ("change wanted",),
         IgnoreReason.NO_SNAPSHOT: (*_OUR_NEWS, *_OTHER_NEWS, *_TRANSFER),
         IgnoreReason.ACKED_ALREADY: ("same batch acked", "old batch acked"),
         IgnoreReason.SAME_MODE: ("fell behind",),
