@@ -23,6 +23,8 @@ from tests.faults.transfers import needless, sent_chunks
 PATIENCE = 180.0
 #: The longest time without a kill while all processes work, in seconds.
 LONGEST = 0.4
+#: More entries than these arrive by the log, before the application stops writing.
+LEAST_DELIVERED = 100
 #: One in `EARLY` kills comes before all processes work again.
 EARLY = 4
 #: One in `SNAPSHOT_EVERY` kills comes with a request for a new snapshot.
@@ -83,6 +85,8 @@ def rampage(folder: Path, source_url: str, sink_url: str, *, seed: int, moments:
                 victim.kill()
                 verdict.kills[victim.name] += 1
                 victim.start()
+            # Slow snapshots may have brought everything so far.
+            wait_until(lambda: ledger.facts(source, sink)["delivered"] > LEAST_DELIVERED)
             plan.no_more_writing.touch()
             wait_until(lambda: processes[0].stands(ledger.WRITTEN_ALL))
             if not wait_until(lambda: _is_idle(source) and ledger.everything_arrived(source, sink)):

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
 import lrq
@@ -119,6 +119,12 @@ class Group:
         done = lrq_process("replica", "promote", member, "--config", str(self.config), *options)
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
+    def state_of(self, member: str) -> str:
+        """Return the state of the session with *member*, as the source has saved it last."""
+        with self.engines["paris"].connect() as connection:
+            found = connection.execute(text("SELECT state FROM lrq_sessions WHERE destination = :to"), {"to": member})
+            return str(found.scalar_one())
+
     def active(self) -> ActiveMember | None:
         try:
             return active_member(self.engines["paris"], "tokyo")
@@ -183,6 +189,7 @@ def test_readers_read_each_entry_once_across_promotions_and_the_death_of_the_act
         back = group.promote("tokyo-a")
         assert back.code == 0, back.err
         has_read(20)
+        eventually(lambda: group.state_of("tokyo-b") != "log-entry sync")
         refused = group.promote("tokyo-b", "--timeout", "1")
         assert refused.code == 3
         assert "tokyo-b" in refused.error
