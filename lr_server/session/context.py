@@ -1,5 +1,6 @@
 """The settings, objects and lease with which a server starts its sessions."""
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,7 +31,8 @@ from sink.port import RestingSink, Sink
 class SessionLimits:
     """The limits of one session: frames in flight, heartbeat, stall and retry times.
 
-    After `retry_limit` tries without progress the session tries no more; None for no limit.
+    After `retry_limit` tries without progress the session tries no more; None for no limit. A session's thread waits at
+    most `retry_patience` seconds for the next try, and `Session.retry_if_due` begins a later one.
     """
 
     window_frames: int
@@ -42,6 +44,7 @@ class SessionLimits:
     backoff: Backoff
     initial_sync: InitialSync
     retry_limit: int | None = None
+    retry_patience: float = math.inf
 
 
 class Leadership(NamedTuple):

@@ -77,8 +77,9 @@ class Session:
         self._finished: StatusText | None = None
         self._log = log.bind(client=owed.client, destination=owed.destination)
         self._turns = Turns(
-            f"lrq-session-{owed.client}-{owed.destination}", self._take, self._finish, context.clock, context.on_ended
-        )
+            f"lrq-session-{owed.client}-{owed.destination}", self._take, self._finish, context.clock, context.on_ended,
+            patience=context.limits.retry_patience,
+        )  # fmt: skip
 
     # --- called by the supervisor -----------------------------------------------------------------------------
 
@@ -133,6 +134,10 @@ class Session:
             self.reconnect("the preferred server of the site can be reached again")
         if self._context.stream_threads.is_change_due(self.owed):
             self._post(happened.ChangeWanted())
+
+    def retry_if_due(self) -> None:
+        """Begin the next try if its time has come; the supervisor calls this."""
+        self._turns.retry_if_due()
 
     def reconnect(self, why: str) -> None:
         """Break the connection, if there is one, and connect again; the supervisor calls this."""

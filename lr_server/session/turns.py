@@ -4,6 +4,7 @@ Most events of a working session are acknowledgements: they change facts, and as
 that brings an event takes it. The session has a thread of its own only while there is work that may wait.
 """
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -37,8 +38,14 @@ class Turns:
         finish: Callable[[], None],
         clock: Clock,
         on_ended: OnEnded,
+        *,
+        patience: float = math.inf,
     ) -> None:
-        """Call the session's thread *name*; *on_ended* gets an error of *take* or of slow work."""
+        """Call the session's thread *name*; *on_ended* gets an error of *take* or of slow work.
+
+        The thread waits for the next try at most *patience* seconds; `retry_if_due` begins a later one.
+        """
+        self._patience = patience
         self._name = name
         self._take = take
         self._finish = finish
@@ -76,6 +83,18 @@ class Turns:
         """Take `RetryDue` after *seconds* without another event; for slow work."""
         self._retry_at = self._clock.monotonic() + seconds
 
+    def retry_if_due(self) -> None:
+        """Take `RetryDue` if its time has come, and no thread waits for it."""
+        if self._retry_at is None:
+            return
+        with self._changed:
+            if self._is_over or self._is_busy or self._until_retry() > 0:
+                return
+            self._retry_at = None
+            self._events.append((RetryDue(), None))
+            self._is_busy = True
+        self._begin_here()
+
     def end(self) -> None:
         """Take no further event; for *take* and for slow work."""
         with self._changed:
@@ -105,7 +124,7 @@ class Turns:
     def _take_here(self) -> None:
         """Take the events until one has slow work, which gets a thread."""
         while not self._is_over:
-            if (taken := self._next()) is None:
+            if (taken := self._next(0.0)) is None:
                 return
             self._slow = self._take(*taken)
             if self._slow is not None:
@@ -121,7 +140,7 @@ class Turns:
             work, self._slow = self._slow, None
             if work is not None:
                 work()
-            elif (taken := self._next()) is not None:
+            elif (taken := self._next(self._patience)) is not None:
                 self._slow = self._take(*taken)
             else:
                 return
@@ -148,16 +167,20 @@ class Turns:
             self._on_ended(error)
             self._ended.set()
 
-    def _next(self) -> Taken | None:
-        """Return the next event, or the retry in its time; with neither, return None, and the turn is over."""
+    def _next(self, patience: float) -> Taken | None:
+        """Return the next event, or the retry if it is due in *patience* seconds. After None the turn is over."""
         with self._changed:
             while not self._events:
-                if self._retry_at is None:
+                pause = self._until_retry()
+                if pause > patience:
                     self._is_busy = False
                     return None
-                pause = self._retry_at - self._clock.monotonic()
                 if pause <= 0:
                     self._retry_at = None
                     return RetryDue(), None
                 self._changed.wait(pause)
             return self._events.popleft()
+
+    def _until_retry(self) -> float:
+        """Return the seconds until the next try; infinite without one."""
+        return math.inf if self._retry_at is None else self._retry_at - self._clock.monotonic()

@@ -4,6 +4,9 @@ from lr_server.session.context import SessionLimits
 from lr_server.settings import Settings
 from queues.backoff import Backoff
 
+#: A session's thread that waits for the next try costs less than another one, for so many seconds.
+_PATIENCE = 2.0
+
 
 def session_limits(settings: Settings) -> SessionLimits:
     """Return the limits that *settings* give to all sessions."""
@@ -17,4 +20,6 @@ def session_limits(settings: Settings) -> SessionLimits:
         backoff=Backoff(settings.retry_first_seconds, settings.retry_cap_seconds),
         initial_sync=settings.initial_sync,
         retry_limit=None if settings.retry_forever else settings.retry_limit,
+        # The supervisor looks once in `snapshot_poll_seconds`.
+        retry_patience=max(_PATIENCE, settings.snapshot_poll_seconds),
     )

@@ -201,6 +201,8 @@ class Supervisor:
             requests = self._one_a_site(newest)
             self._starts.begin(requests)
             self._pass_on(requests)
+        for session in self.sessions():
+            session.retry_if_due()
         began = self._clock.monotonic()
         if began >= self._stalls_from:
             self._lack = self._checked()

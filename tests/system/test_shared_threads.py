@@ -7,6 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from lr_server.session import stream_threads
 from lr_server.source import sink_connector
 from queues.blocks import decode_entries
 from queues.names import SiteId
+from queues.states import SessionState
 from queues.wire.replication_pb2 import Ack, Frame
 from sink.transport import network_loop
 from sink.transport.service import SinkService, serve
@@ -175,6 +177,25 @@ def test_sites_that_stand_still_hold_up_no_other_one(world: World, stalling: tup
     eventually(lambda: all(sink.entries[site] == sent for site in stuck))
     for site in stuck:
         in_log_sync(paris, site)
+
+
+def test_a_site_that_is_away_costs_no_thread_and_gets_the_entries_once_it_is_back(world: World, tmp_path: Path) -> None:
+    endpoint = f"ipc://{tmp_path}/socket"
+    wait = 3.0
+    paris = world.server(
+        "paris",
+        listen=[],
+        peers={"tokyo": endpoint},
+        initial_sync="log",
+        retry_first_seconds=wait,
+        retry_cap_seconds=wait,
+    )
+    world.transmit("paris", b"1", to=["tokyo"])
+    eventually(lambda: sessions_of(paris).get("tokyo", {}).get("state") == SessionState.BACKING_OFF)
+    eventually(lambda: not names(*OWN))
+    recorder = world.subscribe("tokyo")
+    world.server("tokyo", listen=[endpoint])
+    eventually(lambda: recorder.log("paris") == [b"1"])
 
 
 def test_a_server_stops_while_its_sinks_stand_still(world: World, stalling: tuple[Stalling, SinkService]) -> None:

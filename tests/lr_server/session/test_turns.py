@@ -17,13 +17,16 @@ from tests.waiting import eventually
 
 NAME = "lrq-session-policy-tokyo"
 LAST = PeerLost("last")
+PATIENCE = 0.5
 
 
 class Session:
     """Takes each event, and has slow work for those whose words begin with "slow"; LAST ends it."""
 
     def __init__(self, on_ended: OnEnded) -> None:
-        self.turns = Turns(NAME, self._take, lambda: self.done.append("finished"), SYSTEM_CLOCK, on_ended)
+        self.turns = Turns(
+            NAME, self._take, lambda: self.done.append("finished"), SYSTEM_CLOCK, on_ended, patience=PATIENCE
+        )
         self.done: list[str] = []
         self.threads: dict[str, str] = {}
         #: The work to do, by the words of its event.
@@ -108,6 +111,28 @@ def test_a_retry_comes_in_its_time_and_events_come_before_it(session: Session) -
     session.post("before")
     eventually(lambda: session.done == ["slow", "before", RetryDue.__name__])
     eventually(lambda: not own_threads())
+
+
+def test_no_thread_waits_for_a_late_retry_which_comes_once_in_its_time(session: Session) -> None:
+    session.acts["slow"] = lambda: session.turns.retry_after(PATIENCE + 0.5)
+    session.post("slow")
+    eventually(lambda: session.done == ["slow"] and not own_threads())
+    session.turns.retry_if_due()
+    # The thread of the test takes an event meanwhile, and must not wait for the retry either.
+    session.post("between")
+    assert session.done == ["slow", "between"]
+    eventually(lambda: session.turns.retry_if_due() or RetryDue.__name__ in session.done)
+    session.turns.retry_if_due()
+    assert session.done == ["slow", "between", RetryDue.__name__]
+
+
+def test_a_session_ends_while_it_waits_for_a_late_retry(session: Session) -> None:
+    session.acts["slow"] = lambda: session.turns.retry_after(600)
+    session.post("slow")
+    eventually(lambda: session.done == ["slow"] and not own_threads())
+    session.post(str(LAST.error))
+    session.turns.join()
+    assert session.done == ["slow", "last", "finished"]
 
 
 def test_nothing_counts_after_the_end(session: Session) -> None:
