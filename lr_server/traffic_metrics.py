@@ -22,7 +22,11 @@ _LABELS: Final = (*map(str, BOUNDS), "+Inf")
 _SESSION: Final = ("site", "client", "destination")
 _TOTALS: Final[tuple[tuple[str, str, Callable[[TrafficFacts], float]], ...]] = (
     ("lrq_session_sent_bytes", "Bytes of frames that the session sent over the network", lambda t: t.sent_bytes),
-    ("lrq_session_reconnects", "Attempts of the session to connect, after its first one", lambda t: t.reconnects),
+    (
+        "lrq_session_reconnects",
+        "Attempts of the session to connect, after its first one and the planned ones",
+        lambda t: t.reconnects,
+    ),
 )
 _DELAYS: Final[tuple[tuple[str, str, Callable[[TrafficFacts], Delays]], ...]] = (
     (

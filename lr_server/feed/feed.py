@@ -173,7 +173,11 @@ class LiveFeed:
         *wanted*. A session that is not wanted gets no ticks, and the feed does not wait for it. *ring* must not wait.
         """
         with self._changed:
-            found = self._after(owed, seq, wanted)
+            if not wanted():
+                # A stream that has left must not join again: the feed would wait, and no thread reads for that stream.
+                # The session's next stream may wait already.
+                return Ready(())
+            found = self._after(owed, seq)
             if (reader := self._readers.get(owed)) is not None:
                 # The lock is held, so that no `leave` can come between `wanted` and the wait.
                 if ring is not None and isinstance(found, Ready) and not found.groups and wanted():
@@ -223,10 +227,7 @@ class LiveFeed:
             if group.is_published:
                 self._size += added
 
-    def _after(self, owed: SessionKey, seq: int, wanted: Callable[[], bool]) -> Ready | Behind:
-        # A session that has left must not join again: the feed would wait, and no thread reads for that session.
-        if not wanted():
-            return Ready(())
+    def _after(self, owed: SessionKey, seq: int) -> Ready | Behind:
         reader = self._readers.get(owed)
         passed = None if reader is None else reader.passed_since(seq)
         before = () if passed is None else (without_rows(passed),)

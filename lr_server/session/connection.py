@@ -158,8 +158,9 @@ class SinkConnection:
             changed=partial(self._context.changed.note, self._owed),
         )
         stream = FrameStream(self._sink, context, answer.received, report=lambda event: self._report(event, stream))
-        self.stream = stream
+        # The machine may have no thread, and a stream that has not begun never ends.
         stream.start()
+        self.stream = stream
 
     @property
     def window_percent(self) -> int:
@@ -184,9 +185,9 @@ class SinkConnection:
             stream.join()
 
     def leave(self) -> None:
-        """Disconnect after the end of the stream, so that the connection it shares stays in use for others."""
+        """Disconnect after the end of the stream: its frames in flight are answered, and others keep its connection."""
         if self.stream is not None:
-            self.stream.close()
+            self.stream.finish()
             self.stream.join(_LEAVE_SECONDS)
         self.disconnect()
 

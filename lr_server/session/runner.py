@@ -260,6 +260,7 @@ class Session:
             case do.Disconnect():
                 self._connection.disconnect()
             case do.Leave():
+                self._connection.traffic.plan_change()
                 self._connection.leave()
             case do.RetryAfter(attempt=attempt, slow=slow):
                 self._retry_after(attempt, slow=slow)

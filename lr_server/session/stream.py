@@ -61,6 +61,7 @@ class FrameStream:
         self._acknowledgements = Acknowledgements(context, report)
         self._work: Work | None = None
         self._closed = False
+        self._is_finishing = False
         self._guard = threading.Lock()
         self._bell = context.inflight.bell
         self._heard = context.clock.monotonic()
@@ -86,6 +87,13 @@ class FrameStream:
             self._context.traffic.begin()
         self._paths.outgoing.leave()
 
+    def finish(self) -> None:
+        """Stop sending, and take the answers to all frames in flight; `join` waits for them. Does not wait."""
+        with self._guard:
+            self._is_finishing = True
+        self._bell.set()
+        self._paths.outgoing.leave()
+
     def close(self) -> None:
         """Stop sending and forget all frames in flight. Does not wait."""
         with self._guard:
@@ -109,7 +117,7 @@ class FrameStream:
         self._lost(why)
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until the thread has ended, at most *timeout* seconds; call `close` first.
+        """Wait until the thread has ended, at most *timeout* seconds; call `close` or `finish` first.
 
         Without a timeout, close the sink too.
         """
@@ -218,14 +226,14 @@ class FrameStream:
         while True:
             self._bell.clear()
             with self._guard:
-                if self._closed:
+                if self._closed or self._is_finishing:
                     return None
                 if self._work is not None and self._work is not done:
                     return self._work
             yield Rest(_LOOK)
 
     def _wants(self, work: Work) -> Callable[[], bool]:
-        return lambda: not self._closed and self._work is work
+        return lambda: not (self._closed or self._is_finishing) and self._work is work
 
     def _snapshot(self, work: SnapshotWork) -> Iterator[Frame | Rest]:
         wanted = self._wants(work)

@@ -69,16 +69,22 @@ class StreamThreads:
         self._sharing: set[SessionKey] = set()
         # The sessions that share threads although there may be a place.
         self._idle: set[SessionKey] = set()
+        # The busy sessions that connect again for a place, which is kept for them.
+        self._promised: set[SessionKey] = set()
 
     def place(self, owed: SessionKey, make: Callable[[], Made]) -> Made | None:
         """Return the sink that *make* makes if the session gets threads; None if it shares those of others."""
         with self._guard:
-            if owed in self._idle or not self._has_place():
+            if owed in self._idle or not self._has_place(owed):
                 self._sharing.add(owed)
                 return None
             self._sharing.discard(owed)
+            self._promised.discard(owed)
             made = make()
             self._threaded[owed] = made
+            if (seen := self._seen.get(owed)) is not None:
+                # A session whose peer was away has not worked for long.
+                seen.worked_at = self._clock.monotonic()
             return made
 
     def is_change_due(self, owed: SessionKey) -> bool:
@@ -92,17 +98,21 @@ class StreamThreads:
                     return False
                 self._idle.add(owed)
                 return True
-            if owed in self._sharing and seen.is_busy and self._has_place():
+            if owed in self._sharing and seen.is_busy and self._has_place(owed):
                 self._idle.discard(owed)
+                self._promised.add(owed)
                 return True
+            self._promised.discard(owed)
             return False
 
     def forget(self, owed: SessionKey) -> None:
-        """Forget an ended session."""
+        """Forget a session that has ended, or that needs neither kind of threads now."""
         with self._guard:
             self._seen.pop(owed, None)
             self._sharing.discard(owed)
             self._idle.discard(owed)
+            self._promised.discard(owed)
 
-    def _has_place(self) -> bool:
-        return sum(not sink.is_closed for sink in self._threaded.values()) < self._most
+    def _has_place(self, owed: SessionKey) -> bool:
+        taken = sum(not sink.is_closed for sink in self._threaded.values())
+        return taken + len(self._promised - {owed}) < self._most

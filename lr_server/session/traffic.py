@@ -64,6 +64,7 @@ class SessionTraffic:
     def __init__(self) -> None:
         self._sent_bytes = self._frames = 0
         self._negotiations = 0
+        self._is_change_planned = False
         self._to_sink = self._to_applied = Delays()
         # No more frames than the window of the session holds.
         self._sent: deque[_SentEntries] = deque()
@@ -84,9 +85,15 @@ class SessionTraffic:
             return WorkDone(self._frames, self._sent_bytes)
 
     def negotiated(self) -> None:
-        """Count one attempt to connect; each but the first is a reconnect."""
+        """Count one attempt to connect; each but the first and the planned ones is a reconnect."""
         with self._guard:
-            self._negotiations += 1
+            self._negotiations += not self._is_change_planned
+            self._is_change_planned = False
+
+    def plan_change(self) -> None:
+        """Do not count the next attempt to connect: nothing is wrong with the connection."""
+        with self._guard:
+            self._is_change_planned = True
 
     def add_bytes(self, number: int) -> None:
         """Count the bytes of one sent frame."""

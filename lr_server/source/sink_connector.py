@@ -45,6 +45,7 @@ class SinkConnector:
         listed = peer.for_snapshots if for_snapshots else peer.endpoint
         endpoint = parse_endpoint(self.routes.endpoint(owed, listed))
         if isinstance(endpoint, LocalEndpoint):
+            self.stream_threads.forget(owed)
             return local.find(endpoint.site)
         return self._dial(owed, endpoint, Lane.SNAPSHOTS if for_snapshots else Lane.LOG)
 

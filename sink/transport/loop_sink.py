@@ -60,9 +60,10 @@ class LoopSink:
 
     def close(self) -> None:
         """See `Sink`."""
-        if not network_loop.is_usable():
-            return
-        if network_loop.is_here():
+        if not network_loop.has_begun():
+            # Nothing is open, and the machine may have no thread for the loop.
+            self._is_closed = True
+        elif network_loop.is_here():
             network_loop.begin(self._close())
         else:
             network_loop.run(self._close())

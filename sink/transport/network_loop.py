@@ -22,14 +22,27 @@ def is_usable() -> bool:
     return not _is_inherited
 
 
+def has_begun() -> bool:
+    """Return whether the loop of this process runs."""
+    return _loop is not None
+
+
 def running() -> asyncio.AbstractEventLoop:
-    """Return the loop of this process; the first call starts its thread, which ends with the process."""
+    """Return the loop of this process; the first call starts its thread, which ends with the process.
+
+    Raises `RuntimeError` if the machine has no thread; the next call tries again.
+    """
     global _loop, _thread
     with _guard:
         if _loop is None:
-            _loop = asyncio.new_event_loop()
-            _thread = threading.Thread(target=_loop.run_forever, name="lrq-network", daemon=True)
-            _thread.start()
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=loop.run_forever, name="lrq-network", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                loop.close()
+                raise
+            _loop, _thread = loop, thread
         return _loop
 
 
@@ -40,12 +53,21 @@ def is_here() -> bool:
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
     """Run *work* in the loop, and wait for its result; not for the loop's own thread."""
-    return asyncio.run_coroutine_threadsafe(work, running()).result()
+    return asyncio.run_coroutine_threadsafe(work, _running_for(work)).result()
 
 
 def begin(work: Coroutine[Any, Any, None]) -> None:
     """Run *work* in the loop, and do not wait; *work* raises no error."""
-    running().call_soon_threadsafe(_begin, work)
+    _running_for(work).call_soon_threadsafe(_begin, work)
+
+
+def _running_for(work: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+    try:
+        return running()
+    except RuntimeError:
+        # Python would warn of work that was never begun.
+        work.close()
+        raise
 
 
 def _begin(work: Coroutine[Any, Any, None]) -> None:

@@ -86,7 +86,9 @@ def test_an_idle_session_gives_its_threads_back_and_a_busy_one_gets_some(
     assert not [line for line in caplog.records if line.levelno >= logging.WARNING], "a change is no trouble"
 
 
-def test_random_changes_of_threads_lose_and_double_no_entry(world: World, chance: random.Random) -> None:
+def test_random_changes_of_threads_lose_and_double_no_entry(
+    world: World, chance: random.Random, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     (endpoint,) = world.server("tokyo").endpoints
     recorder = world.subscribe("tokyo")
     paris = world.server("paris", listen=[], peers={"tokyo": endpoint}, initial_sync="log")
@@ -96,7 +98,9 @@ def test_random_changes_of_threads_lose_and_double_no_entry(world: World, chance
     source = paris._roles.source  # type: ignore[union-attr]
     assert source is not None
     (session,) = source.supervisor.sessions()
-    threads = source._sinks.stream_threads
+    threads, leave = source._sinks.stream_threads, session._connection.leave
+    left: list[int] = []
+    monkeypatch.setattr(session._connection, "leave", lambda: (left.append(threads._most), leave()))
     for _ in range(150):
         for _ in range(chance.randrange(4)):
             sent.append(os.urandom(chance.randrange(1, 20_000)))
@@ -108,7 +112,11 @@ def test_random_changes_of_threads_lose_and_double_no_entry(world: World, chance
     eventually(lambda: len(recorder.log("paris")) >= len(sent))
     paris.drain(timeout=30)
     assert recorder.log("paris") == sent
-    assert source._sinks._traffic.of(session.owed).facts.reconnects > 20
+    assert len(left) > 20
+    facts = source._sinks._traffic.of(session.owed).facts
+    assert facts.reconnects == 0, "nothing was wrong with a connection"
+    assert sum(facts.to_sink.numbers) == len(sent), "each answer was heard"
+    assert not [line for line in caplog.records if line.levelno >= logging.WARNING], "no frame came too late"
 
 
 def test_a_snapshot_and_the_log_after_it_arrive_over_lost_connections(world: World) -> None:
@@ -127,6 +135,27 @@ def test_a_snapshot_and_the_log_after_it_arrive_over_lost_connections(world: Wor
         eventually(lambda: recorder.log("paris")[-len(sent) :] == sent)
         in_log_sync(paris, "tokyo")
     assert recorder.snapshot("paris") == rows
+
+
+def test_a_session_tries_again_whose_stream_found_no_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_connector, "THREADED", 1)
+    refused: list[str] = []
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith("lrq-stream-") and len(refused) < 2:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        really(thread)
+
+    really = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", start)
+    (endpoint,) = world.server("tokyo").endpoints
+    recorder = world.subscribe("tokyo")
+    world.server("paris", listen=[], peers={"tokyo": endpoint}, initial_sync="log")
+    world.transmit("paris", b"1", to=["tokyo"])
+    # A server that gives up the site takes it again after its lease: later.
+    eventually(lambda: recorder.log("paris") == [b"1"], timeout=10)
+    assert refused == ["lrq-stream-policy-tokyo"] * 2
 
 
 class Stalling(NullSink):

@@ -8,6 +8,8 @@ import psutil
 import pytest
 
 from discovery.topology import Peer, StaticTopology
+from lr_server.session import stream_threads
+from lr_server.source import sink_connector
 from lrq.cli.drain_wait import Scope, drain
 from lrq.cli.health import remarks, troubles
 from lrq.cli.link_actions import forget
@@ -196,6 +198,34 @@ def test_a_working_session_follows_a_changed_endpoint(world: World) -> None:
     in_log_sync(paris, "tokyo")
     send(world, b"second", to=["tokyo"])
     eventually(lambda: recorder.log("paris") == [b"first", b"second"])
+
+
+def test_a_session_that_moves_into_the_process_wants_no_other_threads(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_connector, "THREADED", 0)
+    # Each session counts as one with much work.
+    monkeypatch.setattr(stream_threads, "BUSY", 0.0)
+    tokyo = world.server("tokyo")
+    topology = Moving()
+    topology.move("tokyo", tokyo.endpoints[0])
+    paris = world.server("paris", listen=[], topology=topology, initial_sync="log", stall_seconds=2.0)
+    send(world, b"first", to=["tokyo"])
+    in_log_sync(paris, "tokyo")
+    topology.move("tokyo", "local:tokyo")
+    eventually(lambda: not connected(tokyo.endpoints[0]))
+    in_log_sync(paris, "tokyo")
+    source = paris._roles.source
+    assert source is not None
+    (session,) = source.supervisor.sessions()
+    threads, stream = source._sinks.stream_threads, session._connection.stream
+    threads._most = 1
+    # Work counts after a second.
+    counted = eventually(lambda: threads._seen.get(session.owed))
+    eventually(lambda: counted.is_busy)
+    until = counted.at + 1
+    eventually(lambda: counted.at > until)
+    assert session._connection.stream is stream
 
 
 def connected(endpoint: str) -> bool:

@@ -61,6 +61,15 @@ def payloads(found: Ready | Behind, who: SessionKey) -> list[bytes]:
     return [payload for block in blocks if block is not None for payload in decode_entries(block, LARGE).payloads]
 
 
+def test_the_last_call_of_an_ended_stream_leaves_the_next_one_waiting() -> None:
+    feed = feed_of()
+    rung = threading.Event()
+    feed.after(owed(LIMA), 0, ring=rung.set, rests=True)
+    assert feed.after(owed(LIMA), 0, lambda: False) == Ready(())
+    feed.publish(tick(1, FOR_LIMA))
+    assert rung.is_set()
+
+
 def test_ticks_for_others_wake_no_resting_reader_and_its_own_tick_does() -> None:
     feed = feed_of()
     with resting(feed, owed(LIMA)) as found:

@@ -112,6 +112,49 @@ def test_a_busy_session_waits_for_a_place(server: Server):
     assert server.connect(PLACES)
 
 
+def test_a_free_place_is_kept_for_the_session_that_connects_again_for_it(server: Server):
+    for number in range(PLACES):
+        server.connect(number)
+    busy = (7, 8, 9)
+    for number in busy:
+        assert not server.connect(number)
+        server.look(number, 1)
+    server.sinks[session(0)].is_closed = True
+    assert [server.look(number, 5, frames=10 * BUSY) for number in busy] == [True, False, False]
+    assert not server.connect(10)
+    assert server.look(7, 5, frames=10 * BUSY)
+    assert server.connect(7)
+    assert not server.connect(8)
+    server.sinks[session(1)].is_closed = True
+    assert server.connect(9)
+
+
+@pytest.mark.parametrize("why", ["idle", "over"])
+def test_a_kept_place_is_free_again_once_its_session_does_not_need_it(server: Server, why: str):
+    for number in range(PLACES):
+        server.connect(number)
+    for number in (7, 8):
+        server.connect(number)
+        server.look(number, 1)
+    server.sinks[session(0)].is_closed = True
+    assert server.look(7, 5, frames=10 * BUSY)
+    if why == "idle":
+        assert not server.look(7, 5)
+    else:
+        server.threads.forget(session(7))
+    assert server.look(8, 5, frames=10 * BUSY)
+
+
+def test_a_session_whose_peer_was_away_for_long_keeps_its_new_threads(server: Server):
+    assert server.connect(1)
+    assert not server.look(1, 5, frames=1)
+    server.sinks[session(1)].is_closed = True
+    assert not server.look(1, 10 * IDLE_SECONDS)
+    assert server.connect(1)
+    assert not server.look(1, IDLE_SECONDS - 1)
+    assert server.look(1, 2)
+
+
 def test_work_in_less_than_a_second_does_not_count_yet(server: Server):
     for number in range(PLACES):
         server.connect(number)

@@ -33,6 +33,16 @@ def test_entries_count_when_they_are_durable_and_again_when_they_are_applied():
     assert found(traffic.facts.to_applied) == {5.0: 4, 15.0: 2}
 
 
+def test_a_planned_change_is_no_reconnect_and_its_second_try_is_one():
+    traffic = SessionTraffic()
+    traffic.negotiated()
+    traffic.plan_change()
+    traffic.negotiated()
+    assert traffic.facts.reconnects == 0
+    traffic.negotiated()
+    assert traffic.facts.reconnects == 1
+
+
 def test_entries_that_are_sent_again_count_once():
     traffic = SessionTraffic()
     traffic.sent(10, 4, 0)
