@@ -12,14 +12,19 @@ from sink.transport.call_slots import CallLimits, CallSlot, CallSlots
 
 log = logger("lrq.metrics")
 
-#: The most requests at one moment, the most of one address, and the longest duration of one in seconds.
-REQUESTS: Final = CallLimits(16, 8, 30.0, "requests for metrics")
+#: The longest time until a request has come, and then that of its answer, in seconds.
+_PATIENCE: Final = 30.0
+#: The most requests at one moment, and the most of one address.
+REQUESTS: Final = CallLimits(16, 8, _PATIENCE, "requests for metrics")
 
 _BUSY: Final = b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n%s\n"
 
 
 class BoundedHttpServer(ThreadingMixIn, WSGIServer):
-    """Answers each request in a thread; a request above the limits gets 503 and the reason."""
+    """Answers each request in a thread; a request above the limits gets 503 and the reason.
+
+    A connection without a request yields to a new one, so silent ones do not keep the probes out.
+    """
 
     daemon_threads = True
 
@@ -35,7 +40,7 @@ class BoundedHttpServer(ThreadingMixIn, WSGIServer):
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in the base
         """Answer in a thread if there is a slot, otherwise turn the caller away."""
         connection: socket.socket = request
-        slot = self._slots.enter(str(client_address[0]), lambda: _cut(connection))
+        slot = self._slots.enter_before_silent(str(client_address[0]), lambda: _cut(connection))
         if isinstance(slot, CallSlot):
             self._held[connection] = slot
             super().process_request(request, client_address)
@@ -49,6 +54,11 @@ class BoundedHttpServer(ThreadingMixIn, WSGIServer):
             log.debug("the caller did not wait for the answer")
         self.shutdown_request(request)
 
+    def request_came(self, connection: socket.socket) -> None:
+        """Let the request of *connection* keep its slot until it is answered."""
+        if (slot := self._held.get(connection)) is not None:
+            slot.confirm()
+
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401
         """Close the connection and free its slot."""
         super().shutdown_request(request)
@@ -57,7 +67,7 @@ class BoundedHttpServer(ThreadingMixIn, WSGIServer):
             self._slots.leave(slot)
 
     def service_actions(self) -> None:
-        """End the requests that last too long; the base calls this twice a second."""
+        """End the connections whose requests do not come; the base calls this twice a second."""
         self._slots.end_overdue()
 
     def handle_error(self, _request: object, client_address: Any) -> None:  # noqa: ANN401
@@ -81,5 +91,14 @@ def _cut(connection: socket.socket) -> None:
 
 
 class _Quiet(WSGIRequestHandler):
+    server: BoundedHttpServer
+    #: The base limits each read and write so; an answer is one write.
+    timeout = _PATIENCE
+
+    def get_environ(self) -> dict[str, Any]:
+        """Return the environment of the application, once the request has come."""
+        self.server.request_came(self.connection)
+        return super().get_environ()
+
     def log_message(self, format: str, *args: object) -> None:
         """Write no line for each request."""

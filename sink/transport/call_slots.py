@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from queues.clock import Clock
@@ -74,13 +75,33 @@ class CallSlots:
     def enter(self, caller: str, end: Callable[[], None]) -> CallSlot | str:
         """Return a slot for a call of *caller*, or the sentence that turns the call away."""
         with self._guard:
-            refusal = turned_away(len(self._slots), self._own[caller], caller, self.limits)
-            if refusal:
-                return refusal
-            slot = CallSlot(caller, end, self._clock.monotonic())
-            self._slots.add(slot)
-            self._own[caller] += 1
-            return slot
+            return self._entered(caller, end)
+
+    def enter_before_silent(self, caller: str, end: Callable[[], None]) -> CallSlot | str:
+        """Like `enter`, but above a limit the oldest call without a valid message ends, and yields its slot."""
+        with self._guard:
+            entered = self._entered(caller, end)
+            if isinstance(entered, CallSlot) or (silent := self._oldest_silent(caller)) is None:
+                return entered
+            self._free(silent)
+            entered = self._entered(caller, end)
+        silent.end()
+        return entered
+
+    def _entered(self, caller: str, end: Callable[[], None]) -> CallSlot | str:
+        refusal = turned_away(len(self._slots), self._own[caller], caller, self.limits)
+        if refusal:
+            return refusal
+        slot = CallSlot(caller, end, self._clock.monotonic())
+        self._slots.add(slot)
+        self._own[caller] += 1
+        return slot
+
+    def _oldest_silent(self, caller: str) -> CallSlot | None:
+        """Return the oldest call without a valid message: of *caller* where its own limit is reached."""
+        is_own = bool(caller) and self._own[caller] >= self.limits.per_caller
+        silent = (slot for slot in self._slots if not slot.is_confirmed and (slot.caller == caller or not is_own))
+        return min(silent, key=attrgetter("since"), default=None)
 
     def is_news(self) -> bool:
         """Return True at most once in `NEWS_SECONDS`."""
@@ -94,11 +115,14 @@ class CallSlots:
     def leave(self, slot: CallSlot) -> None:
         """Free *slot*. May be called twice."""
         with self._guard:
-            if slot in self._slots:
-                self._slots.remove(slot)
-                self._own[slot.caller] -= 1
-                if not self._own[slot.caller]:
-                    del self._own[slot.caller]
+            self._free(slot)
+
+    def _free(self, slot: CallSlot) -> None:
+        if slot in self._slots:
+            self._slots.remove(slot)
+            self._own[slot.caller] -= 1
+            if not self._own[slot.caller]:
+                del self._own[slot.caller]
 
     def end_overdue(self) -> list[CallSlot]:
         """End the calls that have brought no valid message in time; return their slots, which the calls free later."""

@@ -21,8 +21,10 @@ def app(_environ: object, start: Callable[..., Any]) -> list[bytes]:
 
 
 @contextmanager
-def serving(total: int, per_caller: int, seconds: float) -> Iterator[BoundedHttpServer]:
-    server = bounded_server("127.0.0.1", 0, app, limits=CallLimits(total, per_caller, seconds, "requests"))
+def serving(
+    total: int, per_caller: int, seconds: float, served: Callable[..., Any] = app
+) -> Iterator[BoundedHttpServer]:
+    server = bounded_server("127.0.0.1", 0, served, limits=CallLimits(total, per_caller, seconds, "requests"))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server
@@ -42,15 +44,46 @@ def answer(server: BoundedHttpServer) -> bytes:
             return told.read()
 
 
-@pytest.mark.parametrize(("total", "per_caller"), [(3, 9), (9, 3)], ids=["in all", "of one address"])
-def test_a_connection_above_the_limit_is_turned_away_in_words_and_later_ones_are_served(total, per_caller):
-    with serving(total, per_caller, 60.0) as server:
+class Slow:
+    """An application whose answers wait until `may_answer` is set."""
+
+    def __init__(self) -> None:
+        self.may_answer = threading.Event()
+        self.asked = 0
+
+    def __call__(self, environ: object, start: Callable[..., Any]) -> list[bytes]:
+        self.asked += 1
+        assert self.may_answer.wait(60.0)
+        return app(environ, start)
+
+
+IN_ALL_OR_OF_ONE = pytest.mark.parametrize(("total", "per_caller"), [(3, 9), (9, 3)], ids=["in all", "of one address"])
+
+
+@IN_ALL_OR_OF_ONE
+def test_a_request_above_the_limit_is_turned_away_in_words_and_later_ones_are_served(total, per_caller):
+    slow = Slow()
+    with serving(total, per_caller, 60.0, slow) as server:
         with ExitStack() as stack:
             for _ in range(3):
-                stack.enter_context(closing(connect(server)))
-            eventually(lambda: b"503" in answer(server))
-            assert b"has 3 requests" in answer(server)
+                asking = stack.enter_context(closing(connect(server)))
+                asking.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            eventually(lambda: slow.asked == 3)
+            assert b"503" in (told := answer(server))
+            assert b"has 3 requests" in told
+            slow.may_answer.set()
         eventually(lambda: b"all is well" in answer(server))
+
+
+@IN_ALL_OR_OF_ONE
+def test_idle_connections_turn_no_probe_away(total, per_caller):
+    with serving(total, per_caller, 60.0) as server, ExitStack() as stack:
+        idle = [stack.enter_context(closing(connect(server))) for _ in range(5)]
+        assert b"all is well" in answer(server)
+        # The newer ones stay, because the others were enough.
+        assert [each.recv(1) for each in idle[:3]] == [b""] * 3
+        idle[4].sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert idle[4].recv(8) == b"HTTP/1.0"
 
 
 def test_a_slow_request_is_ended_after_its_time():

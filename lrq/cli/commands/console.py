@@ -111,7 +111,8 @@ def _engines(stack: ExitStack, places: "Sequence[SitePlace]") -> "dict[str, Engi
     found: dict[str, Engine] = {}
     for number, place in enumerate(places, 1):
         name = place.site if place.site and place.site not in found else f"site {number}"
-        if place.shown in {str(each.url.set(query={})) for each in found.values()}:
+        # The query counts: it may hold the host, or the schema.
+        if place.url in [each.url for each in places[: number - 1]]:
             raise UsageError(f"{place.shown} is named twice: name each site once")
         found[name] = stack.enter_context(engine_of(place, pool=_POOL, role="console"))
     return found

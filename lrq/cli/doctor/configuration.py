@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from discovery.site_file import DEFAULT_FILE
 from lrq.cli.doctor.findings import Finding, ok, problem, told
+from lrq.cli.place import locate
 from queues.errors import ConfigurationError, InvalidNameError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def load(config: Path | None, given: Mapping[str, str | None]) -> "tuple[Setting
     from lr_server import Settings
 
     if _names_only_a_database(config, given):
-        return None, [ok(_CHECK, f"only the database is examined: there is no {DEFAULT_FILE} here, and no --config")]
+        return None, [_only_a_database(given)]
     try:
         settings = Settings.load(config, **{name: value for name, value in given.items() if value})
     except (ConfigurationError, InvalidNameError) as error:
@@ -34,6 +35,14 @@ def _names_only_a_database(config: Path | None, given: Mapping[str, str | None])
     has_file = config is not None or Path(DEFAULT_FILE).exists()
     names_it = bool(given.get("database_url")) or _DATABASE in _variables()
     return names_it and not given.get("site_id") and not has_file and not {*_variables()} - {_DATABASE}
+
+
+def _only_a_database(given: Mapping[str, str | None]) -> Finding:
+    try:
+        locate(None, given.get("database_url"), None)
+    except ConfigurationError as error:
+        return told(_CHECK, error, "correct --database, or LRQ_DATABASE_URL")
+    return ok(_CHECK, f"only the database is examined: there is no {DEFAULT_FILE} here, and no --config")
 
 
 def _place(config: Path | None) -> list[Finding]:

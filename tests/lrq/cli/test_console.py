@@ -50,7 +50,17 @@ def test_an_empty_or_missing_token_file_is_one_sentence(site: Engine, lrq: Comma
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_site_named_twice_is_refused(site: Engine, lrq: Command):
-    assert "is named twice" in lrq("console", "--database", url(site), "--database", url(site)).error
+    for place in url(site), "postgresql+psycopg://lrq@/app?host=/run/paris":
+        assert "is named twice" in lrq("console", "--database", place, "--database", place).error
+
+
+@pytest.mark.parametrize("place", ["host=/run/{}", "host=db.{}.example", "options=-csearch_path%3D{}"])
+def test_two_sites_that_differ_in_the_query_of_the_url_are_two(lrq: Command, place: str):
+    urls = [f"postgresql+psycopg://lrq@/app?{place.format(site)}" for site in ("paris", "tokyo")]
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        options = "--listen", f"127.0.0.1:{taken.getsockname()[1]}"
+        done = lrq("console", *(word for each in urls for word in ("--database", each)), *options)
+    assert "cannot listen" in done.error
 
 
 @pytest.mark.processes

@@ -68,6 +68,22 @@ def test_a_room_is_free_again_after_its_call():
     assert isinstance(slots.enter("b", lambda: None), CallSlot)
 
 
+def test_the_oldest_silent_call_yields_its_slot_and_one_with_a_message_keeps_it():
+    slots, ended = CallSlots(LIMITS, SYSTEM_CLOCK), list[str]()
+    kept, _, _ = (
+        slots.enter_before_silent(name[0], lambda name=name: ended.append(name)) for name in ("a1", "b1", "a2")
+    )
+    assert isinstance(kept, CallSlot)
+    kept.confirm()
+    newest = [slots.enter_before_silent(name, lambda: None) for name in ("c", "a")]
+    assert all(isinstance(each, CallSlot) for each in newest)
+    assert ended == ["b1", "a2"]
+    for each in newest:
+        assert isinstance(each, CallSlot)
+        each.confirm()
+    assert isinstance(slots.enter_before_silent("c", lambda: None), str)
+
+
 CERTIFIED = {"transport_security_type": [b"ssl"], "x509_common_name": [b"paris"]}
 
 

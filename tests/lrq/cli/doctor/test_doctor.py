@@ -120,6 +120,15 @@ def test_a_site_named_by_the_variable_of_its_database_alone_is_well(
         assert found.worst("configuration")["sentence"].startswith("only the database is examined")
 
 
+@pytest.mark.parametrize("wrong", ["tokyo.db", "postgresql://app:secret@db.paris.example/app", "sqlite://"])
+@pytest.mark.usefixtures("elsewhere")
+def test_a_url_that_names_no_database_is_a_problem(lrq: Command, wrong: str) -> None:
+    found = Examined(lrq, "--database", wrong)
+    assert found.code == 3, found.all
+    assert found.worst("configuration")["level"] == "problem"
+    assert "secret" not in str(found.all)
+
+
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_a_site_with_a_schema_of_its_own_is_well(lrq: Command, new_database: Callable[[], str], servers: Any) -> None:
     engine = queues.create_engine(url := new_database(), schema="lrq")
