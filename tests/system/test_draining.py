@@ -12,6 +12,7 @@ from lr_client import RoutingQueueSenderClient
 from lr_server import LogReplicationServer
 from lr_server.session import table as session_table
 from lr_server.session.table import Standing
+from queues.clock import SYSTEM_CLOCK
 from queues.database.leases import Lease
 from queues.errors import InvalidPositionError, OwnershipLostError, VersionLostError, WaitTimeoutError
 from queues.positions import Position, Tick
@@ -89,6 +90,17 @@ def test_drain_waits_up_to_a_position_only(world: World) -> None:
     sink.go_on()
     paris.drain(timeout=20, until=Position(log.branch, log.seq + 1))
     assert world.execute("tokyo", COUNT) == [(2,)]
+
+
+def test_one_deadline_holds_for_all_sessions(world: World) -> None:
+    lost = {f"site{number}": "ipc:///nowhere/lrq.sock" for number in range(6)}
+    paris = world.server("paris", listen=[], peers=lost, initial_sync="log")
+    world.transmit("paris", b"entry", to=list(lost))
+    began = SYSTEM_CLOCK.monotonic()
+    with pytest.raises(WaitTimeoutError) as refused:
+        paris.drain(timeout=1.0)
+    assert SYSTEM_CLOCK.monotonic() - began < 5, "less than one second for each session"
+    assert all(f"policy to {site}" in str(refused.value) for site in lost)
 
 
 def test_drain_waits_for_a_log_that_has_not_reached_the_position(world: World) -> None:
