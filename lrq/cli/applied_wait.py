@@ -12,8 +12,9 @@ from lr_client.subscriber.steps import Kind, next_kind
 from queues.database.transactions import reading
 from queues.names import ClientName
 from queues.receive import failures, parked
-from queues.receive.consumer_marks import IN_LOG, NOT_ENDED, NOWHERE, Received, standing
+from queues.receive.consumer_marks import IN_LOG, NOWHERE, Received, standing
 from queues.receive.failures import Failure
+from queues.receive.marks import NOT_ENDED
 from queues.receive.queue_marks import QueueMarks, backlog, queue_marks
 
 
