@@ -479,6 +479,22 @@ def test_all_shards_call_the_listener_at_the_same_time(sink: Engine, tokyo: Arri
     assert listener.errors == []
 
 
+def test_the_stored_shards_count_and_a_program_that_names_others_is_warned(
+    sink: Engine, tokyo: Arrivals, follow: Follow, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = set_shards(sink, "policy", 3, partitioner="key")
+    tokyo.keyed(*[[(str(number % 8), f"{number % 8}:{number}".encode())] for number in range(24)])
+    with pytest.raises(UsageError, match="there is no partitioner hsah"):
+        follow(Apply(), shards=4, partitioner="hsah")
+    follow(Apply(), shards=3, partitioner="key")
+    assert "names other shards" not in caplog.text
+    follow(Apply(), shards=4, partitioner="hash")
+    assert "the application names other shards than those that are stored" in caplog.text
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 24)
+    assert newest(sink) == stored
+
+
 def test_two_clients_of_a_site_have_partitioners_of_their_own(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
     tenant = Arrivals(sink, client="tenant", source="lille")
     for arrivals in (tokyo, tenant):
