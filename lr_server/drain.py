@@ -7,8 +7,9 @@ from lr_server.source.source import Source
 from queues.browse.closed import closed_at, coming_sessions
 from queues.browse.send_log import browsing
 from queues.clock import Clock, poll
+from queues.database import schema
 from queues.database.transactions import reading
-from queues.errors import PeerUnreachableError, VersionLostError, WaitTimeoutError
+from queues.errors import PeerUnreachableError, UsageError, VersionLostError, WaitTimeoutError
 from queues.lineage import keeps, trace
 from queues.positions import Position, PositionToken
 from queues.send_log.history import branch_starts, end_covering, lineage
@@ -60,6 +61,9 @@ class _Goal:
         self._end = 0
         with reading(engine, snapshot=True) as connection:
             self._committed = browsing(connection).committed(connection)
+            own = schema.site(connection, None).site_id
+        if isinstance(until, PositionToken) and until.site != own:
+            raise UsageError(f"the token {until} is one of site {until.site!r}, not of {own!r}: wait there")
 
     @property
     def is_given_up(self) -> bool:
@@ -108,6 +112,8 @@ class _Goal:
         newest = newest_tick(connection)
         if isinstance(self._until, Position):
             return f"the log ends at {newest.end_seq if newest else 0}, before {self._until}"
+        if self._until is not None and self._until.branch not in dict(branch_starts(connection)):
+            return f"the history of this site has no branch {self._until.branch}, as the token {self._until} says"
         return "the sequencer has not read the log since"
 
     def _trouble(self, part: str) -> str:

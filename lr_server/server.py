@@ -338,7 +338,8 @@ class LogReplicationServer:
         that of a position is `<branch>@<number>`. Links that an operator has ended count once they are finished. The
         sessions of all servers of the site count. Raises `WaitTimeoutError`, which names the unfinished sessions.
         Raises `PeerUnreachableError` at once if a session tries no more (`retry_forever`). Raises `VersionLostError`
-        for a lost transaction or position, and `InvalidPositionError` for another text.
+        for a lost transaction or position, `InvalidPositionError` for another text, and `UsageError` for the token of
+        another site.
         """
         if isinstance(until, str):
             until = parse_position(until) if "@" in until else PositionToken.parse(until)

@@ -42,6 +42,10 @@ def _loaded(name: str) -> PartitionerFactory:
     if not found:
         known = ", ".join(sorted({*BUILT_IN, *(point.name for point in _points())}))
         raise UsageError(f"there is no partitioner {name}: choose one of {known}, or install the package that has it")
+    if len({point.value for point in found}) > 1:
+        # Two processes might choose different ones, and a key would have two slots.
+        homes = ", ".join(sorted(point.dist.name if point.dist else point.value for point in found))
+        raise UsageError(f"the partitioner {name} is in several packages ({homes}): remove all but one")
     try:
         factory: PartitionerFactory = found[0].load()
     except Exception as error:

@@ -14,6 +14,7 @@ from queues.names import ClientName
 from queues.receive import failures, parked
 from queues.receive.consumer_marks import IN_LOG, NOWHERE, Received, standing
 from queues.receive.failures import Failure
+from queues.receive.marks import NOT_ENDED
 from queues.receive.queue_marks import QueueMarks, backlog, queue_marks
 
 
@@ -76,7 +77,7 @@ def is_applied(wanted: Received, now: QueueMarks) -> bool:
     if (received.sync_id, received.branch) != (wanted.sync_id, wanted.branch):
         wanted = received
     if consumed is None:
-        return not wanted.sync_id and wanted.boundary_seq == 0
+        return not wanted.sync_id and wanted.boundary_seq == 0 and received.ended_seq == NOT_ENDED
     if now.back_seq > NOWHERE:
         return False
     if wanted.sync_id and (consumed.sync_id, consumed.phase) != (wanted.sync_id, IN_LOG):

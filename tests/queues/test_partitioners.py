@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +121,24 @@ def test_a_package_adds_a_partitioner_by_an_entry_point(monkeypatch: pytest.Monk
     with pytest.raises(UsageError, match="has no methods"):
         partitioner_of("wrong")
     partitioner_of.cache_clear()
+
+
+def install(folder: Path, name: str, *points: str) -> None:
+    facts = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("\n".join([f"[{partitioner_names.GROUP}]", *points, ""]))
+
+
+def test_a_partitioner_of_two_installed_packages_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "one", "mine = queues.partitioners:HashPartitioner", f"letters = {__name__}:FirstLetter")
+    install(tmp_path, "same", f"letters = {__name__}:FirstLetter")
+    partitioner_of.cache_clear()
+    assert new_map(1, 2, "letters").slot("c") == 2
+    install(tmp_path, "two", "mine = queues.partitioners:ModuloPartitioner")
+    with pytest.raises(UsageError, match=r"the partitioner mine is in several packages \(one, two\)"):
+        new_map(1, 2, "mine")
 
 
 def test_a_key_that_is_no_number_is_refused_by_the_partitioner_key() -> None:

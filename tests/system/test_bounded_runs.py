@@ -64,6 +64,17 @@ def test_a_bounded_run_ends_at_its_deadline_or_after_its_last_try(world: World, 
     assert "no further try after 3 failures" in done.stderr.decode()
 
 
+def test_a_bounded_run_warns_of_entries_for_a_site_that_is_no_peer(world: World, tmp_path: Path) -> None:
+    (endpoint,) = world.server("tokyo").endpoints
+    here = paris(world, tmp_path, endpoint)
+    world.transmit("paris", b"x", to=["tokyo"])
+    assert b"warning" not in lrq_process("serve", "--once", "--timeout", "60", *here).stderr
+    world.transmit("paris", b"y", to=["tokio"])
+    done = lrq_process("serve", "--once", "--timeout", "60", *here)
+    assert done.returncode == 0, done.stderr.decode()
+    assert "lrq: warning: 1 entry of policy for tokio, which is no peer, " in done.stderr.decode()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_bounded_run_that_a_signal_ends_does_not_say_that_all_is_delivered(
     world: World, tmp_path: Path, number: int

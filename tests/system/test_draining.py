@@ -12,8 +12,9 @@ from lr_client import RoutingQueueSenderClient
 from lr_server import LogReplicationServer
 from lr_server.session import table as session_table
 from lr_server.session.table import Standing
+from queues.clock import SYSTEM_CLOCK
 from queues.database.leases import Lease
-from queues.errors import InvalidPositionError, OwnershipLostError, VersionLostError, WaitTimeoutError
+from queues.errors import InvalidPositionError, OwnershipLostError, UsageError, VersionLostError, WaitTimeoutError
 from queues.positions import Position, Tick
 from queues.send_log.port import TickRows
 from queues.states import SessionState
@@ -91,6 +92,17 @@ def test_drain_waits_up_to_a_position_only(world: World) -> None:
     assert world.execute("tokyo", COUNT) == [(2,)]
 
 
+def test_one_deadline_holds_for_all_sessions(world: World) -> None:
+    lost = {f"site{number}": "ipc:///nowhere/lrq.sock" for number in range(6)}
+    paris = world.server("paris", listen=[], peers=lost, initial_sync="log")
+    world.transmit("paris", b"entry", to=list(lost))
+    began = SYSTEM_CLOCK.monotonic()
+    with pytest.raises(WaitTimeoutError) as refused:
+        paris.drain(timeout=1.0)
+    assert SYSTEM_CLOCK.monotonic() - began < 5, "less than one second for each session"
+    assert all(f"policy to {site}" in str(refused.value) for site in lost)
+
+
 def test_drain_waits_for_a_log_that_has_not_reached_the_position(world: World) -> None:
     paris = world.link("paris", "tokyo", initial_sync="log")
     log = paris.site_status().log
@@ -108,6 +120,17 @@ def test_drain_refuses_a_position_that_the_history_does_not_contain(world: World
         paris.drain(timeout=20, until="other@1")
     with pytest.raises(InvalidPositionError, match="is not a position"):
         paris.drain(timeout=20, until="other@")
+
+
+def test_drain_refuses_the_token_of_another_site_and_names_a_branch_that_is_not_known(world: World) -> None:
+    paris = world.link("paris", "tokyo", initial_sync="log")
+    token = world.transmit("paris", b"1", to=["tokyo"])
+    paris.drain(timeout=20, until=token)
+    _, *rest = token.split("/")
+    with pytest.raises(UsageError, match=r"is one of site 'lima', not of 'paris': wait there"):
+        paris.drain(timeout=20, until="/".join(["lima", *rest]))
+    with pytest.raises(WaitTimeoutError, match="the history of this site has no branch elsewhere"):
+        paris.drain(timeout=0.2, until=f"paris/policy/elsewhere/{rest[-1]}")
 
 
 def test_a_session_in_snapshot_sync_is_not_drained_though_it_owes_no_entry(world: World) -> None:

@@ -4,10 +4,12 @@ import random
 import re
 import threading
 from collections.abc import Callable
+from ipaddress import ip_address
 
 import pytest
 
 from lr_server import LogReplicationServer, PeerList
+from lr_server.topology.machine import machine_addresses
 from lr_server.topology.rules import OwnSite
 from lr_server.topology.table import add_peer, drop_peer
 from lrq.cli.health import troubles
@@ -269,6 +271,31 @@ def test_other_servers_are_told_an_address_in_the_preferred_network(world: World
     paris = world.server("paris", listen=[listen], preferred_network=["127.0.0.0/8"])
     port = paris.endpoints[0].rpartition(":")[2]
     assert endpoints_told(world) == (f"tcp://{host or '127.0.0.1'}:{port}",)
+
+
+@pytest.mark.skipif(ip_address("::1") not in machine_addresses(), reason="this machine has no IPv6")
+def test_other_servers_are_told_an_address_in_a_preferred_network_of_ipv6(world: World) -> None:
+    paris = world.server("paris", listen=["tcp://[::]:0"], preferred_network=["::1/128", "127.0.0.0/8"])
+    port = paris.endpoints[0].rpartition(":")[2]
+    assert endpoints_told(world) == (f"tcp://[::1]:{port}", f"tcp://127.0.0.1:{port}")
+
+
+def test_sites_with_the_same_port_at_two_addresses_are_told_apart(world: World) -> None:
+    """Address and port name a site, and one process connects to both."""
+    (here,) = world.server("tokyo").endpoints
+    there = here.replace("127.0.0.1", "127.0.0.2")
+    world.server("lima", listen=[there])
+    recorders = {site: world.subscribe(site) for site in ("tokyo", "lima")}
+    for site, endpoint in (("tokyo", here), ("lima", there)):
+        put(world, site, endpoint)
+    paris = world.server("paris", topology="table", **QUICKLY)
+    for number in range(5):
+        for site in recorders:
+            world.transmit("paris", f"{site} {number}".encode(), to=[site])
+    paris.drain(timeout=20)
+    for site, recorder in recorders.items():
+        eventually(lambda site=site, recorder=recorder: len(recorder.log("paris")) == 5)
+        assert recorder.log("paris") == [f"{site} {number}".encode() for number in range(5)]
 
 
 def test_other_servers_are_never_told_a_wildcard(world: World) -> None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from lr_client import ActiveMember, active_member, require_continued
 from lr_server import LogReplicationServer
@@ -389,6 +390,8 @@ def test_entries_for_a_group_are_refused_while_the_links_to_all_its_members_have
     link_actions.end(engine, B, None)
     with pytest.raises(LinkEndedError, match="'tokyo' has ended"):
         world.transmit("paris", b"no site would get this", to=["tokyo"])
+    with pytest.raises(DBAPIError, match="has ended"):
+        world.execute("paris", _FROM_SQL[engine.dialect.name])
     assert len(link_actions.begin(engine, tokyo, None)) == 2
     world.transmit("paris", b"3", to=["tokyo"])
     eventually(lambda: first.log("paris") == second.log("paris") == [b"1", b"2", b"3"])

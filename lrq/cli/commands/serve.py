@@ -128,7 +128,8 @@ def serve(
 
 
 def _deliver(server: "LogReplicationServer", until: str | None, timeout: float, *, as_json: bool) -> None:
-    """Wait until all sites have the entries; raise `NoError` if they have not in time, or cannot be reached."""
+    """Wait until all peers have the entries; raise `NoError` if they have not in time, or cannot be reached."""
+    from lrq.cli import health
     from lrq.cli.exit_codes import NoError
     from lrq.cli.output import emit
     from queues.clock import SYSTEM_CLOCK
@@ -140,6 +141,9 @@ def _deliver(server: "LogReplicationServer", until: str | None, timeout: float, 
     except (PeerUnreachableError, WaitTimeoutError) as error:
         raise NoError(str(error)) from error
     seconds = round(SYSTEM_CLOCK.monotonic() - began, 3)
+    # A run waits for peers only.
+    for sentence in health.unknown(server.site_status().log.unknown):
+        typer.echo(f"lrq: warning: {sentence}", err=True)
     if as_json:
         emit({"delivered": True, "seconds": seconds})
     else:

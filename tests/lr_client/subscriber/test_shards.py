@@ -1,6 +1,8 @@
 """Several shards apply one receive queue."""
 
 import random
+import threading
+from collections import Counter
 from collections.abc import Iterable
 
 import pytest
@@ -67,7 +69,7 @@ def marks(engine: Engine) -> dict[int, int]:
 
 def marks_of(engine: Engine, arrivals: Arrivals) -> dict[int, int]:
     with reading(engine) as connection:
-        (queue,) = [each for each in registry.find(connection, POLICY) if each.source == arrivals.source]
+        (queue,) = [each for each in registry.find(connection, arrivals.client) if each.source == arrivals.source]
         return dict(positions(rows_of(connection, queue.queue_id)))
 
 
@@ -443,6 +445,72 @@ def test_a_backlog_that_grows_later_is_balanced_too(sink: Engine, tokyo: Arrival
     held.clear()
     eventually(lambda: tokyo.left == 0)
     check(story(sink), 108)
+
+
+def test_a_skewed_backlog_comes_within_1_3_times_of_an_even_one(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    even, chance = new_map(1, 4, "adaptive"), random.Random(1)
+    keys = [f"key{number}" for number in range(512)]
+    hot = [key for key in keys if even.owners[even.slot(key)] == 0]
+    # As in `benchmarks/shards.py`: 60 % of the entries are those of one shard, or of a fourth of the others.
+    chosen = [chance.choice(hot if chance.random() < 0.6 else keys) for _ in range(1_200)]
+    tokyo.keyed(*[[(key, f"{key}:{number}".encode())] for number, key in enumerate(chosen)])
+    follow(Apply(), shards=4, partitioner="adaptive", clock=StandingClock())
+    eventually(lambda: tokyo.left == 0, timeout=60)
+    with reading(sink) as connection:
+        applied = connection.execute(select(tables.shards.shard_marks.c.applied_total)).scalars().all()
+    assert sum(applied) == 1_200
+    assert max(applied) <= 1.3 * 1_200 / 4
+    assert Counter(even.owners[even.slot(key)] for key in chosen)[0] > 2 * 1_200 / 4, "without moves"
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_all_shards_call_the_listener_at_the_same_time(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    even, together = new_map(1, 4, "modulo"), threading.Barrier(4)
+    one_each = {even.slot(key): key for key in KEYS}
+    tokyo.keyed(*[[(one_each[shard], b"%d" % shard)] for shard in range(4)])
+
+    def meet(_entry: RoutingTableEntryMsg) -> None:
+        together.wait(20)
+
+    listener = Apply(meet)
+    follow(listener, shards=4, partitioner="modulo")
+    eventually(lambda: tokyo.left == 0, timeout=60)
+    assert sorted(story(sink)) == ["0", "1", "2", "3"]
+    assert listener.errors == []
+
+
+def test_the_stored_shards_count_and_a_program_that_names_others_is_warned(
+    sink: Engine, tokyo: Arrivals, follow: Follow, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = set_shards(sink, "policy", 3, partitioner="key")
+    tokyo.keyed(*[[(str(number % 8), f"{number % 8}:{number}".encode())] for number in range(24)])
+    with pytest.raises(UsageError, match="there is no partitioner hsah"):
+        follow(Apply(), shards=4, partitioner="hsah")
+    follow(Apply(), shards=3, partitioner="key")
+    assert "names other shards" not in caplog.text
+    follow(Apply(), shards=4, partitioner="hash")
+    assert "the application names other shards than those that are stored" in caplog.text
+    eventually(lambda: tokyo.left == 0)
+    check(story(sink), 24)
+    assert newest(sink) == stored
+
+
+def test_two_clients_of_a_site_have_partitioners_of_their_own(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    tenant = Arrivals(sink, client="tenant", source="lille")
+    for arrivals in (tokyo, tenant):
+        arrivals.keyed(*[[(str(number % 8), f"{number % 8}:{number}".encode())] for number in range(64)])
+    follow(Apply(), shards=2, partitioner="range(4)")
+    follow(Apply(client="tenant"), shards=3, partitioner="key")
+    eventually(lambda: tokyo.left == tenant.left == 0)
+    for source in ("tokyo", "lille"):
+        check(story(sink, source), 64)
+    assert [marks_of(sink, arrivals).keys() for arrivals in (tokyo, tenant)] == [{0, 1}, {0, 1, 2}]
+    with reading(sink) as connection:
+        ranges, numbers = (stored_shard_maps.newest(connection, ClientName(name)) for name in ("policy", "tenant"))
+    assert ranges is not None
+    assert numbers is not None
+    assert [ranges.owners[ranges.slot(key)] for key in "0257"] == [0, 0, 1, 1]
+    assert [numbers.owners[numbers.slot(key)] for key in "0257"] == [0, 2, 2, 1]
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ def consumed(seq: int, sync_id: str = "", phase: str = IN_LOG) -> Consumed:
         (received(5), received(9), consumed(4), NOWHERE, False),
         (received(0), received(0), None, NOWHERE, True),
         (received(5), received(5), None, NOWHERE, False),
+        # the end of a stream without an entry waits for its first subscriber
+        (received(0), received(0)._replace(ended_seq=0), None, NOWHERE, False),
         (received(0, "s1"), received(0, "s1"), None, NOWHERE, False),
         # a snapshot counts when its completion is applied
         (received(0, "s1"), received(0, "s1"), consumed(0), NOWHERE, False),

@@ -97,6 +97,31 @@ def test_a_wrong_file_changes_nothing_and_the_status_tells_why(
     assert "Traceback" not in paris.log.read_text()
 
 
+def test_a_late_member_of_replicas_joins_after_sighup_and_a_wrong_group_is_refused(
+    lrq: Command, site: Engine, sink: Callable[[str], str], tmp_path: Path
+) -> None:
+    peers = {"tokyo-a": sink("tokyo-a"), "tokyo-b": sink("tokyo-b")}
+    file = tmp_path / "site.toml"
+
+    def group(*members: str) -> None:
+        write(file, site, 'initial_sync = "log"', **peers)
+        file.write_text(f"{file.read_text()}\n[replicas]\ntokyo = {list(members)}\n")
+
+    group("tokyo-a")
+    with served("--config", str(file), folder=tmp_path / "work") as paris:
+        assert lrq("send", "-d", url(site), "--client", "policy", "--to", "tokyo", "x").code == 0
+        eventually(lambda: states(lrq, site) == {"tokyo-a": "log-entry sync"})
+        group("tokyo-a", "oslo")
+        hang_up(paris)
+        eventually(lambda: "replicas[tokyo]: 'oslo' is no peer" in shown(lrq, site))
+        assert states(lrq, site) == {"tokyo-a": "log-entry sync"}
+        group("tokyo-a", "tokyo-b")
+        hang_up(paris)
+        eventually(lambda: states(lrq, site) == dict.fromkeys(peers, "log-entry sync"))
+        assert lrq("drain", "-d", url(site), "--destination", "tokyo", "--timeout", "20").code == 0
+        assert paris.stop() == 0
+
+
 def test_settings_that_need_a_new_start_are_named(lrq: Command, site: Engine, tmp_path: Path) -> None:
     file = write(tmp_path / "site.toml", site)
     with served("--config", str(file), folder=tmp_path / "work") as paris:
