@@ -45,6 +45,17 @@ def is_unknown_statement(result: Any) -> bool:  # noqa: ANN401 - a driver's
     return bool(result.error_field(_SQLSTATE) == _UNKNOWN_STATEMENT)
 
 
+def own_cursor(connection: Connection) -> Any:  # noqa: ANN401 - a driver's
+    """Open a cursor of the driver's own kind, with tuples in the binary format.
+
+    The application may have chosen another kind for its connections, which reads no binary rows: `ClientCursor`.
+    """
+    module = cast("Any", connection.dialect.loaded_dbapi)
+    cursor = module.Cursor(connection.connection.dbapi_connection, row_factory=module.rows.tuple_row)
+    cursor.format = module.pq.Format.BINARY
+    return cursor
+
+
 @contextmanager
 def usual_errors(connection: Connection) -> Iterator[None]:
     """Raise SQLAlchemy's errors from code that uses the driver directly."""

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from queues.database.dialect import Executed, Statement
-from queues.database.postgresql.answers import usual_errors
+from queues.database.postgresql.answers import own_cursor, usual_errors
 from queues.database.postgresql.binary_copy import binary_copy
 from queues.database.postgresql.cuts import PostgresqlCuts
 from queues.database.postgresql.pipeline import exchange
@@ -146,16 +146,17 @@ def fetch(
     """Return the rows of *statement* directly from the driver, in the binary format; needs an open transaction."""
     if connection.dialect.is_async:
         return [tuple(row) for row in connection.exec_driver_sql(statement, _as_set(values))]
-    with usual_errors(connection), closing(connection.connection.cursor(binary=True)) as cursor:
+    with usual_errors(connection), closing(own_cursor(connection)) as cursor:
         cursor.execute(statement, values)
-        return cursor.fetchall()
+        rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 def run(connection: Connection, statement: str, values: Mapping[str, object] | Sequence[object]) -> int:
     """Run *statement* directly on the driver; return the number of changed rows. Needs an open transaction."""
     if connection.dialect.is_async:
         return connection.exec_driver_sql(statement, _as_set(values)).rowcount
-    with usual_errors(connection), closing(connection.connection.cursor()) as cursor:
+    with usual_errors(connection), closing(own_cursor(connection)) as cursor:
         cursor.execute(statement, values)
         return int(cursor.rowcount)
 

@@ -10,7 +10,7 @@ from weakref import ref
 from sqlalchemy import Connection
 
 from queues.database.dialect import READING
-from queues.database.postgresql.answers import Answer, is_unknown_statement, read_answers, usual_errors
+from queues.database.postgresql.answers import Answer, is_unknown_statement, own_cursor, read_answers, usual_errors
 from queues.database.postgresql.messages import answered_while, ask
 from queues.database.postgresql.prepared_statements import BINARY, Array, KnownStatements, Request
 
@@ -104,7 +104,7 @@ def _one_by_one(connection: Connection, requests: Sequence[Request]) -> list[Ans
             result = connection.exec_driver_sql(statement, given)
             answers.append(Answer([tuple(row) for row in result] if result.returns_rows else (), result.rowcount))
             continue
-        with cast("Any", connection.connection.cursor(binary=True)) as cursor:
+        with own_cursor(connection) as cursor:
             cursor.execute(statement, given)
             answers.append(Answer(cursor.fetchall() if cursor.description else (), cursor.rowcount))
     return answers
