@@ -1,6 +1,6 @@
 """Answers of PostgreSQL to statements on libpq's connection, and errors as SQLAlchemy raises them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, cast
 
@@ -45,15 +45,28 @@ def is_unknown_statement(result: Any) -> bool:  # noqa: ANN401 - a driver's
     return bool(result.error_field(_SQLSTATE) == _UNKNOWN_STATEMENT)
 
 
-def own_cursor(connection: Connection) -> Any:  # noqa: ANN401 - a driver's
-    """Open a cursor of the driver's own kind, with tuples in the binary format.
+@contextmanager
+def executed(connection: Connection, statement: str, values: Mapping[str, object] | Sequence[object]) -> Iterator[Any]:
+    """Execute *statement* on a cursor of the driver's own kind, with tuples in the binary format; give the cursor.
 
     The application may have chosen another kind for its connections, which reads no binary rows: `ClientCursor`.
     """
-    module = cast("Any", connection.dialect.loaded_dbapi)
-    cursor = module.Cursor(connection.connection.dbapi_connection, row_factory=module.rows.tuple_row)
-    cursor.format = module.pq.Format.BINARY
-    return cursor
+    module, driver = cast("Any", connection.dialect.loaded_dbapi), connection.connection.dbapi_connection
+    with module.Cursor(driver, row_factory=module.rows.tuple_row) as cursor:
+        cursor.format = module.pq.Format.BINARY
+        cursor.execute(statement, values, prepare=None if prepares(connection) else False)
+        yield cursor
+
+
+def prepares(connection: Connection) -> bool:
+    """Tell whether the application lets its driver prepare statements.
+
+    Not without a threshold, and not with client-side cursors: for example behind a pooler without prepared statements.
+    """
+    module, driver = cast("Any", connection.dialect.loaded_dbapi), cast("Any", connection.connection.dbapi_connection)
+    kind = driver.cursor_factory
+    is_client_side = isinstance(kind, type) and issubclass(kind, module.ClientCursor)
+    return driver.prepare_threshold is not None and not is_client_side
 
 
 @contextmanager
