@@ -50,8 +50,8 @@ class Ownership:
 
     The work must have ended when *on_lost* returns. A lease that is still held is then released for the next owner.
 
-    `state` is the present relation to the lease; `reason` explains it in one sentence, or names the last failure. A
-    failure to stand by or to acquire the lease goes to *on_failed* too, the first of a row of equal ones.
+    `state` is the present relation to the lease; `reason` explains it in one sentence, or names the last failure.
+    *on_failed* receives each failure to acquire the lease, but only the first of a row of equal ones.
     """
 
     def __init__(
