@@ -51,6 +51,7 @@ class Ownership:
     The work must have ended when *on_lost* returns. A lease that is still held is then released for the next owner.
 
     `state` is the present relation to the lease; `reason` explains it in one sentence, or names the last failure.
+    *on_failed* receives each failure to acquire the lease, but only the first of a row of equal ones.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Ownership:
         *,
         on_acquired: Callable[[Lease], None],
         on_lost: Callable[[Exception | None], None],
+        on_failed: Callable[[Exception], None] = lambda _error: None,
         ttl: float = TTL,
         clock: Clock = SYSTEM_CLOCK,
         owner: str | None = None,
@@ -73,6 +75,7 @@ class Ownership:
         self._owner = owner or owner_name()
         self._on_acquired = on_acquired
         self._on_lost = on_lost
+        self._on_failed = on_failed
         self._ttl = ttl
         self._clock = clock
         # Owners with a somewhat longer lease than this process count as living, too.
@@ -146,7 +149,14 @@ class Ownership:
         except OwnershipLostError as error:
             self._end(error, OwnershipState.ENDED, str(error))
         except Exception as error:  # noqa: BLE001 - told in `reason`; the next turn tries again
-            self.reason = f"{self._name}: {in_words(error)}"
+            self._note_failure(error)
+
+    def _note_failure(self, error: Exception) -> None:
+        reason, before = f"{self._name}: {in_words(error)}", self.reason
+        self.reason = reason
+        # The work under a lease meets the same failure, and reports it itself.
+        if self._lease is None and reason != before:
+            self._on_failed(error)
 
     def _end_given_up(self, error: Exception) -> None:
         if isinstance(error, OwnershipLostError):

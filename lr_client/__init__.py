@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lr_client.subscriber.subscription import Subscription, subscribe
     from lr_client.subscriber.wait_applied import wait_applied
     from lr_client.token_position import position_of
-    from queues.positions import PositionToken
+    from queues.positions import Position, PositionToken
     from queues.replica_groups import ActiveMember
     from queues.wire.entry_pb2 import RoutingTableEntryMsg
 
@@ -42,6 +42,7 @@ _HOMES: Final = {
     "FunctionListener": "lr_client.subscriber.function_listener",
     "LRMessageWithDestinations": "lr_client.sender",
     "LinkStatus": "discovery.session_status",
+    "Position": "queues.positions",
     "PositionToken": "queues.positions",
     "ReceiveQueueStatus": "discovery.receive_status",
     "ReplayOrder": "queues.receive.replays",
@@ -87,6 +88,7 @@ __all__ = [
     "FunctionListener",
     "LRMessageWithDestinations",
     "LinkStatus",
+    "Position",
     "PositionToken",
     "ReceiveQueueStatus",
     "ReplayOrder",

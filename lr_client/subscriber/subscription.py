@@ -220,6 +220,7 @@ class Subscription:
             subscriber_lease(self._client),
             on_acquired=begin,
             on_lost=work.end,
+            on_failed=partial(self._reports.report, ""),
             ttl=self._ttl,
             clock=self._clock,
         )

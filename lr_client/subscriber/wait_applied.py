@@ -24,6 +24,7 @@ _PAUSE: Final = 0.01
 def wait_applied(engine: Engine, token: PositionToken | str, timeout: float, *, clock: Clock = SYSTEM_CLOCK) -> None:
     """Wait until this site's subscriber has applied everything up to *token*; at most *timeout* seconds.
 
+    A parked transaction counts as applied, because later entries go on: `lr_client.status` and `lrq park list` show it.
     *token* is the return value of `transmit_log_entry_message` at the source, or its text. Raises `WaitTimeoutError`
     when the time is over, and `InvalidPositionError` for a text that is not a token. Raises `VersionLostError` at once
     if a promotion or a restore of the source has lost the transaction.

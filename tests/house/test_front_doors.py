@@ -2,11 +2,13 @@
 
 import ast
 import importlib
+import inspect
 import os
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -57,6 +59,18 @@ def test_no_lazy_front_has_a_type_checker_believe_a_misspelt_name(door: Path):
 def test_every_package_is_typed_and_has_a_docstring(package: str):
     assert (ROOT / package / "py.typed").exists()
     assert importlib.import_module(package).__doc__
+
+
+def test_the_types_of_a_listener_s_parameters_have_public_names():
+    import lr_client
+
+    methods = [each for each in vars(lr_client.RoutingQueueListener).values() if inspect.isfunction(each)]
+    hints = [hint for method in methods for hint in get_type_hints(method).values()]
+    kinds = {kind for hint in hints for kind in (hint, *get_args(hint)) if isinstance(kind, type)}
+    own = {kind for kind in kinds if kind.__module__.partition(".")[0] in lrq_packages.PACKAGES}
+    assert own
+    assert {kind.__name__ for kind in own} <= set(lr_client.__all__)
+    assert all(getattr(lr_client, kind.__name__) is kind for kind in own)
 
 
 def test_the_facade_gives_each_of_its_names():

@@ -1,6 +1,6 @@
 """Answers of PostgreSQL to statements on libpq's connection, and errors as SQLAlchemy raises them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, cast
 
@@ -43,6 +43,30 @@ def _error(module: Any, result: Any, encoding: str) -> Exception:  # noqa: ANN40
 def is_unknown_statement(result: Any) -> bool:  # noqa: ANN401 - a driver's
     """Tell whether a statement failed because the connection has not prepared it."""
     return bool(result.error_field(_SQLSTATE) == _UNKNOWN_STATEMENT)
+
+
+@contextmanager
+def executed(connection: Connection, statement: str, values: Mapping[str, object] | Sequence[object]) -> Iterator[Any]:
+    """Execute *statement* on a cursor of the driver's own kind, with tuples in the binary format; give the cursor.
+
+    The application may have chosen another kind for its connections, which reads no binary rows: `ClientCursor`.
+    """
+    module, driver = cast("Any", connection.dialect.loaded_dbapi), connection.connection.dbapi_connection
+    with module.Cursor(driver, row_factory=module.rows.tuple_row) as cursor:
+        cursor.format = module.pq.Format.BINARY
+        cursor.execute(statement, values, prepare=None if prepares(connection) else False)
+        yield cursor
+
+
+def prepares(connection: Connection) -> bool:
+    """Tell whether the application lets its driver prepare statements.
+
+    Not without a threshold, and not with client-side cursors: for example behind a pooler without prepared statements.
+    """
+    module, driver = cast("Any", connection.dialect.loaded_dbapi), cast("Any", connection.connection.dbapi_connection)
+    kind = driver.cursor_factory
+    is_client_side = isinstance(kind, type) and issubclass(kind, module.ClientCursor)
+    return driver.prepare_threshold is not None and not is_client_side
 
 
 @contextmanager

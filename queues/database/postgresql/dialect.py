@@ -1,7 +1,6 @@
 """PostgreSQL 14 and later, through psycopg 3."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from sqlalchemy import (
 )
 
 from queues.database.dialect import Executed, Statement
-from queues.database.postgresql.answers import usual_errors
+from queues.database.postgresql.answers import executed, usual_errors
 from queues.database.postgresql.binary_copy import binary_copy
 from queues.database.postgresql.cuts import PostgresqlCuts
 from queues.database.postgresql.pipeline import exchange
@@ -146,17 +145,16 @@ def fetch(
     """Return the rows of *statement* directly from the driver, in the binary format; needs an open transaction."""
     if connection.dialect.is_async:
         return [tuple(row) for row in connection.exec_driver_sql(statement, _as_set(values))]
-    with usual_errors(connection), closing(connection.connection.cursor(binary=True)) as cursor:
-        cursor.execute(statement, values)
-        return cursor.fetchall()
+    with usual_errors(connection), executed(connection, statement, values) as cursor:
+        rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 def run(connection: Connection, statement: str, values: Mapping[str, object] | Sequence[object]) -> int:
     """Run *statement* directly on the driver; return the number of changed rows. Needs an open transaction."""
     if connection.dialect.is_async:
         return connection.exec_driver_sql(statement, _as_set(values)).rowcount
-    with usual_errors(connection), closing(connection.connection.cursor()) as cursor:
-        cursor.execute(statement, values)
+    with usual_errors(connection), executed(connection, statement, values) as cursor:
         return int(cursor.rowcount)
 
 

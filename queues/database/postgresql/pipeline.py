@@ -10,7 +10,14 @@ from weakref import ref
 from sqlalchemy import Connection
 
 from queues.database.dialect import READING
-from queues.database.postgresql.answers import Answer, is_unknown_statement, read_answers, usual_errors
+from queues.database.postgresql.answers import (
+    Answer,
+    executed,
+    is_unknown_statement,
+    prepares,
+    read_answers,
+    usual_errors,
+)
 from queues.database.postgresql.messages import answered_while, ask
 from queues.database.postgresql.prepared_statements import BINARY, Array, KnownStatements, Request
 
@@ -40,7 +47,7 @@ def exchange(connection: Connection, requests: Sequence[Request], *, last: bool 
     """
     driver = cast("Any", connection.connection.dbapi_connection)
     with usual_errors(connection):
-        if connection.dialect.is_async or not _is_plain(driver) or not connection.in_transaction():
+        if connection.dialect.is_async or not _is_plain(connection) or not connection.in_transaction():
             return _one_by_one(connection, requests)
         known = KnownStatements.of(connection)
         transaction = connection.get_transaction()
@@ -88,12 +95,11 @@ def ask_together(connection: Connection, requests: Sequence[Request]) -> list[An
         return read_answers(connection, ask(driver, known.prepared(connection, requests)))
 
 
-def _is_plain(driver: Any) -> bool:  # noqa: ANN401 - a driver's
+def _is_plain(connection: Connection) -> bool:
     """Tell whether a connection begins transactions with a plain BEGIN and may prepare statements."""
-    # Without a threshold the driver prepares nothing, for example behind a pooler without prepared statements.
-    prepares = driver.prepare_threshold is not None
+    driver = cast("Any", connection.connection.dbapi_connection)
     is_usual = not driver.autocommit and driver.read_only is None and driver.deferrable is None
-    return prepares and is_usual and not driver.pgconn.pipeline_status
+    return prepares(connection) and is_usual and not driver.pgconn.pipeline_status
 
 
 def _one_by_one(connection: Connection, requests: Sequence[Request]) -> list[Answer]:
@@ -104,8 +110,7 @@ def _one_by_one(connection: Connection, requests: Sequence[Request]) -> list[Ans
             result = connection.exec_driver_sql(statement, given)
             answers.append(Answer([tuple(row) for row in result] if result.returns_rows else (), result.rowcount))
             continue
-        with cast("Any", connection.connection.cursor(binary=True)) as cursor:
-            cursor.execute(statement, given)
+        with executed(connection, statement, given) as cursor:
             answers.append(Answer(cursor.fetchall() if cursor.description else (), cursor.rowcount))
     return answers
 

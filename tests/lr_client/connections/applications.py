@@ -14,7 +14,7 @@ import django
 import psycopg
 from django.conf import settings
 from django.db import connections, transaction
-from sqlalchemy import URL, Engine
+from sqlalchemy import URL, Engine, create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
@@ -96,6 +96,14 @@ def run(open_: Open, site: Engine, scenario: Callable[[Application], Coroutine[A
 async def session(site: Engine) -> AsyncIterator[Application]:
     with Session(site) as opened:
         yield Application(opened, False, opened.begin, opened.begin_nested)
+
+
+@asynccontextmanager
+async def session_of_client_cursors(site: Engine) -> AsyncIterator[Application]:
+    engine = create_engine(site.url, connect_args={"cursor_factory": psycopg.ClientCursor})
+    with Session(engine) as opened:
+        yield Application(opened, False, opened.begin, opened.begin_nested)
+    engine.dispose()
 
 
 @asynccontextmanager
@@ -322,6 +330,7 @@ _scope_of_aiosqlite = _async_scope("sqlite+aiosqlite")
 
 POSTGRESQL: Mapping[str, Open] = {
     "Session": session,
+    "Session-of-client-cursors": session_of_client_cursors,
     "scoped_session": session_of_a_scope,
     "Connection": connection,
     "psycopg": psycopg_connection,

@@ -4,15 +4,22 @@ import math
 from functools import partial
 from types import SimpleNamespace
 
+import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import queues
 from lr_client.subscriber.listener import RoutingQueueListener
 from lr_client.subscriber.subscription import subscribe
 from queues.database.transactions import writing
-from queues.errors import InvalidNameError, NotInitializedError, NotInTransactionError, UsageError
+from queues.errors import (
+    InvalidNameError,
+    NotInitializedError,
+    NotInTransactionError,
+    StoreUnavailableError,
+    UsageError,
+)
 from tests.lr_client.subscriber.applying import Apply, payloads, story, texts
 from tests.lr_client.subscriber.arrivals import Arrivals
 from tests.lr_client.subscriber.conftest import Follow
@@ -163,6 +170,40 @@ def test_an_engine_of_the_application_works(sink: Engine, tokyo: Arrivals, follo
     engine.dispose()
     assert story(sink) == ["<start>", *texts("r", 3), "<complete>", "e1", "e2", *[f"x{n}" for n in range(10)]]
     assert listener.errors == []
+
+
+def test_an_engine_with_client_side_cursors_works(sink: Engine, tokyo: Arrivals, dialect: str, follow: Follow) -> None:
+    if dialect == "sqlite":
+        pytest.skip("SQLite has one kind of cursor")
+    engine = create_engine(sink.url, connect_args={"cursor_factory": psycopg.ClientCursor})
+    listener = Apply()
+    tokyo.snapshot("s1", payloads("r", 3))
+    tokyo.tick([b"e1", b"\x00%s"])
+    subscription = follow(listener, engine)
+    eventually(lambda: tokyo.left == 0)
+    subscription.close()
+    engine.dispose()
+    assert story(sink) == ["<start>", *texts("r", 3), "<complete>", "e1", "\x00%s"]
+    assert listener.errors == []
+
+
+def test_a_subscriber_that_cannot_write_tells_so_once(sink: Engine, dialect: str, follow: Follow) -> None:
+    url = sink.url.set(database=f"file:{sink.url.database}").update_query_dict({"mode": "ro", "uri": "true"})
+    read_only = {"options": "-c default_transaction_read_only=on"}
+    engine = create_engine(url) if dialect == "sqlite" else create_engine(sink.url, connect_args=read_only)
+    listener = Apply()
+    subscription = follow(listener, engine, lease_ttl=0.03)
+    eventually(lambda: listener.errors)
+    turns: list[object] = []
+    event.listen(engine, "checkout", lambda *_: turns.append(None))
+    eventually(lambda: len(turns) > 5)
+    assert not subscription.active
+    subscription.close()
+    engine.dispose()
+    [(source, error)] = listener.errors
+    assert source == ""
+    assert isinstance(error, StoreUnavailableError)
+    assert "read" in str(error)
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])

@@ -6,6 +6,7 @@ from sqlalchemy import Engine
 from lr_client.subscriber.wait_applied import wait_applied
 from queues.errors import InvalidPositionError, WaitTimeoutError
 from queues.positions import PgSnapshot, PositionToken, Visibility
+from queues.receive.parked import parked
 from queues.wire.entry_pb2 import RoutingTableEntryMsg
 from tests.lr_client.subscriber.applying import Apply, story
 from tests.lr_client.subscriber.arrivals import BRANCH, Arrivals
@@ -52,6 +53,14 @@ def test_the_wait_lasts_while_the_listener_refuses(sink: Engine, tokyo: Arrivals
     eventually(lambda: len(listener.errors) > 2)
     wait_applied(sink, token(1), timeout=0)
     assert_not_applied(sink, token(2))
+
+
+def test_a_parked_transaction_counts_as_applied(sink: Engine, tokyo: Arrivals, follow: Follow) -> None:
+    tokyo.tick([b"e1"], mark=Visibility(high=1))
+    follow(Apply(lambda _: False), on_failure="park", max_tries=1)
+    wait_applied(sink, token(1), timeout=20)
+    assert story(sink) == []
+    assert len(parked(sink)) == 1
 
 
 def test_a_quiet_tick_counts_too(sink: Engine, tokyo: Arrivals, listener: Apply, follow: Follow) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, exc, text
 
@@ -20,11 +21,14 @@ ADD = "INSERT INTO numbers (id, word, bits) VALUES (%(id)s, %(word)s, %(bits)s)"
 ALL = "SELECT id, word, bits FROM numbers WHERE id = ANY(%(ids)s) ORDER BY id"
 
 
-@pytest.fixture(params=["directly", "no preparing", "read committed told", "in an older transaction"])
+@pytest.fixture(
+    params=["directly", "no preparing", "client-side cursors", "read committed told", "in an older transaction"]
+)
 def opened(request: pytest.FixtureRequest, new_database: Callable[[], str]) -> Iterator[Callable[[], Connection]]:
     """Give a function that opens a transaction whose statements go through `exchange`."""
     options: dict[str, dict[str, object]] = {
         "no preparing": {"connect_args": {"prepare_threshold": None}},
+        "client-side cursors": {"connect_args": {"cursor_factory": psycopg.ClientCursor}},
         "read committed told": {"isolation_level": "READ COMMITTED"},
     }
     engine = create_engine(new_database(), **options.get(request.param, {}))
