@@ -249,8 +249,9 @@ def _newest_shared(source: SourceHistory, sink: SinkHistory, upto: int) -> TickK
 
 
 def _is_void(source: SourceHistory, received: Position) -> bool:
-    # A cut holds transaction ids of its own branch; on another branch these ids mean other transactions.
-    return received.cut != "" and received.branch != source.branches[-1].branch
+    # A cut holds transaction ids of its own history. On another branch, or after the restore of a copy that keeps its
+    # branch, these ids mean other transactions. No header tells that: the transactions may have no tick yet.
+    return received.cut != "" and (received.branch != source.branches[-1].branch or not source.knows_cut)
 
 
 def _cut_is_void(received: Position) -> Rebuild:

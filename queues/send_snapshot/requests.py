@@ -187,6 +187,12 @@ def applied_bases(connection: Connection, client: ClientName, destination: SiteI
     return [Position(*row) for row in connection.execute(select(*columns).where(*applied))]
 
 
+def has_cut(connection: Connection, sync_id: str, cut: str) -> bool:
+    """Return whether the snapshot *sync_id* was built at this *cut*, as far as this database knows."""
+    built = snapshots.c.sync_id == sync_id, snapshots.c.cut == cut
+    return connection.execute(select(snapshots.c.sync_id).where(*built)).first() is not None
+
+
 def has_unfinished(connection: Connection) -> bool:
     """Return whether any request is waiting, being built or ready."""
     unfinished = select(snapshots.c.sync_id).where(snapshots.c.state.in_(UNFINISHED)).limit(1)
