@@ -62,6 +62,7 @@ class SourceHistory:
         is_provided: Snapshots of the client can be expected: a provider runs, ran just now, or has completed one.
         is_member: The site is one of several replicas, which never differ.
         knows_cut: The cut of the sink's position, if it has one, belongs to a snapshot of this history.
+        lacked_base: The base of the newest snapshot that the sink has applied, if it has lost that since; otherwise -1.
     """
 
     branches: tuple[Branch, ...]
@@ -74,6 +75,7 @@ class SourceHistory:
     is_provided: bool = False
     is_member: bool = False
     knows_cut: bool = True
+    lacked_base: int = -1
 
 
 @dataclass(frozen=True, slots=True)

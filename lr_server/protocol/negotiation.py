@@ -42,6 +42,7 @@ class Cause(StrEnum):
     APPLIED = "applied"
     NO_COMMON_HISTORY = "no common history"
     CUT = "cut"
+    SET_BACK = "set back"
     SNAPSHOT_UNUSABLE = "snapshot unusable"
 
 
@@ -193,6 +194,12 @@ def _continue_log(source: SourceHistory, sink: SinkHistory) -> Decision:
         return Rebuild(
             Cause.TRIMMED,
             f"the sink has received up to {received.seq}, but entries for it up to {source.lost_seq} are trimmed",
+        )
+    if received.seq <= source.lacked_base:
+        # The snapshot may hold more than the log: a state without entries, or entries of a group that the site joined.
+        return Rebuild(
+            Cause.SET_BACK,
+            f"the sink has received up to {received.seq}, and has lost its snapshot that ends at {source.lacked_base}",
         )
     tip = _vouching_header(sink)
     answer = _compare(source, received, sink.boundary_seq, received.seq if tip is None else tip.seq)
