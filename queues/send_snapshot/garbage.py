@@ -46,8 +46,9 @@ def collect_garbage(connection: Connection, *, limit_rows: int = 2_000, keep: fl
     """Delete up to *limit_rows* unreadable rows, and the rest of their last block; return the number.
 
     Each call is one bounded transaction of `queues.database.transactions.writing`; repeat the call until it returns 0.
-    Finished statuses older than *keep* seconds are deleted too, but never the newest of a client and destination, nor
-    the newest applied one. The status of an applied snapshot stays while the log holds the entries behind its base.
+    Finished statuses older than *keep* seconds are deleted too, but never the newest of a client and destination. The
+    newest applied one stays too. The status of an applied snapshot stays while the log holds the entries behind its
+    base.
     Repetition is harmless.
     """
     cancel_superseded(connection)

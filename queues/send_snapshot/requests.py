@@ -198,7 +198,7 @@ def lacked_base(connection: Connection, client: ClientName, destination: SiteId,
     """Return the base of the newest snapshot that was applied at *destination*, which has *sync_id* now.
 
     Return -1 if the destination has that snapshot or a later one, and without an applied one. A snapshot of a ring has
-    no cut. Its members do not know all snapshots of each other, so a later one may end at the same base.
+    no cut. The members do not know all snapshots of each other, so a later one may end at the same base.
     """
     own = snapshots.c.client == client, snapshots.c.destination == destination
     order = snapshots.c.requested_us.desc(), snapshots.c.sync_id.desc()
