@@ -79,14 +79,18 @@ class Cluster:
 
     def standby(self, name: str) -> "Cluster":
         """Copy the server beside its folder and start the copy as a standby with *name*."""
+        return Cluster(self.copied(name, "-R"))
+
+    def copied(self, name: str, *options: str) -> Path:
+        """Copy the server to a folder *name* beside its own; return the folder."""
         folder = self.folder.with_name(name)
         host = make_url(self._uri).query["host"]
         source = f"host={host} user=postgres application_name={name}"
-        self._run("pg_basebackup", "-D", str(folder), "-d", source, "-R", "-X", "stream", "-c", "fast")
+        self._run("pg_basebackup", "-D", str(folder), "-d", source, *options, "-X", "stream", "-c", "fast")
         for left in [*folder.glob(".s.PGSQL.*"), *(folder / name for name in ("postmaster.pid", "log"))]:
             left.unlink(missing_ok=True)
         (folder / ".handle_pids.json").unlink(missing_ok=True)
-        return Cluster(folder)
+        return folder
 
     def upgraded(self, name: str) -> "Cluster":
         """Stop the server, and bring its databases to a new one beside its folder, as for a new major version."""

@@ -61,6 +61,8 @@ class SourceHistory:
         is_whole: The log surely holds every entry that was ever written for this session.
         is_provided: Snapshots of the client can be expected: a provider runs, ran just now, or has completed one.
         is_member: The site is one of several replicas, which never differ.
+        knows_cut: The cut of the sink's position, if it has one, belongs to a snapshot of this history.
+        lacked_base: The base of the newest snapshot that the sink has applied, if it has lost that since; otherwise -1.
     """
 
     branches: tuple[Branch, ...]
@@ -72,6 +74,8 @@ class SourceHistory:
     is_whole: bool = False
     is_provided: bool = False
     is_member: bool = False
+    knows_cut: bool = True
+    lacked_base: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ class Cause(StrEnum):
     APPLIED = "applied"
     NO_COMMON_HISTORY = "no common history"
     CUT = "cut"
+    SET_BACK = "set back"
     SNAPSHOT_UNUSABLE = "snapshot unusable"
 
 
@@ -194,6 +195,12 @@ def _continue_log(source: SourceHistory, sink: SinkHistory) -> Decision:
             Cause.TRIMMED,
             f"the sink has received up to {received.seq}, but entries for it up to {source.lost_seq} are trimmed",
         )
+    if received.seq <= source.lacked_base:
+        # The snapshot may hold more than the log: a state without entries, or entries of a group that the site joined.
+        return Rebuild(
+            Cause.SET_BACK,
+            f"the sink has received up to {received.seq}, and has lost its snapshot that ends at {source.lacked_base}",
+        )
     tip = _vouching_header(sink)
     answer = _compare(source, received, sink.boundary_seq, received.seq if tip is None else tip.seq)
     match answer:
@@ -249,8 +256,9 @@ def _newest_shared(source: SourceHistory, sink: SinkHistory, upto: int) -> TickK
 
 
 def _is_void(source: SourceHistory, received: Position) -> bool:
-    # A cut holds transaction ids of its own branch; on another branch these ids mean other transactions.
-    return received.cut != "" and received.branch != source.branches[-1].branch
+    # A cut holds transaction ids of its own history. On another branch, or after the restore of a copy that keeps its
+    # branch, these ids mean other transactions. No header tells that: the transactions may have no tick yet.
+    return received.cut != "" and (received.branch != source.branches[-1].branch or not source.knows_cut)
 
 
 def _cut_is_void(received: Position) -> Rebuild:

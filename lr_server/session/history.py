@@ -39,6 +39,8 @@ def history_within(connection: Connection, owed: SessionKey, sink: SinkHistory) 
         is_whole=is_whole(connection, owed),
         is_provided=send_snapshot.is_provided(connection, owed.client),
         is_member=group_of(owed.destination, read_groups(connection)) is not None,
+        knows_cut=not sink.received.cut or send_snapshot.has_cut(connection, sink.sync_id, sink.received.cut),
+        lacked_base=send_snapshot.lacked_base(connection, owed.client, owed.destination, sink.sync_id),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, and_, delete, exists, literal, not_, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, and_, delete, exists, literal, not_, or_, select, tuple_
 
 from queues.database import dialects
 from queues.database.tables.log import log_head
@@ -17,14 +17,29 @@ from queues.send_snapshot.states import (
 from queues.send_snapshot.stored_parts import stored_ids, written_parts
 from queues.states import SnapshotState
 
-#: Seconds until a finished snapshot is deleted, unless it is the newest of its destination or tells numbers.
+#: Seconds until a finished snapshot is deleted, unless it is the newest of its destination or of use.
 KEEP_STATUSES = 7 * 86_400.0
+_later = snapshots.alias("later")
+# The site may still stand at the cut of its newest snapshot. A negotiation then asks whether that cut is known.
+_IS_NEWEST_APPLIED = and_(
+    snapshots.c.state == SnapshotState.APPLIED,
+    snapshots.c.cut != "",
+    not_(
+        exists().where(
+            _later.c.client == snapshots.c.client,
+            _later.c.destination == snapshots.c.destination,
+            _later.c.state == SnapshotState.APPLIED,
+            tuple_(_later.c.requested_us, _later.c.sync_id) > tuple_(snapshots.c.requested_us, snapshots.c.sync_id),
+        )
+    ),
+)
 # The cut of an applied snapshot tells which entries behind its base have other numbers at the site.
 _TELLS_NUMBERS = and_(
     snapshots.c.state == SnapshotState.APPLIED,
     snapshots.c.cut != "",
     snapshots.c.base_seq >= select(log_head.c.trimmed_seq).scalar_subquery(),
 )
+_IS_OF_USE = or_(_TELLS_NUMBERS, _IS_NEWEST_APPLIED)
 
 
 def collect_garbage(connection: Connection, *, limit_rows: int = 2_000, keep: float = KEEP_STATUSES) -> int:
@@ -32,7 +47,8 @@ def collect_garbage(connection: Connection, *, limit_rows: int = 2_000, keep: fl
 
     Each call is one bounded transaction of `queues.database.transactions.writing`; repeat the call until it returns 0.
     Finished statuses older than *keep* seconds are deleted too, but never the newest of a client and destination. The
-    status of an applied snapshot stays while the log holds the entries behind its base.
+    newest applied one stays too. The status of an applied snapshot stays while the log holds the entries behind its
+    base.
     Repetition is harmless.
     """
     cancel_superseded(connection)
@@ -53,7 +69,7 @@ def is_due(present_us: ColumnElement[int]) -> ColumnElement[bool]:
     return or_(
         exists(select(snapshot_blocks.c.sync_id)),
         exists(select(snapshot_parts.c.sync_id)),
-        exists(select(snapshots.c.sync_id).where(superseded(), or_(is_unfinished, and_(is_old, not_(_TELLS_NUMBERS))))),
+        exists(select(snapshots.c.sync_id).where(superseded(), or_(is_unfinished, and_(is_old, not_(_IS_OF_USE))))),
     )
 
 
@@ -102,7 +118,7 @@ def _delete(connection: Connection, sync_id: str, part: int, attempt: int, limit
 def _forget(connection: Connection, keep: float) -> None:
     before = dialects.of(connection).now_us(connection) - int(keep * 1_000_000)
     is_old = snapshots.c.state.not_in(UNFINISHED), snapshots.c.updated_us < before
-    connection.execute(delete(snapshots).where(*is_old, superseded(), not_(_TELLS_NUMBERS)))
+    connection.execute(delete(snapshots).where(*is_old, superseded(), not_(_IS_OF_USE)))
     kept = exists().where(
         snapshots.c.build.like(snapshot_parts.c.sync_id + ".%"), snapshots.c.state == SnapshotState.READY
     )

@@ -20,6 +20,7 @@ from sqlalchemy import (
     insert,
     literal,
     not_,
+    or_,
     select,
     update,
 )
@@ -185,6 +186,28 @@ def applied_bases(connection: Connection, client: ClientName, destination: SiteI
     )
     columns = snapshots.c.branch, snapshots.c.base_seq, snapshots.c.cut
     return [Position(*row) for row in connection.execute(select(*columns).where(*applied))]
+
+
+def has_cut(connection: Connection, sync_id: str, cut: str) -> bool:
+    """Return whether the snapshot *sync_id* was built at this *cut*, as far as this database knows."""
+    built = snapshots.c.sync_id == sync_id, snapshots.c.cut == cut
+    return connection.execute(select(snapshots.c.sync_id).where(*built)).first() is not None
+
+
+def lacked_base(connection: Connection, client: ClientName, destination: SiteId, sync_id: str) -> int:
+    """Return the base of the newest snapshot that was applied at *destination*, which has *sync_id* now.
+
+    Return -1 if the destination has that snapshot or a later one, and without an applied one. A snapshot of a ring has
+    no cut. The members do not know all snapshots of each other, so a later one may end at the same base.
+    """
+    own = snapshots.c.client == client, snapshots.c.destination == destination
+    order = snapshots.c.requested_us.desc(), snapshots.c.sync_id.desc()
+    counts = or_(snapshots.c.state == SnapshotState.APPLIED, snapshots.c.sync_id == sync_id)
+    columns = snapshots.c.sync_id, snapshots.c.base_seq, snapshots.c.cut
+    found = connection.execute(select(*columns).where(*own, counts).order_by(*order).limit(1)).first()
+    if found is None or found.sync_id == sync_id:
+        return -1
+    return int(found.base_seq) if found.cut else int(found.base_seq) - 1
 
 
 def has_unfinished(connection: Connection) -> bool:

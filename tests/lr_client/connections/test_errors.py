@@ -166,9 +166,8 @@ def test_a_database_without_tables_is_refused_with_the_command(new_database: Cal
 def test_a_payload_above_the_limit_of_the_database_is_refused_before(site: Engine, opening: Open, kind: str) -> None:
     large = bytes(CALL_BYTES + 1)
     sender = RoutingQueueSenderClient("policy", max_payload_bytes=len(large))
-    is_direct = kind in ("Session", "scoped_session", "Connection", "AsyncSession-psycopg") or (
-        "aiosqlite" in kind and kind != "aiosqlite"
-    )
+    on_psycopg = ("Session", "Session-of-client-cursors", "scoped_session", "Connection", "AsyncSession-psycopg")
+    is_direct = kind in on_psycopg or ("aiosqlite" in kind and kind != "aiosqlite")
 
     async def transmit(app: Application) -> None:
         if app.is_async:

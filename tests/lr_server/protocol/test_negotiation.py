@@ -243,6 +243,25 @@ def test_a_cut_is_invalid_in_another_branch():
     assert causes(source, replace(AT_20, received=Position("b", 20, "id/25"))) is Cause.CUT
 
 
+def test_a_cut_is_invalid_in_another_history_of_the_same_branch():
+    source = replace(SOURCE, knows_cut=False)
+    assert causes(source, replace(AT_20, received=Position("b", 20, "id/25"))) is Cause.CUT
+
+
+def test_a_sink_whose_log_has_passed_its_cut_resumes_though_nothing_tells_of_the_snapshot():
+    assert isinstance(decided(replace(SOURCE, knows_cut=False), AT_20), Resume)
+
+
+@pytest.mark.parametrize("lacked_base", [20, 30])
+def test_a_sink_from_before_its_snapshot_is_rebuilt(lacked_base: int):
+    assert causes(replace(SOURCE, lacked_base=lacked_base), AT_20) is Cause.SET_BACK
+
+
+@pytest.mark.parametrize("lacked_base", [-1, 19])
+def test_a_sink_that_has_a_snapshot_or_the_log_after_it_resumes(lacked_base: int):
+    assert isinstance(decided(replace(SOURCE, lacked_base=lacked_base), AT_20), Resume)
+
+
 def test_a_snapshot_beyond_the_shared_history_cannot_be_rolled_back():
     source = SourceHistory(BRANCH, newest_seq=15, known=frozenset({T10}))
     assert causes(source, replace(AT_20, received=Position("b", 20, "id/25"))) is Cause.CUT
