@@ -44,12 +44,12 @@ PATH = re.compile(
 #: The target of a link or picture within the project.
 LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
 TERMS = {
-    "acknowledgement", "active member", "apply", "base", "batch", "block", "bounds", "branch", "client", "cut",
+    "acknowledgement", "active member", "apply", "base", "batch", "bell", "block", "bounds", "branch", "client", "cut",
     "destination", "lane", "barrier", "destination set", "effect", "end of stream", "entry", "envelope", "fencing",
     "followed table", "generation", "grantee", "header", "headers of an entry", "incarnation", "item", "lease", "link",
     "listener", "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer", "position",
     "producer", "promise of a member", "provider", "range", "rank", "receive state", "registry", "released tick",
-    "replace", "replay", "replicas", "retention", "ring", "room", "routing queue", "seal", "segment", "send log",
+    "replace", "replay", "replicas", "rest", "retention", "ring", "room", "routing queue", "seal", "segment", "send log",
     "sequencer", "session", "shard", "share of a ring", "sink", "site", "slot", "snapshot sync", "source", "stream tag",
     "subscriber", "tick", "token of a ring", "topology", "transmit", "trim", "visibility", "wakeup", "window", "worker",
 }  # fmt: skip
