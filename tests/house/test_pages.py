@@ -49,9 +49,10 @@ TERMS = {
     "followed table", "generation", "grantee", "header", "headers of an entry", "incarnation", "item", "lease", "link",
     "listener", "log-entry sync", "negotiation", "park", "part", "partition", "partitioner", "peer", "position",
     "producer", "promise of a member", "provider", "range", "rank", "receive state", "registry", "released tick",
-    "replace", "replay", "replicas", "rest", "retention", "ring", "room", "routing queue", "seal", "segment", "send log",
-    "sequencer", "session", "shard", "share of a ring", "sink", "site", "slot", "snapshot sync", "source", "stream tag",
-    "subscriber", "tick", "token of a ring", "topology", "transmit", "trim", "visibility", "wakeup", "window", "worker",
+    "replace", "replay", "replicas", "rest", "retention", "ring", "room", "routing queue", "seal", "segment",
+    "send log", "sequencer", "session", "shard", "share of a ring", "sink", "site", "slot", "snapshot sync", "source",
+    "stream tag", "subscriber", "tick", "token of a ring", "topology", "transmit", "trim", "visibility", "wakeup", "window",
+    "worker",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A source restored to before the cut of a snapshot that its sink has, by a copy that keeps its incarnation."""
+"""A copy that keeps the incarnation restores a source to before the cut of its sink's snapshot."""
 
 import shutil
 from collections.abc import Iterator
