@@ -196,7 +196,7 @@ def _continue_log(source: SourceHistory, sink: SinkHistory) -> Decision:
             f"the sink has received up to {received.seq}, but entries for it up to {source.lost_seq} are trimmed",
         )
     if received.seq <= source.lacked_base:
-        # The snapshot may hold more than the log: a state without entries, or those of a group that the site joined.
+        # The snapshot may hold more than the log: a state without entries, or those of a group that was joined.
         return Rebuild(
             Cause.SET_BACK,
             f"the sink has received up to {received.seq}, and has lost its snapshot that ends at {source.lacked_base}",

@@ -51,8 +51,8 @@ TERMS = {
     "producer", "promise of a member", "provider", "range", "rank", "receive state", "registry", "released tick",
     "replace", "replay", "replicas", "rest", "retention", "ring", "room", "routing queue", "seal", "segment",
     "send log", "sequencer", "session", "shard", "share of a ring", "sink", "site", "slot", "snapshot sync", "source",
-    "stream tag", "subscriber", "tick", "token of a ring", "topology", "transmit", "trim", "visibility", "wakeup", "window",
-    "worker",
+    "stream tag", "subscriber", "tick", "token of a ring", "topology", "transmit", "trim", "visibility", "wakeup",
+    "window", "worker",
 }  # fmt: skip
 
 
