@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
-from typing import Any, TypeAlias, TypeVar, cast
+from contextlib import suppress
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import grpc
 import grpc.aio
@@ -14,6 +15,9 @@ from sink.rests import Bell, Rest
 
 Result = TypeVar("Result")
 Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, pb.Ack]"
+
+#: The errors of a write to a call that has ended.
+_ENDED: Final = (grpc.aio.AioRpcError, asyncio.CancelledError, asyncio.InvalidStateError)
 
 
 class Exchange:
@@ -113,6 +117,11 @@ class Exchange:
             self._rung.clear()
             try:
                 step = await loop.run_in_executor(self._workers, self._next)
+            except Exception:
+                # The sink answers the frames of before, as after a usual end.
+                with suppress(*_ENDED):
+                    await call.done_writing()
+                raise
             except BaseException:
                 call.cancel()
                 raise
@@ -126,7 +135,7 @@ class Exchange:
                 else:
                     self._sent += 1
                     await call.write(step)
-            except (grpc.aio.AioRpcError, asyncio.CancelledError, asyncio.InvalidStateError):
+            except _ENDED:
                 # The call has ended, and its reader tells why.
                 return
 
