@@ -1,6 +1,5 @@
 """The settings, objects and lease with which a server starts its sessions."""
 
-import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -43,8 +42,8 @@ class SessionLimits:
     slow_retry_seconds: float
     backoff: Backoff
     initial_sync: InitialSync
+    retry_patience: float
     retry_limit: int | None = None
-    retry_patience: float = math.inf
 
 
 class Leadership(NamedTuple):

@@ -33,7 +33,7 @@ class _Seen:
     is_busy: bool = False
 
     def look(self, work: WorkDone, now: float) -> None:
-        """Note the *work* until *now*. Pure."""
+        """Note the *work* until *now*."""
         seconds = now - self.at
         if work.frames != self.work.frames:
             self.worked_at = now

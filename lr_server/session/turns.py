@@ -39,7 +39,7 @@ class Turns:
         clock: Clock,
         on_ended: OnEnded,
         *,
-        patience: float = math.inf,
+        patience: float,
     ) -> None:
         """Call the session's thread *name*; *on_ended* gets an error of *take* or of slow work.
 

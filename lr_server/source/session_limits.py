@@ -1,11 +1,13 @@
 """The limits of each session, from the settings of its server."""
 
+from typing import Final
+
 from lr_server.session.context import SessionLimits
 from lr_server.settings import Settings
 from queues.backoff import Backoff
 
 #: A session's thread that waits for the next try costs less than another one, for so many seconds.
-_PATIENCE = 2.0
+_PATIENCE: Final = 2.0
 
 
 def session_limits(settings: Settings) -> SessionLimits:

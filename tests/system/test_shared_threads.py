@@ -1,4 +1,4 @@
-"""Sessions beyond the first ones share threads: an idle one has none, and no site holds up another."""
+"""An idle session has no thread, all but the busy ones share some, and no site holds up another."""
 
 import logging
 import os

@@ -329,8 +329,10 @@ def test_an_error_in_the_iterator_of_frames_reaches_the_caller(writer, contents)
 
     with serve(writer, [ANYWHERE]) as service, dial(service.endpoints[0]) as sink:
         sink.negotiate(request())
+        answers = sink.replicate(frames())
+        assert not next(answers).HasField("refusal")
         with pytest.raises(LookupError, match="could not read on"):
-            list(sink.replicate(frames()))
+            next(answers)
     assert len(contents.log()) == 3
 
 
