@@ -6,7 +6,8 @@ after each change, as in a browser.
 
 On a small machine any busy process makes its neighbours slower. So the CPU time of the sites may grow beside a console
 that asks them nothing. After each console comes a window with a neighbour. The neighbour takes as much CPU time, and
-asks no site. The sites' time beside the console, less that beside the neighbour, is the cost of the console.
+asks no site. The sites' time beside the console, less that beside the neighbour of the same round, is the cost of the
+console. Many short windows tell it best: the mean of the differences, with its standard error.
 """
 
 import argparse
@@ -65,7 +66,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The medians of all windows of a kind."""
+    """The medians of all windows of a kind.
+
+    For a console, `above` is the mean of the sites' shares above those beside its neighbour, and `error` the mean's
+    standard error.
+    """
 
     database: str
     beside: str
@@ -73,6 +78,8 @@ class Measured:
     queries: float
     console: float
     browser: float
+    above: float | None = None
+    error: float | None = None
 
 
 def _follow(told: Told, url: str) -> None:
@@ -228,11 +235,20 @@ def measure(place: Place, make: Callable[[], Lrq], chosen: argparse.Namespace) -
             found["nothing"].append(_window(place, pids, chosen.seconds))
             for tabs in chosen.tabs:
                 cost = _beside_console(place, pids, urls, tabs, chosen.seconds)
-                found[f"a console, {tabs} tabs"].append(cost)
+                found[_console(tabs)].append(cost)
                 with _process(_burn, cost.console + cost.browser):
                     pause(_SETTLE)
-                    found[f"a neighbour as busy as {tabs} tabs"].append(_window(place, pids, chosen.seconds))
-        return [Measured(sites.name, beside, *medians(costs)) for beside, costs in found.items()]
+                    found[_neighbour(tabs)].append(_window(place, pids, chosen.seconds))
+        more = {_console(tabs): above(found[_console(tabs)], found[_neighbour(tabs)]) for tabs in chosen.tabs}
+        return [Measured(sites.name, beside, *medians(costs), *more.get(beside, ())) for beside, costs in found.items()]
+
+
+def _console(tabs: int) -> str:
+    return f"a console, {tabs} tabs"
+
+
+def _neighbour(tabs: int) -> str:
+    return f"a neighbour as busy as {tabs} tabs"
 
 
 def _beside_console(place: Place, pids: Sequence[int], urls: Sequence[str], tabs: int, seconds: float) -> Cost:
@@ -249,6 +265,14 @@ def medians(costs: Sequence[Cost]) -> list[float]:
     """Return the medians of `sites`, `queries`, `console` and `browser`."""
     names = [field.name for field in fields(Cost)]
     return [statistics.median(getattr(cost, name) for cost in costs) for name in names]
+
+
+def above(costs: Sequence[Cost], neighbours: Sequence[Cost]) -> tuple[float, float]:
+    """Return the mean of the sites' shares above those of the same round beside a neighbour, and its standard error."""
+    differences = [cost.sites - other.sites for cost, other in zip(costs, neighbours, strict=True)]
+    if len(differences) < 2:
+        return differences[0], float("inf")
+    return statistics.fmean(differences), statistics.stdev(differences) / len(differences) ** 0.5
 
 
 def main() -> None:
@@ -272,11 +296,15 @@ def main() -> None:
         json.dump([asdict(each) for each in found], sys.stdout)
         return
     sys.stdout.write("CPU in percent of a core:\n\n")
-    sys.stdout.write("| sites | beside | all sites | of it PostgreSQL for the console | the console | the browser |\n")
-    sys.stdout.write("|---|---|---|---|---|---|\n")
+    sys.stdout.write(
+        "| sites | beside | all sites | of it PostgreSQL for the console | the console | the browser "
+        "| above a neighbour |\n"
+    )
+    sys.stdout.write("|---|---|---|---|---|---|---|\n")
     for each in found:
         shares = " | ".join(f"{100 * share:.2f}" for share in (each.sites, each.queries, each.console, each.browser))
-        sys.stdout.write(f"| {each.database} | {each.beside} | {shares} |\n")
+        more = "" if each.above is None or each.error is None else f"{100 * each.above:.2f} ± {100 * each.error:.2f}"
+        sys.stdout.write(f"| {each.database} | {each.beside} | {shares} | {more} |\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from queues.errors import ConfigurationError
 from queues.logs import logger
 from queues.replica_groups import checked_groups
 from queues.send_log.port import TickLimits
-from queues.send_snapshot.block_packer import FULL_BLOCK_BYTES
+from queues.send_snapshot.block_packer import TAKEN_BLOCK_BYTES
 from sink.transport.endpoints import TlsEndpoint, parse_endpoint
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ def _check_sizes(settings: "Settings") -> None:
             f"max_message_bytes is {settings.max_message_bytes}, but a tick, or a batch and the largest payload, need "
             f"{needed}: raise max_message_bytes, or lower tick_bytes and max_payload_bytes"
         )
-    if settings.max_message_bytes < FULL_BLOCK_BYTES:
+    if settings.max_message_bytes < TAKEN_BLOCK_BYTES:
         raise ConfigurationError(
             f"max_message_bytes is {settings.max_message_bytes}, but a block of a snapshot may need "
-            f"{FULL_BLOCK_BYTES}: set at least {FULL_BLOCK_BYTES}"
+            f"{TAKEN_BLOCK_BYTES}: set at least {TAKEN_BLOCK_BYTES}"
         )
 
 

@@ -5,7 +5,7 @@ beside snapshots are compared with delays alone, which a short rest of all snaps
 """
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from statistics import fmean, median
 from typing import Final
 
@@ -14,9 +14,14 @@ _ENOUGH_BESIDE: Final = 24
 _KEPT: Final = 48
 #: The delays alone that each session needs, so that its delays beside snapshots count.
 _ENOUGH_ALONE: Final = 8
-#: Live entries may take on the mean so many times the median alone, and so many seconds more.
-_TOLERATED: Final = 1.25
-_TOLERATED_SECONDS: Final = 0.001
+#: Live entries may take on the mean so many times the median alone, and so many seconds more. A larger tolerance shows
+#: in the 99th percentile of their delays.
+_TOLERATED: Final = 1.15
+_TOLERATED_SECONDS: Final = 0.0003
+#: On a path whose delays vary by themselves they may take so many times the mean alone. A delay counts there at most as
+#: so many medians.
+_VARYING: Final = 1.05
+_OUTLIER: Final = 3.0
 #: The changes of the limit by a decision: before the first delay, after a delay, and without one.
 _FIRST_FASTER: Final = 2.0
 _SLOWER: Final = 0.7
@@ -74,7 +79,7 @@ class SnapshotPace:
         elif len(alone) < _ENOUGH_ALONE:
             self._unmeasured += 1
         else:
-            self._beside.append((now - since) / (_TOLERATED * median(alone) + _TOLERATED_SECONDS))
+            self._beside.append((now - since) / _tolerated(alone))
 
     def note_sent(self, stream: Hashable, size: int, now: float) -> None:
         """Note that a frame of *size* bytes leaves on *stream*."""
@@ -126,3 +131,10 @@ class SnapshotPace:
     def _is_rest_due(self, now: float) -> bool:
         is_urgent = self._has_delayed or self._unmeasured >= _ENOUGH_BESIDE
         return now - self._rested >= (_REST_EVERY if is_urgent else _REST_SELDOM_EVERY)
+
+
+def _tolerated(alone: Collection[float]) -> float:
+    """Return the tolerated mean of the delays beside snapshots, in seconds."""
+    middle = median(alone)
+    mean = fmean(min(each, _OUTLIER * middle) for each in alone)
+    return max(_TOLERATED * middle, _VARYING * mean) + _TOLERATED_SECONDS

@@ -8,8 +8,8 @@ from lr_server.protocol.snapshot_pace import SnapshotPace
 from queues.clock import Clock
 
 #: A live entry may wait for the work on one frame. So frames have the bytes of so many seconds, or this size.
-_FRAME_SECONDS: Final = 0.05
-_SMALL_FRAME: Final = 512 * 1024
+_FRAME_SECONDS: Final = 0.02
+_SMALL_FRAME: Final = 256 * 1024
 
 
 class SnapshotLane:

@@ -66,7 +66,7 @@ class FrameStream:
         self._bell = context.inflight.bell
         self._heard = context.clock.monotonic()
         self._thread: threading.Thread | None = None
-        # The thread that reads the acknowledgements.
+        # The thread that takes an acknowledgement, or the end of the stream.
         self._reader: int | None = None
         self._ended = threading.Event()
 
@@ -156,6 +156,7 @@ class FrameStream:
             # The transport may still wait for the next frame, and must not join the feed again.
             self.close()
             self._ended.set()
+            self._reader = None
 
     def _lost(self, error: str) -> None:
         self._report_while_open(PeerLost(error))
@@ -167,6 +168,12 @@ class FrameStream:
     def _noted(self, ack: Ack) -> bool:
         """Take *ack*; return whether the stream goes on."""
         self._reader = threading.get_ident()
+        try:
+            return self._is_taken(ack)
+        finally:
+            self._reader = None
+
+    def _is_taken(self, ack: Ack) -> bool:
         self._heard = self._clock.monotonic()
         if ack.HasField("refusal"):
             self._end_with(refused(ack.refusal))

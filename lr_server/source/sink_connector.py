@@ -13,6 +13,7 @@ from queues.clock import Clock
 from queues.names import SiteId
 from queues.send_log.port import SessionKey
 from sink import local
+from sink.local_sink import LocalSink
 from sink.port import RestingSink, Sink
 from sink.transport import network_loop
 from sink.transport.channels import Lane
@@ -46,7 +47,7 @@ class SinkConnector:
         endpoint = parse_endpoint(self.routes.endpoint(owed, listed))
         if isinstance(endpoint, LocalEndpoint):
             self.stream_threads.forget(owed)
-            return local.find(endpoint.site)
+            return LocalSink(local.find(endpoint.site), self._workers)
         return self._dial(owed, endpoint, Lane.SNAPSHOTS if for_snapshots else Lane.LOG)
 
     def close(self) -> None:

@@ -10,12 +10,14 @@ from queues.checksum import combine, rows_checksum
 
 #: The most rows of a block: enough to share the fixed cost, few enough for reading a single row.
 BLOCK_ROWS: Final = 1_000
-#: The most payload bytes of a block: larger blocks hardly compress better, and several must fit into one frame.
-BLOCK_BYTES: Final = 512 * 1024
+#: The most payload bytes of a block. Larger blocks hardly compress better, and live entries wait longer beside them.
+BLOCK_BYTES: Final = 256 * 1024
 #: The longest item key, in bytes.
 KEY_BYTES: Final = 4 * 512
 #: The most unpacked bytes of a block with more than one row. Tags and lengths take at most 12 bytes a row.
 FULL_BLOCK_BYTES: Final = BLOCK_BYTES + BLOCK_ROWS * (KEY_BYTES + 12)
+#: The size of a block that each sink must take: earlier versions filled blocks with 512 KiB of payloads.
+TAKEN_BLOCK_BYTES: Final = 512 * 1024 + BLOCK_ROWS * (KEY_BYTES + 12)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The benchmarks compute their figures correctly."""
 
+import math
 from dataclasses import replace
 from importlib import import_module
 from operator import attrgetter
@@ -12,7 +13,7 @@ import typer
 
 from benchmarks.bars import LOGICAL, OURS, Bar, Number, verdicts
 from benchmarks.book import Book
-from benchmarks.console_cost import Cost, medians
+from benchmarks.console_cost import Cost, above, medians
 from benchmarks.contenders.bare_relay import BareTickRelay
 from benchmarks.contenders.bare_transfer import BareTransfer
 from benchmarks.contenders.held_sinks import HeldSink
@@ -330,3 +331,10 @@ def test_a_folder_without_a_revision_is_refused(tmp_path: Path):
 def test_the_cost_of_a_console_is_the_median_of_its_windows():
     windows = [Cost(0.5, 0.01, 0.02, 0.1), Cost(0.7, 0.03, 0.01, 0.3), Cost(0.6, 0.02, 0.09, 0.2)]
     assert medians(windows) == [0.6, 0.02, 0.02, 0.2]
+
+
+def test_the_cost_of_a_console_is_the_mean_above_the_neighbours_of_the_same_rounds():
+    mean, error = above([Cost(0.50), Cost(0.82), Cost(0.60)], [Cost(0.48), Cost(0.80), Cost(0.58)])
+    assert (mean, error) == (pytest.approx(0.02), pytest.approx(0.0))
+    assert above([Cost(0.3), Cost(0.5)], [Cost(0.2), Cost(0.2)]) == (pytest.approx(0.2), pytest.approx(0.1))
+    assert above([Cost(0.5)], [Cost(0.2)]) == (pytest.approx(0.3), math.inf)

@@ -28,6 +28,7 @@ from queues.database.tables.servers import leases
 from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import RemoteSink, Sink, SinkWriter, serve
+from sink.local_sink import LocalSink
 from sink.transport.endpoints import network_endpoint
 from sink.transport.loop_sink import LoopSink
 from tests.certificates import issued
@@ -61,9 +62,9 @@ def staged_rows(connection: Connection) -> list[tuple[str, int, bytes]]:
     ]
 
 
-@pytest.fixture(params=["in-process", "ipc", "tcp", "tls", "loop"])
+@pytest.fixture(params=["in-process", "local", "ipc", "tcp", "tls", "loop"])
 def transport(request: pytest.FixtureRequest) -> str:
-    """Each way from the source to the sink; `loop` is TLS without threads of the streams."""
+    """Each way from the source to the sink; `local` is in-process, and `loop` TLS, with streams that rest."""
     return str(request.param)
 
 
@@ -150,6 +151,9 @@ def connect(transport: str) -> Iterator[Callable[[SinkWriter], Sink]]:
         def reach(writer: SinkWriter) -> Sink:
             if transport == "in-process":
                 return writer
+            workers = closing.enter_context(ThreadPoolExecutor(2))
+            if transport == "local":
+                return Exchanged(LocalSink(writer, workers))
             scheme = "tls" if transport == "loop" else transport
             listen = f"ipc://{Path(folder) / 'sink.sock'}" if transport == "ipc" else f"{scheme}://127.0.0.1:0"
             credentials = issued(trustme.CA(), Path(folder)) if scheme == "tls" else None
@@ -157,7 +161,6 @@ def connect(transport: str) -> Iterator[Callable[[SinkWriter], Sink]]:
             endpoint = network_endpoint(service.endpoints[0])
             sink: Sink
             if transport == "loop":
-                workers = closing.enter_context(ThreadPoolExecutor(2))
                 sink = Exchanged(LoopSink(endpoint, workers, credentials=credentials))
             else:
                 sink = RemoteSink(endpoint, credentials=credentials)

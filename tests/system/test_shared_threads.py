@@ -40,8 +40,11 @@ def names(*starts: str) -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(starts)]
 
 
-def test_an_idle_session_has_no_thread_and_sends_the_next_entry(world: World) -> None:
+@pytest.mark.parametrize("way", ["local", "network"])
+def test_an_idle_session_has_no_thread_and_sends_the_next_entry(world: World, way: str) -> None:
     (endpoint,) = world.server("tokyo").endpoints
+    if way == "local":
+        endpoint = "local:tokyo"
     recorder = world.subscribe("tokyo")
     # Without its bell a session would rest for a minute.
     paris = world.server(

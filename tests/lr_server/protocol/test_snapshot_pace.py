@@ -1,6 +1,7 @@
 """Snapshots of a server give way to live entries, as far as these take longer beside them than alone."""
 
 import itertools
+from collections.abc import Sequence
 from statistics import fmean
 
 import pytest
@@ -157,6 +158,40 @@ def test_each_session_is_compared_with_itself_so_a_far_site_hides_no_harm_to_a_n
     entries(pace, "far", 0.2, 1_001.0, 40)
     pace.pause(1_001.5)
     assert pace.rate == rate
+
+
+USUAL = 0.005
+VARYING = [USUAL, USUAL, USUAL, USUAL, 2.4 * USUAL] * 8
+
+
+@pytest.mark.parametrize(
+    ("alone", "beside", "rate"),
+    [
+        ([USUAL] * 40, [0.0060] * 40, 2 * LEAST),
+        ([USUAL] * 40, [0.0061] * 40, LEAST),
+        # On a path whose delays vary by themselves they may vary beside snapshots.
+        (VARYING, VARYING, 2 * LEAST),
+        # One stall of the machine tells little about the delays alone.
+        ([USUAL] * 39 + [1.0], [0.0061] * 40, LEAST),
+    ],
+)
+def test_a_snapshot_gives_way_once_live_entries_take_a_seventh_longer(
+    alone: list[float], beside: list[float], rate: float
+):
+    pace = SnapshotPace(LEAST)
+    note(pace, alone, 1_000.0)
+    pace.pause(1_000.5)
+    pace.note_sent("lima", 10 * FRAME, 1_001.0)
+    note(pace, beside, 1_001.0)
+    pace.pause(1_001.5)
+    assert pace.rate == rate
+
+
+def note(pace: SnapshotPace, delays: Sequence[float], since: float) -> None:
+    """Note an entry for each of *delays*, one every 0.01 s from *since* on."""
+    for number, delay in enumerate(delays):
+        now = since + number / 100
+        pace.note_entry("tokyo", now - delay, now)
 
 
 def test_a_limit_that_is_not_reached_does_not_rise():
