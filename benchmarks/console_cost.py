@@ -6,8 +6,8 @@ after each change, as in a browser.
 
 On a small machine any busy process makes its neighbours slower. So the CPU time of the sites may grow beside a console
 that asks them nothing. After each console comes a window with a neighbour. The neighbour takes as much CPU time, and
-asks no site. The sites' time beside the console, less that beside the neighbour of the same round, is the cost of the
-console. Many short windows tell it best: the mean of the differences, with its standard error.
+asks no site. The sites' time beside the console, less that beside the neighbour of its round, is the cost. Many short
+windows tell it best: the mean of the differences, with its standard error.
 """
 
 import argparse
@@ -68,8 +68,8 @@ class Cost:
 class Measured:
     """The medians of all windows of a kind.
 
-    For a console, `above` is the mean of the sites' shares above those beside its neighbour, and `error` the mean's
-    standard error.
+    For a console, `above` is the mean of the sites' shares above those beside its neighbour. `error` is the standard
+    error of this mean.
     """
 
     database: str

@@ -63,9 +63,10 @@ class LocalSink:
 
 
 class _Stream:
-    """Stores the frames of *steps* one at a time: in a thread of its own while they come, and by workers after a rest.
+    """Stores the frames of *steps* one at a time, while they come in a thread of its own.
 
-    `carry_out` runs in the event loop of this process, which waits for the end of each rest.
+    `carry_out` runs in the event loop of this process, which waits for the end of each longer rest. Workers then look
+    for the next frame.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from queues.clock import SYSTEM_CLOCK, poll
 from queues.errors import UsageError, WaitTimeoutError
 from queues.positions import PositionToken
 
-#: How long the waits of a site last, in seconds, unless the test says otherwise: a machine that runs many tests stalls.
+#: The seconds of a site's waits, unless the test says otherwise; a machine that runs many tests stalls.
 TIMEOUT: float = 20.0
 
 #: Polls of a subscription in a test, in seconds.

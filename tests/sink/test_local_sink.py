@@ -120,6 +120,24 @@ def test_a_rest_ends_in_its_time(stream: Stream) -> None:
     eventually(lambda: stream.received == [0, 3])
 
 
+def test_a_bell_that_rings_just_before_the_rest_ends_it(sink: LocalSink) -> None:
+    bell, acks, ends = Bell(), SimpleQueue[pb.Ack](), SimpleQueue[BaseException | None]()
+
+    def steps() -> Iterator[pb.Frame | Rest]:
+        # The stream has no thread yet, so a worker takes this step.
+        bell.set()
+        yield LONG
+        yield FIRST
+
+    def note(ack: pb.Ack) -> bool:
+        acks.put(ack)
+        return True
+
+    sink.exchange((step for step in steps()), bell, note, ends.put)
+    assert acks.get(timeout=10).received.seq == 3
+    assert ends.get(timeout=10) is None
+
+
 def test_the_end_of_the_steps_is_the_end_of_the_stream(stream: Stream) -> None:
     stream.give(FIRST, None)
     eventually(lambda: stream.ends == [None] and stream.is_closed)
