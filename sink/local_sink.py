@@ -175,7 +175,11 @@ class _Stream:
 
     def _next(self) -> pb.Frame | Rest | None:
         self._require_open()
-        return next(self._steps, None)
+        step = next(self._steps, None)
+        if isinstance(step, Rest):
+            # The steps may have cleared the bell of a `close` meanwhile.
+            self._require_open()
+        return step
 
     def _given(self) -> Iterator[pb.Frame]:
         while (frame := self._frame) is not None:

@@ -58,7 +58,7 @@ class FrameStream:
         self._report = report
         self._telling = Telling(context.paths.active, context.heartbeat, context.clock)
         self._batches = Batches(context, self._telling, self._report_while_open)
-        self._acknowledgements = Acknowledgements(context, report)
+        self._acknowledgements = Acknowledgements(context, self._tell)
         self._work: Work | None = None
         self._closed = False
         self._is_finishing = False
@@ -66,8 +66,8 @@ class FrameStream:
         self._bell = context.inflight.bell
         self._heard = context.clock.monotonic()
         self._thread: threading.Thread | None = None
-        # The thread that takes an acknowledgement, or the end of the stream.
-        self._reader: int | None = None
+        # The threads of the stream that report an event now. An error there ends the session in the same thread.
+        self._tellers = set[int]()
         self._ended = threading.Event()
 
     def start(self) -> None:
@@ -114,14 +114,15 @@ class FrameStream:
 
     def break_off(self, why: str) -> None:
         """Report the connection as lost."""
-        self._lost(why)
+        if not self._closed:
+            self._report(PeerLost(why))
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the thread has ended, at most *timeout* seconds; call `close` or `finish` first.
 
         Without a timeout, close the sink too.
         """
-        if threading.get_ident() == self._reader:
+        if threading.get_ident() in self._tellers:
             return
         if self._thread is None:
             self._ended.wait(timeout)
@@ -143,10 +144,9 @@ class FrameStream:
 
     def _end_by(self, error: BaseException | None) -> None:
         """Report the end of a stream that is still open."""
-        self._reader = threading.get_ident()
         try:
             if error is None:
-                self._lost("the sink has ended the stream")
+                self._report_while_open(PeerLost("the sink has ended the stream"))
             elif isinstance(error, LrqError):
                 # After a failure of this site the stream is closed already; see `_steps`.
                 self._report_while_open(peer_lost(error))
@@ -156,24 +156,21 @@ class FrameStream:
             # The transport may still wait for the next frame, and must not join the feed again.
             self.close()
             self._ended.set()
-            self._reader = None
-
-    def _lost(self, error: str) -> None:
-        self._report_while_open(PeerLost(error))
 
     def _report_while_open(self, event: SessionEvent) -> None:
         if not self._closed:
+            self._tell(event)
+
+    def _tell(self, event: SessionEvent) -> None:
+        here = threading.get_ident()
+        self._tellers.add(here)
+        try:
             self._report(event)
+        finally:
+            self._tellers.discard(here)
 
     def _noted(self, ack: Ack) -> bool:
         """Take *ack*; return whether the stream goes on."""
-        self._reader = threading.get_ident()
-        try:
-            return self._is_taken(ack)
-        finally:
-            self._reader = None
-
-    def _is_taken(self, ack: Ack) -> bool:
         self._heard = self._clock.monotonic()
         if ack.HasField("refusal"):
             self._end_with(refused(ack.refusal))
@@ -187,7 +184,7 @@ class FrameStream:
 
     def _end_with(self, refusal: Refused) -> None:
         self._closed = True
-        self._report(refusal)
+        self._tell(refusal)
 
     # --- frames -----------------------------------------------------------------------------------------------
 

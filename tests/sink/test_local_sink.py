@@ -1,5 +1,6 @@
 """A stream within this process has a thread while it has work, and none while it rests."""
 
+import random
 import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +9,14 @@ from queue import SimpleQueue
 import pytest
 from sqlalchemy import Engine
 
+from queues.clock import SYSTEM_CLOCK
 from queues.errors import PeerUnreachableError
 from queues.names import site_id
 from queues.wire import replication_pb2 as pb
 from sink import SinkWriter, local_sink
 from sink.local_sink import LocalSink
 from sink.rests import Bell, Rest
-from tests.sink.frames import FIRST, SECOND, batch, numbered, request, tick
+from tests.sink.frames import FIRST, SECOND, batch, numbered, request, session, tick
 from tests.waiting import eventually
 
 #: Longer than a test.
@@ -155,6 +157,18 @@ def test_the_closed_connection_ends_a_stream_at_rest(sink: LocalSink, stream: St
         sink.negotiate(request())
 
 
+def test_a_stream_ends_whose_connection_is_closed_while_it_looks_for_work(sink: LocalSink) -> None:
+    bell, ends = Bell(), SimpleQueue[BaseException | None]()
+
+    def steps() -> Generator[Rest, None, None]:
+        sink.close()
+        bell.clear()
+        yield LONG
+
+    sink.exchange(steps(), bell, lambda _: True, ends.put)
+    assert isinstance(ends.get(timeout=10), PeerUnreachableError)
+
+
 def test_a_source_that_wants_no_further_answer_ends_the_stream(stream: Stream) -> None:
     stream.goes_on = False
     stream.give(FIRST, SECOND)
@@ -200,3 +214,51 @@ def test_a_stream_ends_after_the_end_of_the_workers(stream: Stream, workers: Thr
     stream.give(SECOND)
     eventually(lambda: stream.is_closed)
     assert [type(error) for error in stream.ends] == [RuntimeError]
+
+
+class Counted:
+    """A sink that stores frames for clients, each of which sends one frame at a time."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, list[int]] = {}
+
+    def negotiate(self, request: pb.NegotiateRequest) -> pb.NegotiateResponse:
+        raise NotImplementedError
+
+    def replicate(self, frames: Iterator[pb.Frame]) -> Iterator[pb.Ack]:
+        for frame in frames:
+            seq = frame.batch.groups[-1].header.end_seq
+            self.stored.setdefault(frame.session.client, []).append(seq)
+            yield pb.Ack(received=pb.Position(seq=seq))
+
+    def close(self) -> None:
+        """Keep no connection."""
+
+
+def test_streams_store_each_entry_once_whenever_their_bells_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    chance, clock, pause = random.Random(seed), SYSTEM_CLOCK, threading.Event()
+    monkeypatch.setattr(local_sink, "LINGER_SECONDS", 0.008)
+    counted, entries = Counted(), range(1, 151)
+    with ThreadPoolExecutor(3) as made:
+        connections = [LocalSink(counted, made) for _ in range(12)]
+        streams = [Stream(connection) for connection in connections]
+        for seq in entries:
+            for number, stream in enumerate(streams):
+                by = session(client=f"client{number}")
+                rests = [Rest(chance.choice((0.0, 0.001)))] * chance.randrange(2)
+                stream.give(*rests, batch(seq - 1, tick(seq - 1, seq, [b""][: chance.randrange(2)]), by=by))
+                clock.wait(pause, chance.random() * 0.001)
+            # No later bell makes up for one that is lost.
+            eventually(lambda: {len(stream.acks) for stream in streams} == {seq}, timeout=20, interval=0.001)  # noqa: B023
+        for connection, stream in zip(connections, streams, strict=True):
+            if chance.random() < 0.5:
+                connection.close()
+            else:
+                stream.give(None)
+        eventually(lambda: all(stream.ends and stream.is_closed for stream in streams), timeout=20)
+    assert [stream.received for stream in streams] == [list(entries)] * len(streams)
+    assert list(counted.stored.values()) == [list(entries)] * len(streams)
+    assert {len(stream.ends) for stream in streams} == {1}
+    assert {type(stream.ends[0]) for stream in streams} <= {type(None), PeerUnreachableError}

@@ -10,6 +10,11 @@ import pytest
 
 from lr_client.producer import Producer
 from lr_server import LogReplicationServer
+from lr_server.protocol.events import CaughtUp, Event
+from lr_server.protocol.states import State
+from lr_server.protocol.steps import Step
+from lr_server.session import runner
+from lr_server.source import sink_connector
 from queues.clock import SystemClock
 from queues.wire.replication_pb2 import NegotiateRequest, NegotiateResponse, Refusal
 from queues.words import LONGEST
@@ -90,6 +95,32 @@ def test_an_event_that_a_session_cannot_take_fails_this_session_alone(world: Wor
     eventually(lambda: recorder.log("paris") == [b"1", b"2"])
     in_log_sync(server, "tokyo")
     assert server.is_owner
+
+
+@pytest.mark.parametrize("way", ["local", "network"])
+def test_a_server_gives_up_a_site_whose_session_has_ended_in_the_thread_that_makes_its_frames(
+    world: World, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(sink_connector, "THREADED", 0)
+    really, ended = runner.advance, list[str]()
+
+    def advance(state: State, event: Event) -> Step:
+        if isinstance(event, CaughtUp) and not ended:
+            ended.append(threading.current_thread().name)
+            raise asyncio.CancelledError
+        return really(state, event)
+
+    monkeypatch.setattr(runner, "advance", advance)
+    (endpoint,) = world.server("tokyo").endpoints
+    peers = {"tokyo": "local:tokyo" if way == "local" else endpoint}
+    owner = world.server("paris", listen=[], peers=peers, initial_sync="log", lease_seconds=60.0)
+    world.transmit("paris", b"1", to=["tokyo"])
+    eventually(lambda: ended)
+    eventually(lambda: "has ended by an error of its own" in owner.status()["server"]["reason"], timeout=10)
+    standby = world.server("paris", listen=[], peers=peers, initial_sync="log", lease_seconds=60.0)
+    eventually(lambda: standby.is_owner)
+    recorder = world.subscribe("tokyo")
+    eventually(lambda: recorder.log("paris") == [b"1"])
 
 
 def test_a_refusal_of_any_length_is_kept_in_a_bounded_form(world: World) -> None:
