@@ -23,11 +23,12 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     """List the peers in the place that the setting `topology` names, and the servers that follow others."""
     from lrq.cli.output import add, console, emit, table
     from lrq.cli.peers_view import followed, read_peers
-    from lrq.cli.place import opened, settings_of
+    from lrq.cli.place import settings_of
+    from lrq.cli.reader_place import opened_to_read
     from lrq.cli.words import NONE, number, one_line, plural
     from queues.database.servers import look
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         listed = read_peers(settings_of(config, here), lambda: here.engine)
         living = look(here.engine).living
     if as_json:
