@@ -93,6 +93,36 @@ def test_a_change_of_a_table_that_no_server_uses_is_warned_about(lrq: Command, f
     assert listed(lrq) == {"tokyo": TOKYO}
 
 
+def test_an_empty_list_without_a_settings_file_tells_of_the_peers_in_the_table(
+    lrq: Command, file: Path, site: Engine
+) -> None:
+    lrq("peer", "add", "tokyo", TOKYO)
+    elsewhere = ("--database", site.url.render_as_string(hide_password=False))
+    file.rename("other.toml")
+    for arguments in (elsewhere, (*elsewhere, "--json")):
+        done = lrq("peer", "list", *arguments)
+        assert (done.code, done.warnings) == (
+            0,
+            [
+                'the table lrq_peers has 1 peer, but the settings here say topology = "file": '
+                'name a file with topology = "table" by --config, or set LRQ_TOPOLOGY=table'
+            ],
+        )
+    assert lrq("peer", "list", "--config", "other.toml").warnings == []
+    lrq("peer", "remove", "tokyo", "--config", "other.toml")
+    assert lrq("peer", "list", *elsewhere).warnings == []
+
+
+def test_lrq_topology_lists_the_table_without_a_settings_file(
+    lrq: Command, file: Path, site: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lrq("peer", "add", "tokyo", TOKYO)
+    file.rename("other.toml")
+    monkeypatch.setenv("LRQ_TOPOLOGY", "table")
+    done = lrq("peer", "list", "--json", "--database", site.url.render_as_string(hide_password=False))
+    assert ([each["site"] for each in done.json["peers"]], done.warnings) == (["tokyo"], [])
+
+
 def test_file_and_table_may_disagree_and_the_setting_decides(lrq: Command, file: Path) -> None:
     lrq("peer", "add", "tokyo", TOKYO)
     file.write_text(file.read_text() + '[peers]\nlima = "tcp://10.0.0.9:7400"\n')
