@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
-from queues.database import servers
+from queues.database import grants, servers
+from queues.database.grantees import Grantee
 from queues.leadership import TopologyFacts
 from tests.lrq.cli.command import Command
+from tests.system import roles
 
 TOKYO = "tcp://10.0.0.2:7400"
 
@@ -111,6 +113,21 @@ def test_an_empty_list_without_a_settings_file_tells_of_the_peers_in_the_table(
     assert lrq("peer", "list", "--config", "other.toml").warnings == []
     lrq("peer", "remove", "tokyo", "--config", "other.toml")
     assert lrq("peer", "list", *elsewhere).warnings == []
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_role_that_may_not_read_the_table_gets_an_empty_list_without_a_warning(
+    lrq: Command, file: Path, site: Engine
+) -> None:
+    lrq("peer", "add", "tokyo", TOKYO)
+    file.rename("other.toml")
+    with roles.new_role(site) as role:
+        grants.grant(site, role, Grantee.SUBSCRIBER)
+        url = site.url.set(username=role, password="secret").render_as_string(hide_password=False)
+        with site.begin() as connection:
+            connection.execute(text(f"REVOKE ALL ON lrq_peers FROM {roles.quote(role)}"))
+        done = lrq("peer", "list", "--database", url)
+    assert (done.code, done.out, done.err) == (0, "paris has 0 peers in the settings\n", "")
 
 
 def test_lrq_topology_lists_the_table_without_a_settings_file(
