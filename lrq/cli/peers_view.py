@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Engine
 
 from discovery.topology import Peer
-from queues.errors import ConfigurationError, LrqError
+from lrq.cli.words import plural
+from queues.database.peers import read_table
+from queues.database.transactions import reading
+from queues.errors import ConfigurationError, LrqError, SetupError
 from queues.leadership import ServerRow
 from queues.names import SiteId
 from queues.replica_groups import NO_GROUPS, Groups, checked_groups
@@ -49,6 +52,28 @@ def read_peers(settings: "Settings", engine: Callable[[], Engine]) -> ListedPeer
     peers = checked_peers(found.by_site, settings.own)
     groups = checked_groups(found.replicas, peers)
     return ListedPeers(SOURCES.get(settings.topology, settings.topology), found.version, peers, groups)
+
+
+def unlisted(topology: str, listed: ListedPeers, engine: Engine) -> str | None:
+    """Return the sentence for an empty list of the settings beside a table with peers; otherwise None.
+
+    A role that may not read the table gets no sentence.
+    """
+    from lr_server.topology.loading import FILE, TABLE
+
+    if topology != FILE or listed.peers:
+        return None
+    try:
+        with reading(engine) as connection:
+            count = len(read_table(connection).rows)
+    except SetupError:
+        return None
+    if not count:
+        return None
+    return (
+        f'the table lrq_peers has {plural(count, "peer")}, but the settings here say topology = "{FILE}": '
+        f'name a file with topology = "{TABLE}" by --config, or set LRQ_TOPOLOGY={TABLE}'
+    )
 
 
 def followed(servers: Mapping[str, ServerRow], listed: ListedPeers) -> Iterator[str]:

@@ -60,12 +60,12 @@ def browse(
     payloads are complete and in base64.
     """
     from lrq.cli.known_names import check_names
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from queues import names
     from queues.browse.api import Wanted, payload_at
 
     shown = queue or names.SEND_LOG_ENTRIES
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         if raw is not None:
             sys.stdout.buffer.write(payload_at(here.engine, shown, raw))
             return

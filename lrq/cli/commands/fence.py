@@ -22,12 +22,12 @@ def _fence(context: typer.Context) -> None:
 def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
     """List the fences: the sink refuses servers of a source with a lower generation, because they are replaced."""
     from lrq.cli.output import add, console, emit, table
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from lrq.cli.words import number
     from queues.database.transactions import reading
     from queues.receive.fences import fences
 
-    with opened(config, database, site) as here, reading(here.engine) as connection:
+    with opened_to_read(config, database, site) as here, reading(here.engine) as connection:
         found = fences(connection)
     if as_json:
         emit({"site": here.site, "fences": [each._asdict() for each in found]})

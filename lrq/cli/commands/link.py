@@ -27,9 +27,9 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     from lrq.cli.link_actions import list_links
     from lrq.cli.link_view import links_view
     from lrq.cli.output import console, emit
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         found = list_links(here.engine)
     if as_json:
         emit({"site": here.site} | found.as_json())

@@ -48,11 +48,11 @@ def list_(
     from lrq.cli.blocked_view import blocked_facts, blocked_view
     from lrq.cli.output import console, emit
     from lrq.cli.parked_view import parked_facts, parked_view
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from queues.receive.blocked import blocked
     from queues.receive.parked import parked
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         _check_client(here, client, strict=strict)
         found = parked(here.engine, client=client, limit=limit)
         waiting = blocked(here.engine, client=client)
@@ -81,11 +81,11 @@ def show(
     """
     from lrq.cli.output import console, emit
     from lrq.cli.parked_view import content_facts, contents_view, parked_facts
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from queues.receive.parked import parked_contents, parked_one, parked_trace
 
     size = 2**30 if full or as_json else 128
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         found = parked_one(here.engine, parked_id)
         rows = parked_contents(here.engine, parked_id, limit=limit, payload_bytes=size)
         trace = parked_trace(here.engine, parked_id)
@@ -109,11 +109,11 @@ def blocked_(
     """Show the failure that blocks a receive queue, with its traceback."""
     from lrq.cli.blocked_view import blocked_facts, blocked_one_view
     from lrq.cli.output import console, emit
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from queues.names import client_name, site_id
     from queues.receive.blocked import blocked_one
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         found = blocked_one(here.engine, client_name(client), site_id(source), shard)
     if as_json:
         emit({"site": here.site, "blocked": blocked_facts(found) | {"trace": found.failure.trace}})

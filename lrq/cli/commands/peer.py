@@ -22,14 +22,19 @@ def _peer(context: typer.Context) -> None:
 def list_(config: Config = None, database: Database = None, site: Site = None, as_json: Json = False) -> None:
     """List the peers in the place that the setting `topology` names, and the servers that follow others."""
     from lrq.cli.output import add, console, emit, table
-    from lrq.cli.peers_view import followed, read_peers
-    from lrq.cli.place import opened, settings_of
+    from lrq.cli.peers_view import followed, read_peers, unlisted
+    from lrq.cli.place import settings_of
+    from lrq.cli.reader_place import opened_to_read
     from lrq.cli.words import NONE, number, one_line, plural
     from queues.database.servers import look
 
-    with opened(config, database, site) as here:
-        listed = read_peers(settings_of(config, here), lambda: here.engine)
+    with opened_to_read(config, database, site) as here:
+        settings = settings_of(config, here)
+        listed = read_peers(settings, lambda: here.engine)
         living = look(here.engine).living
+        words = unlisted(settings.topology, listed, here.engine)
+    if words is not None:
+        typer.echo(f"lrq: warning: {words}", err=True)
     if as_json:
         told = [{"name": name, **row.topology._asdict()} for name, row in living.items()]
         emit({"site": here.site, **listed.as_json(), "servers": told})

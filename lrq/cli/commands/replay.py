@@ -82,11 +82,11 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     from discovery.replay_status import ReplayStatus
     from lr_client.replays import replay_orders
     from lrq.cli.output import console, emit
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from lrq.cli.replay_view import replays_table
     from queues.clock import now_us
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         found = [ReplayStatus.of(each) for each in replay_orders(here.engine)]
     if as_json:
         emit({"site": here.site, "replays": [each.as_json() for each in found]})

@@ -25,11 +25,11 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     At a member: the word of each source about the group, and its age.
     """
     from lrq.cli.output import console, emit
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from lrq.cli.replica_actions import list_replicas
     from lrq.cli.replica_view import replicas_view
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         found = list_replicas(here.engine)
     if as_json:
         emit({"site": here.site} | found.as_json())

@@ -115,11 +115,11 @@ def list_(config: Config = None, database: Database = None, site: Site = None, a
     from discovery.resend_status import ResendStatus
     from lr_client.resends import resend_orders
     from lrq.cli.output import console, emit
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from lrq.cli.resend_view import resends_table
     from queues.clock import now_us
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         found = [ResendStatus.of(each) for each in resend_orders(here.engine)]
     if as_json:
         emit({"site": here.site, "resends": [each.as_json() for each in found]})

@@ -88,10 +88,10 @@ def list_(
     """List requests for snapshots, newest first, and the snapshot providers."""
     from lrq.cli.known_names import check_names
     from lrq.cli.output import console, emit
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from lrq.cli.snapshot_requests import listing, listing_view, provider_json, provider_listing
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         check_names(here, clients=[client] if client else [], strict=strict)
         found = listing(here.engine, client, limit)
         providers = provider_listing(here.engine)

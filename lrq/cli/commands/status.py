@@ -13,10 +13,10 @@ def status(config: Config = None, database: Database = None, site: Site = None, 
     from discovery.status import read_status
     from lrq.cli.health import troubles
     from lrq.cli.output import console, emit
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
     from lrq.cli.status_view import status_view
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         found = read_status(here.engine).without_messages()
         if as_json:
             emit(found.as_json())

@@ -21,9 +21,9 @@ def top(
     site: Site = None,
 ) -> None:
     """Watch a site: its status with rates, until q or Ctrl-C."""
-    from lrq.cli.place import opened
+    from lrq.cli.reader_place import opened_to_read
 
-    with opened(config, database, site) as here:
+    with opened_to_read(config, database, site) as here:
         if once or not sys.stdout.isatty():
             _frame(here)
         else:

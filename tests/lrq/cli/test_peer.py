@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
-from queues.database import servers
+from queues.database import grants, servers
+from queues.database.grantees import Grantee
 from queues.leadership import TopologyFacts
 from tests.lrq.cli.command import Command
+from tests.system import roles
 
 TOKYO = "tcp://10.0.0.2:7400"
 
@@ -91,6 +93,51 @@ def test_a_change_of_a_table_that_no_server_uses_is_warned_about(lrq: Command, f
     assert listed(lrq) == {}, "only the place that the setting names counts"
     file.write_text(file.read_text().replace('"file"', '"table"'))
     assert listed(lrq) == {"tokyo": TOKYO}
+
+
+def test_an_empty_list_without_a_settings_file_tells_of_the_peers_in_the_table(
+    lrq: Command, file: Path, site: Engine
+) -> None:
+    lrq("peer", "add", "tokyo", TOKYO)
+    elsewhere = ("--database", site.url.render_as_string(hide_password=False))
+    file.rename("other.toml")
+    for arguments in (elsewhere, (*elsewhere, "--json")):
+        done = lrq("peer", "list", *arguments)
+        assert (done.code, done.warnings) == (
+            0,
+            [
+                'the table lrq_peers has 1 peer, but the settings here say topology = "file": '
+                'name a file with topology = "table" by --config, or set LRQ_TOPOLOGY=table'
+            ],
+        )
+    assert lrq("peer", "list", "--config", "other.toml").warnings == []
+    lrq("peer", "remove", "tokyo", "--config", "other.toml")
+    assert lrq("peer", "list", *elsewhere).warnings == []
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_role_that_may_not_read_the_table_gets_an_empty_list_without_a_warning(
+    lrq: Command, file: Path, site: Engine
+) -> None:
+    lrq("peer", "add", "tokyo", TOKYO)
+    file.rename("other.toml")
+    with roles.new_role(site) as role:
+        grants.grant(site, role, Grantee.SUBSCRIBER)
+        url = site.url.set(username=role, password="secret").render_as_string(hide_password=False)
+        with site.begin() as connection:
+            connection.execute(text(f"REVOKE ALL ON lrq_peers FROM {roles.quote(role)}"))
+        done = lrq("peer", "list", "--database", url)
+    assert (done.code, done.out, done.err) == (0, "paris has 0 peers in the settings\n", "")
+
+
+def test_lrq_topology_lists_the_table_without_a_settings_file(
+    lrq: Command, file: Path, site: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lrq("peer", "add", "tokyo", TOKYO)
+    file.rename("other.toml")
+    monkeypatch.setenv("LRQ_TOPOLOGY", "table")
+    done = lrq("peer", "list", "--json", "--database", site.url.render_as_string(hide_password=False))
+    assert ([each["site"] for each in done.json["peers"]], done.warnings) == (["tokyo"], [])
 
 
 def test_file_and_table_may_disagree_and_the_setting_decides(lrq: Command, file: Path) -> None:
