@@ -54,6 +54,8 @@ class LocalSink:
         with self._guard:
             self._is_closed = True
             bells = tuple(self._bells)
+        # A frame may be on its way in the sink.
+        self._sink.close()
         for bell in bells:
             bell.set()
 

@@ -68,6 +68,22 @@ def test_entries_are_visible_before_a_standby_has_them_but_acknowledged_only_aft
             engine.dispose()
 
 
+def _waiting(engine: Engine) -> int:
+    """Return the number of commits that wait for a standby; each transaction looks once only."""
+    with engine.connect() as connection:
+        waits = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+        return int(connection.execute(waits).scalar_one())
+
+
+def _commit_until(engine: Engine, is_over: threading.Event) -> None:
+    """Commit again and again; a commit that waits for a standby is the last one until then."""
+    with engine.connect() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS committed (number integer)"))
+        while not is_over.is_set():
+            connection.execute(text("INSERT INTO committed VALUES (1)"))
+            connection.commit()
+
+
 def _check_that_a_standby_delays_the_acknowledgement(servers: Cluster, engine: Engine) -> None:
     sink = SinkWriter(engine, site_id("tokyo"))
     accepted(talk(sink, next(frames(0))))
@@ -89,16 +105,21 @@ def _check_that_a_standby_delays_the_acknowledgement(servers: Cluster, engine: E
     sender.start()
     eventually(lambda: received(engine) == begun + 2)
     servers.reload(synchronous_standby_names="missing")
+    is_over = threading.Event()
+    committer = threading.Thread(target=_commit_until, args=(engine, is_over))
     with engine.connect() as connection:
         eventually(lambda: _setting(connection) == "missing")
-        connection.rollback()
-        may_send.set()
-        eventually(lambda: received(engine) == begun + 3)
-        waits = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
-        eventually(lambda: connection.execute(waits).scalar_one())
+    # PostgreSQL's checkpointer switches the waits on, a moment later.
+    committer.start()
+    eventually(lambda: _waiting(engine) == 1)
+    may_send.set()
+    eventually(lambda: received(engine) == begun + 3)
+    eventually(lambda: _waiting(engine) == 2)
     assert begun + 3 not in acknowledged
+    is_over.set()
     servers.reload(synchronous_standby_names="")
     sender.join()
+    committer.join()
     assert acknowledged == [begun + 1, begun + 2, begun + 3]
 
 

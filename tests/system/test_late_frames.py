@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from queues.errors import PeerUnreachableError
 from queues.wire.replication_pb2 import Ack, Frame, NegotiateRequest, NegotiateResponse
 from sink.port import Sink
+from sink.transport.service import serve
 from tests.system.faulty import PassingSink
 from tests.system.world import World, in_log_sync, sessions_of
 from tests.waiting import eventually
@@ -44,16 +45,19 @@ def test_frames_that_a_sink_stores_late_are_acknowledged(world: World) -> None:
     tokyo = world.behind("tokyo", LateSink)
     heard = world.subscribe("tokyo")
     large = [bytes([number]) * 600_000 for number in (1, 2)]
-    paris = world.server(
-        "paris", listen=[], peers={"tokyo": "local:tokyo"}, initial_sync="log", slow_retry_seconds=60,
-        max_batch_bytes=1_000_000, tick_rows=1,
-    )  # fmt: skip
-    world.transmit("paris", b"before", to=["tokyo"])
-    in_log_sync(paris, "tokyo")
-    eventually(lambda: sessions_of(paris)["tokyo"]["acked_seq"] == 1)
-    tokyo.is_slow = True
-    for payload in large:
-        world.transmit("paris", payload, to=["tokyo"])
-    eventually(lambda: sessions_of(paris)["tokyo"]["acked_seq"] == 3)
-    assert sessions_of(paris)["tokyo"]["state"] == "log-entry sync"
-    eventually(lambda: heard.log("paris") == [b"before", *large])
+    # Only on a network several frames are on their way.
+    with serve(tokyo, ["tcp://127.0.0.1:0"]) as service:
+        paris = world.server(
+            "paris", listen=[], peers={"tokyo": service.endpoints[0]}, initial_sync="log", slow_retry_seconds=60,
+            max_batch_bytes=1_000_000, tick_rows=1,
+        )  # fmt: skip
+        world.transmit("paris", b"before", to=["tokyo"])
+        in_log_sync(paris, "tokyo")
+        eventually(lambda: sessions_of(paris)["tokyo"]["acked_seq"] == 1)
+        tokyo.is_slow = True
+        for payload in large:
+            world.transmit("paris", payload, to=["tokyo"])
+        eventually(lambda: sessions_of(paris)["tokyo"]["acked_seq"] == 3)
+        assert sessions_of(paris)["tokyo"]["state"] == "log-entry sync"
+        eventually(lambda: heard.log("paris") == [b"before", *large])
+        paris.stop()
