@@ -124,7 +124,7 @@ class _Stream:
         self._is_resting = True
         timer = asyncio.get_running_loop().call_later(seconds, self._rung.set)
         try:
-            # The bell may have rung before it was passed on.
+            # The bell may have rung while the stream did not rest yet.
             if not self._bell.is_set:
                 await self._rung.wait()
         finally:

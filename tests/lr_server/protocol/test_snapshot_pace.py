@@ -175,7 +175,7 @@ VARYING = [USUAL, USUAL, USUAL, USUAL, 2.4 * USUAL] * 8
         ([USUAL] * 39 + [1.0], [0.0061] * 40, LEAST),
     ],
 )
-def test_a_snapshot_gives_way_once_live_entries_take_a_seventh_longer(
+def test_a_snapshot_gives_way_once_live_entries_take_clearly_longer(
     alone: list[float], beside: list[float], rate: float
 ):
     pace = SnapshotPace(LEAST)
