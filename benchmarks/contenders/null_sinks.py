@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from benchmarks.contenders.workers import Told
-from queues.wire.replication_pb2 import Ack, Batch, Frame, NegotiateRequest, NegotiateResponse, Position
+from queues.wire.replication_pb2 import Ack, Batch, Frame, NegotiateRequest, NegotiateResponse, Position, TickHeader
 from sink.protocol.versions import SPOKEN
 
 #: The most sessions of one service.
@@ -13,32 +13,40 @@ _A_SERVICE: Final = 200
 
 
 class NullSink:
-    """A sink that remembers only the position of each session; nothing waits there for a subscriber."""
+    """A sink that remembers only the position and the newest tick of each session; nothing waits for a subscriber."""
 
     def __init__(self) -> None:
         """Start without sessions."""
         self._guard = threading.Lock()
         self._received: dict[tuple[str, str], Position] = {}
+        # Without a tick that both sides know, a session that connects again would need a snapshot.
+        self._ticks: dict[tuple[str, str], TickHeader] = {}
 
     def negotiate(self, request: NegotiateRequest) -> NegotiateResponse:
-        """Return the position of the session."""
+        """Return the position of the session, and its newest tick."""
         session = request.session
         with self._guard:
             position = self._received.get((session.sink, session.client), Position())
+            tick = self._ticks.get((session.sink, session.client))
         return NegotiateResponse(
             protocol=SPOKEN.newest,
             site=session.sink,
             received=position,
-            boundary=position,
+            boundary=Position() if tick is None else Position(branch=tick.branch, seq=tick.end_seq),
             applied_seq=position.seq,
+            headers=[] if tick is None else [tick],
         )
 
     def replicate(self, frames: Iterator[Frame]) -> Iterator[Ack]:
         """Acknowledge each frame at once."""
         for frame in frames:
             position = _end(frame.batch)
+            session = frame.session.sink, frame.session.client
             with self._guard:
-                self._received[frame.session.sink, frame.session.client] = position
+                self._received[session] = position
+                for group in frame.batch.groups:
+                    if group.complete:
+                        self._ticks[session] = group.header
             yield Ack(received=position, applied_seq=position.seq)
 
     def close(self) -> None:

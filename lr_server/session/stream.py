@@ -30,8 +30,10 @@ from queues.words import cleaned
 from sink.port import RestingSink, Sink
 from sink.rests import Rest
 
-#: The longest sleep of a sender without work, in seconds.
+#: The longest sleep of a sender whose turn has not come, in seconds.
 _LOOK = 0.5
+#: The longest sleep of a sender without work, in seconds; each change of the work sets the bell.
+_IDLE = 60.0
 
 
 class FrameStream:
@@ -234,7 +236,7 @@ class FrameStream:
                     return None
                 if self._work is not None and self._work is not done:
                     return self._work
-            yield Rest(_LOOK)
+            yield Rest(_IDLE)
 
     def _wants(self, work: Work) -> Callable[[], bool]:
         return lambda: not (self._closed or self._is_finishing) and self._work is work

@@ -1,6 +1,6 @@
 """The frames of one stream: the first tells where the sink stands, and each keeps the limits of a sink."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -48,6 +48,19 @@ class Taking:
         """Keep no connection."""
 
 
+class Resting(Taking):
+    """A sink that keeps the steps of a stream and takes none by itself."""
+
+    def exchange(
+        self,
+        steps: Generator[pb.Frame | Rest, None, None],
+        bell: Bell,
+        note: Callable[[pb.Ack], bool],
+        ended: Callable[[BaseException | None], None],
+    ) -> None:
+        self.steps, self.bell = steps, bell
+
+
 class Ticks:
     """The outgoing ticks of a session: one of each number of rows in *sizes*, then none."""
 
@@ -72,10 +85,8 @@ class Ticks:
         """Wait for nothing."""
 
 
-def sent(ticks: Ticks, count: int, received: pb.Position, heartbeat: float = 60.0) -> list[pb.Frame]:
-    """Return the first *count* frames of a stream that sends *ticks*."""
-    sink = Taking()
-    start = Position("b1", 0)
+def made(sink: Taking, ticks: Ticks, received: pb.Position, heartbeat: float = 60.0) -> FrameStream:
+    """Return a stream that sends *ticks* to *sink*."""
     paths = FrameSources(ticks, lambda *_: iter(()), lambda: None, SnapshotLane(SYSTEM_CLOCK, 0))  # type: ignore[arg-type]
     window = Inflight(max_frames=1_000, max_bytes=10**9, clock=SYSTEM_CLOCK)
     context = StreamContext(
@@ -85,7 +96,14 @@ def sent(ticks: Ticks, count: int, received: pb.Position, heartbeat: float = 60.
         batch_bytes=10**6, heartbeat=heartbeat, clock=SYSTEM_CLOCK,
         changed=lambda: None,
     )  # fmt: skip
-    stream = FrameStream(sink, context, received, report=lambda _: None)
+    return FrameStream(sink, context, received, report=lambda _: None)
+
+
+def sent(ticks: Ticks, count: int, received: pb.Position, heartbeat: float = 60.0) -> list[pb.Frame]:
+    """Return the first *count* frames of a stream that sends *ticks*."""
+    sink = Taking()
+    start = Position("b1", 0)
+    stream = made(sink, ticks, received, heartbeat)
     stream.start()
     try:
         eventually(lambda: sink.frames)
@@ -102,6 +120,22 @@ def test_the_first_frame_is_empty_and_tells_the_position_that_the_sink_has_recei
     first, second = sent(Ticks(1), 2, received)
     assert (first.session, first.batch) == (SESSION, pb.Batch(start=received))
     assert [group.block.rows for group in second.batch.groups] == [1]
+
+
+def test_a_stream_without_work_rests_for_long_until_its_work_changes():
+    sink = Resting()
+    stream = made(sink, Ticks(), pb.Position())
+    stream.start()
+    first, rest = next(sink.steps), next(sink.steps)
+    assert (type(first), type(rest)) == (pb.Frame, Rest)
+    # A server with a hundred sessions that wait for their snapshots must not look at them all the time.
+    assert rest.seconds >= 60
+    assert not sink.bell.is_set
+    stream.assign(LogWork(Position("b1", 0), 0, SentLog(Position("b1", 0))))
+    assert sink.bell.is_set
+    stream.close()
+    assert sink.bell.is_set
+    assert next(sink.steps, None) is None
 
 
 def test_a_stream_lets_ticks_without_rows_pass_until_its_heartbeat():
