@@ -15,13 +15,12 @@ from discovery.session_status import STALL_SECONDS, Lag, SessionStatus
 from queues import send_snapshot
 from queues.clock import now_us, seconds_since
 from queues.leadership import ServersView
-from queues.positions import Tick
-from queues.send_log.history import bytes_upto, first_created_after
+from queues.replica_groups import Groups
 from queues.send_log.known_sites import read_known
-from queues.send_log.lag import owed_after
+from queues.send_log.lag import OwedReader
+from queues.send_log.newest_ticks import NewestTicks, ticks_around
 from queues.send_log.port import SessionKey
-from queues.send_log.reads import source_clients, trimmed_seq
-from queues.send_log.replica_members import read_groups
+from queues.send_log.reads import source_clients
 from queues.send_log.sessions import SessionRow
 from queues.states import SessionState
 
@@ -39,28 +38,29 @@ class _Leader(TypedDict):
 
 
 def read_sessions(
-    connection: Connection, rows: Sequence[SessionRow], newest: Tick | None, view: ServersView
+    connection: Connection, rows: Sequence[SessionRow], recent: NewestTicks, trimmed_seq: int, view: ServersView
 ) -> tuple[SessionStatus, ...]:
-    """Return the status of the sessions in *rows*; *newest* is the newest tick of the log."""
+    """Return the status of the sessions in *rows*; the log is trimmed up to *trimmed_seq*."""
     unprovided = _unprovided(connection)
+    lags = _Lags(connection, recent, trimmed_seq)
     return tuple(
         replace(
-            _session(connection, row, newest, unprovided=(row.client, row.destination) in unprovided),
+            _session(connection, row, lags, unprovided=(row.client, row.destination) in unprovided),
             **_leader(row, view),
         )
         for row in rows
     )
 
 
-def read_quiet(connection: Connection, rows: Sequence[SessionRow]) -> tuple[SessionKey, ...]:
-    """Return the pairs of a client and a peer that have no session in *rows* yet."""
+def read_quiet(connection: Connection, rows: Sequence[SessionRow], groups: Groups) -> tuple[SessionKey, ...]:
+    """Return the pairs of a client and a peer that have no session in *rows* yet; *groups* are those of replicas."""
     known = read_known(connection)
     if known is None:
         return ()
     clients = known.clients or source_clients(connection)
     there = {(row.client, row.destination) for row in rows}
     # The name of a group of replicas is known to senders, and has no session of its own.
-    sites = sorted(known.peers - read_groups(connection).keys())
+    sites = sorted(known.peers - groups.keys())
     pairs = (SessionKey(client, peer) for client in sorted(clients) for peer in sites)
     return tuple(pair for pair in pairs if pair not in there)
 
@@ -78,12 +78,36 @@ def _leader(row: SessionRow, view: ServersView) -> _Leader:
     return _Leader(server=led.server if is_led else "", generation=led.generation + row.lead if is_led else 0)
 
 
-def _session(connection: Connection, row: SessionRow, newest: Tick | None, *, unprovided: bool) -> SessionStatus:
-    # An inactive session sends nothing.
-    until = None if row.state is SessionState.INACTIVE else newest
-    lag = _lag(connection, row, row.acked_seq, until)
+class _Lags:
+    """Tells the lags of sessions in one transaction."""
+
+    def __init__(self, connection: Connection, recent: NewestTicks, trimmed_seq: int) -> None:
+        self._connection = connection
+        self._recent = recent
+        self._trimmed_seq = trimmed_seq
+        self._owed = OwedReader(connection)
+
+    def of(self, row: SessionRow, seq: int) -> Lag:
+        """Return the lag of a session that stands at *seq*; an inactive one sends nothing, and has none."""
+        newest = self._recent.newest
+        if newest is None or seq >= newest.end_seq or row.state is SessionState.INACTIVE:
+            return Lag()
+        around = ticks_around(self._connection, self._recent, seq)
+        is_lost = seq < min(row.lost_seq, self._trimmed_seq)
+        key = SessionKey(row.client, row.destination)
+        found = None if is_lost else self._owed.after(key, seq, around, newest)
+        if found is None:
+            size = newest.bytes_total - (around.before.bytes_total if around.before else 0)
+            return Lag(newest.end_seq - seq, size, seconds_since(around.following.created_us), is_most=True)
+        if not found.entries or found.oldest_us is None:
+            return Lag()
+        return Lag(found.entries, found.bytes, seconds_since(found.oldest_us))
+
+
+def _session(connection: Connection, row: SessionRow, lags: _Lags, *, unprovided: bool) -> SessionStatus:
+    lag = lags.of(row, row.acked_seq)
     applied_seq = _applied_from(connection, row)
-    applied_lag = _lag(connection, row, applied_seq, until) if applied_seq < row.acked_seq else lag
+    applied_lag = lags.of(row, applied_seq) if applied_seq < row.acked_seq else lag
     # A session that tries to connect changes its state again and again, without progress.
     is_stuck = row.state in _WITHOUT_CONNECTION or now_us() - row.updated_us > STALL_SECONDS * 1_000_000
     return SessionStatus(
@@ -113,17 +137,3 @@ def _applied_from(connection: Connection, row: SessionRow) -> int:
         return row.applied_seq
     newest = send_snapshot.newest(connection, row.client, row.destination)
     return newest.base.seq if newest is not None and newest.state is send_snapshot.SnapshotState.APPLIED else 0
-
-
-def _lag(connection: Connection, row: SessionRow, seq: int, newest: Tick | None) -> Lag:
-    if newest is None or seq >= newest.end_seq:
-        return Lag()
-    is_lost = seq < min(row.lost_seq, trimmed_seq(connection))
-    found = None if is_lost else owed_after(connection, SessionKey(row.client, row.destination), seq, newest)
-    if found is None:
-        since = first_created_after(connection, seq) or newest.created_us
-        size = newest.bytes_total - bytes_upto(connection, seq)
-        return Lag(newest.end_seq - seq, size, seconds_since(since), is_most=True)
-    if not found.entries or found.oldest_us is None:
-        return Lag()
-    return Lag(found.entries, found.bytes, seconds_since(found.oldest_us))

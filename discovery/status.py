@@ -23,8 +23,10 @@ from queues.database.servers import view_of
 from queues.database.transactions import reading
 from queues.leadership import ServersView
 from queues.receive import replays
+from queues.replica_groups import Groups
 from queues.send_log.links import every_link
-from queues.send_log.reads import newest_tick, trimmed_seq
+from queues.send_log.newest_ticks import read_newest
+from queues.send_log.reads import trimmed_seq
 from queues.send_log.replica_members import read_active, read_groups
 from queues.send_log.resends import unfinished_orders
 from queues.send_log.ring.member_rows import rank_at
@@ -35,7 +37,9 @@ def read_status(engine: Engine) -> SiteStatus:
     """Return the status of the site at one moment, without its `server` part."""
     with reading(engine, snapshot=True) as connection:
         info = require(connection)
-        newest = newest_tick(connection)
+        recent = read_newest(connection)
+        newest, trimmed = recent.newest, trimmed_seq(connection)
+        groups = read_groups(connection)
         rows = every_session(connection)
         owners = _owners(connection)
         view = view_of(connection)
@@ -47,20 +51,20 @@ def read_status(engine: Engine) -> SiteStatus:
             log=LogStatus(
                 branch=info.branch,
                 seq=newest.end_seq if newest else 0,
-                trimmed_seq=trimmed_seq(connection),
+                trimmed_seq=trimmed,
                 last_tick_us=newest.created_us if newest else None,
                 # Counted up to a limit, because without a server the number grows without end.
-                waiting=waiting(connection),
+                waiting=waiting(connection, newest),
                 ordering=read_ordering(connection),
                 unknown=read_unknown(connection),
             ),
-            sessions=read_sessions(connection, rows, newest, view),
+            sessions=read_sessions(connection, rows, recent, trimmed, view),
             snapshots=read_snapshots(connection),
-            quiet=read_quiet(connection, rows),
+            quiet=read_quiet(connection, rows, groups),
             servers=_servers(view),
             standbys=standby_facts(connection),
             links=tuple(LinkStatus(*each) for each in every_link(connection)),
-            replicas=_replicas(connection),
+            replicas=_replicas(connection, groups),
             receive_queues=read_receive_queues(connection, alive),
             replays=_replays(connection),
             resends=tuple(map(ResendStatus.of, unfinished_orders(connection))),
@@ -68,8 +72,7 @@ def read_status(engine: Engine) -> SiteStatus:
         )
 
 
-def _replicas(connection: Connection) -> tuple[ReplicasStatus, ...]:
-    groups = read_groups(connection)
+def _replicas(connection: Connection, groups: Groups) -> tuple[ReplicasStatus, ...]:
     chosen = {each.name: (each.member, each.generation) for each in read_active(connection)} if groups else {}
     return tuple(ReplicasStatus(name, members, *chosen.get(name, ("", 0))) for name, members in groups.items())
 

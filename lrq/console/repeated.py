@@ -7,7 +7,7 @@ from typing import Final
 from queues.clock import Clock
 
 #: Seconds between two readings while a page is open, and otherwise.
-WATCHED: Final = 2.0
+WATCHED: Final = 3.0
 UNWATCHED: Final = 10.0
 #: A page counts as looked at for this time after its last request, in seconds.
 _ATTENTION: Final = 30.0

@@ -18,7 +18,7 @@ from queues.database.dialect import Dialect
 from queues.database.schema import require
 from queues.destinations import members
 from queues.names import SiteId
-from queues.positions import Visibility
+from queues.positions import Tick, Visibility
 from queues.send_log.destination_sets import StoredSet, recorded
 from queues.send_log.reads import newest_tick
 
@@ -43,9 +43,8 @@ _BROWSING: Final[Mapping[Dialect, LogBrowsing]] = {
 }
 
 
-def waiting(connection: Connection, limit: int = COUNTED) -> int:
-    """Count the committed entries that no tick covers yet, up to *limit*; without a server, the number only grows."""
-    newest = newest_tick(connection)
+def waiting(connection: Connection, newest: Tick | None, limit: int = COUNTED) -> int:
+    """Count the committed entries after the *newest* tick, up to *limit*; without a server, the number only grows."""
     source = browsing(connection)
     return source.uncovered(
         connection, Visibility.parse(newest.mark) if newest else None, source.committed(connection), limit
@@ -73,7 +72,7 @@ def summary(connection: Connection) -> QueueSummary:
     count, oldest_us = count_lacked(connection, Wanted())
     newest = newest_tick(connection)
     words = f"newest tick ends at {newest.end_seq:,}" if newest else "no tick yet"
-    if unticked := waiting(connection):
+    if unticked := waiting(connection, newest):
         words += f"; {unticked:,}{'+' * (unticked == COUNTED)} in no tick yet"
     return QueueSummary(names.SEND_LOG_ENTRIES, count, oldest_us, words)
 

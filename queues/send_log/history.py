@@ -110,18 +110,6 @@ def tick_covering(connection: Connection, branch: str, transaction: int, order: 
     return tick_of(found)
 
 
-def first_created_after(connection: Connection, seq: int) -> int | None:
-    """Return the time of the first tick that ends after *seq*, in microseconds since 1970."""
-    first = select(ticks.c.created_us).where(ticks.c.end_seq > seq).order_by(ticks.c.end_seq).limit(1)
-    return connection.execute(first).scalar()
-
-
-def bytes_upto(connection: Connection, seq: int) -> int:
-    """Return the payload bytes of the log up to the last kept tick that ends at or before *seq*; 0 without one."""
-    last = select(ticks.c.bytes_total).where(ticks.c.end_seq <= seq).order_by(ticks.c.end_seq.desc()).limit(1)
-    return connection.execute(last).scalar() or 0
-
-
 def last_before(connection: Connection, seq: int) -> Tick | None:
     """Return the last kept tick that ends before entry *seq*; None without one."""
     last = select(ticks).where(ticks.c.end_seq < seq).order_by(ticks.c.end_seq.desc()).limit(1)

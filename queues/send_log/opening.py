@@ -88,7 +88,7 @@ class SegmentReads:
 
 #: Measures the entries for a session after the first visibility, up to the second; the number limits the count.
 #: Returns their number, their payload bytes, and the commit time of the oldest.
-OwedSize = Callable[[Connection, SessionKey, Visibility | None, Visibility, int], tuple[int, int, int | None]]
+OwedSize = Callable[[SessionKey, Visibility | None, Visibility, int], tuple[int, int, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class _Store:
     commit_watch: Callable[[Engine], CommitWatch]
     log_watch: Callable[[Engine], LogWatch]
     segments: SegmentReads
-    owed_size: OwedSize
+    measure: Callable[[Connection], OwedSize]
     uncommitted: Callable[[Read, int], Sequence[UncommittedRow]]
     producers: Callable[[Engine, TickLimits], Store]
 
@@ -112,7 +112,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
         sqlite_commit_watch.DataVersion,
         sqlite_commit_watch.LogVersion,
         SegmentReads(sqlite_segments.current, sqlite_segments.verdict, sqlite_segments.written, sqlite_segments.keep),
-        sqlite_reads.owed_size,
+        sqlite_reads.measure,
         sqlite_uncommitted.uncommitted_rows,
         SqliteStore,
     ),
@@ -127,7 +127,7 @@ _STORES: Final[Mapping[Dialect, _Store]] = {
             postgresql_segments.written,
             postgresql_segments.keep,
         ),
-        postgresql_reads.owed_size,
+        postgresql_reads.measure,
         postgresql_uncommitted.uncommitted_rows,
         PostgresqlStore,
     ),
@@ -166,9 +166,9 @@ def segment_reads(connection: Connection) -> SegmentReads:
     return _STORES[dialects.of(connection)].segments
 
 
-def owed_size(connection: Connection) -> OwedSize:
-    """Return the measure of a session's entries for the connection's database."""
-    return _STORES[dialects.of(connection)].owed_size
+def measure_of(connection: Connection) -> OwedSize:
+    """Return the measure of sessions' entries, for the transaction of *connection*."""
+    return _STORES[dialects.of(connection)].measure(connection)
 
 
 def uncommitted(dialect: Dialect, read: Read, *, first_id: int = 1) -> list[UncommittedEntry]:

@@ -1,10 +1,12 @@
 """The lag of a session: its own entries after a position, however the ticks divide the log."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, event, update
 
+from discovery import status
 from discovery.session_status import Lag, SessionStatus
 from discovery.status import read_status
 from queues import send_snapshot
@@ -14,6 +16,7 @@ from queues.database.tables.snapshots import snapshots
 from queues.database.transactions import writing
 from queues.names import ClientName
 from queues.send_log import lag
+from queues.send_log.newest_ticks import AT_ONCE, read_newest
 from queues.send_log.port import TickLimits
 from tests.lrq.cli.source import SourceSite
 
@@ -89,6 +92,33 @@ def test_the_lag_is_exact_at_the_end_of_every_tick_of_a_backlog(source: SourceSi
     for acked in (0, *every_end):
         left = sum(seq > acked for seq in tokyo)
         assert amounts(status_of(source, acked).lag) == (left, 2 * left, False), acked
+
+
+@pytest.mark.parametrize("recent", [1, 2, 5, AT_ONCE])
+def test_the_lag_is_exact_before_the_newest_ticks_too(source: SourceSite, recent: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(status, "read_newest", partial(read_newest, most=recent))
+    in_ticks_of_two(source, 6)
+    for ticks in range(7):
+        found = status_of(source, acked=2 * ticks, applied=0)
+        assert amounts(found.lag) == (6 - ticks, 2 * (6 - ticks), False), ticks
+        assert amounts(found.applied_lag) == (6, 12, False), ticks
+
+
+def test_the_ticks_are_read_once_for_all_sessions(source: SourceSite):
+    in_ticks_of_two(source, 20)
+    for number in range(20):
+        source.session(f"site{number}", 2 * number, applied=number)
+    asked: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        asked.append(statement)
+
+    event.listen(source.engine, "before_cursor_execute", note)
+    found = read_status(source.engine).sessions
+    event.remove(source.engine, "before_cursor_execute", note)
+    assert len(found) == 20
+    assert len([statement for statement in asked if "FROM lrq_ticks" in statement]) == 1
+    assert len([statement for statement in asked if "lrq_log_head.trimmed_seq" in statement]) == 1
 
 
 def test_in_the_middle_of_a_tick_the_received_entries_do_not_count(source: SourceSite):

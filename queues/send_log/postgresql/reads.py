@@ -1,6 +1,7 @@
 """Read the entries for one session, or for all, from PostgreSQL's send log."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
@@ -159,10 +160,15 @@ def count_owed(connection: Connection, owed: SessionKey, after: Visibility | Non
     return int(connection.exec_driver_sql(f"SELECT count(*) FROM ({_OWED}) AS owed", bounds).scalar_one())  # noqa: S608
 
 
-def owed_size(
+def measure(connection: Connection) -> Callable[..., tuple[int, int, int | None]]:
+    """Return the `queues.send_log.opening.OwedSize` of a transaction; sets the planner for its reads."""
+    connection.exec_driver_sql(_READ_PLAN)
+    return partial(_owed_size, connection)
+
+
+def _owed_size(
     connection: Connection, owed: SessionKey, after: Visibility | None, upto: Visibility, limit: int
 ) -> tuple[int, int, int | None]:
-    """See `queues.send_log.opening.OwedSize`."""
     spans = [(after or Visibility(window=NOTHING), upto)]
     if after is not None and after.upto is not None and after.window != upto.window:
         # The tick closed only a part of its window: the rest of that window is a span of its own.
@@ -170,7 +176,7 @@ def owed_size(
         spans = [(after, rest), (rest, upto)]
     number, size, oldest = 0, 0, None
     for begin, end in spans:
-        bounds = _narrowed(connection, owed._asdict() | _bounds(begin, end))
+        bounds = _reached(connection, owed._asdict() | _bounds(begin, end))
         ((found, more, first),) = fetch(connection, _OWED_SIZE, bounds | {"limit": limit - number})
         number, size, oldest = number + found, size + more, first if oldest is None else oldest
     return number, size, oldest
@@ -187,8 +193,13 @@ def _bounds(previous: Visibility, last: Visibility) -> dict[str, Any]:
 
 
 def _narrowed(connection: Connection, bounds: dict[str, Any]) -> dict[str, Any]:
-    """Narrow the bounds of a part of a window, because the window may be the whole log."""
+    """Set the planner for a read, and return the bounds of the read as `_reached` does."""
     connection.exec_driver_sql(_READ_PLAN)
+    return _reached(connection, bounds)
+
+
+def _reached(connection: Connection, bounds: dict[str, Any]) -> dict[str, Any]:
+    """Narrow the bounds of a part of a window, because the window may be the whole log."""
     if bounds["after"] == 0 and bounds["upto"] == _END:
         return bounds
     first, last = connection.exec_driver_sql(_REACH, bounds).one()

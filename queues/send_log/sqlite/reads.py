@@ -1,6 +1,7 @@
 """Read the entries for one session, or for all, from SQLite's send log. Ids are unique across its segments."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 from sqlalchemy import Connection
@@ -127,10 +128,14 @@ def count_owed(connection: Connection, owed: SessionKey, after: Visibility | Non
     return int(found.scalar_one())
 
 
-def owed_size(
+def measure(connection: Connection) -> Callable[..., tuple[int, int, int | None]]:
+    """Return the `queues.send_log.opening.OwedSize` of a transaction."""
+    return partial(_owed_size, connection)
+
+
+def _owed_size(
     connection: Connection, owed: SessionKey, after: Visibility | None, upto: Visibility, limit: int
 ) -> tuple[int, int, int | None]:
-    """See `queues.send_log.opening.OwedSize`."""
     number, size, oldest = connection.exec_driver_sql(_OWED_SIZE, (*_bounds(owed, after, upto), limit)).one()
     return number, size, oldest
 

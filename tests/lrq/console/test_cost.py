@@ -176,8 +176,8 @@ def test_the_actions_of_two_silent_sites_are_awaited_at_the_same_time(site, sile
     [
         (0.001, True, WATCHED),
         (0.001, False, UNWATCHED),
-        (0.1, True, 0.1 / SHARE),
-        (0.1, False, UNWATCHED),
+        (0.2, True, 0.2 / SHARE),
+        (0.2, False, UNWATCHED),
         (30.0, True, 20.0),
     ],
 )
