@@ -267,11 +267,14 @@ def medians(costs: Sequence[Cost]) -> list[float]:
     return [statistics.median(getattr(cost, name) for cost in costs) for name in names]
 
 
-def above(costs: Sequence[Cost], neighbours: Sequence[Cost]) -> tuple[float, float]:
-    """Return the mean of the sites' shares above those of the same round beside a neighbour, and its standard error."""
+def above(costs: Sequence[Cost], neighbours: Sequence[Cost]) -> tuple[float, float | None]:
+    """Return the mean of the sites' shares above those of the same round beside a neighbour, and its standard error.
+
+    One round tells no error.
+    """
     differences = [cost.sites - other.sites for cost, other in zip(costs, neighbours, strict=True)]
     if len(differences) < 2:
-        return differences[0], float("inf")
+        return differences[0], None
     return statistics.fmean(differences), statistics.stdev(differences) / len(differences) ** 0.5
 
 
@@ -303,7 +306,8 @@ def main() -> None:
     sys.stdout.write("|---|---|---|---|---|---|---|\n")
     for each in found:
         shares = " | ".join(f"{100 * share:.2f}" for share in (each.sites, each.queries, each.console, each.browser))
-        more = "" if each.above is None or each.error is None else f"{100 * each.above:.2f} ± {100 * each.error:.2f}"
+        error = "" if each.error is None else f" ± {100 * each.error:.2f}"
+        more = "" if each.above is None else f"{100 * each.above:.2f}{error}"
         sys.stdout.write(f"| {each.database} | {each.beside} | {shares} | {more} |\n")
 
 
