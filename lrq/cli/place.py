@@ -38,7 +38,7 @@ _BUILDS: Final = 2
 
 def worker_pool(connections: int = WORKER_CONNECTIONS) -> Mapping[str, int]:
     """Return the options of the pool of a worker with so many *connections*, 3 or more."""
-    # A connection above the size of a pool is closed after each use, and opening one takes longer than most uses.
+    # A pool closes the connections above its size after each use. To open one takes longer than most uses.
     return {"pool_size": connections - 1, "max_overflow": 0, "pool_use_lifo": True}
 
 

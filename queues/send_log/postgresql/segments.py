@@ -21,8 +21,8 @@ _UNCOVERED = """
     WHERE (xid >= %s OR xid = ANY(%s)) AND xid < pg_snapshot_xmax(pg_current_snapshot())::text::bigint LIMIT 1
 """
 
-# After a crash, a sequence goes on with a number that `nextval` has written ahead: up to 32 more, which is an earlier
-# partition. `setval` writes the number itself.
+# `nextval` writes up to 32 numbers ahead. After a crash the sequence goes on there, which may be an earlier partition.
+# `setval` writes the number itself.
 _NEXT = "SELECT setval('lrq_log_segment', last_value + 1) FROM lrq_log_segment"
 
 
