@@ -109,7 +109,8 @@ def _session(connection: Connection, row: SessionRow, lags: _Lags, *, unprovided
     applied_seq = _applied_from(connection, row)
     applied_lag = lags.of(row, applied_seq) if applied_seq < row.acked_seq else lag
     # A session that tries to connect changes its state again and again, without progress.
-    is_stuck = row.state in _WITHOUT_CONNECTION or now_us() - row.updated_us > STALL_SECONDS * 1_000_000
+    is_connected = row.state not in _WITHOUT_CONNECTION
+    is_stuck = not is_connected or now_us() - row.updated_us > STALL_SECONDS * 1_000_000
     return SessionStatus(
         client=row.client,
         destination=row.destination,
@@ -125,7 +126,8 @@ def _session(connection: Connection, row: SessionRow, lags: _Lags, *, unprovided
         unprovided=unprovided and row.state is not SessionState.INACTIVE,
         applied_seq=row.applied_seq,
         applied_lag=applied_lag,
-        unapplied=applied_lag.entries > lag.entries and applied_lag.seconds > STALL_SECONDS,
+        # Without a connection, the destination may have applied more than it has told.
+        unapplied=is_connected and applied_lag.entries > lag.entries and applied_lag.seconds > STALL_SECONDS,
     )
 
 

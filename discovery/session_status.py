@@ -36,9 +36,10 @@ class SessionStatus:
     `replaced` counts entries that were not sent, because a later entry of the same item was sent in their place.
     `unprovided`: the session waits for a snapshot, and no provider of its client runs.
     The subscriber at the destination has applied the log up to `applied_seq`, as far as the source has heard; None
-    while unknown. `applied_lag` counts from there. `unapplied`: the destination has entries that are due for too long.
-    `server` leads the session under `generation`; an empty text stands for none. `window_percent` of the window is in
-    use, in steps of ten: 100 means that the session waits for the destination's answers before it sends more.
+    while unknown. `applied_lag` counts from there. `unapplied`: the destination is connected, and has entries that are
+    due for too long. `server` leads the session under `generation`; an empty text stands for none. `window_percent` of
+    the window is in use, in steps of ten: 100 means that the session waits for the destination's answers before it
+    sends more.
     """
 
     client: ClientName

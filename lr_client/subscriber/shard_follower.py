@@ -157,8 +157,8 @@ class ShardFollower(Follower):
             return False
         self._settled = self._clock.monotonic()
         with writing_briefly(self._engine) as connection:
-            shard_upkeep.settle(connection, queue.queue_id, queue.stands, queue.settled_seq)
-            shard_marks.forget_changes(connection, queue.queue_id, queue.changes, queue.settled_seq)
+            if shard_upkeep.settle(connection, queue.queue_id, queue.stands, queue.settled_seq):
+                shard_marks.forget_changes(connection, queue.queue_id, queue.changes, queue.settled_seq)
         return True
 
     def _balances(self, queue: ShardedQueue) -> bool:

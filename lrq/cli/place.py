@@ -38,7 +38,8 @@ _BUILDS: Final = 2
 
 def worker_pool(connections: int = WORKER_CONNECTIONS) -> Mapping[str, int]:
     """Return the options of the pool of a worker with so many *connections*, 3 or more."""
-    return _pool_of(connections - 1)
+    # A pool closes the connections above its size after each use. To open one takes longer than most uses.
+    return {"pool_size": connections - 1, "max_overflow": 0, "pool_use_lifo": True}
 
 
 def provider_pool(connections: int) -> tuple[Mapping[str, int], int]:

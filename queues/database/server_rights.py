@@ -76,7 +76,7 @@ SERVER_RIGHTS: Final = {
 }
 #: The rights at sequences.
 SERVER_SEQUENCES: Final = {
-    "lrq_log_segment": ("SELECT", "USAGE"),
+    "lrq_log_segment": ("SELECT", "UPDATE"),
     "lrq_commit_seq": ("SELECT",),
     "lrq_link_change": ("SELECT", "UPDATE"),
     "lrq_receive_queues_queue_id_seq": ("USAGE",),

@@ -55,10 +55,12 @@ def may_adopt(stands: Consumed, changes: Sequence[StoredChange], version: int) -
     return stands.phase == IN_LOG and len(changes) < MAX_CHANGES and changes[-1].version < version
 
 
-def settle(connection: Connection, queue_id: int, stands: QueueState, low: int) -> None:
+def settle(connection: Connection, queue_id: int, stands: QueueState, low: int) -> bool:
     """Move the subscriber's marks to *low*, the lowest position, and remove the blocks up to there.
 
-    *stands* and *low* were read in one state. Raises `ShardsChanged`.
+    *stands* and *low* were read in one state. If another shard has moved the marks since, return False, and nothing is
+    changed. Such a transaction can commit. A driver may drop all prepared statements of a connection at a rollback.
+    Raises `ShardsChanged`.
     """
     seen, received = stands.consumed, stands.received
     entries = sum(each.entries for each in log_blocks.held(connection, queue_id, seen.seq, low))
@@ -73,9 +75,10 @@ def settle(connection: Connection, queue_id: int, stands: QueueState, low: int) 
         "moved_us": now_us(),
     }
     if not connection.execute(_SETTLE, values).rowcount:
-        raise ShardsChanged
+        return False
     if blocks and consumer_marks.remove_blocks(connection, queue_id, seen, received.branch, low) != blocks:
         raise ShardsChanged
+    return True
 
 
 _SETTLE: Final = (

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine
 
 from queues import datagrams
 from queues.database.postgresql.answers import usual_errors
-from queues.database.postgresql.autocommit import held_connection
+from queues.database.postgresql.autocommit import close_held, held_connection
 from queues.database.transactions import mapped_errors
 from queues.errors import StoreUnavailableError
 from queues.receive.wakeups import CHANNEL, LOCK, WakeupPlace, datagram_names
@@ -154,8 +154,7 @@ class NotifyWatch:
 
     def close(self) -> None:
         """See `WakeupWatch`; the locks end with the connection."""
-        with suppress(Exception):
-            self._connection.close()
+        close_held(self._connection)
 
     def _begin(self, silent_seconds: float) -> None:
         own = int(self._ask("SELECT pg_backend_pid()"))

@@ -182,3 +182,12 @@ def test_received_entries_that_are_not_applied_for_a_minute_are_unapplied(
     in_ticks_of_two(source, 2)
     source.age(90)
     assert status_of(source, acked, applied).unapplied is unapplied
+
+
+@pytest.mark.parametrize("state", ["backing off", "negotiating"])
+def test_a_site_without_a_connection_may_have_applied_more_than_it_has_told(source: SourceSite, state: str):
+    in_ticks_of_two(source, 4)
+    source.age(90)
+    source.session("tokyo", 4, state=state, reason="away", applied=2)
+    (found,) = read_status(source.engine).sessions
+    assert (found.stalled, found.unapplied, found.applied_lag.entries) == (True, False, 3)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from sqlalchemy import Connection, Engine
 
@@ -32,6 +32,18 @@ def held_connection(engine: Engine) -> Connection:
     # The driver may have dropped the statements that the pool's users have prepared.
     forget_prepared(connection)
     return connection
+
+
+def close_held(connection: Connection) -> None:
+    """Close a connection of `held_connection`; one that is lost already, too.
+
+    SQLAlchemy would roll back first, and log the error of a lost connection with its traceback.
+    """
+    with suppress(Exception):
+        if not connection.invalidated:
+            cast("Any", connection.connection.dbapi_connection).close()
+            connection.invalidate()
+        connection.close()
 
 
 class Direct:
@@ -72,8 +84,7 @@ class Direct:
         """Close the connection; the next use opens another."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(Exception):
-                connection.close()
+            close_held(connection)
 
     def _opened(self) -> Connection:
         connection = held_connection(self._engine)
@@ -81,6 +92,6 @@ class Direct:
             connection.exec_driver_sql(self._settings)
             self._check(connection)
         except BaseException:
-            connection.close()
+            close_held(connection)
             raise
         return connection

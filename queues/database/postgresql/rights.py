@@ -111,7 +111,7 @@ _SEQUENCES: Final[Mapping[Grantee, Mapping[str, str]]] = {
     Grantee.SENDER: {"lrq_log_segment": _READ, "lrq_link_change": _READ},
     Grantee.SUBSCRIBER: {"lrq_parked_entries_id_seq": "USAGE"},
     Grantee.SERVER: {
-        "lrq_log_segment": f"{_READ}, USAGE",
+        "lrq_log_segment": f"{_READ}, UPDATE",
         "lrq_commit_seq": f"{_READ}, USAGE",
         "lrq_link_change": f"{_READ}, UPDATE",
         "lrq_parked_entries_id_seq": "USAGE",

@@ -1,13 +1,13 @@
 """Notice new commits on PostgreSQL without reading a table."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from sqlalchemy import Connection, Engine
 
 from queues.database.postgresql.answers import usual_errors
-from queues.database.postgresql.autocommit import held_connection
+from queues.database.postgresql.autocommit import close_held, held_connection
 from queues.database.transactions import mapped_errors
 from queues.positions import PgSnapshot
 from queues.send_log.postgresql import notify
@@ -40,8 +40,7 @@ class _Watch:
         connection, self._connection, self._wire = self._connection, None, None
         self._forget()
         if connection is not None:
-            with suppress(Exception):
-                connection.close()
+            close_held(connection)
 
     @contextmanager
     def _closed_on_error(self) -> Iterator[None]:

@@ -21,6 +21,10 @@ _UNCOVERED = """
     WHERE (xid >= %s OR xid = ANY(%s)) AND xid < pg_snapshot_xmax(pg_current_snapshot())::text::bigint LIMIT 1
 """
 
+# `nextval` writes up to 32 numbers ahead. After a crash the sequence goes on there, which may be an earlier partition.
+# `setval` writes the number itself.
+_NEXT = "SELECT setval('lrq_log_segment', last_value + 1) FROM lrq_log_segment"
+
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
@@ -54,7 +58,7 @@ def rotate(connection: Connection, limits: SegmentLimits, retention: Retention |
     """See `queues.send_log.port.Log.rotate`. A database sequence holds the current segment: reading needs no lock."""
     if not partitions.may_rotate(connection, current(connection), limits, retention, _newest_first):
         return False
-    segment = connection.exec_driver_sql("SELECT nextval('lrq_log_segment')").scalar_one()
+    segment = connection.exec_driver_sql(_NEXT).scalar_one()
     segments.open_segment(connection, segment)
     return True
 

@@ -568,6 +568,22 @@ def test_two_owners_of_a_shard_apply_each_entry_once(sink: Engine, tokyo: Arriva
     assert len(story(sink)) == len(step.rows)
 
 
+def test_of_two_shards_that_move_the_marks_of_all_the_later_one_changes_nothing(
+    sink: Engine, tokyo: Arrivals, listener: Apply
+) -> None:
+    tokyo.keyed(*entries(range(64)))
+    for shard, lease in enumerate(owned_shards(sink, 2)):
+        delivery(sink, listener, lease, shard).carry_out(step_of(sink, tokyo, shard))
+    with reading(sink) as connection:
+        queue = read_shards(connection, tokyo.queue_id(connection), POLICY, KnownMaps(POLICY))
+    assert queue is not None
+    moved = []
+    for _ in range(2):
+        with writing(sink) as connection:
+            moved.append(shard_upkeep.settle(connection, queue.queue_id, queue.stands, queue.settled_seq))
+    assert moved == [True, False], "no rollback, which would drop the prepared statements of the connection"
+
+
 def test_an_owner_of_a_shard_that_was_replaced_is_refused_inside_its_transaction(
     sink: Engine, tokyo: Arrivals, listener: Apply
 ) -> None:

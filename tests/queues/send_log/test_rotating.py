@@ -1,10 +1,13 @@
 """Rotation with a retention: it leaves enough empty partitions until the oldest segment goes."""
 
-from sqlalchemy import Engine
+import pytest
+from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from lr_client.sender import RoutingQueueSenderClient
+from queues.database import leases
 from queues.send_log.port import Retention
+from tests.clusters import cluster, site_of
 from tests.queues.reading import Reader
 
 PAYLOAD = bytes(1_000)
@@ -45,3 +48,36 @@ def test_segments_are_at_most_a_sixth_of_retention_long(site: Engine, reader: Re
     reader.drain()
     assert not reader.log.rotate(reader.lease, 10**9, 10**9, LONG)
     assert reader.log.rotate(reader.lease, 10**9, 10**9, Retention(payload_bytes=6_000))
+
+
+@pytest.mark.long
+def test_the_segment_of_an_entry_and_that_of_its_commit_keep_their_order_through_a_crash() -> None:
+    with cluster() as server:
+        site = site_of(server, "paris")
+        lease = leases.acquire(site, "server", "paris", ttl=60)
+        assert lease is not None
+        reader = Reader(site, lease)
+        client = RoutingQueueSenderClient("policy")
+        with site.connect() as connection:
+            with connection.begin():
+                connection.exec_driver_sql("CHECKPOINT")
+            assert rotates(site, reader, None)
+            with connection.begin():
+                client.transmit_log_entry_message(connection, b"straddles", ["tokyo"])
+                assert rotates(site, reader, None)
+        assert partitions(site) == (2, 1, 2)
+        reader.log.close()
+        server.kill()
+        site.dispose()
+        server.start()
+        assert partitions(site) == (2, 1, 2), "the later partition is trimmed last"
+        site.dispose()
+
+
+def partitions(site: Engine) -> tuple[int, ...]:
+    """Return the partition of now, and those of the entry "straddles" and of its commit."""
+    now = "(SELECT last_value % 8 FROM lrq_log_segment)"
+    entry = "SELECT slot, xid FROM lrq_log_entries WHERE payload = 'straddles'"
+    found = f"SELECT {now}, e.slot, c.slot FROM ({entry}) e JOIN lrq_log_commits c USING (xid)"
+    with site.connect() as connection:
+        return tuple(connection.execute(text(found)).one())
