@@ -1,5 +1,7 @@
 """A cut keeps tables and views for later reads, also for a role that reads single columns."""
 
+import time
+
 import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
@@ -50,3 +52,15 @@ def test_a_table_is_kept_by_a_role_that_may_read_one_column(site: Engine) -> Non
         finally:
             cut.close()
             run(site, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("limit", ["idle_in_transaction_session_timeout", "transaction_timeout"])
+def test_a_slow_reader_outlasts_the_limits_of_the_database(site: Engine, limit: str) -> None:
+    if limit == "transaction_timeout" and (site.dialect.server_version_info or ()) < (17,):
+        pytest.skip("PostgreSQL has this limit from version 17 on")
+    run(site, TABLE, f"ALTER DATABASE {site.url.database} SET {limit} = '2s'")
+    site.dispose()
+    with open_cut(site) as cut, cut.connect() as connection:
+        connection.execute(text("SELECT * FROM odd"))
+        time.sleep(3)
+        assert connection.execute(text("SELECT id FROM odd")).scalar() == 1
